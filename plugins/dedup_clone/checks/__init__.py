@@ -1,0 +1,1 @@
+"""Checks: pure functions from evidence (manifest, observed tables, ledger) to verdicts."""

@@ -1,0 +1,96 @@
+"""Tables: schema, layout, lineage, and whatever makes BigQuery refuse or break a clone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from dedup_clone.checks.verdicts import Verdict, verdict
+from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.warehouse.facts import TableFacts
+
+GENERATION_LABEL = "dedup_clone_generation"
+
+
+def schema_matches(staging: TableFacts, contract: TableContract) -> Verdict:
+    return verdict(
+        "staging_schema",
+        staging.columns == contract.columns,
+        found=_columns(staging.columns),
+        expected=_columns(contract.columns),
+        next_step="a schema change needs a bootstrap of the feed; or put the feed file's columns back.",
+    )
+
+
+def layout_matches(staging: TableFacts, target: TableFacts | None, contract: TableContract) -> Verdict:
+    """BigQuery refuses to replace a table by one with another partitioning or clustering."""
+    expected = (contract.partition_column, contract.cluster_by)
+    found = {staging.name: (staging.partition_column, staging.cluster_by)}
+    if target is not None:
+        found[target.name] = (target.partition_column, target.cluster_by)
+    return verdict(
+        "layout",
+        all(layout == expected for layout in found.values()),
+        found=found,
+        expected=f"partitioned by {expected[0]}, clustered by {expected[1]}",
+        next_step="never drop target to get past this: bootstrap the feed with the new layout.",
+    )
+
+
+def no_streaming_buffer(staging: TableFacts) -> Verdict:
+    """Rows in a streaming buffer are not in a clone."""
+    return verdict(
+        "streaming_buffer",
+        not staging.has_streaming_buffer,
+        found="a streaming buffer" if staging.has_streaming_buffer else "none",
+        expected="none",
+        next_step="stop whoever streams into staging; the buffer is flushed within 90 minutes; then clear the run.",
+    )
+
+
+def no_materialized_views(dependents: list[str]) -> Verdict:
+    return verdict(
+        "materialized_views",
+        not dependents,
+        found=dependents or "none",
+        expected="none",
+        next_step="they break when target is replaced: drop them, or let them read a view of target.",
+    )
+
+
+def target_is_ours(target: TableFacts | None, parent: int | None, generation: int) -> Verdict:
+    """A target that this project did not publish is never replaced; one that it did is the parent's (or ours)."""
+    live = None if target is None else target.labels.get(GENERATION_LABEL)
+    expected = None if parent is None else str(parent)
+    return verdict(
+        "target_is_parent",
+        live == str(generation) or (live == expected and (target is None or parent is not None)),
+        found="absent" if target is None else f"generation {live}",
+        expected="absent (first publish)" if parent is None else f"generation {parent}",
+        next_step="a table of that name exists or was changed by hand: bootstrap the feed, or restore its labels.",
+    )
+
+
+def is_clone_of_staging(target: TableFacts, staging: str, checked_at: datetime) -> Verdict:
+    return verdict(
+        "target_is_clone",
+        target.clone_of == staging and target.clone_time == checked_at,
+        found=f"clone of {target.clone_of} at {target.clone_time}",
+        expected=f"clone of {staging} at {checked_at}",
+        next_step="somebody replaced target after the swap: see the dataset's job list, then replay the snapshot.",
+    )
+
+
+def has_labels(target: TableFacts, generation: int, manifest_digest: str) -> Verdict:
+    expected = {GENERATION_LABEL: str(generation), "dedup_clone_manifest": manifest_digest}
+    found = {key: target.labels.get(key) for key in expected}
+    return verdict(
+        "target_labels",
+        found == expected,
+        found=found,
+        expected=expected,
+        next_step="labels were changed by hand: the next publish will refuse; replay the snapshot.",
+    )
+
+
+def _columns(columns: tuple[Column, ...]) -> str:
+    return ", ".join(f"{c.name} {c.type}{'' if c.mode == 'NULLABLE' else ' ' + c.mode}" for c in columns)

@@ -1,0 +1,65 @@
+"""A check's verdict with its evidence, and what a list of verdicts means for the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dedup_clone.contract.errors import CheckFailed
+
+
+class Level(StrEnum):
+    PASS = "pass"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`found` and `expected` are the evidence; `next_step` is what the operator does when it is not a pass."""
+
+    check: str
+    level: Level
+    found: str
+    expected: str
+    next_step: str = ""
+
+    def __str__(self) -> str:
+        line = f"{self.level.upper()} {self.check}: [{self.found}], expected [{self.expected}]"
+        return line if self.level is Level.PASS else f"{line}: {self.next_step}"
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """All verdicts of one phase of a publish (before or after the swap)."""
+
+    phase: str
+    items: tuple[Verdict, ...]
+
+
+def verdict(
+    check: str, good: bool, *, found: object, expected: object, next_step: str, otherwise: Level = Level.FAIL
+) -> Verdict:
+    """PASS when `good`, else `otherwise`."""
+    level = Level.PASS if good else otherwise
+    return Verdict(check, level, str(found), str(expected), "" if good else next_step)
+
+
+def accept(verdicts: Iterable[Verdict], accepted: Iterable[str], reason: str) -> tuple[Verdict, ...]:
+    """Turn the fails of checks that an operator accepts by name into warnings that keep the reason."""
+    names = set(accepted)
+    return tuple(
+        Verdict(v.check, Level.WARN, v.found, v.expected, f"accepted by the operator: {reason}")
+        if v.level is Level.FAIL and v.check in names
+        else v
+        for v in verdicts
+    )
+
+
+def require(verdicts: Verdicts, consequence: str) -> None:
+    """Raise CheckFailed with every fail, if there is one. `consequence` says what readers see now."""
+    failed = [str(v) for v in verdicts.items if v.level is Level.FAIL]
+    if failed:
+        lines = "\n  ".join(failed)
+        raise CheckFailed(f"{len(failed)} check(s) {verdicts.phase} the swap failed. {consequence}\n  {lines}")

@@ -1,0 +1,35 @@
+"""The error hierarchy. Each message names what failed, which object, and the operator's next step."""
+
+from __future__ import annotations
+
+
+class DedupCloneError(Exception):
+    """Base of every error that this project raises on purpose."""
+
+
+class ContractViolation(DedupCloneError):
+    """A record between two parts (request, manifest, arrival, CURRENT) is not of the form that was agreed."""
+
+
+class ConfigurationError(DedupCloneError):
+    """A feed file or a deployment setting is wrong: names file, line and key."""
+
+
+class DeliveryRefused(DedupCloneError):
+    """A delivery breaks the data contract: it is set aside, nothing changed. Names file, column and count."""
+
+
+class LeaseHeld(DedupCloneError):
+    """Another publish, rollback or bootstrap of the feed is under way."""
+
+
+class LostRace(DedupCloneError):
+    """Somebody else changed CURRENT or STAGING since it was read: reread, then decide again."""
+
+
+class CheckFailed(DedupCloneError):
+    """A check before or after the swap failed: before it, target keeps its old content."""
+
+
+class OutcomeUnknown(DedupCloneError):
+    """Nobody can tell whether the write happened: look before doing it again."""

@@ -1,0 +1,120 @@
+"""Frozen dataclasses to JSON and back, strictly: an unknown or missing field is an error, never a default.
+
+Supports what the records need: str, int, float, bool, None, date, datetime (UTC), StrEnum, nested dataclasses,
+tuples and dict[str, …]. The JSON of a record is canonical (sorted keys), so that its digest is stable.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import types
+import typing
+from datetime import UTC, date, datetime
+from enum import Enum
+from typing import Any, TypeVar
+
+from dedup_clone.contract.errors import ContractViolation
+
+T = TypeVar("T")
+
+
+def to_plain(value: object) -> Any:
+    """A record as plain JSON values."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, (tuple, list)):
+        return [to_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    return value
+
+
+def to_json(record: object) -> str:
+    """The canonical JSON text of a record."""
+    return json.dumps(to_plain(record), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+
+
+def from_json(kind: type[T], text: str, *, where: str) -> T:
+    """Read a record of type `kind`; `where` names the object in errors. Raises ContractViolation."""
+    try:
+        plain = json.loads(text)
+    except ValueError as error:
+        raise ContractViolation(f"[{where}] is not JSON: {error}. Restore the object from its versions.") from error
+    return from_plain(kind, plain, where=where)
+
+
+def from_plain(kind: type[T], plain: object, *, where: str) -> T:
+    """Plain JSON values to a record of type `kind`. Raises ContractViolation naming the field."""
+    return typing.cast(T, _read(kind, plain, where))
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text, as 32 hex digits: short enough for a BigQuery label."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _read(kind: Any, plain: Any, where: str) -> Any:
+    origin = typing.get_origin(kind)
+    if origin in (types.UnionType, typing.Union):
+        return _read_union(kind, plain, where)
+    if origin is tuple:
+        (item_kind, _) = typing.get_args(kind)
+        _expect(isinstance(plain, list), where, "a list", plain)
+        return tuple(_read(item_kind, item, f"{where}[{i}]") for i, item in enumerate(plain))
+    if origin is dict:
+        item_kind = typing.get_args(kind)[1]
+        _expect(isinstance(plain, dict), where, "an object", plain)
+        return {key: _read(item_kind, item, f"{where}.{key}") for key, item in plain.items()}
+    if dataclasses.is_dataclass(kind):
+        return _read_dataclass(typing.cast(type, kind), plain, where)
+    return _read_scalar(kind, plain, where)
+
+
+def _read_union(kind: Any, plain: Any, where: str) -> Any:
+    if plain is None:
+        _expect(type(None) in typing.get_args(kind), where, "a value", plain)
+        return None
+    (inner,) = [k for k in typing.get_args(kind) if k is not type(None)]
+    return _read(inner, plain, where)
+
+
+def _read_dataclass(kind: type, plain: Any, where: str) -> Any:
+    _expect(isinstance(plain, dict), where, "an object", plain)
+    names = {f.name for f in dataclasses.fields(kind)}
+    unknown, missing = sorted(plain.keys() - names), sorted(names - plain.keys())
+    if unknown or missing:
+        raise ContractViolation(
+            f"[{where}] has unknown fields {unknown} and lacks {missing}: it was written by another version of this "
+            f"project; deploy the version that wrote it, or remove the object."
+        )
+    hints = typing.get_type_hints(kind)
+    return kind(**{name: _read(hints[name], plain[name], f"{where}.{name}") for name in names})
+
+
+def _read_scalar(kind: Any, plain: Any, where: str) -> Any:
+    try:
+        if kind is datetime:
+            return datetime.fromisoformat(plain)
+        if kind is date:
+            return date.fromisoformat(plain)
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return kind(plain)
+    except (TypeError, ValueError) as error:
+        raise ContractViolation(f"[{where}] is [{plain!r}], expected {kind.__name__}: {error}") from error
+    if kind is float and isinstance(plain, int) and not isinstance(plain, bool):
+        return float(plain)
+    _expect(type(plain) is kind, where, kind.__name__, plain)
+    return plain
+
+
+def _expect(good: bool, where: str, expected: str, found: object) -> None:
+    if not good:
+        raise ContractViolation(f"[{where}] is [{found!r}], expected {expected}.")

@@ -1,0 +1,70 @@
+"""What the dedup job is asked to do. One request is one attempt; every name in it is the attempt's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.table import TableContract, UpdateIdMode
+
+
+class Plan(StrEnum):
+    """How the job deduplicates; AUTO lets it choose per date."""
+
+    AUTO = "auto"
+    WINDOW = "window"
+    ANTIJOIN = "antijoin"
+
+
+class SourceFormat(StrEnum):
+    PARQUET = "parquet"
+
+
+@dataclass(frozen=True)
+class RequestedDelivery:
+    """A delivery to apply and where its arrival record (the frozen inventory) lies."""
+
+    delivery: Delivery
+    arrival_uri: str
+
+
+@dataclass(frozen=True)
+class ParentGeneration:
+    """The committed generation that the new one builds on: URIs of its header and of its file list."""
+
+    generation: int
+    manifest_uri: str
+    file_list_uri: str
+    data_uri: str
+
+
+@dataclass(frozen=True)
+class DedupRequest:
+    """`deliveries` in ascending precedence. `retention_day` is the oldest date kept, `latest_day` the newest allowed.
+
+    The job writes data files below `data_uri` (`…/date=D/…`) and below `attempt_uri`, with a suffix that is unique to
+    this run of the job, `files-<suffix>.json` (FileList) and `uris-<suffix>.txt` (one gs:// URI a line, for the load
+    job); last, and only if absent, `candidate.json` (Candidate), which names the two.
+    """
+
+    format_version: int
+    feed: str
+    generation: int
+    attempt: str
+    run_id: str
+    code_version: str
+    table: TableContract
+    update_id_mode: UpdateIdMode
+    source_format: SourceFormat
+    date_folders: bool
+    plan: Plan
+    retention_day: date
+    latest_day: date
+    deliveries: tuple[RequestedDelivery, ...]
+    folded: tuple[Delivery, ...]
+    excluded: tuple[Delivery, ...]
+    parent: ParentGeneration | None
+    data_uri: str
+    attempt_uri: str

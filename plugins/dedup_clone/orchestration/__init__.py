@@ -1,0 +1,1 @@
+"""The only room that knows Airflow: operators, the sensor, and what the DAG files put together."""

@@ -1,0 +1,51 @@
+"""The trigger form of the publish DAG: what a replay by hand may say."""
+
+from __future__ import annotations
+
+from airflow.sdk import Param
+
+from dedup_clone.contract.request import Plan
+
+# Checks before the swap that an operator may accept on a rerun, with a reason.
+ACCEPTABLE_CHECKS = ["changed_share", "duplicate_keys", "missing_dates", "new_share", "survivor_share"]
+
+
+def publish_params() -> dict[str, Param]:
+    """Filled by the watch DAG for an arrival, by a person for a replay."""
+    return {
+        "snapshot_id": Param(
+            None,
+            type=["null", "string"],
+            pattern="^[0-9]{1,19}$",
+            title="Snapshot id",
+            description="The snapshot to publish (its update_id). Publishing one again changes nothing that is right.",
+        ),
+        "marker_generation": Param(
+            None,
+            type=["null", "string"],
+            pattern="^[0-9]{1,19}$",
+            title="Delivery",
+            description="Object generation of the marker; empty: the latest delivery of the snapshot.",
+        ),
+        "plan": Param(
+            None,
+            type=["null", "string"],
+            enum=[None, *(str(plan) for plan in Plan)],
+            title="Plan",
+            description="How Spark deduplicates; empty: as the feed says.",
+        ),
+        "accepted_checks": Param(
+            [],
+            type=["null", "array"],
+            items={"type": "string", "enum": ACCEPTABLE_CHECKS},
+            examples=ACCEPTABLE_CHECKS,
+            title="Accepted checks",
+            description="Checks before the swap that may fail this time.",
+        ),
+        "reason": Param(
+            None,
+            type=["null", "string"],
+            title="Reason",
+            description="Why this is published by hand; kept with the verdicts.",
+        ),
+    }

@@ -1,0 +1,52 @@
+"""Spark settings of the one-machine stack. On Dataproc none of this is set: its connector is there."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from dedup_clone.contract.errors import ConfigurationError
+
+
+def emulator_spark_conf(storage_host: str) -> dict[str, str]:
+    """Settings that let Spark read and write `gs://` on the storage emulator at `storage_host` (`http://host:port`)."""
+    address = urlsplit(storage_host)
+    if address.scheme not in ("http", "https") or not address.netloc:
+        raise ConfigurationError(
+            f"Storage emulator is [{storage_host}], expected [http://host:port]: correct STORAGE_EMULATOR_HOST."
+        )
+    return {
+        "spark.driver.extraClassPath": connector_jar(),
+        "spark.executor.extraClassPath": connector_jar(),
+        "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
+        "spark.hadoop.fs.gs.storage.root.url": f"{address.scheme}://{address.netloc}/",
+        "spark.hadoop.fs.gs.auth.service.account.enable": "false",
+        "spark.hadoop.fs.gs.auth.null.enable": "true",
+        "spark.hadoop.fs.gs.project.id": "local",
+    }
+
+
+def local_spark_conf(driver_memory: str = "2g") -> dict[str, str]:
+    """Settings of Spark in one process on this machine: reachable from here only, and quick to start."""
+    return {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": driver_memory,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def connector_jar() -> str:
+    """Google's connector for Spark, from the package pyspark-gcs (found without importing it)."""
+    package = importlib.util.find_spec("pyspark_gcs")
+    folder = Path(package.origin).parent / "jars" if package and package.origin else None
+    jars = sorted(folder.glob("gcs-connector-*.jar")) if folder else []
+    if not jars:
+        raise ConfigurationError(
+            "The GCS connector for Spark was not found: expected jars/gcs-connector-*.jar of the package "
+            "[pyspark-gcs]; install the locked requirements."
+        )
+    return str(jars[-1])

@@ -1,0 +1,92 @@
+"""Check steps: gather the evidence, judge it, keep the verdicts, and stop before the swap if one fails."""
+
+from __future__ import annotations
+
+from dedup_clone.checks import contents, partitions, tables
+from dedup_clone.checks.verdicts import Verdict, Verdicts, accept, require, verdict
+from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.contract.records import to_json
+from dedup_clone.publish.load import read_candidate
+from dedup_clone.publish.orders import PublishOrder, SwapOrder
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.verdict_files import keep
+from dedup_clone.state.staging import StagingState
+from dedup_clone.warehouse.facts import Observation
+
+RECORDS_OF_A_DAY = 24
+
+
+def check_before_swap(services: Services, order: PublishOrder) -> SwapOrder:
+    """Judge staging and the manifest. Raises CheckFailed: target then keeps its old content."""
+    services.current.require_lease(order.attempt)
+    candidate, manifest = read_candidate(services, order)
+    staging = services.warehouse.observe(services.names, services.feed.staging)
+    found = (
+        _loaded(services, manifest),
+        *_judge_tables(services, order, staging),
+        *_judge_staging(manifest, staging),
+        *_judge_contents(services, order, candidate, manifest),
+    )
+    verdicts = Verdicts("before", accept(found, order.accepted_checks, order.reason))
+    keep(services, order.attempt, verdicts)
+    require(verdicts, "Target keeps its old content.")
+    swap = SwapOrder(
+        attempt=order.attempt,
+        generation=str(order.generation),
+        parent="" if order.parent is None else str(order.parent),
+        snapshot=str(order.snapshot_id),
+        manifest=manifest.digest,
+        description=f"{services.feed.description} Unique by {', '.join(manifest.table.keys)}.",
+        checked_at=staging.observed_at,
+        expiration_days=manifest.table.retention_days,
+        bytes_billed=staging.bytes_billed,
+        staging_bytes=staging.table.size,
+    )
+    services.store.put(f"{services.layout.attempt_folder(order.attempt)}swap.json", to_json(swap))
+    return swap
+
+
+def _loaded(services: Services, manifest: Manifest) -> Verdict:
+    staging = services.staging.read()
+    found = "nothing" if staging is None else f"{staging.state} {staging.manifest_digest}"
+    return verdict(
+        "staging_loaded",
+        found == f"{StagingState.LOADED} {manifest.digest}",
+        found=found,
+        expected=f"{StagingState.LOADED} {manifest.digest}",
+        next_step="clear the run from load_staging.",
+    )
+
+
+def _judge_tables(services: Services, order: PublishOrder, staging: Observation) -> list[Verdict]:
+    contract = services.feed.table.to_contract()
+    target = services.warehouse.table(services.feed.target)
+    return [
+        tables.schema_matches(staging.table, contract),
+        tables.layout_matches(staging.table, target, contract),
+        tables.no_streaming_buffer(staging.table),
+        tables.target_is_ours(target, order.parent, order.generation),
+        tables.no_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
+    ]
+
+
+def _judge_staging(manifest: Manifest, staging: Observation) -> list[Verdict]:
+    return [
+        partitions.rows_match("staging_rows", manifest, staging),
+        partitions.unchanged_since_load(staging),
+        partitions.expiration_set("staging_expiration", staging, manifest.table.retention_days),
+    ]
+
+
+def _judge_contents(services: Services, order: PublishOrder, candidate: Candidate, manifest: Manifest) -> list[Verdict]:
+    settings = services.feed.checks
+    parent = None if order.parent is None else services.manifests.read(order.parent)
+    midnight = services.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    today = [r for r in services.ledger.read_last(RECORDS_OF_A_DAY) if r.swapped_at and r.swapped_at >= midnight]
+    return [
+        contents.keys_unique(manifest, services.manifests.candidate_files(candidate)),
+        *contents.shares_within_bounds(manifest, settings, parent),
+        contents.dates_present(manifest, settings),
+        contents.duplicates_tolerated(candidate, settings),
+        contents.quota_left(manifest, [len(manifest.dates)] * len(today)),
+    ]

@@ -1,0 +1,44 @@
+"""Heals what a dead run left: completes its commit when its swap happened, else discards its attempt."""
+
+from __future__ import annotations
+
+from dedup_clone.checks.tables import GENERATION_LABEL
+from dedup_clone.contract.errors import LeaseHeld
+from dedup_clone.publish.commit import commit_generation
+from dedup_clone.publish.refusals import set_aside
+from dedup_clone.publish.services import Services
+from dedup_clone.state.current import Intent
+
+
+def heal(services: Services, *, dag_id: str, run_id: str) -> None:
+    """Free the lease of a run that is dead, or an earlier attempt of this run. Raises LeaseHeld for a live run's."""
+    intent = services.current.read().intent
+    if intent is None:
+        return
+    own = (intent.dag_id, intent.run_id) == (dag_id, run_id)
+    if not own and services.is_running(intent.dag_id, intent.run_id):
+        raise LeaseHeld(
+            f"[{services.feed.feed}] is being worked on by run [{intent.run_id}] of [{intent.dag_id}] "
+            f"({intent.kind}, generation {intent.generation}): wait until it has ended; this task tries again."
+        )
+    finish_or_discard(services, intent)
+
+
+def finish_or_discard(services: Services, intent: Intent) -> bool:
+    """End `intent` as its swap says; True when it was committed. Safe to do twice."""
+    services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
+    target = services.warehouse.table(services.feed.target)
+    live = None if target is None else target.labels.get(GENERATION_LABEL)
+    if live == str(intent.generation):
+        services.fact(f"heals run [{intent.run_id}]: its swap happened, commits it", generation=intent.generation)
+        commit_generation(services, intent)
+        return True
+    candidate = services.manifests.candidate(intent.attempt)
+    if candidate is not None:
+        set_aside(services, candidate.refused, run_id=intent.run_id)
+    services.current.release(intent.attempt)
+    services.fact(
+        f"discards attempt [{intent.attempt}] of run [{intent.run_id}]: target keeps generation {live or 'none'}",
+        generation=intent.generation,
+    )
+    return False

@@ -1,0 +1,51 @@
+"""What one step tells the next. Small enough for XCom; everything larger lies in the attempt's folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from dedup_clone.contract.delivery import Delivery
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """Why a publish run exists: a delivery that was noticed, or a replay asked for by hand."""
+
+    dag_id: str
+    run_id: str
+    delivery: Delivery
+    replay: bool
+    plan: str | None
+    accepted_checks: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class PublishOrder:
+    """One attempt under the lease. `parent` is the generation it builds on."""
+
+    feed: str
+    generation: int
+    attempt: str
+    parent: int | None
+    snapshot_id: int
+    request_uri: str
+    accepted_checks: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class SwapOrder:
+    """What was checked and may go live: staging as of `checked_at`. Text values as the swap's parameters want them."""
+
+    attempt: str
+    generation: str
+    parent: str
+    snapshot: str
+    manifest: str
+    description: str
+    checked_at: datetime
+    expiration_days: int
+    bytes_billed: int
+    staging_bytes: int

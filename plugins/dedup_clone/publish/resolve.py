@@ -1,0 +1,133 @@
+"""First step: heal, decide what is folded in, take the lease, write the dedup request."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, timedelta
+
+import dedup_clone
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.errors import DeliveryRefused, LostRace
+from dedup_clone.contract.manifest import FORMAT_VERSION, Manifest
+from dedup_clone.contract.precedence import Backlog, fold_backlog
+from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
+from dedup_clone.publish.healing import heal
+from dedup_clone.publish.orders import PublishOrder, Trigger
+from dedup_clone.publish.services import Services
+from dedup_clone.state.current import Intent, IntentKind
+
+
+def resolve(services: Services, trigger: Trigger) -> PublishOrder | str:
+    """Returns the order for the following steps, or the reason why there is nothing to do.
+
+    Raises LeaseHeld (another run works on the feed), DeliveryRefused (the delivery was set aside), ConfigurationError.
+    """
+    heal(services, dag_id=trigger.dag_id, run_id=trigger.run_id)
+    current = services.current.read()
+    parent = None if current.generation is None else services.manifests.read(current.generation)
+    backlog = _backlog(services, trigger, parent)
+    nothing = _nothing_to_do(services, trigger, backlog, parent)
+    if nothing:
+        return nothing
+    if services.warehouse.table(services.feed.staging) is None:
+        services.warehouse.create_staging(services.names, services.feed.table.to_contract())
+    intent = services.current.take_lease(lambda base, generation: _intent(services, trigger, base, generation))
+    if intent.parent != current.generation:
+        services.current.release(intent.attempt)
+        raise LostRace(f"Generation [{intent.parent}] was committed meanwhile: this task tries again by itself.")
+    request = _request(services, trigger, intent, backlog, parent)
+    uri = services.manifests.write_request(request)
+    snapshot_id = backlog.apply[-1].snapshot_id
+    services.fact(
+        f"takes the lease for attempt [{intent.attempt}] on parent [{intent.parent}], folds in "
+        f"{[d.name for d in backlog.apply]}, superseded {[d.name for d in backlog.superseded]}",
+        snapshot_id=snapshot_id,
+        generation=intent.generation,
+    )
+    return PublishOrder(
+        feed=services.feed.feed,
+        generation=intent.generation,
+        attempt=intent.attempt,
+        parent=intent.parent,
+        snapshot_id=snapshot_id,
+        request_uri=uri,
+        accepted_checks=trigger.accepted_checks,
+        reason=trigger.reason,
+    )
+
+
+def _backlog(services: Services, trigger: Trigger, parent: Manifest | None) -> Backlog:
+    refused = set(services.arrivals.refused())
+    waiting = [d for d in services.arrivals.deliveries() if d not in refused]
+    folded = set(parent.deliveries) if parent else set()
+    if trigger.replay:
+        # A replay applies its delivery again, also when it is folded in or was refused before.
+        folded.discard(trigger.delivery)
+        waiting.append(services.arrivals.read(trigger.delivery).delivery)
+    return fold_backlog(waiting, folded, parent.excluded if parent else ())
+
+
+def _nothing_to_do(services: Services, trigger: Trigger, backlog: Backlog, parent: Manifest | None) -> str | None:
+    delivery = trigger.delivery
+    if delivery in backlog.apply:
+        return None
+    if delivery in backlog.superseded:
+        return f"Delivery [{delivery.name}] is superseded by a later delivery of snapshot {delivery.snapshot_id}."
+    if parent and delivery in parent.deliveries:
+        return f"Delivery [{delivery.name}] is part of generation {parent.generation} already."
+    if parent and delivery in parent.excluded:
+        return f"Delivery [{delivery.name}] was excluded by a rollback: release it there to publish it."
+    if delivery in services.arrivals.refused():
+        raise DeliveryRefused(
+            f"Delivery [{delivery.name}] was refused and set aside: see "
+            f"[{services.store.uri(services.layout.refusal(delivery))}]; ask the producer for a new delivery."
+        )
+    if parent and any(d.snapshot_id == delivery.snapshot_id and d > delivery for d in parent.deliveries):
+        return f"A later delivery of snapshot {delivery.snapshot_id} is part of generation {parent.generation}."
+    services.arrivals.read(delivery)  # raises, naming the deliveries that there are
+    raise LostRace(f"Delivery [{delivery.name}] was registered just now: this task tries again by itself.")
+
+
+def _intent(services: Services, trigger: Trigger, parent: int | None, generation: int) -> Intent:
+    return Intent(
+        kind=IntentKind.PUBLISH,
+        dag_id=trigger.dag_id,
+        run_id=trigger.run_id,
+        attempt=f"{generation:08d}-{secrets.token_hex(3)}",
+        parent=parent,
+        generation=generation,
+        taken_at=services.now(),
+        jobs=(),
+    )
+
+
+def _request(
+    services: Services, trigger: Trigger, intent: Intent, backlog: Backlog, parent: Manifest | None
+) -> DedupRequest:
+    feed, layout = services.feed, services.layout
+    today = services.now().astimezone(UTC).date()  # fixed here, once: midnight cannot split a run
+    return DedupRequest(
+        format_version=FORMAT_VERSION,
+        feed=feed.feed,
+        generation=intent.generation,
+        attempt=intent.attempt,
+        run_id=intent.run_id,
+        code_version=dedup_clone.__version__,
+        table=feed.table.to_contract(),
+        update_id_mode=feed.update_id_mode,
+        source_format=feed.landing.format,
+        date_folders=feed.landing.date_folders,
+        plan=Plan(trigger.plan) if trigger.plan else feed.dedup.plan,
+        retention_day=today - timedelta(days=feed.table.retention_days - 1),
+        latest_day=today + timedelta(days=1),
+        deliveries=tuple(RequestedDelivery(d, services.arrivals.uri(d)) for d in backlog.apply),
+        folded=_latest_of_each_id(parent.deliveries if parent else ()),
+        excluded=parent.excluded if parent else (),
+        parent=services.manifests.parent(intent.parent),
+        data_uri=services.store.uri(layout.data_folder(intent.attempt)),
+        attempt_uri=services.store.uri(layout.attempt_folder(intent.attempt)),
+    )
+
+
+def _latest_of_each_id(deliveries: tuple[Delivery, ...]) -> tuple[Delivery, ...]:
+    return tuple({d.snapshot_id: d for d in sorted(deliveries)}.values())

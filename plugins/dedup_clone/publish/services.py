@@ -1,0 +1,81 @@
+"""Everything that a step of the protocol works with, for one feed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from dedup_clone.settings.feed import Feed
+from dedup_clone.state.arrivals import Arrivals, Landing
+from dedup_clone.state.current import CurrentFile
+from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.ledger import Ledger
+from dedup_clone.state.manifests import Manifests
+from dedup_clone.state.staging import StagingFile
+from dedup_clone.state.store import ObjectStore
+from dedup_clone.warehouse.bigquery import Warehouse
+from dedup_clone.warehouse.sql_files import TableNames
+
+log = logging.getLogger("dedup_clone")
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Services:
+    """`is_running(dag_id, run_id)` tells whether that run may still be at work; `now` is a clock in UTC."""
+
+    feed: Feed
+    names: TableNames
+    store: ObjectStore
+    landing: Landing
+    arrivals: Arrivals
+    current: CurrentFile
+    staging: StagingFile
+    manifests: Manifests
+    ledger: Ledger
+    warehouse: Warehouse
+    job_poll_s: float
+    is_running: Callable[[str, str], bool]
+    now: Callable[[], datetime] = utc_now
+
+    @property
+    def layout(self) -> FeedLayout:
+        return FeedLayout(self.feed.feed)
+
+    def fact(self, text: str, *, snapshot_id: int | None = None, generation: int | None = None) -> None:
+        """One log line, one fact."""
+        where = f"feed={self.feed.feed} snapshot_id={snapshot_id or '-'} generation={generation or '-'}"
+        log.info("%s %s", where, text)
+
+
+def open_services(
+    feed: Feed,
+    *,
+    state: ObjectStore,
+    landing: ObjectStore,
+    warehouse: Warehouse,
+    job_poll_s: float,
+    is_running: Callable[[str, str], bool],
+    now: Callable[[], datetime] = utc_now,
+) -> Services:
+    """Open all parts of one feed's state over two buckets and a warehouse."""
+    return Services(
+        feed=feed,
+        names=warehouse.table_names(feed.staging, feed.target),
+        store=state,
+        landing=Landing(landing, feed.landing.prefix, feed.landing.marker),
+        arrivals=Arrivals(state, feed.feed),
+        current=CurrentFile(state, feed.feed),
+        staging=StagingFile(state, feed.feed),
+        manifests=Manifests(state, feed.feed),
+        ledger=Ledger(state, feed.feed),
+        warehouse=warehouse,
+        job_poll_s=job_poll_s,
+        is_running=is_running,
+        now=now,
+    )

@@ -1,0 +1,149 @@
+"""One feed: where its snapshots land, what its table looks like, what is checked, what is promised."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.request import Plan, SourceFormat
+from dedup_clone.contract.table import Column, ColumnMode, TableContract, UpdateIdMode
+from dedup_clone.settings.identifiers import ColumnName, FeedName, ObjectPrefix
+from dedup_clone.settings.strict_yaml import StrictModel, read_model
+
+KEY_TYPES = {"INT64", "STRING", "DATE", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
+MAX_CLUSTER_COLUMNS = 4  # BigQuery's limit
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class ColumnSettings(StrictModel):
+    """One column as declared; nested fields only for STRUCT."""
+
+    name: ColumnName
+    type: Literal["INT64", "STRING", "DATE", "TIMESTAMP", "DATETIME", "NUMERIC", "BOOL", "BYTES", "FLOAT64", "STRUCT"]
+    mode: ColumnMode = ColumnMode.NULLABLE
+    fields: tuple[ColumnSettings, ...] = ()
+
+    @model_validator(mode="after")
+    def fields_belong_to_structs(self) -> Self:
+        if (self.type == "STRUCT") != bool(self.fields):
+            raise ValueError(f"column [{self.name}] of type [{self.type}]: STRUCT needs fields, other types have none")
+        return self
+
+    def to_contract(self) -> Column:
+        return Column(self.name, self.type, self.mode, tuple(f.to_contract() for f in self.fields))
+
+
+class LandingSettings(StrictModel):
+    """gs://LANDING/<prefix>/snapshot_id=N/[date=D/]*.parquet and then the marker."""
+
+    prefix: ObjectPrefix
+    format: SourceFormat = SourceFormat.PARQUET
+    marker: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")] = "_SUCCESS"
+    date_folders: bool = True
+
+
+class TableSettings(StrictModel):
+    """The table's columns and what they are for."""
+
+    columns: Annotated[tuple[ColumnSettings, ...], Field(min_length=3)]
+    partition_column: ColumnName
+    snapshot_id_column: ColumnName
+    keys: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
+    cluster_by: Annotated[tuple[ColumnName, ...], Field(max_length=MAX_CLUSTER_COLUMNS)] = ()
+    retention_days: Annotated[int, Field(ge=1, le=3650)]
+
+    @model_validator(mode="after")
+    def columns_fit_together(self) -> Self:
+        by_name = {c.name: c for c in self.columns}
+        if len({name.lower() for name in by_name}) != len(self.columns):
+            raise ValueError("two columns have the same name (BigQuery ignores case)")
+        named = [*self.keys, *self.cluster_by, self.partition_column, self.snapshot_id_column]
+        absent = [name for name in named if name not in by_name]
+        if absent:
+            raise ValueError(f"{absent} are not among the columns {list(by_name)}")
+        if len(set(self.keys)) != len(self.keys):
+            raise ValueError(f"keys name a column twice: {list(self.keys)}")
+        if self.partition_column not in self.keys:
+            raise ValueError(f"keys must contain the partition column [{self.partition_column}]")
+        if by_name[self.partition_column].type != "DATE":
+            raise ValueError(f"partition column [{self.partition_column}] must be DATE")
+        if by_name[self.snapshot_id_column].type != "INT64" or self.snapshot_id_column in self.keys:
+            raise ValueError(f"snapshot id column [{self.snapshot_id_column}] must be INT64 and no key")
+        bad = [k for k in self.keys if by_name[k].type not in KEY_TYPES or by_name[k].mode is ColumnMode.REPEATED]
+        if bad:
+            raise ValueError(f"keys {bad} have a type that cannot be a key; keys may be {sorted(KEY_TYPES)}")
+        return self
+
+    def to_contract(self) -> TableContract:
+        return TableContract(
+            columns=tuple(c.to_contract() for c in self.columns),
+            partition_column=self.partition_column,
+            snapshot_id_column=self.snapshot_id_column,
+            keys=self.keys,
+            cluster_by=self.cluster_by,
+            retention_days=self.retention_days,
+        )
+
+
+class DuplicateKeys(StrEnum):
+    """What the check says when one delivery holds a key more than once."""
+
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class CheckSettings(StrictModel):
+    """Bounds of the checks before the swap; shares are of the generation's rows in the dates it touched."""
+
+    duplicate_keys: DuplicateKeys = DuplicateKeys.WARN
+    max_missing_dates: Annotated[int, Field(ge=0)] = 1
+    max_new_share: Share = 0.2
+    max_survivor_share: Share = 0.2
+    max_changed_share: Share = 0.5
+
+
+class FreshnessSettings(StrictModel):
+    """The promise: target shows a snapshot at most so many minutes after its arrival."""
+
+    promise_minutes: Annotated[int, Field(ge=1, le=24 * 60)] = 60
+
+
+class DedupSettings(StrictModel):
+    plan: Plan = Plan.AUTO
+
+
+class Feed(StrictModel):
+    """One feed file."""
+
+    feed: FeedName
+    description: str
+    owner: str
+    landing: LandingSettings
+    table: TableSettings
+    update_id_mode: UpdateIdMode = UpdateIdMode.LAST_SEEN
+    dedup: DedupSettings = DedupSettings()
+    checks: CheckSettings = CheckSettings()
+    freshness: FreshnessSettings = FreshnessSettings()
+
+    @property
+    def target(self) -> str:
+        return self.feed
+
+    @property
+    def staging(self) -> str:
+        return f"{self.feed}_staging"
+
+
+def read_feed(path: Path) -> Feed:
+    """Read one feed file; its name must be the feed's. Raises ConfigurationError."""
+    feed = read_model(Feed, path)
+    if feed.feed != path.stem:
+        raise ConfigurationError(
+            f"{path}:1: feed is [{feed.feed}], expected [{path.stem}] as the file is named: rename one of the two."
+        )
+    return feed

@@ -1,0 +1,87 @@
+"""Reads one YAML file into one pydantic model; every error names file, line, key and the nearest known key."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from dedup_clone.contract.errors import ConfigurationError
+
+M = TypeVar("M", bound=BaseModel)
+Location = tuple[int | str, ...]
+
+
+class StrictModel(BaseModel):
+    """Base of every model that people fill in: unknown keys are errors, values are never converted silently."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def read_model(kind: type[M], path: Path) -> M:
+    """Read `path` as `kind`. Raises ConfigurationError naming file, line and key of every fault."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        plain, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+    except OSError as error:
+        raise ConfigurationError(f"Cannot read [{path}]: {error.strerror}. Add the file or fix its name.") from error
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"[{path}] is not YAML: {error}. Fix the line that it names.") from error
+    try:
+        # JSON mode: YAML gives lists and strings where the models hold tuples and enums.
+        return kind.model_validate_json(json.dumps(plain, default=str))
+    except ValidationError as error:
+        faults = "\n".join(f"  {_describe(kind, path, root, fault)}" for fault in error.errors())
+        raise ConfigurationError(f"[{path.name}] is not valid:\n{faults}") from error
+
+
+def _describe(kind: type[BaseModel], path: Path, root: Any, fault: Any) -> str:
+    location: Location = fault["loc"]
+    key = ".".join(str(part) for part in location) or "(whole file)"
+    line = _line(root, location)
+    if fault["type"] == "extra_forbidden":
+        known = _known_keys(kind, location)
+        nearest = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
+        hint = f"did you mean [{nearest[0]}]?" if nearest else f"known keys: {', '.join(known)}."
+        return f"{path}:{line}: unknown key [{key}]: {hint}"
+    return f"{path}:{line}: [{key}]: {fault['msg']} (found [{fault['input']!r:.80}])"
+
+
+def _line(node: Any, location: Location) -> int:
+    """1-based line of the deepest part of `location` that the file has."""
+    line = 1 if node is None else node.start_mark.line + 1
+    for part in location:
+        child = None
+        if isinstance(node, yaml.MappingNode):
+            for key_node, value_node in node.value:
+                if key_node.value == part:
+                    child, line = value_node, key_node.start_mark.line + 1
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            child = node.value[part]
+            line = child.start_mark.line + 1
+        if child is None:
+            break
+        node = child
+    return line
+
+
+def _known_keys(kind: type[BaseModel], location: Location) -> list[str]:
+    model: Any = kind
+    for part in location[:-1]:
+        if isinstance(part, str) and part in model.model_fields:
+            model = _model_inside(model.model_fields[part].annotation) or model
+    return sorted(model.model_fields)
+
+
+def _model_inside(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for inner in get_args(annotation):
+        found = _model_inside(inner)
+        if found:
+            return found
+    return None

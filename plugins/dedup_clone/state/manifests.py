@@ -1,0 +1,65 @@
+"""Candidates of attempts, and manifests of committed generations."""
+
+from __future__ import annotations
+
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.manifest import Candidate, FileList, Manifest
+from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.request import DedupRequest, ParentGeneration
+from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.store import ObjectStore
+
+
+class Manifests:
+    """Reads and writes the proofs of one feed."""
+
+    def __init__(self, store: ObjectStore, feed: str) -> None:
+        self._store = store
+        self._layout = FeedLayout(feed)
+
+    def write_request(self, request: DedupRequest) -> str:
+        """Returns the request's URI, which is all that the dedup job is told."""
+        name = self._layout.request(request.attempt)
+        self._store.put(name, to_json(request))
+        return self._store.uri(name)
+
+    def candidate(self, attempt: str) -> Candidate | None:
+        """What the dedup job of `attempt` handed back; None when it did not finish."""
+        name = self._layout.candidate(attempt)
+        stored = self._store.read(name)
+        return None if stored is None else from_json(Candidate, stored.text, where=self._store.uri(name))
+
+    def candidate_files(self, candidate: Candidate) -> FileList:
+        """The file list that a candidate names. Raises ContractViolation when it is gone."""
+        uri = candidate.file_list_uri or ""
+        stored = self._store.read(uri.removeprefix(f"gs://{self._store.bucket}/"))
+        if stored is None:
+            raise ContractViolation(f"File list [{uri}] is gone: clear the run from its first task.")
+        return from_json(FileList, stored.text, where=uri)
+
+    def commit(self, manifest: Manifest, files: FileList) -> None:
+        """Write header and file list of a generation; harmless when they are there already."""
+        self._store.create(self._layout.file_list(manifest.generation), to_json(files))
+        self._store.create(self._layout.manifest(manifest.generation), to_json(manifest))
+
+    def read(self, generation: int) -> Manifest:
+        name = self._layout.manifest(generation)
+        stored = self._store.read(name)
+        if stored is None:
+            raise ContractViolation(
+                f"[{self._store.uri(name)}] is gone although CURRENT names generation [{generation}]: "
+                f"restore the object (soft delete keeps it for seven days), then retry."
+            )
+        return from_json(Manifest, stored.text, where=self._store.uri(name))
+
+    def parent(self, generation: int | None) -> ParentGeneration | None:
+        """How a request names the generation that it builds on."""
+        if generation is None:
+            return None
+        manifest = self.read(generation)
+        return ParentGeneration(
+            generation=generation,
+            manifest_uri=self._store.uri(self._layout.manifest(generation)),
+            file_list_uri=self._store.uri(self._layout.file_list(generation)),
+            data_uri=manifest.data_folder,
+        )

@@ -1,0 +1,123 @@
+"""Text objects in a bucket, changed only under a stated expectation. The one place that talks to Cloud Storage."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from dedup_clone.contract.errors import LostRace
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob, Client
+
+PARALLEL_REQUESTS = 16
+
+
+@dataclass(frozen=True)
+class StoredText:
+    """An object's text and its generation, which a later `replace` states as what it expects."""
+
+    text: str
+    generation: int
+
+
+@dataclass(frozen=True)
+class ObjectInfo:
+    """One object as listed. `size` in bytes; `created_at` is when this generation was written."""
+
+    name: str
+    generation: int
+    crc32c: str
+    size: int
+    created_at: datetime
+
+
+class ObjectStore:
+    """One bucket."""
+
+    def __init__(self, client: Client, bucket: str) -> None:
+        self._bucket = client.bucket(bucket)
+        self.bucket = bucket
+
+    def uri(self, name: str) -> str:
+        return f"gs://{self.bucket}/{name}"
+
+    def read(self, name: str) -> StoredText | None:
+        """The object's text, None when it is absent."""
+        from google.api_core.exceptions import NotFound
+
+        blob = self._bucket.blob(name)
+        try:
+            return StoredText(blob.download_as_bytes().decode(), int(blob.generation))
+        except NotFound:
+            return None
+
+    def create(self, name: str, text: str) -> bool:
+        """Write a new object. False, and nothing written, when it exists."""
+        from google.api_core.exceptions import PreconditionFailed
+
+        try:
+            self._upload(name, text, expected_generation=0)
+        except PreconditionFailed:
+            return False
+        return True
+
+    def replace(self, name: str, text: str, *, expected_generation: int) -> int:
+        """Replace the object as it was read (0: it was absent); returns the new generation. Raises LostRace."""
+        from google.api_core.exceptions import PreconditionFailed
+
+        try:
+            return self._upload(name, text, expected_generation=expected_generation)
+        except PreconditionFailed as error:
+            raise LostRace(
+                f"[{self.uri(name)}] changed since it was read as object generation [{expected_generation}]: "
+                f"another run wrote it. Retry the task: it reads again and decides anew."
+            ) from error
+
+    def put(self, name: str, text: str) -> None:
+        """Write an object whose content follows from others (an index): the last writer wins."""
+        self._upload(name, text, expected_generation=None)
+
+    def objects(self, prefix: str) -> Iterator[ObjectInfo]:
+        for blob in self._bucket.list_blobs(prefix=prefix):
+            yield _info(blob)
+
+    def folders(self, prefix: str) -> list[str]:
+        """The folders directly below `prefix` (which ends in a slash), each ending in a slash."""
+        listing = self._bucket.list_blobs(prefix=prefix, delimiter="/", fields="prefixes,nextPageToken")
+        for _ in listing:  # the prefixes are known only after all pages were read
+            pass
+        return sorted(listing.prefixes)
+
+    def stat(self, names: list[str]) -> list[ObjectInfo]:
+        """Those of `names` that exist, asked for side by side."""
+        if not names:
+            return []
+        with ThreadPoolExecutor(min(PARALLEL_REQUESTS, len(names))) as pool:
+            return [_info(blob) for blob in pool.map(self._bucket.get_blob, names) if blob is not None]
+
+    def delete_folder(self, prefix: str) -> int:
+        """Delete all objects below `prefix`; returns how many. Objects that are gone already are no error."""
+        from google.api_core.exceptions import NotFound
+
+        def delete(blob: Blob) -> None:
+            with contextlib.suppress(NotFound):
+                blob.delete()
+
+        blobs = list(self._bucket.list_blobs(prefix=prefix))
+        with ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
+            list(pool.map(delete, blobs))
+        return len(blobs)
+
+    def _upload(self, name: str, text: str, *, expected_generation: int | None) -> int:
+        blob = self._bucket.blob(name)
+        blob.upload_from_string(text.encode(), content_type="application/json", if_generation_match=expected_generation)
+        return int(blob.generation)
+
+
+def _info(blob: Blob) -> ObjectInfo:
+    return ObjectInfo(blob.name, int(blob.generation), blob.crc32c or "", int(blob.size), blob.time_created)

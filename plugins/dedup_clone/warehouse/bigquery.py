@@ -1,0 +1,171 @@
+"""Asks BigQuery for facts and runs the few statements that are not operators of a DAG."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.warehouse.facts import JobFacts, Observation, PartitionFacts, TableFacts
+from dedup_clone.warehouse.sql_files import TableNames, render
+
+if TYPE_CHECKING:
+    from google.cloud.bigquery import Client, SchemaField, Table
+
+_STANDARD_TYPES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL", "RECORD": "STRUCT"}
+T = TypeVar("T")
+MILLISECONDS_PER_DAY = 24 * 60 * 60 * 1000
+
+
+class Warehouse:
+    """The dataset of one deployment."""
+
+    def __init__(self, client: Client, *, project: str, dataset: str, location: str, sql_folder: Path) -> None:
+        self._client = client
+        self._project = project
+        self._dataset = dataset
+        self._location = location
+        self._sql_folder = sql_folder
+
+    def table_names(self, staging: str, target: str) -> TableNames:
+        return TableNames(self._project, self._dataset, staging, target)
+
+    def table(self, name: str) -> TableFacts | None:
+        """The table's facts, None when it does not exist. Free of charge."""
+        from google.api_core.exceptions import NotFound
+
+        try:
+            return _facts(self._client.get_table(f"{self._project}.{self._dataset}.{name}"))
+        except NotFound:
+            return None
+
+    def create_staging(self, names: TableNames, table: TableContract) -> None:
+        """Create staging as the feed declares it, unless it exists."""
+        self._run(render(self._sql_folder, "ddl/create_staging.sql", names=names, table=table), [])
+
+    def observe(self, names: TableNames, table_name: str) -> Observation:
+        """The table's facts and its partitions. One metadata query, 10 MB billed, no table data read."""
+        from google.cloud.bigquery import ScalarQueryParameter
+
+        table = self.table(table_name)
+        if table is None:
+            raise LookupError(f"Table [{self._project}.{self._dataset}.{table_name}] does not exist.")
+        job = self._run(
+            render(self._sql_folder, "checks/partitions.sql", names=names),
+            [ScalarQueryParameter("table_name", "STRING", table_name)],
+        )
+        rows = list(job.result())
+        partitions = tuple(
+            PartitionFacts(row["partition_id"], row["total_rows"], row["last_modified_time"])
+            for row in rows
+            if row["partition_id"] is not None
+        )
+        return Observation(table, partitions, rows[0]["observed_at"], job.total_bytes_billed or 0)
+
+    def materialized_views_of(self, table_name: str) -> list[str]:
+        """Names of materialised views in the dataset that read the table: they break when it is replaced."""
+        dataset = f"{self._project}.{self._dataset}"
+        dependents = []
+        for item in self._client.list_tables(dataset):
+            if item.table_type == "MATERIALIZED_VIEW":
+                view = self._client.get_table(item.reference)
+                if f"{self._dataset}.{table_name}" in (view.mview_query or "").replace("`", ""):
+                    dependents.append(item.table_id)
+        return dependents
+
+    def job(self, job_id: str) -> JobFacts | None:
+        """A job's state, None when BigQuery never heard of it."""
+        from google.api_core.exceptions import NotFound
+
+        try:
+            job = self._client.get_job(job_id, project=self._project, location=self._location)
+        except NotFound:
+            return None
+        return JobFacts(
+            job_id=job_id,
+            kind=job.job_type,
+            ended=job.state == "DONE",
+            error=None if not job.error_result else job.error_result.get("message", "unknown error"),
+            started_at=job.started,
+            ended_at=job.ended,
+            bytes_processed=getattr(job, "total_bytes_processed", None) or 0,
+            bytes_billed=getattr(job, "total_bytes_billed", None) or 0,
+            slot_ms=getattr(job, "slot_millis", None) or 0,
+        )
+
+    def wait_for_jobs(self, job_ids: Iterable[str], *, poll_s: float) -> list[JobFacts]:
+        """Wait until every job that BigQuery knows of has ended, however it ends."""
+        ended = []
+        for job_id in job_ids:
+            facts = self.job(job_id)
+            while facts is not None and not facts.ended:
+                time.sleep(poll_s)
+                facts = self.job(job_id)
+            if facts is not None:
+                ended.append(facts)
+        return ended
+
+    def load_status(self, rows: list[dict[str, Any]], table: str) -> None:
+        """Replace the readers' status table by `rows`, with a load job: free, and no query reads a table."""
+        from google.cloud.bigquery import CreateDisposition, LoadJobConfig, SchemaField, WriteDisposition
+
+        types = {"feed": "STRING", "generation": "INTEGER", "snapshot_id": "INTEGER"}
+        schema = [SchemaField(name, types.get(name, "TIMESTAMP")) for name in rows[0]]
+        config = LoadJobConfig(
+            schema=schema,
+            write_disposition=WriteDisposition.WRITE_TRUNCATE,
+            create_disposition=CreateDisposition.CREATE_IF_NEEDED,
+        )
+        destination = f"{self._project}.{self._dataset}.{table}"
+        self._client.load_table_from_json(
+            rows, destination, job_config=config, location=self._location, project=self._project
+        ).result()
+
+    def _run(self, sql: str, parameters: list[Any]) -> Any:
+        from google.cloud.bigquery import QueryJobConfig
+
+        job = self._client.query(
+            sql,
+            job_config=QueryJobConfig(query_parameters=parameters, use_query_cache=False),
+            location=self._location,
+            project=self._project,
+        )
+        job.result()
+        return job
+
+
+def _facts(table: Table) -> TableFacts:
+    properties = table.to_api_repr()
+    partitioning, clone = table.time_partitioning, table.clone_definition
+    expiration_ms = None if partitioning is None else partitioning.expiration_ms
+    return TableFacts(
+        name=table.table_id,
+        columns=tuple(_column(field) for field in table.schema),
+        rows=table.num_rows or 0,
+        size=table.num_bytes or 0,
+        partition_column=None if partitioning is None else partitioning.field,
+        expiration_days=None if expiration_ms is None else expiration_ms / MILLISECONDS_PER_DAY,
+        cluster_by=tuple(table.clustering_fields or ()),
+        labels=dict(table.labels),
+        has_streaming_buffer="streamingBuffer" in properties,
+        clone_of=None if clone is None else _known(clone.base_table_reference).table_id,
+        clone_time=None if clone is None else clone.clone_time,
+        created_at=_known(table.created),
+    )
+
+
+def _column(field: SchemaField) -> Column:
+    return Column(
+        name=field.name,
+        type=_STANDARD_TYPES.get(field.field_type, field.field_type),
+        mode=ColumnMode(field.mode or "NULLABLE"),
+        fields=tuple(_column(inner) for inner in field.fields),
+    )
+
+
+def _known(value: T | None) -> T:
+    if value is None:
+        raise LookupError("BigQuery described a table without its creation time or clone source.")
+    return value

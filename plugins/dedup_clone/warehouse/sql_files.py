@@ -1,0 +1,51 @@
+"""Renders the statements in `sql/`: Jinja for validated identifiers only, values travel as query parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
+
+
+@dataclass(frozen=True)
+class TableNames:
+    """The identifiers that a statement may use, as `{{ names.target }}`; all validated when settings are read."""
+
+    project: str
+    dataset: str
+    staging_table: str
+    target_table: str
+
+    @property
+    def staging(self) -> str:
+        return f"`{self.project}.{self.dataset}.{self.staging_table}`"
+
+    @property
+    def target(self) -> str:
+        return f"`{self.project}.{self.dataset}.{self.target_table}`"
+
+    def information_schema(self, view: str) -> str:
+        return f"`{self.project}.{self.dataset}`.INFORMATION_SCHEMA.{view}"
+
+
+def column_sql(column: Column) -> str:
+    """`name TYPE` as CREATE TABLE wants it, nested types included."""
+    return f"{column.name} {_type_sql(column)}{' NOT NULL' if column.mode is ColumnMode.REQUIRED else ''}"
+
+
+def _type_sql(column: Column) -> str:
+    inner = column.type
+    if column.fields:
+        inner = f"STRUCT<{', '.join(column_sql(field) for field in column.fields)}>"
+    return f"ARRAY<{inner}>" if column.mode is ColumnMode.REPEATED else inner
+
+
+def render(folder: Path, name: str, *, names: TableNames, table: TableContract | None = None) -> str:
+    """The statement `folder/name` for one feed. An undefined name in it is an error."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder), undefined=jinja2.StrictUndefined, keep_trailing_newline=True
+    )
+    return environment.get_template(name).render(names=names, table=table, column_sql=column_sql)

@@ -1,0 +1,90 @@
+"""Records travel as canonical JSON and are read strictly."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.records import digest, from_json, to_json
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
+
+ARRIVAL = Arrival(
+    feed="f",
+    delivery=Delivery(7, 11),
+    bucket="landing",
+    folder="f/snapshot_id=7/",
+    marker="f/snapshot_id=7/_SUCCESS",
+    arrived_at=datetime(2026, 11, 21, 4, 0, tzinfo=UTC),
+    objects=(LandedObject("f/snapshot_id=7/a.parquet", 3, "x==", 10),),
+    late_objects=(),
+)
+
+
+def test_arrival_has_this_exact_json() -> None:
+    assert json.loads(to_json(ARRIVAL)) == {
+        "arrived_at": "2026-11-21T04:00:00+00:00",
+        "bucket": "landing",
+        "delivery": {"marker_generation": 11, "snapshot_id": 7},
+        "feed": "f",
+        "folder": "f/snapshot_id=7/",
+        "late_objects": [],
+        "marker": "f/snapshot_id=7/_SUCCESS",
+        "objects": [{"crc32c": "x==", "generation": 3, "name": "f/snapshot_id=7/a.parquet", "size": 10}],
+    }
+
+
+def test_a_record_read_back_equals_what_was_written() -> None:
+    assert from_json(Arrival, to_json(ARRIVAL), where="arrival") == ARRIVAL
+
+
+def test_nested_columns_are_read_back() -> None:
+    table = TableContract(
+        columns=(Column("d", "DATE"), Column("s", "STRUCT", ColumnMode.REPEATED, (Column("x", "INT64"),))),
+        partition_column="d",
+        snapshot_id_column="u",
+        keys=("d",),
+        cluster_by=(),
+        retention_days=2,
+    )
+    assert from_json(TableContract, to_json(table), where="table") == table
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"surprise": 1}, r"unknown fields \['surprise'\]"),
+        ({"bucket": None}, r"arrival\.bucket"),
+        ({"bucket": 5}, r"arrival\.bucket.*expected str"),
+        ({"arrived_at": "yesterday"}, r"arrival\.arrived_at"),
+        ({"objects": [{"name": "a"}]}, r"arrival\.objects\[0\].*lacks"),
+        ({"delivery": {"snapshot_id": True, "marker_generation": 1}}, r"snapshot_id.*expected int"),
+    ],
+)
+def test_a_record_of_another_form_is_refused_by_field(change: dict[str, object], named: str) -> None:
+    plain = {**json.loads(to_json(ARRIVAL)), **change}
+    with pytest.raises(ContractViolation, match=named):
+        from_json(Arrival, json.dumps(plain), where="arrival")
+
+
+def test_text_that_is_no_json_is_refused_by_name() -> None:
+    with pytest.raises(ContractViolation, match=r"gs://state/CURRENT\] is not JSON"):
+        from_json(Arrival, "{", where="gs://state/CURRENT")
+
+
+def test_digest_fits_a_label() -> None:
+    assert len(digest("x")) == 32
+    assert digest("x") != digest("y")
+
+
+@pytest.mark.parametrize("name", ["7", "7-", "-7-1", "07-1", "7-0", "seven-1", "99999999999999999999-1"])
+def test_a_wrong_delivery_name_is_refused(name: str) -> None:
+    with pytest.raises(ContractViolation, match="no delivery name"):
+        Delivery.parse(name)
+
+
+def test_a_delivery_name_is_read_back() -> None:
+    assert Delivery.parse(Delivery(7, 11).name) == Delivery(7, 11)

@@ -1,0 +1,65 @@
+"""Feed files are read strictly; each error names file, line and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.settings.feed import read_feed
+
+FEEDS = Path(__file__).parents[3] / "dags" / "feeds"
+REFERENCE = (FEEDS / "product_attributes.yaml").read_text()
+
+
+def write(folder: Path, text: str, name: str = "product_attributes") -> Path:
+    path = folder / f"{name}.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("path", sorted(FEEDS.glob("*.yaml")), ids=lambda p: p.stem)
+def test_shipped_feeds_are_valid(path: Path) -> None:
+    feed = read_feed(path)
+    assert (feed.target, feed.staging) == (path.stem, f"{path.stem}_staging")
+
+
+def test_value_columns_are_what_is_neither_key_nor_snapshot_id() -> None:
+    table = read_feed(FEEDS / "product_attributes.yaml").table.to_contract()
+    assert [c.name for c in table.value_columns] == ["attr_value"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("cluster_by:", "clusterby:", r":18: unknown key \[table.clusterby\]: did you mean \[cluster_by\]"),
+        ("retention_days: 730", "retention_days: 0", r"table.retention_days.*greater than or equal to 1"),
+        ("retention_days: 730", 'retention_days: "730"', r"table.retention_days.*valid integer"),
+        ("type: INT64}\n    - {name: store_id", "type: INT}\n    - {name: store_id", r":10: \[table.columns.1.type\]"),
+        ("keys: [date, ", "keys: [", r"keys must contain the partition column \[date\]"),
+        ("keys: [date, ", "keys: [date, day, ", r"\['day'\] are not among the columns"),
+        ("keys: [date, ", "keys: [date, date, ", r"keys name a column twice"),
+        ("snapshot_id_column: update_id", "snapshot_id_column: date", r"must be INT64 and no key"),
+        ("{name: date, type: DATE}", "{name: date, type: STRING}", r"must be DATE"),
+        ("name: attr_value, type: INT64", "name: attr_value, type: STRUCT", r"STRUCT needs fields"),
+        ("{name: store_id, type: INT64}", "{name: store_id, type: FLOAT64}", r"cannot be a key"),
+        ("name: attr_value", "name: STORE_ID", r"same name"),
+        ("name: attr_value", "name: 'x; DROP TABLE'", r"columns.4.name"),
+        ("feed: product_attributes", "feed: Product", r"should match pattern"),
+        ("feed: product_attributes", "feed: other", r"expected \[product_attributes\] as the file is named"),
+        ("prefix: product_attributes", "prefix: /a b", r"landing.prefix"),
+        ("promise_minutes: 60", "promise_minutes: 60\n  promis: 1", r"unknown key \[freshness.promis\]"),
+        ("owner: data-platform", "", r"\[owner\]: Field required"),
+        ("feed: product_attributes", "feed: [", r"is not YAML"),
+    ],
+)
+def test_a_wrong_feed_file_is_refused_with_line_and_key(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in REFERENCE
+    with pytest.raises(ConfigurationError, match=message):
+        read_feed(write(tmp_path, REFERENCE.replace(old, new, 1)))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"Cannot read .*none.yaml"):
+        read_feed(tmp_path / "none.yaml")
