@@ -1,0 +1,103 @@
+"""
+### Publish: makes one delivery live, from landing to a committed swap.
+
+Started by the watch DAG for each delivery; all deliveries that wait are folded in, so that a later run may find its
+own delivery published already and is skipped. **Trigger it by hand to replay**: give a snapshot id and a reason.
+
+Readers of the target table see the old generation until `swap_target`, and the new one from then on. Whatever fails
+before that leaves target as it is; clear the run from its first task, or let the next delivery's run take over.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG, Asset, Context, TriggerRule, task
+
+from dedup_clone.orchestration import publish_tasks as steps
+from dedup_clone.orchestration.bigquery_jobs import AttemptJobOperator, LoadStagingOperator
+from dedup_clone.orchestration.connect import FeedSetup
+from dedup_clone.orchestration.families import TAG, build_family
+from dedup_clone.orchestration.order_xcom import order_field
+from dedup_clone.orchestration.publish_form import publish_params
+from dedup_clone.orchestration.runners import dedup_operator
+from dedup_clone.orchestration.swap_job import swap_configuration
+
+
+def publish(setup: FeedSetup) -> DAG:
+    names = setup.names
+    target = Asset(
+        name=f"{names.dataset}.{names.target_table}",
+        uri=f"bigquery://{names.project}/{names.dataset}/{names.target_table}",
+    )
+    with DAG(
+        setup.publish_dag_id,
+        description=f"Publishes {setup.feed.feed}: {setup.feed.description}",
+        schedule=None,
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        max_active_runs=1,
+        is_paused_upon_creation=False,
+        doc_md=__doc__,
+        tags=[TAG, setup.feed.feed, "publish"],
+        params=publish_params(),
+        template_searchpath=[str(setup.folders.sql)],
+        user_defined_macros={"names": names},
+        default_args={
+            "owner": setup.feed.owner,
+            "retries": 3,
+            "retry_delay": timedelta(seconds=10),
+            "execution_timeout": timedelta(hours=1),
+        },
+    ) as dag:
+        # -- 1 resolve --- in: parameters, state   runs: worker    out: the order (lease taken, request written)
+        @task
+        def resolve_publish(**context: Any) -> dict[str, Any]:
+            return steps.resolve_publish(setup, Context(**context))
+
+        # -- 4 check ----- in: staging, manifest   runs: worker    out: what may go live (verdicts kept)
+        @task
+        def check_staging(**context: Any) -> dict[str, Any]:
+            return steps.check_staging(setup, Context(**context))
+
+        # -- 6 commit ---- in: target, attempt     runs: worker    out: ledger record, CURRENT, Asset event
+        @task(outlets=[target])
+        def commit_generation(**context: Any) -> dict[str, Any]:
+            return steps.commit_swap(setup, Context(**context), target)
+
+        # -- 7 prune ----- in: data folders        runs: worker    out: what was deleted; two generations stay
+        @task
+        def prune_state() -> list[str]:
+            return steps.prune_state(setup)
+
+        # -- on failure -- in: the lease           runs: worker    out: committed when the swap happened, else freed
+        @task(trigger_rule=TriggerRule.ONE_FAILED, retries=5)
+        def settle_failure(**context: Any) -> None:
+            steps.settle_failure(setup, Context(**context))
+
+        order = resolve_publish()
+        # -- 2 dedup ----- in: request             runs: Spark     out: data folder, candidate manifest
+        dedup = dedup_operator(
+            setup,
+            task_id="dedup_snapshot",
+            request_uri=order_field("request_uri"),
+        )
+        # -- 3 load ------ in: manifest's files    runs: BigQuery  out: staging rows; deferred; safe to retry
+        load = LoadStagingOperator(task_id="load_staging", setup=setup)
+        check = check_staging()
+        # -- 5 swap ------ in: staging at T        runs: BigQuery  out: target, in one statement; safe to retry
+        swap = AttemptJobOperator(
+            task_id="swap_target",
+            setup=setup,
+            step="swap",
+            configuration=swap_configuration(setup.feed.feed, names.target_table),
+        )
+        commit, clean = commit_generation(), prune_state()
+
+        order >> dedup >> load >> check >> swap >> commit >> clean
+        [order, dedup, load, check, swap, commit] >> settle_failure()
+    return dag
+
+
+globals().update(build_family(Path(__file__).resolve().parent, "publish", publish))

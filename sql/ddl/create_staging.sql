@@ -1,0 +1,15 @@
+-- Purpose: create staging as its feed declares it.  Params: none (identifiers come from validated settings).
+-- Writes: staging, only when it does not exist.  Safe to retry: yes.
+CREATE TABLE IF NOT EXISTS {{ names.staging }} (
+{%- for column in table.columns %}
+  {{ column_sql(column) }}{{ "," if not loop.last }}
+{%- endfor %}
+)
+PARTITION BY {{ table.partition_column }}
+{%- if table.cluster_by %}
+CLUSTER BY {{ table.cluster_by | join(", ") }}
+{%- endif %}
+OPTIONS (
+  partition_expiration_days = {{ table.retention_days }},
+  description = 'Base table of {{ names.target_table }}; written by load jobs only, read through {{ names.target_table }}.'
+);

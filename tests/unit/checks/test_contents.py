@@ -1,0 +1,89 @@
+"""Does the generation look like a snapshot of this feed?"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from dedup_clone.checks import contents as checks
+from dedup_clone.checks.verdicts import Level, Verdict, Verdicts, accept, require
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.contract.manifest import Candidate, DedupMetrics, DeliveryMetrics
+from dedup_clone.settings.feed import CheckSettings, DuplicateKeys
+from tests.unit.checks.facts import TODAY, entry, files, manifest
+
+SETTINGS = CheckSettings(max_missing_dates=1, max_new_share=0.1, max_survivor_share=0.1, max_changed_share=0.1)
+PARENT = manifest(entry(TODAY, 100), generation=1, parent=None)
+
+
+def level_of(verdicts: list[Verdict], check: str) -> Level:
+    return next(v.level for v in verdicts if v.check == check)
+
+
+@pytest.mark.parametrize(
+    ("check", "count"), [("new_share", "new_keys"), ("survivor_share", "survivors"), ("changed_share", "changed")]
+)
+def test_shares_beyond_their_bound_fail(check: str, count: str) -> None:
+    within = checks.shares_within_bounds(manifest(entry(TODAY, 100, **{count: 10})), SETTINGS, PARENT)
+    beyond = checks.shares_within_bounds(manifest(entry(TODAY, 100, **{count: 11})), SETTINGS, PARENT)
+    assert (level_of(within, check), level_of(beyond, check)) == (Level.PASS, Level.FAIL)
+
+
+def test_dates_that_the_parent_lacked_do_not_count_as_new_rows() -> None:
+    new_day = entry(TODAY + timedelta(days=1), 100, new_keys=100)
+    found = checks.shares_within_bounds(manifest(entry(TODAY, 100), new_day), SETTINGS, PARENT)
+    assert level_of(found, "new_share") is Level.PASS
+
+
+def test_the_first_publish_has_no_shares_to_judge() -> None:
+    found = checks.shares_within_bounds(manifest(entry(TODAY, 100, new_keys=100)), SETTINGS, None)
+    assert {v.level for v in found} == {Level.PASS}
+
+
+def test_too_many_missing_dates_fail() -> None:
+    carried = [entry(TODAY - timedelta(days=i), plan="carried") for i in range(2)]
+    assert checks.dates_present(manifest(carried[0]), SETTINGS).level is Level.PASS
+    assert checks.dates_present(manifest(*carried), SETTINGS).level is Level.FAIL
+
+
+@pytest.mark.parametrize(
+    ("ties", "setting", "level"),
+    [
+        (0, DuplicateKeys.FAIL, Level.PASS),
+        (3, DuplicateKeys.WARN, Level.WARN),
+        (3, DuplicateKeys.FAIL, Level.FAIL),
+    ],
+)
+def test_duplicate_keys_follow_the_feed(ties: int, setting: DuplicateKeys, level: Level) -> None:
+    metrics = (DeliveryMetrics(Delivery(7, 1), 100, 0, ties),)
+    candidate = Candidate(manifest(), None, None, metrics, (), DedupMetrics(0, 0, {}))
+    assert checks.duplicates_tolerated(candidate, CheckSettings(duplicate_keys=setting)).level is level
+
+
+@pytest.mark.parametrize(
+    ("rows", "level"), [([(TODAY, 6), (TODAY, 4)], Level.PASS), ([(TODAY, 11)], Level.FAIL), ([], Level.FAIL)]
+)
+def test_files_add_up_to_unique_keys(rows: list[tuple[object, int]], level: Level) -> None:
+    assert checks.keys_unique(manifest(entry(TODAY, 10)), files(*rows)).level is level  # type: ignore[arg-type]
+
+
+def test_quota_counts_what_was_used_today() -> None:
+    one = manifest(entry(TODAY))
+    assert checks.quota_left(one, [29_999]).level is Level.PASS
+    assert checks.quota_left(one, [29_999, 1]).level is Level.FAIL
+
+
+def test_an_accepted_fail_becomes_a_warning_that_keeps_the_reason() -> None:
+    found = [Verdict("new_share", Level.FAIL, "a", "b"), Verdict("layout", Level.FAIL, "a", "b")]
+    accepted = accept(found, ["new_share"], "a new country")
+    assert [v.level for v in accepted] == [Level.WARN, Level.FAIL]
+    assert "a new country" in accepted[0].next_step
+
+
+def test_fails_are_raised_together_and_say_what_readers_see() -> None:
+    found = (Verdict("a", Level.FAIL, "1", "2", "do x"), Verdict("b", Level.FAIL, "3", "4", "do y"))
+    with pytest.raises(CheckFailed, match=r"(?s)Target keeps.*FAIL a: \[1\], expected \[2\]: do x.*FAIL b"):
+        require(Verdicts("before", found), "Target keeps its old content.")
+    require(Verdicts("before", (Verdict("a", Level.WARN, "1", "2"),)), "")
