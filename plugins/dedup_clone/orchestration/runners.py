@@ -9,10 +9,8 @@ from airflow.sdk import BaseOperator, Context
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.orchestration.connect import FeedSetup
-from dedup_clone.orchestration.spark_conf import emulator_spark_conf
+from dedup_clone.orchestration.spark_conf import emulator_spark_conf, local_spark_conf
 from dedup_clone.settings.deployment import Runner
-
-LOCAL_DRIVER_MEMORY = "2g"
 
 
 def dedup_operator(setup: FeedSetup, *, task_id: str, request_uri: str, **kwargs: Any) -> BaseOperator:
@@ -32,9 +30,8 @@ def _local(setup: FeedSetup, task_id: str, request_uri: str, kwargs: dict[str, A
         application_args=["--request", request_uri],
         conn_id=setup.deployment.spark_connection,
         name=f"dedup {setup.feed.feed}",
-        conf=emulator_spark_conf(os.environ.get("STORAGE_EMULATOR_HOST", "")),
+        conf={**local_spark_conf(), **emulator_spark_conf(os.environ.get("STORAGE_EMULATOR_HOST", ""))},
         env_vars={"PYTHONPATH": python_path},
-        driver_memory=LOCAL_DRIVER_MEMORY,
         **kwargs,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -34,6 +35,8 @@ def local_spark_conf(driver_memory: str = "2g") -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": driver_memory,
+        # This environment's Python, not whichever comes first on PATH, for the driver and its workers.
+        "spark.pyspark.python": sys.executable,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

@@ -1,0 +1,113 @@
+"""DAG files parse without error, without network, and without the heavy imports that cost seconds."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow.dag_processing.dagbag import DagBag
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_each_feed_has_its_dags(bag: DagBag) -> None:
+    assert bag.import_errors == {}
+    assert [d.dag_id for d in bag.dags.values() if "configuration error" in d.tags] == []
+    assert sorted(bag.dags) == [
+        "product_attributes_publish",
+        "product_attributes_watch",
+        "worked_example_publish",
+        "worked_example_watch",
+    ]
+
+
+def test_dags_survive_serialization(bag: DagBag) -> None:
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    for dag in bag.dags.values():
+        again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+        assert sorted(again.task_dict) == sorted(dag.task_dict)
+
+
+PARSE_OFFLINE = """
+import socket, sys
+import airflow.providers.google.cloud.operators.bigquery
+before = set(sys.modules)
+def refuse(*args, **kwargs):
+    raise AssertionError("a DAG file used the network while it was parsed")
+socket.socket.connect = refuse
+socket.getaddrinfo = refuse
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag(sys.argv[1])
+assert not bag.import_errors, bag.import_errors
+print("\\n".join(sorted(set(sys.modules) - before)))
+"""
+
+
+def parse(dags: Path, *, dag_id: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(REPOSITORY / "plugins"),
+        "DEDUP_CLONE_PROFILE": "local",
+        "_AIRFLOW_PARSING_CONTEXT_DAG_ID": dag_id,
+    }
+    return subprocess.run(
+        [sys.executable, "-c", PARSE_OFFLINE, str(dags)], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_parsing_uses_no_network_and_no_heavy_module() -> None:
+    done = parse(REPOSITORY / "dags")
+    assert done.returncode == 0, done.stderr
+    imported = done.stdout.split()
+    assert "dedup_clone.orchestration.families" in imported
+    heavy = [m for m in imported if m.split(".")[0] in {"pyspark", "pandas", "numpy", "pyarrow", "duckdb", "sqlglot"}]
+    assert heavy == []
+
+
+def copy_dags(folder: Path) -> Path:
+    shutil.copytree(REPOSITORY / "dags", folder / "dags")
+    shutil.copytree(REPOSITORY / "sql", folder / "dags" / "sql")
+    return folder / "dags"
+
+
+SHOW_DAGS = """
+import sys
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag(sys.argv[1])
+assert not bag.import_errors, bag.import_errors
+for dag in sorted(bag.dags.values(), key=lambda d: d.dag_id):
+    print(dag.dag_id, "|", ",".join(sorted(dag.tags)), "|", " ".join((dag.doc_md or "").split()))
+"""
+
+
+def test_a_bad_feed_file_shows_its_own_error_and_takes_no_other_feed_down(tmp_path: Path) -> None:
+    dags = copy_dags(tmp_path)
+    bad = dags / "feeds" / "worked_example.yaml"
+    bad.write_text(bad.read_text().replace("retention_days", "retention_day"))
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugins"), "DEDUP_CLONE_PROFILE": "local"}
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW_DAGS, str(dags)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    pages = dict(line.split(" | ", 1) for line in done.stdout.splitlines() if " | " in line)
+    assert sorted(pages) == [
+        "product_attributes_publish",
+        "product_attributes_watch",
+        "worked_example_publish",
+        "worked_example_watch",
+    ]
+    assert "configuration error" not in pages["product_attributes_publish"]
+    for dag_id in ("worked_example_publish", "worked_example_watch"):
+        assert "configuration error" in pages[dag_id]
+        assert "unknown key [table.retention_day]: did you mean [retention_days]?" in pages[dag_id]
+
+
+def test_dags_parse_from_the_tree_that_is_deployed(tmp_path: Path) -> None:
+    done = parse(copy_dags(tmp_path))
+    assert done.returncode == 0, done.stderr

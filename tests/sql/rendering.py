@@ -1,0 +1,23 @@
+"""Renders every file in sql/ for every shipped feed, as the library and Airflow do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dedup_clone.settings.feed import read_feed
+from dedup_clone.warehouse.sql_files import TableNames, render
+
+REPOSITORY = Path(__file__).parents[2]
+SQL = REPOSITORY / "sql"
+
+
+def rendered_statements() -> dict[str, str]:
+    """`<feed>/<folder>/<file>.sql` -> text."""
+    statements = {}
+    for path in sorted((REPOSITORY / "dags" / "feeds").glob("*.yaml")):
+        feed = read_feed(path)
+        names = TableNames("local-dev", "warehouse", feed.staging, feed.target)
+        for file in sorted(SQL.rglob("*.sql")):
+            name = file.relative_to(SQL).as_posix()
+            statements[f"{feed.feed}/{name}"] = render(SQL, name, names=names, table=feed.table.to_contract())
+    return statements

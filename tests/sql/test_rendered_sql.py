@@ -1,0 +1,55 @@
+"""Every SQL text that the project renders: golden files, and Google's own grammar."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.golden_files import FOLDER, assert_golden
+from tests.sql.rendering import SQL, rendered_statements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from devstack.zetasql.grammar import Grammar
+
+STATEMENTS = rendered_statements()
+
+
+@pytest.mark.parametrize("name", sorted(STATEMENTS))
+def test_rendered(name: str) -> None:
+    assert_golden(f"sql/{name}", STATEMENTS[name])
+
+
+def test_every_sql_file_is_rendered_for_every_feed() -> None:
+    files = {path.relative_to(SQL).as_posix() for path in SQL.rglob("*.sql")}
+    assert {name.split("/", 1)[1] for name in STATEMENTS} == files
+
+
+def test_no_golden_file_is_orphaned() -> None:
+    found = {p.relative_to(FOLDER / "sql").as_posix() for p in (FOLDER / "sql").rglob("*.sql")}
+    assert found == set(STATEMENTS)
+
+
+@pytest.fixture(scope="module")
+def grammar() -> Iterator[Grammar]:
+    from devstack.zetasql.errors import ZetaSqlUnavailable
+    from devstack.zetasql.grammar import running_grammar
+
+    with ExitStack() as stack:
+        try:
+            started = stack.enter_context(running_grammar())
+        except ZetaSqlUnavailable as error:
+            pytest.skip(f"Google's SQL grammar: {error}")
+        yield started
+
+
+@pytest.mark.parametrize("name", sorted(STATEMENTS))
+def test_googles_grammar_accepts(grammar: Any, name: str) -> None:
+    assert grammar.check(STATEMENTS[name]) is None
+
+
+def test_googles_grammar_refuses_a_misspelt_statement(grammar: Any) -> None:
+    assert grammar.check("CREATE OR REPLACE TABLE a CLON b") is not None
