@@ -1,0 +1,169 @@
+"""A dedup job in plain Python, for tests of the protocol: reads a request, writes files and the candidate.
+
+It knows only what the protocol needs (no ties, no carried dates); the semantics are tested with the real job.
+"""
+
+from __future__ import annotations
+
+import io
+import secrets
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.manifest import (
+    FORMAT_VERSION,
+    Candidate,
+    DataFile,
+    DateEntry,
+    DedupMetrics,
+    DeliveryMetrics,
+    FileList,
+    Manifest,
+    RefusedDelivery,
+)
+from dedup_clone.contract.records import digest, from_json, to_json
+from dedup_clone.contract.request import DedupRequest
+
+Row = dict[str, Any]
+SCHEMA = pa.schema(
+    [
+        ("date", pa.date32()),
+        ("product_id", pa.int64()),
+        ("store_id", pa.int64()),
+        ("attribute_id", pa.int64()),
+        ("attr_value", pa.int64()),
+        ("update_id", pa.int64()),
+    ]
+)
+
+
+class PythonDedup:
+    """`refuse` are snapshot ids that this job refuses."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.refuse: set[int] = set()
+
+    def run(self, request_uri: str) -> None:
+        request = from_json(DedupRequest, self._read(request_uri).decode(), where=request_uri)
+        rows: dict[tuple[Any, ...], Row] = {}
+        before: dict[tuple[Any, ...], Row] = {}
+        if request.parent:
+            files = from_json(FileList, self._read(request.parent.file_list_uri).decode(), where="parent").files
+            for file in files:
+                for row in self._rows(f"{request.parent.data_uri}{file.path}"):
+                    before[_key(row)] = row
+        rows.update(before)
+        applied, refused, newest = [], [], set()
+        for item in request.deliveries:
+            if item.delivery.snapshot_id in self.refuse:
+                refused.append(RefusedDelivery(item.delivery, "column [x] has 1 bad row in [a.parquet]: deliver again"))
+                continue
+            arrival = from_json(Arrival, self._read(item.arrival_uri).decode(), where=item.arrival_uri)
+            landed = [r for o in arrival.objects for r in self._rows(f"gs://{arrival.bucket}/{o.name}")]
+            newest = {_key(r) for r in landed}
+            for row in landed:
+                if _key(row) not in rows or rows[_key(row)]["update_id"] <= row["update_id"]:
+                    rows[_key(row)] = row
+            applied.append(item.delivery)
+        self._hand_back(request, rows, before, newest, tuple(applied), tuple(refused))
+
+    def _hand_back(
+        self, request: DedupRequest, rows: Any, before: Any, newest: Any, applied: Any, refused: Any
+    ) -> None:
+        suffix = secrets.token_hex(4)
+        if not applied:
+            self._candidate(request, Candidate(None, None, None, (), refused, DedupMetrics(0, 0, {})))
+            return
+        files, entries = [], []
+        for day in sorted({r["date"] for r in rows.values()}):
+            of_day = {k: r for k, r in rows.items() if r["date"] == day}
+            files.append(self._write(request, day, list(of_day.values()), suffix))
+            entries.append(_entry(day, of_day, before, newest))
+        file_list = FileList(tuple(files))
+        manifest = Manifest(
+            format_version=FORMAT_VERSION,
+            feed=request.feed,
+            generation=request.generation,
+            parent=request.parent.generation if request.parent else None,
+            restores=None,
+            table=request.table,
+            update_id_mode=request.update_id_mode,
+            retention_day=request.retention_day,
+            data_folder=request.data_uri,
+            file_list_digest=digest(to_json(file_list)),
+            deliveries=tuple(sorted({d.snapshot_id: d for d in sorted([*request.folded, *applied])}.values())),
+            excluded=request.excluded,
+            applied=applied,
+            code_version=request.code_version,
+            run_id=request.run_id,
+            attempt=request.attempt,
+            created_at=datetime.now(UTC),
+            dropped_rows=0,
+            dates=tuple(entries),
+        )
+        list_uri, uris_uri = f"{request.attempt_uri}files-{suffix}.json", f"{request.attempt_uri}uris-{suffix}.txt"
+        self._write_text(list_uri, to_json(file_list))
+        self._write_text(uris_uri, "".join(f"{request.data_uri}{f.path}\n" for f in files))
+        metrics = tuple(DeliveryMetrics(d, len(newest), 0, 0) for d in applied)
+        self._candidate(
+            request, Candidate(manifest, list_uri, uris_uri, metrics, refused, DedupMetrics(1, 1, {"all": 1.0}))
+        )
+
+    def _write(self, request: DedupRequest, day: date, rows: list[Row], suffix: str) -> DataFile:
+        path = f"date={day}/part-{suffix}.parquet"
+        content = parquet_bytes(rows)
+        self._blob(f"{request.data_uri}{path}").upload_from_string(content)
+        ids = [r["update_id"] for r in rows]
+        return DataFile(path, day, len(rows), len(content), min(ids), max(ids))
+
+    def _candidate(self, request: DedupRequest, candidate: Candidate) -> None:
+        self._write_text(f"{request.attempt_uri}candidate.json", to_json(candidate))
+
+    def _rows(self, uri: str) -> list[Row]:
+        return pq.read_table(io.BytesIO(self._read(uri))).to_pylist() if uri.endswith(".parquet") else []
+
+    def _read(self, uri: str) -> bytes:
+        content: bytes = self._blob(uri).download_as_bytes()
+        return content
+
+    def _write_text(self, uri: str, text: str) -> None:
+        self._blob(uri).upload_from_string(text)
+
+    def _blob(self, uri: str) -> Any:
+        bucket, name = uri.removeprefix("gs://").split("/", 1)
+        return self._client.bucket(bucket).blob(name)
+
+
+def parquet_bytes(rows: list[Row]) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), buffer)
+    return buffer.getvalue()
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return (row["date"], row["product_id"], row["store_id"], row["attribute_id"])
+
+
+def _entry(day: date, rows: dict[Any, Row], before: dict[Any, Row], newest: set[Any]) -> DateEntry:
+    ids = [r["update_id"] for r in rows.values()]
+    return DateEntry(
+        date=day,
+        rows=len(rows),
+        new_keys=sum(key not in before for key in rows),
+        changed=sum(key in before and before[key]["attr_value"] != r["attr_value"] for key, r in rows.items()),
+        survivors=sum(key not in newest for key in rows),
+        ties=0,
+        plan="python",
+        plan_reason="",
+        min_update_id=min(ids),
+        max_update_id=max(ids),
+        adopted_delivery=None,
+        key_fingerprint=None,
+        content_fingerprint=None,
+        files_digest="",
+    )

