@@ -1,0 +1,72 @@
+"""SQLGlot's BigQuery dialect with function calls left as they are written.
+
+SQLGlot turns calls into its own nodes and guesses their meaning in other dialects. Here every call stays a name with
+arguments (`exp.Anonymous`), so that the list in `functions.py` alone decides what is carried out, and how.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.bigquery import BigQuery
+from sqlglot.errors import ErrorLevel, ParseError
+from sqlglot.parsers.bigquery import BigQueryParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from devstack.bigquery.errors import InvalidQuery
+
+_SPECIAL_SYNTAX = ("ARRAY", "CAST", "SAFE_CAST", "EXTRACT")
+
+
+class _Tokenizer(BigQuery.Tokenizer):
+    # SQLGlot swallows all that follows ELSEIF, CALL, EXPLAIN, … as one opaque string.
+    COMMANDS: ClassVar = set()
+
+
+class _Parser(BigQueryParser):
+    FUNCTIONS: ClassVar = {}
+    PLACEHOLDER_PARSERS: ClassVar = {
+        **BigQueryParser.PLACEHOLDER_PARSERS,
+        TokenType.PLACEHOLDER: lambda self: self.expression(exp.Placeholder(this=str(self._prev.start))),
+    }
+    FUNCTION_PARSERS: ClassVar = {name: BigQueryParser.FUNCTION_PARSERS[name] for name in _SPECIAL_SYNTAX}
+
+
+class StandInBigQuery(BigQuery):
+    """The dialect that every text put to the stand-in is read in."""
+
+    Tokenizer = _Tokenizer
+    Parser = _Parser
+
+
+STAND_IN = StandInBigQuery()
+
+
+def parse_tokens(tokens: list[Token], text: str, ordinals: Mapping[int, int]) -> exp.Expression:
+    """One query or expression, from a stretch of the text's tokens; errors name the place in the whole text.
+
+    `ordinals` numbers the text's positional parameters by their offset.
+    """
+    try:
+        trees = STAND_IN.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
+    except ParseError as error:
+        first = error.errors[0]
+        found = str(first.get("highlight") or "")
+        column = max(1, int(first.get("col") or 1) - len(found) + 1)
+        description = re.sub(r" but got <Token.*| for <class.*", "", str(first.get("description")))
+        problem = f'Unexpected "{found}"' if "Unexpected token" in description else f'{description} near "{found}"'
+        raise InvalidQuery(f"Syntax error: {problem}", first.get("line"), column) from error
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        # SQLGlot's parser itself stumbles over some malformed texts.
+        line, column = tokens[0].line, max(1, tokens[0].col - len(tokens[0].text) + 1)
+        raise InvalidQuery("Syntax error: this statement cannot be read", line, column) from error
+    if len(trees) != 1 or trees[0] is None:
+        raise InvalidQuery("Syntax error: Unexpected end of statement")
+    tree = trees[0]
+    assert isinstance(tree, exp.Expression)  # every node that a parser returns is one
+    for placeholder in tree.find_all(exp.Placeholder):
+        placeholder.set("this", str(ordinals[int(placeholder.name)]))
+    return tree

@@ -1,0 +1,170 @@
+"""Every function that the stand-in carries out, by its BigQuery name; a call of any other one is refused.
+
+Each has the forms that it takes, by number of arguments, with its DuckDB text: `{0}`, `{1}` are the arguments as
+written, `*` stands for all of them. Calls with their own syntax (date parts, formats, STRUCT) are registered by the
+handlers in `writer/`; `transpile.supported_functions` lists all names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from devstack.bigquery.sql.failures import failure, refusal
+
+_IS_BLOB = "typeof({0}) = 'BLOB'"
+_AS_TEXT = "CAST({0} AS VARCHAR)"
+_AS_BYTES = f"CASE WHEN {_IS_BLOB} THEN CAST({_AS_TEXT} AS BLOB) ELSE encode({_AS_TEXT}) END"
+_UTC = "AT TIME ZONE 'UTC'"
+_WHITESPACE = "[\\s\\pZ]+"
+_SUBSTRING_FROM = (
+    "CASE WHEN {1} > 0 THEN substring({0}, {1}) WHEN {1} = 0 OR -({1}) >= length({0}) THEN {0} "
+    "ELSE substring({0}, length({0}) + {1} + 1) END"
+)
+_SUBSTRING_LENGTH = (
+    "CASE WHEN {2} < 0 THEN " + failure("'Third argument in SUBSTR() cannot be negative'") + " "
+    "WHEN {1} > 0 THEN substring({0}, {1}, {2}) WHEN {1} = 0 OR -({1}) >= length({0}) THEN substring({0}, 1, {2}) "
+    "ELSE substring({0}, length({0}) + {1} + 1, {2}) END"
+)
+_NEGATIVE = failure("'Second argument in {name}() cannot be negative'")
+_NEGATIVE_LENGTH = f"CASE WHEN {{1}} < 0 THEN {_NEGATIVE} ELSE "
+
+
+def _floor_micros(divisor: int) -> str:
+    """Whole units since 1970, rounded down also before it."""
+    micros = "epoch_us(CAST({0} AS TIMESTAMPTZ))"
+    return f"(({micros} - (({micros} % {divisor}) + {divisor}) % {divisor}) // {divisor})"
+
+
+SCALAR: Mapping[str, Mapping[int | str, str]] = {
+    "ABS": {1: "abs({0})"},
+    "ARRAY_LENGTH": {1: "len({0})"},
+    "ARRAY_REVERSE": {1: "list_reverse({0})"},
+    "ARRAY_TO_STRING": {
+        2: "array_to_string({0}, {1})",
+        3: "array_to_string(list_transform({0}, lambda _e: coalesce(_e, {2})), {1})",
+    },
+    "BYTE_LENGTH": {1: f"octet_length({_AS_BYTES})"},
+    "CHAR_LENGTH": {1: "length({0})"},
+    "CHARACTER_LENGTH": {1: "length({0})"},
+    "COALESCE": {"*": "coalesce(*)"},
+    "CONCAT": {"*": "||"},
+    "ARRAY_CONCAT": {"*": "||"},
+    "DATE_FROM_UNIX_DATE": {1: "(DATE '1970-01-01' + CAST({0} AS INTEGER))"},
+    "DIV": {2: "({0} // {1})"},
+    "ENDS_WITH": {2: "ends_with({0}, {1})"},
+    "ERROR": {1: failure("{0}")},
+    "EXP": {1: "exp({0})"},
+    "FROM_BASE64": {1: "from_base64({0})"},
+    "FROM_HEX": {1: "unhex({0})"},
+    "GENERATE_ARRAY": {2: "generate_series({0}, {1})", 3: "generate_series({0}, {1}, {2})"},
+    "GREATEST": {"*": "NULL_IF_ANY greatest(*)"},
+    "IEEE_DIVIDE": {2: "(CAST({0} AS DOUBLE) / CAST({1} AS DOUBLE))"},
+    "IFNULL": {2: "coalesce({0}, {1})"},
+    "IS_INF": {1: "isinf(CAST({0} AS DOUBLE))"},
+    "IS_NAN": {1: "isnan(CAST({0} AS DOUBLE))"},
+    "LEAST": {"*": "NULL_IF_ANY least(*)"},
+    "LEFT": {2: _NEGATIVE_LENGTH.replace("{name}", "LEFT") + "left({0}, {1}) END"},
+    "LENGTH": {1: f"CASE WHEN {_IS_BLOB} THEN octet_length({_AS_BYTES}) ELSE length({_AS_TEXT}) END"},
+    "LN": {1: "ln({0})"},
+    "LOG10": {1: "log10({0})"},
+    "LOWER": {1: "lower({0})"},
+    "LPAD": {2: "lpad({0}, CAST({1} AS INTEGER), ' ')", 3: "lpad({0}, CAST({1} AS INTEGER), {2})"},
+    "LTRIM": {1: f"regexp_replace({{0}}, '^{_WHITESPACE}', '')", 2: "ltrim({0}, {1})"},
+    "MD5": {1: f"unhex(md5({_AS_BYTES}))"},
+    "MOD": {2: "({0} % {1})"},
+    "NULLIF": {2: "nullif({0}, {1})"},
+    "POW": {2: "pow({0}, {1})"},
+    "POWER": {2: "pow({0}, {1})"},
+    "REGEXP_CONTAINS": {2: "regexp_matches({0}, {1})"},
+    "REGEXP_REPLACE": {3: "regexp_replace({0}, {1}, {2}, 'g')"},
+    "REPEAT": {2: _NEGATIVE_LENGTH.replace("{name}", "REPEAT") + "repeat({0}, {1}) END"},
+    "REPLACE": {3: "CASE WHEN {1} = '' THEN {0} ELSE replace({0}, {1}, {2}) END"},
+    "REVERSE": {1: "reverse({0})"},
+    "RIGHT": {2: _NEGATIVE_LENGTH.replace("{name}", "RIGHT") + "right({0}, {1}) END"},
+    "RPAD": {2: "rpad({0}, CAST({1} AS INTEGER), ' ')", 3: "rpad({0}, CAST({1} AS INTEGER), {2})"},
+    "RTRIM": {1: f"regexp_replace({{0}}, '{_WHITESPACE}$', '')", 2: "rtrim({0}, {1})"},
+    "SAFE_ADD": {2: "TRY({0} + {1})"},
+    "SAFE_MULTIPLY": {2: "TRY({0} * {1})"},
+    "SAFE_SUBTRACT": {2: "TRY({0} - {1})"},
+    "SHA256": {1: f"unhex(sha256({_AS_BYTES}))"},
+    "SPLIT": {1: "string_split({0}, ',')", 2: "string_split({0}, {1})"},
+    "SQRT": {1: "sqrt({0})"},
+    "STARTS_WITH": {2: "starts_with({0}, {1})"},
+    "STRPOS": {2: "strpos({0}, {1})"},
+    "SUBSTR": {2: _SUBSTRING_FROM, 3: _SUBSTRING_LENGTH},
+    "SUBSTRING": {2: _SUBSTRING_FROM, 3: _SUBSTRING_LENGTH},
+    "TIMESTAMP_MICROS": {1: f"(make_timestamp({{0}}) {_UTC})"},
+    "TIMESTAMP_MILLIS": {1: f"(make_timestamp({{0}} * 1000) {_UTC})"},
+    "TIMESTAMP_SECONDS": {1: f"(make_timestamp({{0}} * 1000000) {_UTC})"},
+    "TO_BASE64": {1: "to_base64({0})"},
+    "TO_HEX": {1: "lower(hex({0}))"},
+    "TRIM": {1: f"regexp_replace({{0}}, '^{_WHITESPACE}|{_WHITESPACE}$', '', 'g')", 2: "trim({0}, {1})"},
+    "UNIX_DATE": {1: "date_diff('day', DATE '1970-01-01', CAST({0} AS DATE))"},
+    "UNIX_MICROS": {1: "epoch_us(CAST({0} AS TIMESTAMPTZ))"},
+    "UNIX_MILLIS": {1: _floor_micros(1000)},
+    "UNIX_SECONDS": {1: _floor_micros(1_000_000)},
+    "UPPER": {1: "upper({0})"},
+}
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """`name` is DuckDB's; `argument` is put around the first argument, `result` around the finished call."""
+
+    name: str
+    arguments: tuple[int, ...] = (1,)
+    argument: str = "{0}"
+    result: str = "{0}"
+
+
+_FLOAT_ONLY = (
+    "CASE WHEN typeof({0}) LIKE 'DECIMAL%' THEN " + refusal("{name} over NUMERIC") + " ELSE CAST({0} AS DOUBLE) END"
+)
+
+
+def _over_floats(name: str, duckdb_name: str) -> Aggregate:
+    """DuckDB gives FLOAT64 for NUMERIC too, where BigQuery gives NUMERIC: refused when it runs."""
+    return Aggregate(duckdb_name, argument=_FLOAT_ONLY.replace("{name}", name))
+
+
+AGGREGATES: Mapping[str, Aggregate] = {
+    "ANY_VALUE": Aggregate("any_value"),
+    "APPROX_COUNT_DISTINCT": Aggregate("count"),  # exact: always within the approximation's bounds
+    "ARRAY_AGG": Aggregate("list"),
+    "AVG": _over_floats("AVG", "avg"),
+    "BIT_AND": Aggregate("bit_and"),
+    "BIT_OR": Aggregate("bit_or"),
+    "BIT_XOR": Aggregate("bit_xor"),
+    "COUNT": Aggregate("count"),
+    "COUNTIF": Aggregate("count_if", result="CAST({0} AS BIGINT)"),
+    "LOGICAL_AND": Aggregate("bool_and"),
+    "LOGICAL_OR": Aggregate("bool_or"),
+    "MAX": Aggregate("max"),
+    "MAX_BY": Aggregate("arg_max_null", (2,)),
+    "MIN": Aggregate("min"),
+    "MIN_BY": Aggregate("arg_min_null", (2,)),
+    "STDDEV": _over_floats("STDDEV", "stddev_samp"),
+    "STDDEV_POP": _over_floats("STDDEV_POP", "stddev_pop"),
+    "STDDEV_SAMP": _over_floats("STDDEV_SAMP", "stddev_samp"),
+    "STRING_AGG": Aggregate("string_agg", (1, 2)),
+    "SUM": Aggregate("sum"),
+    "VARIANCE": _over_floats("VARIANCE", "var_samp"),
+    "VAR_POP": _over_floats("VAR_POP", "var_pop"),
+    "VAR_SAMP": _over_floats("VAR_SAMP", "var_samp"),
+}
+
+# Window functions: DuckDB has them under the same names; number of arguments, whether ORDER BY must be given.
+WINDOW: Mapping[str, tuple[tuple[int, ...], bool]] = {
+    "CUME_DIST": ((0,), True),
+    "DENSE_RANK": ((0,), True),
+    "FIRST_VALUE": ((1,), True),
+    "LAG": ((1, 2, 3), True),
+    "LAST_VALUE": ((1,), True),
+    "LEAD": ((1, 2, 3), True),
+    "NTH_VALUE": ((2,), True),
+    "NTILE": ((1,), True),
+    "PERCENT_RANK": ((0,), True),
+    "RANK": ((0,), True),
+    "ROW_NUMBER": ((0,), False),
+}

@@ -1,0 +1,166 @@
+"""What a script is made of: one frozen dataclass for each statement that the stand-in carries out.
+
+The parser (`parser.py`) produces these, the executor consumes them. Expressions and queries stay SQLGlot trees
+in the BigQuery dialect; everything around them (scripts, CLONE, OPTIONS, ASSERT) is ours, because SQLGlot keeps
+those as opaque commands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table as written: project and dataset may be left out and then come from the job's defaults."""
+
+    table: str
+    dataset: str | None = None
+    project: str | None = None
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """One column of a CREATE TABLE: `type_name` is INT64, STRING, …, STRUCT; `fields` only for STRUCT."""
+
+    name: str
+    type_name: str
+    mode: str = "NULLABLE"  # NULLABLE, REQUIRED or REPEATED
+    fields: tuple[ColumnSpec, ...] = ()
+    description: str | None = None
+
+
+@dataclass(frozen=True)
+class PartitionSpec:
+    """`PARTITION BY column` of a DATE column (the only partitioning that the stand-in carries out)."""
+
+    column: str
+
+
+Options = tuple[tuple[str, exp.Expression], ...]  # OPTIONS(name = expression, …) in written order
+
+
+@dataclass(frozen=True)
+class Declare:
+    names: tuple[str, ...]
+    type_name: str | None
+    default: exp.Expression | None
+
+
+@dataclass(frozen=True)
+class SetVariable:
+    names: tuple[str, ...]
+    value: exp.Expression
+
+
+@dataclass(frozen=True)
+class If:
+    branches: tuple[tuple[exp.Expression, tuple[Statement, ...]], ...]
+    otherwise: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True)
+class Assert:
+    condition: exp.Expression
+    message: str | None
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] with columns, or AS a query, or both."""
+
+    name: TableName
+    columns: tuple[ColumnSpec, ...] | None
+    replace: bool = False
+    if_not_exists: bool = False
+    partition_by: PartitionSpec | None = None
+    cluster_by: tuple[str, ...] = ()
+    options: Options = ()
+    query: exp.Expression | None = None
+
+
+@dataclass(frozen=True)
+class CreateClone:
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name CLONE source [FOR SYSTEM_TIME AS OF t] [OPTIONS(…)]."""
+
+    name: TableName
+    source: TableName
+    replace: bool = False
+    if_not_exists: bool = False
+    system_time: exp.Expression | None = None
+    options: Options = ()
+
+
+@dataclass(frozen=True)
+class AlterTableSetOptions:
+    name: TableName
+    options: Options
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropTable:
+    name: TableName
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateSchema:
+    name: str
+    if_not_exists: bool = False
+    options: Options = ()
+    project: str | None = None
+
+
+@dataclass(frozen=True)
+class DropSchema:
+    name: str
+    if_exists: bool = False
+    cascade: bool = False
+    project: str | None = None
+
+
+@dataclass(frozen=True)
+class Insert:
+    """INSERT [INTO] table [(columns)] VALUES … or a query; `source` is the SQLGlot query or VALUES tree."""
+
+    table: TableName
+    columns: tuple[str, ...]
+    source: exp.Expression
+
+
+@dataclass(frozen=True)
+class Query:
+    """A SELECT (or WITH … SELECT, or a set operation)."""
+
+    tree: exp.Expression
+
+
+Statement = (
+    Declare
+    | SetVariable
+    | If
+    | Assert
+    | CreateTable
+    | CreateClone
+    | AlterTableSetOptions
+    | DropTable
+    | CreateSchema
+    | DropSchema
+    | Insert
+    | Query
+)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A whole job's text. `is_multi_statement` decides whether BigQuery would report a SCRIPT job."""
+
+    statements: tuple[Statement, ...]
+    text: str = field(default="", compare=False)
+
+    @property
+    def is_multi_statement(self) -> bool:
+        return len(self.statements) != 1 or isinstance(self.statements[0], If | Declare | SetVariable)

@@ -1,0 +1,58 @@
+"""INTERVAL expressions and date parts: units, and weeks that begin on a day other than DuckDB's Monday."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from devstack.bigquery.errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.writer.core import Writer, construct_name
+
+# Unit -> DuckDB function, factor, type of its argument.
+_UNITS = {
+    "MICROSECOND": ("to_microseconds", 1, "BIGINT"),
+    "MILLISECOND": ("to_milliseconds", 1, "BIGINT"),
+    "SECOND": ("to_seconds", 1, "BIGINT"),
+    "MINUTE": ("to_minutes", 1, "BIGINT"),
+    "HOUR": ("to_hours", 1, "BIGINT"),
+    "DAY": ("to_days", 1, "INTEGER"),
+    "WEEK": ("to_days", 7, "INTEGER"),
+    "MONTH": ("to_months", 1, "INTEGER"),
+    "QUARTER": ("to_months", 3, "INTEGER"),
+    "YEAR": ("to_months", 12, "INTEGER"),
+}
+TIME_UNITS = frozenset({"MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR"})
+DATE_UNITS = frozenset({"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"})
+_WEEK_DAYS = ("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY")
+
+
+def interval(writer: Writer, node: exp.Expr, units: frozenset[str] = TIME_UNITS | DATE_UNITS) -> str:
+    """A DuckDB interval."""
+    if not isinstance(node, exp.Interval):
+        raise NotImplementedConstruct(f"{construct_name(node)} in place of INTERVAL")
+    unit_node, amount = node.args.get("unit"), node.this
+    if not isinstance(unit_node, exp.Var) or amount is None:
+        raise NotImplementedConstruct("INTERVAL with several parts")
+    unit = unit_node.name.upper()
+    if unit not in _UNITS:
+        raise NotImplementedConstruct(f"INTERVAL unit {unit}")
+    if unit not in units:
+        raise InvalidQuery(f"The unit of the INTERVAL is [{unit}], expected one of [{', '.join(sorted(units))}]")
+    function, factor, kind = _UNITS[unit]
+    if isinstance(amount, exp.Literal):
+        if not amount.name.lstrip("-").isdigit():
+            raise NotImplementedConstruct(f"INTERVAL of '{amount.name}'")
+        return f"{function}(CAST({int(amount.name) * factor} AS {kind}))"
+    return f"{function}(CAST(({writer.write(amount)}) * {factor} AS {kind}))"
+
+
+def date_part(node: exp.Expr) -> tuple[str, int]:
+    """A part's name and, for weeks, the days by which their first day follows Monday."""
+    if isinstance(node, exp.Anonymous) and node.name.upper() == "WEEK" and len(node.expressions) == 1:
+        day = node.expressions[0].name.upper()
+        if day not in _WEEK_DAYS:
+            raise InvalidQuery(f"A week begins on [{day}], expected one of [{', '.join(_WEEK_DAYS)}]")
+        return "WEEK", _WEEK_DAYS.index(day)
+    name = node.name.upper()
+    if name == "WEEK":
+        return "WEEK", _WEEK_DAYS.index("SUNDAY")
+    return ("WEEK", 0) if name == "ISOWEEK" else (name, 0)

@@ -1,0 +1,133 @@
+"""Constants: literals of the text, and the values of parameters and script variables."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+from sqlglot import exp
+
+from devstack.bigquery.errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.failures import text_literal
+from devstack.bigquery.sql.types import QueryValue, TableField, quoted, to_duckdb_type
+from devstack.bigquery.sql.writer.core import Writer, handles
+
+_INT64_MAX = 2**63 - 1
+
+
+def value_literal(value: QueryValue) -> str:
+    """A typed DuckDB literal."""
+    return f"CAST({_untyped(value.field, value.value)} AS {to_duckdb_type(value.field)})"
+
+
+def _untyped(kind: TableField, value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if kind.mode == "REPEATED":
+        element = TableField("", kind.type, fields=kind.fields)
+        return f"[{', '.join(value_literal(QueryValue(element, item)) for item in value)}]"
+    if kind.type == "STRUCT":
+        values = list(value.values()) if isinstance(value, dict) else list(value)
+        pairs = zip(named_fields(kind.fields), values, strict=True)
+        return f"struct_pack({', '.join(f'{quoted(f.name)} := {value_literal(QueryValue(f, v))}' for f, v in pairs)})"
+    return _scalar(value)
+
+
+def named_fields(fields: tuple[TableField, ...]) -> tuple[TableField, ...]:
+    """DuckDB needs a name for each field of a STRUCT; BigQuery shows a nameless one as `_field_N`."""
+    return tuple(
+        TableField(field.name or f"_field_{number}", field.type, field.mode, field.fields)
+        for number, field in enumerate(fields, start=1)
+    )
+
+
+def _scalar(value: Any) -> str:
+    match value:
+        case bool() | int():
+            return str(value)
+        case float():
+            return repr(value) if math.isfinite(value) else text_literal(str(value))
+        case str():
+            return text_literal(value)
+        case bytes():
+            return bytes_literal(value)
+        case datetime():
+            in_utc = value.astimezone(UTC) if value.tzinfo else value
+            return text_literal(in_utc.isoformat(" "))
+        case date() | time():
+            return text_literal(value.isoformat())
+        case Decimal():
+            return text_literal(str(value))
+    raise TypeError(f"A query value is [{type(value).__name__}], expected [a Python value of a BigQuery type]")
+
+
+def bytes_literal(value: bytes) -> str:
+    return "'" + "".join(f"\\x{byte:02X}" for byte in value) + "'::BLOB"
+
+
+def integer(value: int) -> str:
+    if not -_INT64_MAX - 1 <= value <= _INT64_MAX:
+        raise InvalidQuery(f"Invalid integer literal: {value}")
+    return f"CAST({value} AS BIGINT)"
+
+
+@handles(exp.Literal, parts="this is_string")
+def _literal(writer: Writer, node: exp.Literal) -> str:
+    if node.is_string:
+        return text_literal(node.name)
+    if node.name.isdigit():
+        return integer(int(node.name))
+    return f"CAST('{node.name}' AS DOUBLE)"
+
+
+@handles(exp.RawString, parts="this")
+def _raw_string(writer: Writer, node: exp.RawString) -> str:
+    return text_literal(node.name)
+
+
+@handles(exp.ByteString, parts="this is_bytes")
+def _byte_string(writer: Writer, node: exp.ByteString) -> str:
+    if "\\" in node.name or not node.name.isascii():
+        raise NotImplementedConstruct("bytes literal with escapes: use FROM_HEX")
+    return bytes_literal(node.name.encode("ascii"))
+
+
+@handles(exp.HexString, parts="this is_integer")
+def _hex_number(writer: Writer, node: exp.HexString) -> str:
+    return integer(int(node.name, 16))
+
+
+@handles(exp.Boolean, parts="this")
+def _boolean(writer: Writer, node: exp.Boolean) -> str:
+    return "TRUE" if node.this else "FALSE"
+
+
+@handles(exp.Null, parts="")
+def _null(writer: Writer, node: exp.Null) -> str:
+    return "NULL"
+
+
+@handles(exp.Parameter, parts="this")
+def _parameter(writer: Writer, node: exp.Parameter) -> str:
+    if isinstance(node.this, exp.Parameter):
+        raise NotImplementedConstruct("system variable @@")
+    return parameter_literal(writer, node.name)
+
+
+@handles(exp.Placeholder, parts="this")
+def _positional(writer: Writer, node: exp.Placeholder) -> str:
+    return parameter_literal(writer, node.name)
+
+
+def parameter_literal(writer: Writer, name: str) -> str:
+    return "NULL" if writer.checking else value_literal(parameter_value(writer, name))
+
+
+def parameter_value(writer: Writer, name: str) -> QueryValue:
+    for given, value in writer.parameters.items():
+        if given.lower() == name.lower():
+            return value
+    kind = "Positional" if name.isdigit() else "Named"
+    raise InvalidQuery(f"Query parameter '{name}' not found: {kind} parameters given are {sorted(writer.parameters)}")

@@ -1,0 +1,30 @@
+"""`python -m devstack.zetasql FILE…`: print what Google's grammar refuses in these SQL files, exit 1 on any."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from devstack.zetasql.errors import ZetaSqlUnavailable
+from devstack.zetasql.grammar import running_grammar
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m devstack.zetasql", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="SQL files, one statement or script each")
+    files: list[Path] = parser.parse_args(arguments).files
+    texts = [(path, path.read_text(encoding="utf-8")) for path in files]
+    try:
+        with running_grammar() as grammar:
+            refused = [(path, error) for path, text in texts if (error := grammar.check(text)) is not None]
+    except ZetaSqlUnavailable as error:
+        print(f"ZetaSQL is unavailable: {error}", file=sys.stderr)
+        return 2
+    for path, refusal in refused:
+        print(f"{path}:{refusal}")
+    return 1 if refused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

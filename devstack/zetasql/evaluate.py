@@ -1,0 +1,114 @@
+"""What a SELECT returns according to Google's reference implementation: the oracle for the stand-in's results.
+
+Queries bring their own rows (WITH, UNNEST): no table is known. The time zone is UTC, as BigQuery's default is.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import grpc
+
+from devstack.zetasql.service import Service, running_service
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY = date(1970, 1, 1)
+_NUMERIC_SCALE = Decimal(10) ** -9
+
+
+class EvaluationRefused(Exception):
+    """Google's implementation answers this query with an error; the message is its own."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Column names and types as GoogleSQL writes them, and rows; a STRUCT value is the tuple of its fields' values."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class Oracle:
+    service: Service
+
+    def evaluate(self, sql: str) -> Evaluation:
+        messages, stub = self.service.messages, self.service.stub
+        options = stub.GetAnalyzerOptions(messages.AnalyzerOptionsRequest())
+        options.language_options.CopyFrom(self.service.language)
+        options.default_timezone = "UTC"
+        request = messages.EvaluateQueryRequest(sql=sql, options=options)
+        request.simple_catalog.builtin_function_options.language_options.CopyFrom(self.service.language)
+        try:
+            response = stub.EvaluateQuery(request)
+        except grpc.RpcError as error:
+            raise EvaluationRefused(str(error.details())) from error
+        columns = response.prepared.columns
+        kinds = importlib.import_module("zetasql.public.type_pb2").TypeKind
+        return Evaluation(
+            tuple(column.name for column in columns),
+            tuple(_type_name(column.type, kinds) for column in columns),
+            tuple(
+                tuple(_value(cell, column.type, kinds) for cell, column in zip(row.cell, columns, strict=True))
+                for row in response.content.table_data.row
+            ),
+        )
+
+
+def _type_name(kind: Any, kinds: Any) -> str:
+    if kind.type_kind == kinds.TYPE_ARRAY:
+        return f"ARRAY<{_type_name(kind.array_type.element_type, kinds)}>"
+    if kind.type_kind == kinds.TYPE_STRUCT:
+        fields = (f"{field.field_name} {_type_name(field.field_type, kinds)}" for field in kind.struct_type.field)
+        return f"STRUCT<{', '.join(text.strip() for text in fields)}>"
+    name = str(kinds.Name(kind.type_kind)).removeprefix("TYPE_")
+    return {"DOUBLE": "FLOAT64"}.get(name, name)
+
+
+def _value(value: Any, kind: Any, kinds: Any) -> Any:
+    held = value.WhichOneof("value")
+    if held is None:
+        return None
+    if held == "array_value":
+        return [_value(element, kind.array_type.element_type, kinds) for element in value.array_value.element]
+    if held == "struct_value":
+        pairs = zip(value.struct_value.field, kind.struct_type.field, strict=True)
+        return tuple(_value(item, field.field_type, kinds) for item, field in pairs)
+    return _scalar(getattr(value, held), held)
+
+
+def _scalar(content: Any, held: str) -> Any:
+    match held:
+        case "date_value":
+            return _EPOCH_DAY + timedelta(days=content)
+        case "timestamp_value":
+            return _EPOCH + timedelta(seconds=content.seconds, microseconds=content.nanos // 1000)
+        case "datetime_value":
+            return _civil(content.bit_field_datetime_seconds, content.nanos // 1000)
+        case "time_value":
+            seconds, microseconds = content >> 30, (content & ((1 << 30) - 1)) // 1000
+            return time((seconds >> 12) & 31, (seconds >> 6) & 63, seconds & 63, microseconds)
+        case "numeric_value":
+            return Decimal(int.from_bytes(content, "little", signed=True)) * _NUMERIC_SCALE
+        case _:
+            return content
+
+
+def _civil(bits: int, microsecond: int) -> datetime:
+    """Unpack ZetaSQL's bit field: seconds and minutes 6 bits each, hours and days 5, months 4, then the year."""
+    day = date(bits >> 26, (bits >> 22) & 15, (bits >> 17) & 31)
+    return datetime.combine(day, time((bits >> 12) & 31, (bits >> 6) & 63, bits & 63, microsecond))
+
+
+@contextmanager
+def running_oracle() -> Iterator[Oracle]:
+    """An oracle to ask, its service started now and stopped at the end."""
+    with running_service() as service:
+        yield Oracle(service)

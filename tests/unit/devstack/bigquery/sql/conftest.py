@@ -1,0 +1,35 @@
+"""Google's grammar and reference implementation, one of each for all tests of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from devstack.zetasql.errors import ZetaSqlUnavailable
+from devstack.zetasql.evaluate import Oracle
+from devstack.zetasql.grammar import Grammar
+from devstack.zetasql.service import Service, running_service
+
+
+@pytest.fixture(scope="session")
+def zetasql() -> Iterator[Service]:
+    try:
+        running = running_service()
+        service = running.__enter__()
+    except ZetaSqlUnavailable as error:
+        pytest.skip(str(error))
+    try:
+        yield service
+    finally:
+        running.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def grammar(zetasql: Service) -> Grammar:
+    return Grammar(zetasql)
+
+
+@pytest.fixture(scope="session")
+def oracle(zetasql: Service) -> Oracle:
+    return Oracle(zetasql)

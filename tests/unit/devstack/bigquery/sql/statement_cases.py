@@ -1,0 +1,164 @@
+"""Statements that the stand-in carries out, and what they are parsed to."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from devstack.bigquery.sql.dialect import parse_tokens
+from devstack.bigquery.sql.statements import (
+    AlterTableSetOptions,
+    Assert,
+    ColumnSpec,
+    CreateClone,
+    CreateSchema,
+    CreateTable,
+    Declare,
+    DropSchema,
+    DropTable,
+    If,
+    Insert,
+    PartitionSpec,
+    Query,
+    SetVariable,
+    Statement,
+    TableName,
+)
+from devstack.bigquery.sql.tokens import Cursor, tokenize
+
+
+def tree(text: str) -> exp.Expression:
+    """A query or expression as SQLGlot's tree."""
+    tokens = tokenize(text)
+    return parse_tokens(tokens, text, Cursor(text, tokens).ordinals())
+
+
+T, S = TableName("t", "d"), TableName("s", "d")
+
+SINGLE: dict[str, tuple[str, Statement]] = {
+    "select": ("SELECT 1", Query(tree("SELECT 1"))),
+    "with": ("WITH a AS (SELECT 1 AS x) SELECT x FROM a", Query(tree("WITH a AS (SELECT 1 AS x) SELECT x FROM a"))),
+    "union in brackets": ("(SELECT 1) UNION ALL (SELECT 2)", Query(tree("(SELECT 1) UNION ALL (SELECT 2)"))),
+    "select with comment": ("-- why\nSELECT 1 /* what */;", Query(tree("SELECT 1"))),
+    "drop table": ("DROP TABLE d.t", DropTable(T)),
+    "drop table if exists": ("drop table if exists `p.d.t`", DropTable(TableName("t", "d", "p"), if_exists=True)),
+    "drop schema": ("DROP SCHEMA d", DropSchema("d")),
+    "drop schema cascade": ("DROP SCHEMA IF EXISTS p.d CASCADE", DropSchema("d", True, True, "p")),
+    "create schema": (
+        "CREATE SCHEMA IF NOT EXISTS `local-dev`.d OPTIONS (location = 'US')",
+        CreateSchema("d", True, (("location", tree("'US'")),), "local-dev"),
+    ),
+    "create table": (
+        "CREATE TABLE d.t (a INT64 NOT NULL, b STRING OPTIONS (description = 'what'))",
+        CreateTable(T, (ColumnSpec("a", "INT64", "REQUIRED"), ColumnSpec("b", "STRING", description="what"))),
+    ),
+    "create table with a layout": (
+        "CREATE TABLE IF NOT EXISTS d.t (date DATE, k INTEGER, v BIGINT) PARTITION BY date CLUSTER BY k, v "
+        "OPTIONS (partition_expiration_days = 730, require_partition_filter = TRUE)",
+        CreateTable(
+            T,
+            (ColumnSpec("date", "DATE"), ColumnSpec("k", "INT64"), ColumnSpec("v", "INT64")),
+            if_not_exists=True,
+            partition_by=PartitionSpec("date"),
+            cluster_by=("k", "v"),
+            options=(("partition_expiration_days", tree("730")), ("require_partition_filter", tree("TRUE"))),
+        ),
+    ),
+    "nested columns": (
+        "CREATE TABLE d.t (a ARRAY<STRUCT<x INT64 NOT NULL, y ARRAY<DATE>>>)",
+        CreateTable(
+            T,
+            (
+                ColumnSpec(
+                    "a",
+                    "STRUCT",
+                    "REPEATED",
+                    (ColumnSpec("x", "INT64", "REQUIRED"), ColumnSpec("y", "DATE", "REPEATED")),
+                ),
+            ),
+        ),
+    ),
+    "create table as": (
+        "CREATE OR REPLACE TABLE d.t PARTITION BY date AS SELECT * FROM d.s "
+        "QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY update_id DESC) = 1",
+        CreateTable(
+            T,
+            None,
+            replace=True,
+            partition_by=PartitionSpec("date"),
+            query=tree("SELECT * FROM d.s QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY update_id DESC) = 1"),
+        ),
+    ),
+    "clone": ("CREATE TABLE d.t CLONE d.s", CreateClone(T, S)),
+    "clone at a time with options": (
+        "CREATE OR REPLACE TABLE `p.d.t` CLONE local-dev.d.s FOR SYSTEM_TIME AS OF @at\n"
+        "OPTIONS (labels = [('generation', '41')], description = 'x', partition_expiration_days = 730)",
+        CreateClone(
+            TableName("t", "d", "p"),
+            TableName("s", "d", "local-dev"),
+            replace=True,
+            system_time=tree("@at"),
+            options=(
+                ("labels", tree("[('generation', '41')]")),
+                ("description", tree("'x'")),
+                ("partition_expiration_days", tree("730")),
+            ),
+        ),
+    ),
+    "clone if not exists": (
+        "CREATE TABLE IF NOT EXISTS d.t CLONE d.s FOR SYSTEM_TIME AS OF "
+        "TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 1 HOUR)",
+        CreateClone(T, S, if_not_exists=True, system_time=tree("TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 1 HOUR)")),
+    ),
+    "alter table": (
+        "ALTER TABLE IF EXISTS d.t SET OPTIONS (expiration_timestamp = NULL)",
+        AlterTableSetOptions(T, (("expiration_timestamp", tree("NULL")),), if_exists=True),
+    ),
+    "insert values": (
+        "INSERT INTO d.t (a, b) VALUES (1, 'x'), (?, NULL)",
+        Insert(
+            T,
+            ("a", "b"),
+            exp.Values(
+                expressions=[
+                    exp.Tuple(expressions=[tree("1"), tree("'x'")]),
+                    exp.Tuple(expressions=[tree("?"), tree("NULL")]),
+                ]
+            ),
+        ),
+    ),
+    "insert query": ("INSERT d.t SELECT * FROM d.s", Insert(T, (), tree("SELECT * FROM d.s"))),
+    "insert columns and query": ("INSERT d.t (a) SELECT 1 AS a", Insert(T, ("a",), tree("SELECT 1 AS a"))),
+    "assert": ("ASSERT (SELECT COUNT(*) FROM d.t) = 1", Assert(tree("(SELECT COUNT(*) FROM d.t) = 1"), None)),
+    "assert with message": ("ASSERT 1 = 1 AS 'one'", Assert(tree("1 = 1"), "one")),
+}
+
+SCRIPTS: dict[str, tuple[str, tuple[Statement, ...]]] = {
+    "variables": (
+        "DECLARE a, b INT64 DEFAULT 3; DECLARE c DEFAULT 'x'; DECLARE d ARRAY<STRUCT<x INT64>>; SET a = b + 1;",
+        (
+            Declare(("a", "b"), "INT64", tree("3")),
+            Declare(("c",), None, tree("'x'")),
+            Declare(("d",), "ARRAY<STRUCT<x INT64>>", None),
+            SetVariable(("a",), tree("b + 1")),
+        ),
+    ),
+    "branches": (
+        "IF CASE WHEN a THEN b END THEN SELECT 1; ELSEIF c THEN IF d THEN SELECT 2; END IF; ELSE SELECT 3; END IF",
+        (
+            If(
+                (
+                    (tree("CASE WHEN a THEN b END"), (Query(tree("SELECT 1")),)),
+                    (tree("c"), (If(((tree("d"), (Query(tree("SELECT 2")),)),)),)),
+                ),
+                (Query(tree("SELECT 3")),),
+            ),
+        ),
+    ),
+    "guarded swap": (
+        "ASSERT @expected = (SELECT 41) AS 'someone newer is live';\nCREATE OR REPLACE TABLE d.t CLONE d.s;",
+        (
+            Assert(tree("@expected = (SELECT 41)"), "someone newer is live"),
+            CreateClone(T, S, replace=True),
+        ),
+    ),
+}

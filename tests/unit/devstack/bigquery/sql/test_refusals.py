@@ -1,0 +1,38 @@
+"""What is refused, and how: by name what the stand-in lacks, by place what GoogleSQL does not know."""
+
+from __future__ import annotations
+
+import pytest
+
+from devstack.bigquery.errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.parser import parse_script
+from devstack.zetasql.grammar import Grammar
+from tests.unit.devstack.bigquery.sql.refusal_cases import CONSTRUCTS, SEMANTICS, SYNTAX
+
+
+@pytest.mark.parametrize("text", CONSTRUCTS)
+def test_construct_is_refused_by_name(text: str) -> None:
+    with pytest.raises(NotImplementedConstruct) as refusal:
+        parse_script(text)
+    assert refusal.value.construct == CONSTRUCTS[text]
+    assert (refusal.value.reason, refusal.value.http_status) == ("notImplemented", 501)
+
+
+@pytest.mark.parametrize("text", [text for text in CONSTRUCTS if "|>" not in text])  # younger than this ZetaSQL
+def test_refused_construct_is_googlesql(grammar: Grammar, text: str) -> None:
+    assert grammar.check(text) is None
+
+
+@pytest.mark.parametrize("text", SYNTAX | SEMANTICS)
+def test_invalid_text_is_refused(text: str) -> None:
+    with pytest.raises(InvalidQuery) as refusal:
+        parse_script(text)
+    assert (SYNTAX | SEMANTICS)[text] in refusal.value.message
+    assert (refusal.value.reason, refusal.value.http_status) == ("invalidQuery", 400)
+
+
+@pytest.mark.parametrize(
+    "text", [text for text in SYNTAX if text and not text.startswith(("SELECT 1; D", "DECLARE x INT64"))]
+)
+def test_refused_syntax_is_not_googlesql(grammar: Grammar, text: str) -> None:
+    assert grammar.check(text) is not None
