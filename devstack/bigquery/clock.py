@@ -1,0 +1,58 @@
+"""The stand-in's time: the machine's clock plus an offset that tests move forward and that survives a restart."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from devstack.bigquery.errors import Invalid
+from devstack.bigquery.storage.durable import write_durably
+
+MICROSECONDS = 1_000_000
+
+
+def to_datetime(microseconds: int) -> datetime:
+    """UTC, exact to the microsecond (a float would round)."""
+    seconds, rest = divmod(microseconds, MICROSECONDS)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
+
+
+def from_datetime(moment: datetime) -> int:
+    """Microseconds since 1970; a moment without a zone counts as UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return int(aware.replace(microsecond=0).timestamp()) * MICROSECONDS + aware.microsecond
+
+
+class Clock:
+    """Moves only forward: going back would put new versions before old ones and break time travel."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._offset_us = int(json.loads(path.read_bytes())["offset_us"]) if path.exists() else 0
+
+    def now_us(self) -> int:
+        return time.time_ns() // 1000 + self._offset_us
+
+    def now(self) -> datetime:
+        return to_datetime(self.now_us())
+
+    @property
+    def offset_us(self) -> int:
+        return self._offset_us
+
+    def advance(self, microseconds: int) -> None:
+        if microseconds < 0:
+            raise Invalid(
+                f"Clock cannot go back: advance_seconds is [{microseconds / MICROSECONDS}], expected [0 or more]; "
+                "start a stand-in with an empty data folder for an earlier time."
+            )
+        with self._lock:
+            write_durably(self._path, json.dumps({"offset_us": self._offset_us + microseconds}).encode())
+            self._offset_us += microseconds
+
+    def move_to(self, moment_us: int) -> None:
+        self.advance(moment_us - self.now_us())

@@ -1,0 +1,113 @@
+"""Faults on purpose: the n-th matching request or job gets an error, a delay, a lost reply, a quota or a full queue."""
+
+from __future__ import annotations
+
+import re
+import threading
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from devstack.bigquery.errors import Invalid
+
+REQUEST_EFFECTS = ("error", "delay", "lost_reply", "quota")
+JOB_EFFECTS = ("error", "delay", "quota", "queue")
+REQUEST_KEYS, JOB_KEYS = {"method", "path"}, {"job_type", "job_id"}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`path` and `job_id` are regular expressions. Fires from the n-th match on, `times` times."""
+
+    id: str
+    match: Mapping[str, str]
+    effect: str
+    nth: int = 1
+    times: int = 1
+    seconds: float | None = None
+    status: int = 503
+    reason: str = "backendError"
+    message: str = "Fault on purpose"
+
+    @property
+    def is_about_jobs(self) -> bool:
+        return bool(JOB_KEYS & set(self.match))
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def parse_fault(body: Mapping[str, Any]) -> Fault:
+    known = {"match", "effect", "nth", "times", "seconds", "status", "reason", "message"}
+    if unknown := sorted(set(body) - known):
+        raise Invalid(f"Fault has unknown keys [{', '.join(unknown)}], known are [{', '.join(sorted(known))}].")
+    match, effect = body.get("match"), body.get("effect")
+    if not isinstance(match, dict) or not match or not (set(match) <= REQUEST_KEYS or set(match) <= JOB_KEYS):
+        raise Invalid(
+            f"Fault's match is [{match}], expected an object with [{', '.join(sorted(REQUEST_KEYS))}] for requests or "
+            f"[{', '.join(sorted(JOB_KEYS))}] for jobs."
+        )
+    allowed = JOB_EFFECTS if set(match) <= JOB_KEYS else REQUEST_EFFECTS
+    if effect not in allowed:
+        raise Invalid(f"Fault's effect is [{effect}], expected one of [{', '.join(allowed)}] for this match.")
+    if effect == "delay" and "seconds" not in body:
+        raise Invalid("Fault's effect [delay] needs [seconds].")
+    return Fault(id=uuid.uuid4().hex[:8], **dict(body))
+
+
+class FaultBoard:
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._faults: dict[str, Fault] = {}
+        self._matched: dict[str, int] = {}
+
+    def add(self, fault: Fault) -> Fault:
+        with self._changed:
+            self._faults[fault.id] = fault
+            self._matched[fault.id] = 0
+        return fault
+
+    def list(self) -> list[Fault]:
+        with self._changed:
+            return list(self._faults.values())
+
+    def clear(self) -> None:
+        with self._changed:
+            self._faults.clear()
+            self._changed.notify_all()
+
+    def take_request(self, method: str, path: str) -> Fault | None:
+        return self._take({"method": method, "path": path}, jobs=False)
+
+    def take_job(self, job_type: str, job_id: str) -> Fault | None:
+        return self._take({"job_type": job_type, "job_id": job_id}, jobs=True)
+
+    def hold(self, fault: Fault, stop: threading.Event) -> None:
+        """Returns after the fault's seconds, without seconds when the faults are cleared or `stop` is set."""
+        with self._changed:
+            self._changed.wait_for(lambda: stop.is_set() or fault.id not in self._faults, fault.seconds)
+
+    def wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _take(self, found: Mapping[str, str], jobs: bool) -> Fault | None:
+        with self._changed:
+            for fault in self._faults.values():
+                if fault.is_about_jobs != jobs or not _matches(fault.match, found):
+                    continue
+                self._matched[fault.id] += 1
+                if fault.nth <= self._matched[fault.id] < fault.nth + fault.times:
+                    return fault
+        return None
+
+
+def _matches(match: Mapping[str, str], found: Mapping[str, str]) -> bool:
+    for key, wanted in match.items():
+        if key in ("path", "job_id"):
+            if not re.search(wanted, found[key]):
+                return False
+        elif wanted.lower() != found[key].lower():
+            return False
+    return True

@@ -1,0 +1,146 @@
+"""A dataset's INFORMATION_SCHEMA views, as rows made from the current table versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from devstack.bigquery.clock import to_datetime
+from devstack.bigquery.errors import NotFound
+from devstack.bigquery.sql.types import TableField
+from devstack.bigquery.storage.arrow_schema import arrow_schema
+from devstack.bigquery.storage.catalog import Catalog
+from devstack.bigquery.storage.model import DatasetId, TableId, TableSettings, TableVersion
+
+Row = dict[str, Any]
+DAY_MS = 86_400_000
+_TABLE_COLUMNS = "table_catalog STRING, table_schema STRING, table_name STRING"
+
+_COLUMNS = {
+    "TABLES": _TABLE_COLUMNS + ", table_type STRING, managed_table_type STRING, is_insertable_into STRING, "
+    "is_typed STRING, creation_time TIMESTAMP, base_table_catalog STRING, base_table_schema STRING, "
+    "base_table_name STRING, snapshot_time_ms TIMESTAMP",
+    "COLUMNS": _TABLE_COLUMNS + ", column_name STRING, ordinal_position INT64, is_nullable STRING, data_type STRING, "
+    "is_generated STRING, is_hidden STRING, is_system_defined STRING, is_partitioning_column STRING, "
+    "clustering_ordinal_position INT64",
+    "PARTITIONS": _TABLE_COLUMNS + ", partition_id STRING, total_rows INT64, total_logical_bytes INT64, "
+    "last_modified_time TIMESTAMP, storage_tier STRING",
+    "TABLE_OPTIONS": _TABLE_COLUMNS + ", option_name STRING, option_type STRING, option_value STRING",
+}
+VIEWS = tuple(_COLUMNS)
+
+
+def view_columns(view: str) -> tuple[TableField, ...]:
+    if view not in _COLUMNS:
+        raise NotFound(f"Not found: INFORMATION_SCHEMA.{view}; the stand-in has [{', '.join(VIEWS)}].")
+    return tuple(TableField(name, kind) for name, kind in (column.split(" ") for column in _COLUMNS[view].split(", ")))
+
+
+def view_rows(catalog: Catalog, dataset: DatasetId, view: str) -> pa.Table:
+    columns = view_columns(view)
+    catalog.datasets.get(dataset)
+    rows = [
+        {"table_catalog": table.project, "table_schema": table.dataset, "table_name": table.table, **row}
+        for table, version in catalog.list_tables(dataset)
+        for row in _ROWS[view](table, version)
+    ]
+    return pa.Table.from_pylist(rows, schema=arrow_schema(columns))
+
+
+def _yes(value: bool) -> str:
+    return "YES" if value else "NO"
+
+
+def _table_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
+    clone = version.clone
+    yield {
+        "table_type": "CLONE" if clone else "BASE TABLE",
+        "managed_table_type": "NATIVE",
+        "is_insertable_into": "YES",
+        "is_typed": "NO",
+        "creation_time": to_datetime(version.created_us),
+        "base_table_catalog": clone.base.project if clone else None,
+        "base_table_schema": clone.base.dataset if clone else None,
+        "base_table_name": clone.base.table if clone else None,
+        "snapshot_time_ms": to_datetime(clone.clone_us) if clone else None,
+    }
+
+
+def _column_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
+    settings = version.settings
+    for position, column in enumerate(settings.schema, start=1):
+        clustered = settings.clustering.index(column.name) + 1 if column.name in settings.clustering else None
+        yield {
+            "column_name": column.name,
+            "ordinal_position": position,
+            "is_nullable": _yes(column.mode != "REQUIRED"),
+            "data_type": column.sql_type(),
+            "is_generated": "NEVER",
+            "is_hidden": "NO",
+            "is_system_defined": "NO",
+            "is_partitioning_column": _yes(column.name == settings.partition_column),
+            "clustering_ordinal_position": clustered,
+        }
+
+
+def _partition_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
+    """An unpartitioned table has one row with a NULL partition_id."""
+    if version.settings.partition_column is None:
+        yield _partition_row(None, version.rows, version.bytes, to_datetime(version.modified_us))
+        return
+    for key, part in sorted(version.partitions.items()):
+        yield _partition_row(key, part.rows, part.bytes, to_datetime(part.modified_us))
+
+
+def _partition_row(key: str | None, rows: int, size: int, modified: datetime) -> Row:
+    return {
+        "partition_id": key,
+        "total_rows": rows,
+        "total_logical_bytes": size,
+        "last_modified_time": modified,
+        "storage_tier": "ACTIVE",
+    }
+
+
+def sql_string(text: str) -> str:
+    """A string literal as BigQuery prints it in option_value."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
+
+
+def option_rows(settings: TableSettings) -> list[tuple[str, str, str]]:
+    """(name, type, value text) of the options that are set, values in BigQuery's own spelling."""
+    options: list[tuple[str, str, str]] = []
+    if settings.description is not None:
+        options.append(("description", "STRING", sql_string(settings.description)))
+    if settings.expires_us is not None:
+        moment = to_datetime(settings.expires_us).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        options.append(("expiration_timestamp", "TIMESTAMP", f"TIMESTAMP {sql_string(moment)}"))
+    if settings.friendly_name is not None:
+        options.append(("friendly_name", "STRING", sql_string(settings.friendly_name)))
+    if settings.labels:
+        pairs = ", ".join(
+            f"STRUCT({sql_string(key)}, {sql_string(value)})" for key, value in sorted(settings.labels.items())
+        )
+        options.append(("labels", "ARRAY<STRUCT<STRING, STRING>>", f"[{pairs}]"))
+    if settings.partition_expiration_ms is not None:
+        options.append(("partition_expiration_days", "FLOAT64", str(settings.partition_expiration_ms / DAY_MS)))
+    if settings.require_partition_filter:
+        options.append(("require_partition_filter", "BOOL", "true"))
+    return options
+
+
+def _option_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
+    for name, kind, value in option_rows(version.settings):
+        yield {"option_name": name, "option_type": kind, "option_value": value}
+
+
+_ROWS: dict[str, Callable[[TableId, TableVersion], Iterator[Row]]] = {
+    "TABLES": _table_rows,
+    "COLUMNS": _column_rows,
+    "PARTITIONS": _partition_rows,
+    "TABLE_OPTIONS": _option_rows,
+}

@@ -1,0 +1,41 @@
+"""Rows divided by the day of their partition column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from devstack.bigquery.errors import Invalid
+from devstack.bigquery.storage.model import NULL_PARTITION, WHOLE, TableId
+
+
+def partition_id(day: date | None) -> str:
+    return NULL_PARTITION if day is None else f"{day:%Y%m%d}"
+
+
+def split_rows(rows: pa.Table, column: str | None) -> Iterator[tuple[str, pa.Table]]:
+    """(partition id, its rows); an unpartitioned table has one. Rows keep their order inside a partition."""
+    if rows.num_rows == 0:
+        return
+    if column is None:
+        yield WHOLE, rows
+        return
+    days = rows.column(column)
+    extremes = pc.min_max(days).as_py()
+    if extremes["min"] == extremes["max"] and days.null_count in (0, rows.num_rows):
+        yield partition_id(extremes["min"]), rows
+        return
+    for day in pc.unique(days).to_pylist():
+        chosen = pc.is_null(days) if day is None else pc.equal(days, pa.scalar(day, pa.date32()))
+        yield partition_id(day), rows.filter(chosen)
+
+
+def check_destination(table: TableId, destination: str | None, found: str) -> None:
+    if destination is not None and found != destination:
+        raise Invalid(
+            f"Some rows belong to different partitions rather than destination partition {table}${destination}: "
+            f"found rows of partition [{found}]."
+        )

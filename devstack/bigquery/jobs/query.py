@@ -1,0 +1,119 @@
+"""Query jobs: a script is parsed, run statement by statement, and its last SELECT's rows are kept for reading."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from devstack.bigquery.errors import InvalidQuery
+from devstack.bigquery.jobs.dry_run import dry_run_statistics
+from devstack.bigquery.jobs.duckdb_session import DuckDbSession
+from devstack.bigquery.jobs.load_request import CREATE_DISPOSITIONS, LOAD_WRITE_DISPOSITIONS, choose, table_id_from_api
+from devstack.bigquery.jobs.query_parameters import parse_parameters
+from devstack.bigquery.jobs.record import JobRecord
+from devstack.bigquery.jobs.runner import JobContext
+from devstack.bigquery.jobs.script import ScriptRun
+from devstack.bigquery.jobs.script_state import ScriptState
+from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
+from devstack.bigquery.jobs.statement_runner import ResultTable, StatementRunner
+from devstack.bigquery.jobs.table_reader import NameDefaults
+from devstack.bigquery.sql.parser import parse_script
+from devstack.bigquery.sql.statements import Declare, If, Query, Script, SetVariable
+from devstack.bigquery.storage.catalog import HOUR_US, Catalog
+from devstack.bigquery.storage.decorators import split_decorator
+from devstack.bigquery.storage.model import DatasetId, JobMark, TableId
+
+RESULT_LIFETIME_US = 24 * HOUR_US
+
+
+class QueryWork:
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def __call__(self, context: JobContext) -> Mapping[str, Any]:
+        query = context.record.configuration["query"]
+        script = parse_script(query["query"])
+        session = DuckDbSession(context.stop)
+        context.on_cancel = session.interrupt
+        try:
+            state = self._state(context.record, session)
+            limit = query.get("maximumBytesBilled")
+            runner = StatementRunner(state, context.check_cancelled, int(limit) if limit else None)
+            if script.is_multi_statement:
+                return self._script(context, script, state, runner)
+            return self._single(context, script, runner)
+        finally:
+            context.on_cancel = lambda: None
+            session.close()
+
+    def dry_run(self, record: JobRecord) -> Mapping[str, Any]:
+        """Statistics of what the query would read."""
+        context = JobContext(record, store=None, clock=self._catalog.clock)  # type: ignore[arg-type]
+        session = DuckDbSession(context.stop)
+        try:
+            script = parse_script(record.configuration["query"]["query"])
+            return dry_run_statistics(script, self._state(record, session))
+        finally:
+            session.close()
+
+    def _single(self, context: JobContext, script: Script, runner: StatementRunner) -> Mapping[str, Any]:
+        statement = script.statements[0]
+        if isinstance(statement, Declare | SetVariable | If):
+            raise InvalidQuery("A script of one statement cannot be run as a plain query")
+        result = self._result_table(context.record) if isinstance(statement, Query) else None
+        if result is None and context.record.configuration["query"].get("destinationTable"):
+            raise InvalidQuery("Cannot set destination table in jobs with DDL or DML statements")
+        outcome = runner.run(statement, lambda found: JobMark(context.record.key, found.statistics()), result)
+        self._keep_destination(context, outcome)
+        return outcome.statistics()
+
+    def _script(
+        self, context: JobContext, script: Script, state: ScriptState, runner: StatementRunner
+    ) -> Mapping[str, Any]:
+        if context.record.configuration["query"].get("destinationTable"):
+            raise InvalidQuery("configuration.query.destinationTable cannot be set for scripts")
+        context.statistics = script_statistics([])
+        run = ScriptRun(context, state, runner, self._anonymous_table)
+        run.block(script.statements, ends_script=True)
+        with_rows = [outcome for outcome in run.outcomes if outcome.destination is not None]
+        if with_rows:
+            self._keep_destination(context, with_rows[-1])
+        return script_statistics(run.outcomes)
+
+    @staticmethod
+    def _keep_destination(context: JobContext, outcome: Outcome) -> None:
+        if outcome.destination is None:
+            return
+        record = context.record
+        query = {"destinationTable": outcome.destination.to_api(), **record.configuration["query"]}
+        context.record = replace(record, configuration={**record.configuration, "query": query})
+
+    def _state(self, record: JobRecord, session: DuckDbSession) -> ScriptState:
+        query = record.configuration["query"]
+        default = query.get("defaultDataset") or {}
+        defaults = NameDefaults(record.project, default.get("datasetId"), default.get("projectId"), record.location)
+        parameters = parse_parameters(query.get("queryParameters") or (), query.get("parameterMode"))
+        return ScriptState(self._catalog, session, defaults, parameters)
+
+    def _result_table(self, record: JobRecord) -> ResultTable:
+        query = record.configuration["query"]
+        if not query.get("destinationTable"):
+            return self._anonymous_table(record)
+        table, partition = split_decorator(table_id_from_api(query["destinationTable"]))
+        return ResultTable(
+            table,
+            partition,
+            choose("createDisposition", query.get("createDisposition"), CREATE_DISPOSITIONS, "CREATE_IF_NEEDED"),
+            choose("writeDisposition", query.get("writeDisposition"), LOAD_WRITE_DISPOSITIONS, "WRITE_EMPTY"),
+        )
+
+    def _anonymous_table(self, record: JobRecord) -> ResultTable:
+        """A hidden table that keeps the rows for a day, named after the job."""
+        place = hashlib.sha1(f"{record.project}/{record.location}".encode(), usedforsecurity=False).hexdigest()
+        dataset = DatasetId(record.project, f"_{place}")
+        self._catalog.datasets.ensure_hidden(dataset, record.location)
+        name = f"anon{hashlib.sha256(record.key.encode()).hexdigest()}"
+        expires_us = self._catalog.clock.now_us() + RESULT_LIFETIME_US
+        return ResultTable(TableId(record.project, dataset.dataset, name), expires_us=expires_us)

@@ -1,0 +1,95 @@
+"""`queryParameters` of a request as typed values."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from datetime import time as day_time
+from decimal import Decimal
+from typing import Any
+
+from devstack.bigquery.errors import Invalid, NotImplementedConstruct
+from devstack.bigquery.sql.types import QueryValue, TableField, canonical_type
+
+Parameters = dict[str, QueryValue]  # positional ones by "1", "2", …
+
+
+def parse_parameters(items: Sequence[Mapping[str, Any]], mode: str | None) -> Parameters:
+    if mode not in (None, "", "NAMED", "POSITIONAL"):
+        raise Invalid(f"Value of parameterMode is [{mode}], expected [NAMED] or [POSITIONAL].")
+    parameters: Parameters = {}
+    for position, item in enumerate(items, start=1):
+        name = item.get("name") or ""
+        if bool(name) == (mode == "POSITIONAL"):
+            raise Invalid(f"Query parameter [{position}] has name [{name}] in parameterMode [{mode or 'NAMED'}].")
+        key = name.lower() or str(position)
+        if key in parameters:
+            raise Invalid(f"Query parameter [{key}] is given twice: name each one once.")
+        column = _field("", item.get("parameterType") or {})
+        parameters[key] = QueryValue(column, _value(key, column, item.get("parameterValue") or {}))
+    return parameters
+
+
+def _field(name: str, kind: Mapping[str, Any]) -> TableField:
+    type_name = str(kind.get("type", ""))
+    if type_name == "ARRAY":
+        element = _field(name, kind.get("arrayType") or {})
+        return TableField(name, element.type, "REPEATED", element.fields)
+    if type_name in ("STRUCT", "RECORD"):
+        children = tuple(_field(child.get("name", ""), child["type"]) for child in kind.get("structTypes", ()))
+        return TableField(name, "STRUCT", fields=children)
+    if not type_name:
+        raise Invalid(f"Query parameter [{name}] lacks parameterType.type.")
+    return TableField(name, canonical_type(type_name))
+
+
+def _value(name: str, column: TableField, value: Mapping[str, Any]) -> Any:
+    if "rangeValue" in value:
+        raise NotImplementedConstruct("queryParameters.parameterValue.rangeValue")
+    if column.mode == "REPEATED":
+        element = TableField(column.name, column.type, "NULLABLE", column.fields)
+        return [_value(name, element, item) for item in value.get("arrayValues") or ()]
+    if column.type == "STRUCT":
+        given = value.get("structValues") or {}
+        return {child.name: _value(name, child, given.get(child.name) or {}) for child in column.fields}
+    text = value.get("value")
+    if text is None:
+        return None
+    try:
+        return _CONVERSIONS[column.type](str(text))
+    except (ValueError, ArithmeticError) as error:
+        raise Invalid(f"Invalid value for query parameter [{name}]: [{text}] is no {column.type}.") from error
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(text)
+    return text.lower() == "true"
+
+
+def _naive(text: str) -> datetime:
+    parsed = datetime.fromisoformat(text)
+    if parsed.tzinfo is not None:
+        raise ValueError(text)
+    return parsed
+
+
+def _timestamp(text: str) -> datetime:
+    """UTC where the text names no zone, as BigQuery reads it."""
+    parsed = datetime.fromisoformat(text.removesuffix(" UTC"))
+    return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+_CONVERSIONS: dict[str, Callable[[str], Any]] = {
+    "INT64": int,
+    "FLOAT64": float,
+    "BOOL": _boolean,
+    "STRING": str,
+    "BYTES": lambda text: base64.b64decode(text, validate=True),
+    "DATE": date.fromisoformat,
+    "DATETIME": _naive,
+    "TIME": day_time.fromisoformat,
+    "TIMESTAMP": _timestamp,
+    "NUMERIC": Decimal,
+}

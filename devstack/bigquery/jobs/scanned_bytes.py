@@ -1,0 +1,176 @@
+"""How many bytes a query is charged for: referenced columns of the partitions that constant filters leave.
+
+BigQuery bills 10 MB at least for every referenced table, and whole megabytes. INFORMATION_SCHEMA bills that minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import traverse_scope
+
+from devstack.bigquery.errors import InvalidQuery
+from devstack.bigquery.jobs.table_reader import TableReader, is_view
+from devstack.bigquery.sql.names import table_name_of
+from devstack.bigquery.storage.expiration import partition_day
+from devstack.bigquery.storage.model import TableId, TableVersion
+
+MEGABYTE = 1 << 20
+MINIMUM_BILLED = 10 * MEGABYTE
+
+Prune = Callable[[pa.Table, str, list[exp.Expression]], set[str]]
+
+
+@dataclass(frozen=True)
+class ScannedBytes:
+    processed: int
+    billed: int
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """One mention of a table in the query; `columns` None means that they could not be told apart: all count."""
+
+    table: TableId
+    version: TableVersion
+    alias: str
+    columns: set[str] | None
+    filters: list[exp.Expression]
+
+
+def measure(tree: exp.Expression, reader: TableReader, prune: Prune, constants: Collection[str] = ()) -> ScannedBytes:
+    """`prune(days, column, conditions)` evaluates conditions on the partition column over the partitions' days;
+    `constants` are the names of script variables.
+    """
+    scans = _scans(tree, reader, constants)
+    chosen: dict[tuple[TableId, int], dict[str, set[str]]] = {}
+    versions: dict[tuple[TableId, int], TableVersion] = {}
+    for scan in scans:
+        key = (scan.table, scan.version.number)
+        versions[key] = scan.version
+        columns = {column.name for column in scan.version.settings.schema} if scan.columns is None else scan.columns
+        for partition in _partitions(scan, prune):
+            chosen.setdefault(key, {}).setdefault(partition, set()).update(columns)
+    sizes: dict[TableId, int] = {scan.table: 0 for scan in scans}
+    for key, partitions in chosen.items():
+        sizes[key[0]] += _size(versions[key], partitions)
+    return ScannedBytes(sum(sizes.values()), _billed(sizes.values(), reader.views))
+
+
+def _billed(sizes: Iterable[int], views: int) -> int:
+    found = list(sizes)
+    tables = sum(max(MINIMUM_BILLED, -(-size // MEGABYTE) * MEGABYTE) for size in found) if any(found) else 0
+    return tables + views * MINIMUM_BILLED
+
+
+def _size(version: TableVersion, partitions: Mapping[str, set[str]]) -> int:
+    return sum(
+        segment.column_bytes.get(column, 0)
+        for partition, columns in partitions.items()
+        for segment in version.partitions[partition].segments
+        for column in columns
+    )
+
+
+def _partitions(scan: _Scan, prune: Prune) -> Iterable[str]:
+    settings, partitions = scan.version.settings, scan.version.partitions
+    if settings.partition_column is None:
+        return partitions
+    if not scan.filters:
+        if settings.require_partition_filter:
+            raise InvalidQuery(
+                f"Cannot query over table '{scan.table.project}.{scan.table.dataset}.{scan.table.table}' without a "
+                f"filter over column(s) '{settings.partition_column}' that can be used for partition elimination"
+            )
+        return partitions
+    days = pa.table(
+        {
+            "partition_id": pa.array(list(partitions), pa.string()),
+            settings.partition_column: pa.array([partition_day(key) for key in partitions], pa.date32()),
+        }
+    )
+    return prune(days, settings.partition_column, scan.filters)
+
+
+def _scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]) -> list[_Scan]:
+    """Tables are renamed to t0, t1, … first, so that any spelling of their names can be looked up."""
+    renamed = tree.copy()
+    tables: dict[str, tuple[TableId, TableVersion]] = {}
+    schema: dict[str, object] = {}
+    for scope in traverse_scope(renamed):
+        for alias, source in scope.sources.items():
+            if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
+                continue
+            name = table_name_of(source)
+            mark = f"t{len(schema)}"
+            if is_view(name):
+                schema[mark] = {column: "STRING" for column in reader.view(name).column_names}
+            else:
+                system_time = _system_time(source)
+                tables[mark] = reader.version(name, system_time)
+                schema[mark] = {column.name: column.type for column in tables[mark][1].settings.schema}
+            source.set("this", exp.to_identifier(mark))
+            source.set("db", None)
+            source.set("catalog", None)
+            source.set("version", None)
+            if not source.alias:
+                source.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
+    if not tables:
+        return []
+    try:
+        qualified = qualify(renamed, schema=schema, dialect="bigquery", validate_qualify_columns=False)
+    except SqlglotError:
+        # An expression that the analysis does not know: all columns, an upper bound.
+        return [_Scan(table, version, mark, None, []) for mark, (table, version) in tables.items()]
+    return [
+        _scan(scope, alias, *tables[source.name], constants)
+        for scope in traverse_scope(qualified)
+        for alias, source in scope.sources.items()
+        if isinstance(source, exp.Table) and source.name in tables
+    ]
+
+
+def _system_time(source: exp.Table) -> exp.Expression | None:
+    version = source.args.get("version")
+    return version.expression if isinstance(version, exp.Version) else None
+
+
+def _scan(scope: object, alias: str, table: TableId, version: TableVersion, constants: Collection[str]) -> _Scan:
+    spelling = {column.name.lower(): column.name for column in version.settings.schema}
+    columns: set[str] | None = set()
+    for column in scope.columns:  # type: ignore[attr-defined]  # sqlglot's Scope is untyped
+        if column.table == alias:
+            found = spelling.get(column.name.lower())
+            if found is None:
+                columns = None
+                break
+            columns.add(found) if columns is not None else None
+    where = scope.expression.args.get("where")  # type: ignore[attr-defined]
+    filters = _partition_filters(where, alias, version.settings.partition_column, constants) if where else []
+    return _Scan(table, version, alias, columns, filters)
+
+
+def _partition_filters(
+    where: exp.Expression, alias: str, column: str | None, constants: Collection[str]
+) -> list[exp.Expression]:
+    """Conditions joined by AND that speak of the partition column and constants only."""
+    if column is None:
+        return []
+    found: list[exp.Expression] = []
+    for condition in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
+        inner = condition.unnest()
+        columns = [c for c in inner.find_all(exp.Column) if c.table or c.name.lower() not in constants]
+        constant = not any(inner.find_all(exp.Subquery, exp.Select, exp.Window))
+        if (
+            isinstance(inner, exp.Expression)
+            and constant
+            and columns
+            and all(c.table == alias and c.name.lower() == column.lower() for c in columns)
+        ):
+            found.append(inner)
+    return found

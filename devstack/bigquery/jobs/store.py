@@ -1,0 +1,84 @@
+"""All job records: an id is used once per project and location, and no finished job is lost by a restart."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from devstack.bigquery.errors import Duplicate, Invalid, NotFound
+from devstack.bigquery.jobs.record import JobRecord, job_key
+from devstack.bigquery.storage.durable import is_aside, write_durably
+
+JOB_ID = re.compile(r"[\w-]{1,200}", re.ASCII)
+
+
+class JobStore:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._changed = threading.Condition()
+        self._records: dict[str, JobRecord] = {}
+        for path in folder.glob("*/*/*") if folder.exists() else ():
+            if is_aside(path):
+                path.unlink()
+            else:
+                record = JobRecord.decode(path.read_bytes())
+                self._records[record.key] = record
+
+    def add(self, record: JobRecord) -> None:
+        if not JOB_ID.fullmatch(record.job_id):
+            raise Invalid(
+                f'Invalid job ID "{record.job_id}". Job IDs must be letters, digits, underscores or dashes and at '
+                "most 200 characters long here."
+            )
+        with self._changed:
+            if record.key in self._records:
+                raise Duplicate(f"Already Exists: Job {record.key}")
+            self._write(record)
+
+    def get(self, project: str, location: str, job_id: str) -> JobRecord:
+        record = self._records.get(job_key(project, location, job_id))
+        if record is None:
+            raise NotFound(f"Not found: Job {job_key(project, location, job_id)}")
+        return record
+
+    def by_key(self, key: str) -> JobRecord:
+        return self._records[key]
+
+    def find_request(self, project: str, location: str, request_id: str) -> JobRecord | None:
+        """The job that an earlier jobs.query with this requestId made."""
+        return next(
+            (record for record in self.all(project) if record.location == location and record.request_id == request_id),
+            None,
+        )
+
+    def all(self, project: str | None = None) -> list[JobRecord]:
+        """Newest first."""
+        with self._changed:
+            found = [record for record in self._records.values() if project in (None, record.project)]
+        return sorted(found, key=lambda record: (record.created_us, record.job_id), reverse=True)
+
+    def save(self, record: JobRecord) -> JobRecord:
+        with self._changed:
+            self._write(record)
+            self._changed.notify_all()
+        return record
+
+    def remove(self, record: JobRecord) -> None:
+        with self._changed:
+            self._path(record).unlink()
+            del self._records[record.key]
+
+    def wait(self, key: str, until: Callable[[JobRecord], bool], timeout_s: float) -> JobRecord:
+        """Returns when the job fulfils the condition or the time is up."""
+        with self._changed:
+            self._changed.wait_for(lambda: until(self._records[key]), timeout_s)
+            return self._records[key]
+
+    def _path(self, record: JobRecord) -> Path:
+        return self._folder / record.project / record.location / f"{record.job_id}.json"
+
+    def _write(self, record: JobRecord) -> None:
+        write_durably(self._path(record), record.encode())
+        self._records[record.key] = record

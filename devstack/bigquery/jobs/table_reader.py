@@ -1,0 +1,122 @@
+"""The tables that one statement reads: each at one version, pinned until the statement ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+from sqlglot import exp
+
+from devstack.bigquery.clock import from_datetime
+from devstack.bigquery.errors import InvalidQuery, NotFound
+from devstack.bigquery.jobs.duckdb_session import DuckDbSession
+from devstack.bigquery.jobs.information_schema import view_rows
+from devstack.bigquery.sql.statements import TableName
+from devstack.bigquery.storage.catalog import Catalog
+from devstack.bigquery.storage.model import DatasetId, TableId, TableVersion
+from devstack.bigquery.storage.relation import relation_sql
+
+VIEW_PREFIX = "INFORMATION_SCHEMA."
+EvaluateTime = Callable[[exp.Expression], object]
+
+
+@dataclass(frozen=True)
+class NameDefaults:
+    """What completes a table's name; `location` is the job's, whose datasets alone can be used."""
+
+    project: str
+    dataset: str | None
+    dataset_project: str | None
+    location: str
+
+    def table(self, name: TableName) -> TableId:
+        return TableId(*self._dataset(name.dataset, name.project, name.table), name.table)
+
+    def dataset_id(self, name: TableName) -> DatasetId:
+        return DatasetId(*self._dataset(name.dataset, name.project, name.table))
+
+    def _dataset(self, dataset: str | None, project: str | None, table: str) -> tuple[str, str]:
+        if dataset is not None:
+            return project or self.project, dataset
+        if self.dataset is None:
+            raise InvalidQuery(
+                f'Table "{table}" must be qualified with a dataset (e.g. dataset.table): the job has no default dataset'
+            )
+        return self.dataset_project or self.project, self.dataset
+
+
+def check_location(catalog: Catalog, dataset: DatasetId, location: str, what: str) -> None:
+    found = catalog.datasets.find(dataset)
+    if found is None or found.location != location:
+        raise NotFound(f"Not found: {what} was not found in location {location}")
+
+
+class TableReader:
+    def __init__(
+        self, catalog: Catalog, session: DuckDbSession, defaults: NameDefaults, evaluate_time: EvaluateTime
+    ) -> None:
+        self.catalog = catalog
+        self.defaults = defaults
+        self._session = session
+        self._evaluate_time = evaluate_time
+        self._pins = ExitStack()
+        self._views: dict[tuple[DatasetId, str], pa.Table] = {}
+        self._read: dict[tuple[TableId, int | None], TableVersion] = {}
+
+    def __enter__(self) -> TableReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pins.close()
+
+    @property
+    def tables(self) -> list[TableId]:
+        return sorted({table for table, _ in self._read})
+
+    @property
+    def views(self) -> int:
+        return len(self._views)
+
+    def resolve(self, name: TableName, system_time: exp.Expression | None) -> str:
+        """The DuckDB relation of a table or INFORMATION_SCHEMA view."""
+        if is_view(name):
+            return self._session.register(self.view(name))
+        table, version = self.version(name, system_time)
+        return relation_sql(table, version, self.catalog.segments)
+
+    def view(self, name: TableName) -> pa.Table:
+        """The same rows for the whole statement."""
+        dataset, view = self.defaults.dataset_id(name), name.table.removeprefix(VIEW_PREFIX)
+        check_location(self.catalog, dataset, self.defaults.location, f"Dataset {dataset}")
+        if (dataset, view) not in self._views:
+            self._views[dataset, view] = view_rows(self.catalog, dataset, view)
+        return self._views[dataset, view]
+
+    def version(self, name: TableName, system_time: exp.Expression | None) -> tuple[TableId, TableVersion]:
+        table = self.defaults.table(name)
+        check_location(self.catalog, table.dataset_id, self.defaults.location, f"Dataset {table.dataset_id}")
+        moment_us = None if system_time is None else self.moment_us(system_time)
+        key = (table, moment_us)
+        if key not in self._read:
+            try:
+                self._read[key] = self._pins.enter_context(self.catalog.pinned(table, moment_us))
+            except NotFound as error:
+                raise NotFound(
+                    f"Not found: Table {table} was not found in location {self.defaults.location}"
+                ) from error
+        return table, self._read[key]
+
+    def moment_us(self, system_time: exp.Expression) -> int:
+        moment = self._evaluate_time(system_time)
+        if not isinstance(moment, datetime) or moment.tzinfo is None:
+            raise InvalidQuery(
+                f"FOR SYSTEM_TIME AS OF is [{system_time.sql('bigquery')}], expected a constant TIMESTAMP expression"
+            )
+        return from_datetime(moment)
+
+
+def is_view(name: TableName) -> bool:
+    return name.table.upper().startswith(VIEW_PREFIX)

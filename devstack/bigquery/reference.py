@@ -1,0 +1,117 @@
+"""The generated part of docs/stand-in.md, made from the tables that the code itself works by.
+
+`python -m devstack.bigquery.reference` writes it into the document; a test fails while the two differ.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from devstack.bigquery.faults import JOB_EFFECTS, REQUEST_EFFECTS
+from devstack.bigquery.jobs.information_schema import VIEWS, view_columns
+from devstack.bigquery.jobs.load_request import (
+    CREATE_DISPOSITIONS,
+    FILE_SET_SPECS,
+    LOAD_WRITE_DISPOSITIONS,
+    MAXIMUM_URIS,
+    SOURCE_FORMATS,
+)
+from devstack.bigquery.rest.supported import METHODS, ONLY_VALUES, REFUSED_METHODS
+from devstack.bigquery.sql.options import SCHEMA_OPTIONS, TABLE_OPTIONS
+from devstack.bigquery.sql.statements import (
+    AlterTableSetOptions,
+    Assert,
+    CreateClone,
+    CreateSchema,
+    CreateTable,
+    Declare,
+    DropSchema,
+    DropTable,
+    If,
+    Insert,
+    Query,
+    SetVariable,
+)
+from devstack.bigquery.sql.transpile import supported_functions
+from devstack.bigquery.storage.quotas import QuotaLimits
+from devstack.bigquery.storage.rules import MAXIMUM_CLONE_DEPTH, MAXIMUM_CLONES
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "stand-in.md"
+BEGIN, END = "<!-- generated: begin -->\n", "<!-- generated: end -->\n"
+
+STATEMENTS: dict[type, str] = {
+    Query: "`SELECT`, `WITH … SELECT`, set operations, `QUALIFY`, windows, `FOR SYSTEM_TIME AS OF`",
+    Insert: "`INSERT [INTO] table [(columns)] VALUES … | query`",
+    CreateTable: "`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] … [PARTITION BY day] [CLUSTER BY …] [OPTIONS] [AS query]`",
+    CreateClone: "`CREATE [OR REPLACE] TABLE … CLONE … [FOR SYSTEM_TIME AS OF …] [OPTIONS]`",
+    AlterTableSetOptions: "`ALTER TABLE [IF EXISTS] … SET OPTIONS`",
+    DropTable: "`DROP TABLE [IF EXISTS]`",
+    CreateSchema: "`CREATE SCHEMA [IF NOT EXISTS] … [OPTIONS]`",
+    DropSchema: "`DROP SCHEMA [IF EXISTS] … [CASCADE]`",
+    Declare: "`DECLARE`",
+    SetVariable: "`SET`",
+    If: "`IF … ELSEIF … ELSE … END IF`",
+    Assert: "`ASSERT … [AS …]`",
+}
+
+
+def render() -> str:
+    limits = QuotaLimits()
+    parts = [
+        "### REST methods\n",
+        "| Method | Parameters | Request fields |\n| --- | --- | --- |",
+        *(_method_row(method.id, method.parameters, method.fields) for method in METHODS),
+        "",
+        "Only these values: "
+        + "; ".join(f"`{path}`: {_codes(sorted(map(str, values)))}" for path, values in ONLY_VALUES.items())
+        + ".",
+        "",
+        "Refused with the reason: "
+        + "; ".join(f"`{name}` ({reason})" for name, _, _, reason in REFUSED_METHODS)
+        + ". Every other method is `notImplemented`.",
+        "\n### Load jobs\n",
+        f"Formats {_codes(SOURCE_FORMATS)}; write {_codes(LOAD_WRITE_DISPOSITIONS)}; create "
+        f"{_codes(CREATE_DISPOSITIONS)}; file sets {_codes(FILE_SET_SPECS)}; at most {MAXIMUM_URIS:,} URIs.",
+        "\n### Statements\n",
+        *(f"- {text}" for text in STATEMENTS.values()),
+        "",
+        f"Table options: {_codes(TABLE_OPTIONS)}. Dataset options: {_codes(SCHEMA_OPTIONS)}.",
+        "\n### Functions\n",
+        f"{_codes(sorted(supported_functions()))}.",
+        "\n### INFORMATION_SCHEMA (of a dataset)\n",
+        *(f"- `{view}`: {_codes(column.name for column in view_columns(view))}" for view in VIEWS),
+        "\n### Limits\n",
+        f"- Clone depth {MAXIMUM_CLONE_DEPTH}, clones of a base table {MAXIMUM_CLONES:,}.",
+        f"- Partition modifications of a table: {limits.partition_modifications_per_day:,} a day, "
+        f"{limits.partitions_per_job:,} a job (`--partition-modifications-per-day`).",
+        f"- Updates of a table in 10 seconds: {limits.updates_per_10_s} unpartitioned (`--updates-per-10-s`), "
+        f"{limits.updates_per_10_s_partitioned} partitioned (`--updates-per-10-s-partitioned`).",
+        "\n### Fault effects\n",
+        f"Requests: {_codes(REQUEST_EFFECTS)}. Jobs: {_codes(JOB_EFFECTS)}.",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _method_row(name: str, parameters: frozenset[str], fields: frozenset[str]) -> str:
+    return f"| `{name}` | {_codes(sorted(parameters))} | {_codes(sorted(fields))} |"
+
+
+def _codes(names: Iterable[object]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def embedded(document: str) -> str:
+    """The generated part as the document has it."""
+    return document.split(BEGIN)[1].split(END)[0]
+
+
+def main() -> None:
+    document = DOCUMENT.read_text()
+    DOCUMENT.write_text(document.replace(BEGIN + embedded(document) + END, BEGIN + render() + END))
+    sys.stdout.write(f"Wrote {DOCUMENT.name}.\n")
+
+
+if __name__ == "__main__":
+    main()

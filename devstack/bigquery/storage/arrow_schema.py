@@ -1,0 +1,72 @@
+"""The one Arrow form in which segments keep rows, and the checked way of other Arrow rows into it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from devstack.bigquery.errors import Invalid
+from devstack.bigquery.sql.types import NUMERIC_PRECISION, NUMERIC_SCALE, TableField
+
+_SCALARS = {
+    "INT64": pa.int64(),
+    "FLOAT64": pa.float64(),
+    "BOOL": pa.bool_(),
+    "STRING": pa.string(),
+    "BYTES": pa.binary(),
+    "DATE": pa.date32(),
+    "DATETIME": pa.timestamp("us"),
+    "TIME": pa.time64("us"),
+    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+    "NUMERIC": pa.decimal128(NUMERIC_PRECISION, NUMERIC_SCALE),
+}
+
+
+def arrow_type(column: TableField) -> pa.DataType:
+    if column.type == "STRUCT":
+        kind: pa.DataType = pa.struct([pa.field(child.name, arrow_type(child)) for child in column.fields])
+    else:
+        kind = _SCALARS[column.type]
+    return pa.list_(kind) if column.mode == "REPEATED" else kind
+
+
+def arrow_schema(columns: Sequence[TableField]) -> pa.Schema:
+    return pa.schema([pa.field(column.name, arrow_type(column)) for column in columns])
+
+
+def conform(rows: pa.Table, columns: Sequence[TableField]) -> pa.Table:
+    """`rows` with exactly the declared columns, order and types; a column that is missing becomes NULL.
+
+    Names are compared as BigQuery does, without regard to case. Refuses NULL in a REQUIRED column and a value that
+    does not fit its type.
+    """
+    positions = {name.lower(): position for position, name in enumerate(rows.column_names)}
+    arrays = []
+    for column in columns:
+        position = positions.get(column.name.lower())
+        values = (
+            pa.chunked_array([pa.nulls(rows.num_rows, arrow_type(column))])
+            if position is None
+            else rows.column(position)
+        )
+        if column.mode == "REQUIRED" and values.null_count:
+            raise Invalid(
+                f"Required field {column.name} cannot be null: found NULL in [{values.null_count}] rows; "
+                "correct the rows or make the field NULLABLE."
+            )
+        try:
+            arrays.append(values.cast(arrow_type(column)))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise Invalid(
+                f"Column [{column.name}] of type [{values.type}] cannot be stored as [{column.sql_type()}]: {error}"
+            ) from error
+    return pa.Table.from_arrays(arrays, schema=arrow_schema(columns))
+
+
+def is_canonical(schema: pa.Schema, columns: Sequence[TableField]) -> bool:
+    """True when a file's rows need no conversion, so that the file itself can serve as a segment."""
+    expected = arrow_schema(columns)
+    return schema.names == expected.names and all(
+        found.type.equals(wanted.type) for found, wanted in zip(schema, expected, strict=True)
+    )

@@ -1,0 +1,33 @@
+"""BigQuery's logical size of rows, by which it bills. Source: "Data type sizes" of the public pricing page."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+LENGTH_PREFIX_BYTES = 2  # of every STRING and BYTES value
+
+
+def column_bytes(rows: pa.Table) -> dict[str, int]:
+    return {name: sum(_array_bytes(chunk) for chunk in rows.column(name).chunks) for name in rows.column_names}
+
+
+def _array_bytes(values: pa.Array) -> int:
+    """NULL is free; a list is the sum of its elements, a struct the sum of its fields."""
+    kind = values.type
+    present = int(len(values) - values.null_count)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind) or \
+            pa.types.is_large_binary(kind):  # fmt: skip
+        content = pc.sum(pc.binary_length(values)).as_py() or 0
+        return int(content) + LENGTH_PREFIX_BYTES * present
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _array_bytes(values.flatten())
+    if pa.types.is_struct(kind):
+        return sum(_array_bytes(part) for part in values.flatten())
+    if pa.types.is_boolean(kind):
+        return present
+    if pa.types.is_decimal(kind):
+        return 16 * present
+    if pa.types.is_null(kind):
+        return 0
+    return 8 * present

@@ -1,0 +1,145 @@
+"""What a table is at one moment: identity, settings, partitions of immutable segments, and where it came from.
+
+Times are microseconds since 1970 (`_us`). A version is never changed; every change of a table is a further version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from devstack.bigquery.sql.types import TableField
+
+WHOLE = ""  # the partition id of an unpartitioned table's rows
+NULL_PARTITION = "__NULL__"
+
+
+@dataclass(frozen=True, order=True)
+class DatasetId:
+    project: str
+    dataset: str
+
+    def __str__(self) -> str:
+        return f"{self.project}:{self.dataset}"
+
+
+@dataclass(frozen=True, order=True)
+class TableId:
+    project: str
+    dataset: str
+    table: str
+
+    @property
+    def dataset_id(self) -> DatasetId:
+        return DatasetId(self.project, self.dataset)
+
+    def to_api(self) -> dict[str, str]:
+        return {"projectId": self.project, "datasetId": self.dataset, "tableId": self.table}
+
+    def __str__(self) -> str:
+        return f"{self.project}:{self.dataset}.{self.table}"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One Parquet file; `column_bytes` are BigQuery's logical bytes per top-level column."""
+
+    file: str
+    rows: int
+    column_bytes: Mapping[str, int]
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.column_bytes.values())
+
+
+@dataclass(frozen=True)
+class Partition:
+    segments: tuple[Segment, ...]
+    modified_us: int
+
+    @property
+    def rows(self) -> int:
+        return sum(segment.rows for segment in self.segments)
+
+    @property
+    def bytes(self) -> int:
+        return sum(segment.bytes for segment in self.segments)
+
+
+@dataclass(frozen=True)
+class CloneDefinition:
+    base: TableId
+    clone_us: int
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """Everything about a table but its rows."""
+
+    schema: tuple[TableField, ...]
+    partition_column: str | None = None
+    partition_expiration_ms: int | None = None
+    require_partition_filter: bool = False
+    clustering: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    description: str | None = None
+    friendly_name: str | None = None
+    expires_us: int | None = None
+
+    def column(self, name: str) -> TableField | None:
+        return next((column for column in self.schema if column.name.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True)
+class JobMark:
+    """The job that committed a version; kept in the version, so that outcome and content are one atomic write.
+
+    `parent_statistics` is given when nothing of the parent script was left to do after this commit.
+    """
+
+    key: str
+    statistics: Mapping[str, object]
+    parent_key: str | None = None
+    parent_statistics: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    number: int
+    committed_us: int
+    change: str
+    created_us: int
+    settings: TableSettings
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
+    clone: CloneDefinition | None = None
+    job: JobMark | None = None
+    modified_partitions: int = 0  # counted against the daily quota (F17)
+    dropped: bool = False
+    modified_us: int = 0
+
+    @property
+    def rows(self) -> int:
+        return sum(partition.rows for partition in self.partitions.values())
+
+    @property
+    def bytes(self) -> int:
+        return sum(partition.bytes for partition in self.partitions.values())
+
+    def segments(self) -> list[Segment]:
+        """In partition order, so that reading a table twice gives the same row order."""
+        return [segment for key in sorted(self.partitions) for segment in self.partitions[key].segments]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    id: DatasetId
+    location: str
+    created_us: int
+    modified_us: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+    description: str | None = None
+    friendly_name: str | None = None
+    max_time_travel_hours: int = 168
+    storage_billing_model: str | None = None
+    hidden: bool = False

@@ -1,0 +1,52 @@
+"""Rows of a pinned table version by position, for paging."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
+from devstack.bigquery.storage.model import Segment, TableVersion
+from devstack.bigquery.storage.segments import SegmentStore
+
+
+def read_page(
+    store: SegmentStore, version: TableVersion, start: int, count: int, columns: Sequence[str], partition: str | None
+) -> pa.Table:
+    """`count` rows from `start` in a fixed order: partition, then segment, then position in the file."""
+    wanted = [column for column in version.settings.schema if column.name in columns]
+    parts = [arrow_schema(wanted).empty_table()]
+    for segment in _segments(version, partition):
+        if count <= 0:
+            break
+        if start >= segment.rows:
+            start -= segment.rows
+            continue
+        page = _read_rows(store, segment, [column.name for column in wanted], start, count)
+        parts.append(conform(page, wanted))
+        count -= page.num_rows
+        start = 0
+    return pa.concat_tables(parts)
+
+
+def _segments(version: TableVersion, partition: str | None) -> Sequence[Segment]:
+    if partition is None:
+        return version.segments()
+    found = version.partitions.get(partition)
+    return found.segments if found else ()
+
+
+def _read_rows(store: SegmentStore, segment: Segment, columns: list[str], start: int, count: int) -> pa.Table:
+    """Reads only the row groups that hold the page."""
+    with pq.ParquetFile(store.path(segment)) as file:
+        groups, skipped, first = [], 0, 0
+        for number in range(file.num_row_groups):
+            rows = file.metadata.row_group(number).num_rows
+            if first + rows <= start:
+                skipped += rows
+            elif first < start + count:
+                groups.append(number)
+            first += rows
+        return file.read_row_groups(groups, columns=columns).slice(start - skipped, count)

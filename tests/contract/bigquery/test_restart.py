@@ -1,0 +1,121 @@
+"""A stand-in that is killed and started again over the same folder."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+from google.api_core import exceptions
+from google.cloud import bigquery, storage
+
+from tests.contract.bigquery.driving import (
+    PROJECT,
+    TODAY,
+    Control,
+    bigquery_client,
+    load,
+    make_table,
+    numbers_by_day,
+    rows_of,
+    snapshot,
+    upload,
+)
+from tests.processes import free_port, launch_stand_in, stop_process
+
+
+class Restarting:
+    """One stand-in that the test kills and starts at the same address."""
+
+    def __init__(self, folder: Path, object_store: str) -> None:
+        self._folder = folder
+        self._object_store = object_store
+        self._port = free_port()
+        self.address = f"127.0.0.1:{self._port}"
+        self.start()
+
+    def start(self) -> None:
+        self._process = launch_stand_in(self._folder, self._object_store, self._port)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        stop_process(self._process)
+
+
+@pytest.fixture
+def server(tmp_path: Path, object_store: str) -> Iterator[Restarting]:
+    server = Restarting(tmp_path, object_store)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def test_tables_jobs_and_clock_survive_a_kill(server: Restarting, bucket: storage.Bucket) -> None:
+    client = bigquery_client(server.address)
+    client.create_dataset("d")
+    make_table(client, "d.t")
+    job = load(client, upload(bucket, f"{uuid.uuid4().hex}.parquet", snapshot([TODAY], 1)), "d.t", "WRITE_TRUNCATE")
+    Control(server.address).advance(hours=1)
+    etag, now = client.get_table("d.t").etag, Control(server.address).now()
+    server.kill()
+    server.start()
+    assert client.get_table("d.t").etag == etag
+    assert Control(server.address).now() >= now
+    again = client.get_job(job.job_id)
+    assert (again.state, again.error_result, again.output_rows) == ("DONE", None, 2)
+    with pytest.raises(exceptions.Conflict, match="Already Exists: Job"):
+        client.query("SELECT 1", job_id=job.job_id, job_retry=None)
+    assert numbers_by_day(client, "d.t") == {TODAY: {1}}
+
+
+def test_job_that_a_kill_stopped_is_done_with_an_error(server: Restarting, bucket: storage.Bucket) -> None:
+    client = bigquery_client(server.address)
+    client.create_dataset("d")
+    make_table(client, "d.t")
+    Control(server.address).add_fault(match={"job_type": "load"}, effect="queue")
+    uri = upload(bucket, f"{uuid.uuid4().hex}.parquet", snapshot([TODAY], 1))
+    config = bigquery.LoadJobConfig(source_format="PARQUET")
+    job = client.load_table_from_uri(uri, f"{PROJECT}.d.t", job_config=config)
+    server.kill()
+    server.start()
+    ended = client.get_job(job.job_id)
+    assert ended.state == "DONE"
+    assert ended.error_result is not None
+    assert ended.error_result["reason"] == "backendError"
+    assert client.get_table("d.t").num_rows == 0
+
+
+def test_swaps_and_kills_leave_tables_and_jobs_that_agree(server: Restarting) -> None:
+    """Every script that is DONE without error has swapped, and the target is always one generation, whole."""
+    client = bigquery_client(server.address)
+    client.create_dataset("d")
+    client.query_and_wait("CREATE TABLE d.t0 AS SELECT 0 AS n FROM UNNEST([1, 2, 3])")
+    client.query_and_wait("CREATE TABLE d.target CLONE d.t0")
+    for number in range(1, 6):
+        client.query_and_wait(f"CREATE TABLE d.t{number} AS SELECT {number} AS n FROM UNNEST([1, 2, 3])")
+        job_id = f"swap_{number}"
+        body = {
+            "jobReference": {"projectId": PROJECT, "jobId": job_id},
+            "configuration": {"query": {"query": _swap(number), "useLegacySql": False}},
+        }
+        url = f"http://{server.address}/bigquery/v2/projects/{PROJECT}/jobs"
+        requests.post(url, json=body, timeout=30).raise_for_status()
+        server.kill()  # at once: the script may not have begun, or be done
+        server.start()
+        job = client.get_job(job_id)
+        assert job.state == "DONE"
+        expected = number if job.error_result is None else None
+        found = rows_of(client, "SELECT n FROM d.target")
+        assert len(found) == 3
+        assert len(set(found)) == 1
+        assert expected is None or found[0] == (number,)
+
+
+def _swap(number: int) -> str:
+    return f"ASSERT (SELECT COUNT(*) FROM d.t{number}) = 3; CREATE OR REPLACE TABLE d.target CLONE d.t{number};"

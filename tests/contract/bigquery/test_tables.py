@@ -1,0 +1,147 @@
+"""Datasets, tables and rows through google-cloud-bigquery."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+from google.api_core import exceptions
+from google.cloud import bigquery
+
+from tests.contract.bigquery.driving import PROJECT, SCHEMA, make_table
+
+
+def test_dataset_can_be_made_read_listed_changed_and_deleted(client: bigquery.Client, dataset: str) -> None:
+    found = client.get_dataset(dataset)
+    assert (found.location, found.storage_billing_model) == ("US", None)
+    found.description, found.labels, found.storage_billing_model = "rows", {"team": "data"}, "LOGICAL"
+    changed = client.update_dataset(found, ["description", "labels", "storage_billing_model"])
+    assert (changed.description, changed.labels, changed.storage_billing_model) == ("rows", {"team": "data"}, "LOGICAL")
+    assert dataset in {item.dataset_id for item in client.list_datasets()}
+    with pytest.raises(exceptions.Conflict, match="Already Exists: Dataset"):
+        client.create_dataset(dataset)
+    client.delete_dataset(dataset)
+    with pytest.raises(exceptions.NotFound, match="Not found: Dataset"):
+        client.get_dataset(dataset)
+
+
+def test_table_keeps_layout_and_metadata(client: bigquery.Client, dataset: str) -> None:
+    make_table(client, f"{dataset}.t")
+    table = client.get_table(f"{dataset}.t")
+    assert table.schema == SCHEMA
+    assert (table.time_partitioning.field, table.time_partitioning.expiration_ms) == ("day", 730 * 86_400_000)
+    assert (table.clustering_fields, table.num_rows, table.streaming_buffer) == (["id"], 0, None)
+    table.description, table.labels = "rows", {"generation": "1"}
+    table = client.update_table(table, ["description", "labels"])
+    table.labels = {"generation": None}
+    assert client.update_table(table, ["labels"]).labels == {}
+    with pytest.raises(exceptions.Conflict, match="Already Exists: Table"):
+        make_table(client, f"{dataset}.t")
+    assert [item.table_id for item in client.list_tables(dataset)] == ["t"]
+    client.delete_table(f"{dataset}.t")
+    assert list(client.list_tables(dataset)) == []
+
+
+def test_change_with_a_stale_etag_is_refused(client: bigquery.Client, dataset: str) -> None:
+    make_table(client, f"{dataset}.t")
+    first, second = client.get_table(f"{dataset}.t"), client.get_table(f"{dataset}.t")
+    first.description = "first"
+    client.update_table(first, ["description"])
+    second.description = "second"
+    with pytest.raises(exceptions.PreconditionFailed):
+        client.update_table(second, ["description"])
+
+
+def test_streaming_rows_is_refused(client: bigquery.Client, dataset: str) -> None:
+    table = make_table(client, f"{dataset}.t")
+    with pytest.raises(exceptions.MethodNotImplemented, match="insertAll"):
+        client.insert_rows_json(table, [{"id": 1}])
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"rangePartitioning": {"field": "id", "range": {"start": "0", "end": "9", "interval": "1"}}}, "range"),
+        ({"timePartitioning": {"type": "HOUR", "field": "day"}}, "timePartitioning.type HOUR"),
+        ({"timePartitioning": {"type": "DAY"}}, "ingestion time"),
+        ({"view": {"query": "SELECT 1"}}, "view"),
+        ({"tableConstraints": {"primaryKey": {"columns": ["id"]}}}, "tableConstraints"),
+        ({"schema": {"fields": [{"name": "a", "type": "STRING", "maxLength": "3"}]}}, "maxLength"),
+    ],
+)
+def test_table_fields_that_are_not_carried_out_are_refused_by_name(
+    client: bigquery.Client, dataset: str, change: dict[str, object], name: str
+) -> None:
+    body = {"tableReference": {"projectId": PROJECT, "datasetId": dataset, "tableId": "t"}, **change}
+    with pytest.raises(exceptions.MethodNotImplemented, match=name):
+        client.create_table(bigquery.Table.from_api_repr(body))
+
+
+def test_misspelt_field_is_refused_as_bigquery_does(client: bigquery.Client, dataset: str) -> None:
+    body = {"tableReference": {"projectId": PROJECT, "datasetId": dataset, "tableId": "t"}, "clusterin": {}}
+    with pytest.raises(exceptions.BadRequest, match='Unknown name "clusterin"'):
+        client.create_table(bigquery.Table.from_api_repr(body))
+
+
+def test_rows_of_every_type_come_back_as_they_were_loaded(client: bigquery.Client, dataset: str) -> None:
+    row = {
+        "i": -(2**63),
+        "f": 1.5,
+        "b": True,
+        "s": "é\n",
+        "y": "AP8=",
+        "d": "2026-01-31",
+        "dt": "2026-01-31T01:02:03.000004",
+        "t": "01:02:03",
+        "ts": "2026-01-31T01:02:03.000004Z",
+        "n": "12.345678901",
+        "l": [1, 2],
+        "r": {"x": "y", "z": [{"w": 1.0}]},
+    }
+    kinds = {"i": "INT64", "f": "FLOAT64", "b": "BOOL", "s": "STRING", "y": "BYTES", "d": "DATE", "dt": "DATETIME",
+             "t": "TIME", "ts": "TIMESTAMP", "n": "NUMERIC"}  # fmt: skip
+    schema = [bigquery.SchemaField(name, kind) for name, kind in kinds.items()]
+    schema.append(bigquery.SchemaField("l", "INT64", mode="REPEATED"))
+    inner = bigquery.SchemaField("z", "RECORD", mode="REPEATED", fields=[bigquery.SchemaField("w", "FLOAT64")])
+    schema.append(bigquery.SchemaField("r", "RECORD", fields=[bigquery.SchemaField("x", "STRING"), inner]))
+    config = bigquery.LoadJobConfig(schema=schema)
+    client.load_table_from_json([row, {}], f"{dataset}.t", job_config=config).result()
+    expected = {
+        **row,
+        "y": b"\x00\xff",
+        "d": date(2026, 1, 31),
+        "dt": datetime(2026, 1, 31, 1, 2, 3, 4),  # noqa: DTZ001  # DATETIME has no zone
+        "t": datetime(2026, 1, 31, 1, 2, 3).time(),  # noqa: DTZ001
+        "ts": datetime(2026, 1, 31, 1, 2, 3, 4, tzinfo=UTC),
+        "n": Decimal("12.345678901"),
+    }
+    listed = [dict(item) for item in client.list_rows(f"{dataset}.t")]
+    queried = [dict(item) for item in client.query(f"SELECT * FROM {dataset}.t").result()]
+    assert listed == queried
+    assert listed[0] == expected
+    assert listed[1] == {**dict.fromkeys(expected), "l": []}
+
+
+def test_rows_are_paged_and_columns_selected(client: bigquery.Client, dataset: str) -> None:
+    make_table(client, f"{dataset}.t")
+    rows = [{"day": "2026-01-31", "id": number, "number": 0} for number in range(25)]
+    client.load_table_from_json(rows, f"{dataset}.t", job_config=bigquery.LoadJobConfig(schema=SCHEMA)).result()
+    found = client.list_rows(f"{dataset}.t", page_size=10, selected_fields=[SCHEMA[1]])
+    pages = [[tuple(row.values()) for row in page] for page in found.pages]
+    assert [len(page) for page in pages] == [10, 10, 5]
+    assert sorted(row for page in pages for row in page) == [(number,) for number in range(25)]
+    assert len(list(client.list_rows(f"{dataset}.t", start_index=20))) == 5
+
+
+def test_page_of_a_replaced_table_is_of_the_version_of_the_first_page(client: bigquery.Client, dataset: str) -> None:
+    rows = [{"n": number} for number in range(20)]
+    client.load_table_from_json(rows, f"{dataset}.t", job_config=_numbers("WRITE_TRUNCATE")).result()
+    pages = client.list_rows(f"{dataset}.t", page_size=10).pages
+    first = [row["n"] for row in next(pages)]
+    client.load_table_from_json([{"n": -1}], f"{dataset}.t", job_config=_numbers("WRITE_TRUNCATE")).result()
+    assert sorted(first + [row["n"] for row in next(pages)]) == list(range(20))
+
+
+def _numbers(disposition: str) -> bigquery.LoadJobConfig:
+    return bigquery.LoadJobConfig(schema=[bigquery.SchemaField("n", "INT64")], write_disposition=disposition)

@@ -1,0 +1,71 @@
+"""Killed at any moment, each table is on restart the old or the new version, whole."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from devstack.bigquery.storage.collector import remove_unnamed_segments
+from devstack.bigquery.storage.model import TableVersion
+from tests.processes import REPOSITORY
+from tests.unit.devstack.bigquery.storage.tables import numbers, open_catalog, table_id
+
+KILLS = 8
+WRITER = "tests.unit.devstack.bigquery.storage.endless_writer"
+
+
+def test_kill_at_random_moments_leaves_whole_versions(tmp_path: Path) -> None:
+    moments = random.Random(20260131)
+    reported: dict[str, int] = {"staging": 0, "target": 0}
+    for _ in range(KILLS):
+        reported |= _write_until_killed(tmp_path, moments.uniform(0.0, 0.25))
+        catalog = open_catalog(tmp_path)
+        for name, number in reported.items():
+            version = catalog.find(table_id(name))
+            assert version is not None
+            assert set(numbers(catalog, version)) <= {number, number + 1}
+            assert len(set(numbers(catalog, version))) == 1
+            assert version.rows == len(numbers(catalog, version)) == 12
+        _assert_history_is_whole(tmp_path)
+
+
+def test_segments_that_a_kill_left_without_a_version_are_removed(tmp_path: Path) -> None:
+    _write_until_killed(tmp_path, 0.05)
+    catalog = open_catalog(tmp_path)
+    remove_unnamed_segments(catalog)
+    named = {segment.file for version in _all_versions(tmp_path) for segment in version.segments()}
+    assert catalog.segments.files() == named
+
+
+def _write_until_killed(folder: Path, seconds: float) -> dict[str, int]:
+    """The last commits that the process reported before its end."""
+    writer = subprocess.Popen(
+        [sys.executable, "-m", WRITER, str(folder)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    assert writer.stdout is not None
+    lines = [writer.stdout.readline(), writer.stdout.readline()]
+    time.sleep(seconds)  # the random moment is the point of the test
+    writer.kill()
+    lines += writer.stdout.readlines()
+    writer.wait()
+    return {line.split()[0]: int(line.split()[1]) for line in lines if line.endswith("\n")}
+
+
+def _all_versions(folder: Path) -> list[TableVersion]:
+    catalog = open_catalog(folder)
+    return [version for _, history in catalog.histories() for version in history.all_versions()]
+
+
+def _assert_history_is_whole(folder: Path) -> None:
+    catalog = open_catalog(folder)
+    for version in _all_versions(folder):
+        for segment in version.segments():
+            assert catalog.segments.path(segment).exists()
