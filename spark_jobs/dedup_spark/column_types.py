@@ -1,0 +1,92 @@
+"""BigQuery's column types in Spark and in Parquet (by Arrow), and which tables the job can deduplicate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
+
+
+@dataclass(frozen=True)
+class ScalarType:
+    """One BigQuery type as Spark computes with it and as the job writes it to Parquet."""
+
+    in_spark: spark.DataType
+    in_arrow: pa.DataType
+    may_be_key: bool
+
+
+SCALARS = {
+    "BOOL": ScalarType(spark.BooleanType(), pa.bool_(), True),
+    "BYTES": ScalarType(spark.BinaryType(), pa.binary(), True),
+    "DATE": ScalarType(spark.DateType(), pa.date32(), True),
+    "DATETIME": ScalarType(spark.TimestampNTZType(), pa.timestamp("us"), False),
+    "FLOAT64": ScalarType(spark.DoubleType(), pa.float64(), False),
+    "INT64": ScalarType(spark.LongType(), pa.int64(), True),
+    "NUMERIC": ScalarType(spark.DecimalType(38, 9), pa.decimal128(38, 9), True),
+    "STRING": ScalarType(spark.StringType(), pa.string(), True),
+    "TIMESTAMP": ScalarType(spark.TimestampType(), pa.timestamp("us", tz="UTC"), True),
+}
+STRUCT = "STRUCT"
+
+
+def spark_schema(columns: tuple[Column, ...]) -> spark.StructType:
+    """The declared columns for Spark. All nullable: what may be NULL is judged when a delivery is inspected."""
+    return spark.StructType([spark.StructField(c.name, spark_type(c)) for c in columns])
+
+
+def spark_type(column: Column) -> spark.DataType:
+    inner = spark_schema(column.fields) if column.type == STRUCT else SCALARS[column.type].in_spark
+    return spark.ArrayType(inner) if column.mode is ColumnMode.REPEATED else inner
+
+
+def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
+    """The Parquet files' schema. A REQUIRED column is written as such: BigQuery takes a column's mode from the file."""
+    return pa.schema([_arrow_field(c) for c in columns])
+
+
+def _arrow_field(column: Column) -> pa.Field:
+    inner = pa.struct([_arrow_field(f) for f in column.fields]) if column.type == STRUCT else None
+    scalar = inner if inner is not None else SCALARS[column.type].in_arrow
+    kind = pa.list_(pa.field("element", scalar)) if column.mode is ColumnMode.REPEATED else scalar
+    return pa.field(column.name, kind, nullable=column.mode is not ColumnMode.REQUIRED)
+
+
+def require_supported(table: TableContract) -> None:
+    """Raises ConfigurationError naming the column that the job cannot carry or cannot use as it is declared."""
+    for column in table.columns:
+        _require_known(column, column.name)
+    for name in table.keys:
+        key = table.column(name)
+        known = SCALARS.get(key.type)
+        if known is None or not known.may_be_key or key.mode is ColumnMode.REPEATED:
+            allowed = sorted(t for t, scalar in SCALARS.items() if scalar.may_be_key)
+            raise ConfigurationError(
+                f"Key column [{name}] is [{key.type} {key.mode}], expected one of {allowed}, not repeated: "
+                f"declare another key in the feed file."
+            )
+    for name, expected in ((table.partition_column, "DATE"), (table.snapshot_id_column, "INT64")):
+        if table.column(name).type != expected:
+            raise ConfigurationError(
+                f"Column [{name}] is [{table.column(name).type}], expected [{expected}]: correct the feed file."
+            )
+    if table.partition_column not in table.keys or table.snapshot_id_column in table.keys:
+        raise ConfigurationError(
+            f"Keys are {list(table.keys)}, expected to contain [{table.partition_column}] and not "
+            f"[{table.snapshot_id_column}]: correct the feed file."
+        )
+
+
+def _require_known(column: Column, path: str) -> None:
+    if column.type == STRUCT and column.fields:
+        for inner in column.fields:
+            _require_known(inner, f"{path}.{inner.name}")
+    elif column.type not in SCALARS:
+        raise ConfigurationError(
+            f"Column [{path}] is [{column.type}], expected one of {[*SCALARS, 'STRUCT with fields']}: "
+            f"declare a type that Parquet, Spark and BigQuery share."
+        )

@@ -1,0 +1,134 @@
+"""The new generation's manifest, from what was written and what was carried."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.manifest import FORMAT_VERSION, DataFile, DateEntry, Manifest
+from dedup_clone.contract.records import digest
+from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark.choice import CARRIED, Choice
+from dedup_spark.parent import Parent
+from dedup_spark.run_plan import WrittenFile
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Dates and files of the new generation; `carried` are the dates whose files are still to be copied."""
+
+    dates: tuple[DateEntry, ...]
+    files: tuple[DataFile, ...]
+    carried: frozenset[date]
+
+
+def assemble(
+    mode: UpdateIdMode,
+    choices: Mapping[date, Choice],
+    delivered: Mapping[date, int],
+    written: Iterable[WrittenFile],
+    parent: Parent,
+) -> Generation:
+    """`delivered` says how many applied deliveries have a date. Raises ContractViolation when counts contradict."""
+    by_date: defaultdict[date, list[WrittenFile]] = defaultdict(list)
+    for record in written:
+        by_date[record.file.date].append(record)
+    entries: list[DateEntry] = []
+    files: list[DataFile] = []
+    carried: set[date] = set()
+    for day, choice in choices.items():
+        entry = _carried(parent.dates[day], choice) if choice.plan == CARRIED else _entry(day, choice, by_date[day])
+        before = parent.dates.get(day)
+        _require_parent_complete(entry, before)
+        if before and day not in delivered:
+            entry = replace(entry, survivors=before.survivors)
+        own = tuple(record.file for record in by_date[day])
+        # A value may change and change back from one delivery to the next: the row is as before, its update_id is not.
+        once = mode is UpdateIdMode.LAST_CHANGED and delivered.get(day) == 1
+        if choice.plan == CARRIED or (once and _is_as_before(entry, before)):
+            own = parent.files_of(day)
+            carried.add(day)
+        if choice.plan != CARRIED and day in carried:
+            entry = replace(entry, plan_reason=f"{choice.reason}; no row changed, so the parent's files are kept")
+        entries.append(replace(entry, files_digest=files_digest(own)))
+        files += own
+    return Generation(tuple(entries), tuple(files), frozenset(carried))
+
+
+def _carried(before: DateEntry, choice: Choice) -> DateEntry:
+    return replace(before, new_keys=0, changed=0, ties=0, plan=choice.plan, plan_reason=choice.reason)
+
+
+def _entry(day: date, choice: Choice, written: list[WrittenFile]) -> DateEntry:
+    return DateEntry(
+        date=day,
+        rows=sum(record.file.rows for record in written),
+        new_keys=sum(record.new_keys for record in written),
+        changed=sum(record.changed for record in written),
+        survivors=sum(record.survivors for record in written),
+        ties=sum(sum(record.ties) for record in written),
+        plan=choice.plan,
+        plan_reason=choice.reason,
+        min_update_id=min(record.file.min_update_id for record in written),
+        max_update_id=max(record.file.max_update_id for record in written),
+        adopted_delivery=None,
+        key_fingerprint=None,
+        content_fingerprint=None,
+        files_digest="",
+    )
+
+
+def _require_parent_complete(entry: DateEntry, before: DateEntry | None) -> None:
+    held = before.rows if before else 0
+    if entry.rows - entry.new_keys != held:
+        raise ContractViolation(
+            f"Date [{entry.date}] has [{entry.rows - entry.new_keys}] keys of the parent after the dedup, expected "
+            f"[{held}] as the parent's manifest says: its data files were changed. Restore them, then retry."
+        )
+
+
+def _is_as_before(entry: DateEntry, before: DateEntry | None) -> bool:
+    return before is not None and not entry.new_keys and not entry.changed
+
+
+def files_digest(files: Iterable[DataFile]) -> str:
+    lines = sorted(f"{file.path} {file.rows} {file.size}" for file in files)
+    return digest("\n".join(lines))
+
+
+def header(
+    request: DedupRequest,
+    generation: Generation,
+    applied: tuple[Delivery, ...],
+    *,
+    dropped_rows: int,
+    file_list_digest: str,
+) -> Manifest:
+    """`dropped_rows` are older than the retention, of the applied deliveries and of the parent."""
+    folded = {d.snapshot_id: d for d in (*request.folded, *applied)}
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        feed=request.feed,
+        generation=request.generation,
+        parent=request.parent.generation if request.parent else None,
+        restores=None,
+        table=request.table,
+        update_id_mode=request.update_id_mode,
+        retention_day=request.retention_day,
+        data_folder=request.data_uri,
+        file_list_digest=file_list_digest,
+        deliveries=tuple(sorted(folded.values())),
+        excluded=request.excluded,
+        applied=applied,
+        code_version=request.code_version,
+        run_id=request.run_id,
+        attempt=request.attempt,
+        created_at=datetime.now(UTC),
+        dropped_rows=dropped_rows,
+        dates=generation.dates,
+    )

@@ -1,0 +1,1 @@
+"""What was landed, judged before any of it is used: inventory, Parquet footers, contents."""

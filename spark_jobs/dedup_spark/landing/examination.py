@@ -1,0 +1,109 @@
+"""All deliveries of a request, judged: which are applied, which are refused and why. Nothing is written here."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from datetime import date
+
+from dedup_clone.contract.delivery import Arrival, Delivery
+from dedup_clone.contract.errors import DeliveryRefused
+from dedup_clone.contract.manifest import RefusedDelivery
+from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark.fan_out import FanOut
+from dedup_spark.landing.inspection import Inspected, Inspector, LandedFile
+from dedup_spark.landing.inventory import changed_objects, data_files
+
+_PROBLEMS_NAMED = 5
+
+
+@dataclass(frozen=True)
+class ExaminedDelivery:
+    """A delivery without fault. `rows_by_date` counts all its rows, `kept` those within the retention."""
+
+    arrival: Arrival
+    files: tuple[Inspected, ...]
+    rows_by_date: dict[date, int]
+    kept: dict[date, int]
+
+    @property
+    def delivery(self) -> Delivery:
+        return self.arrival.delivery
+
+    @property
+    def bytes(self) -> int:
+        return sum(f.file.size for f in self.files)
+
+
+@dataclass(frozen=True)
+class Examination:
+    """`applied` in ascending precedence."""
+
+    applied: tuple[ExaminedDelivery, ...]
+    refused: tuple[RefusedDelivery, ...]
+
+
+def examine(
+    request: DedupRequest, arrivals: tuple[Arrival, ...], newest_known: int | None, fan_out: FanOut, *, whole: bool
+) -> Examination:
+    """Judge every delivery. `newest_known` is the highest snapshot id of the parent, None without a parent."""
+    problems: dict[Delivery, list[str]] = {}
+    files: list[LandedFile] = []
+    owner: dict[str, Delivery] = {}
+    for arrival in arrivals:
+        found, wrong = data_files(arrival, request)
+        wrong += changed_objects(arrival) + _order_problems(request, arrival.delivery, newest_known)
+        problems[arrival.delivery] = wrong
+        if not wrong:
+            files += found
+            owner.update((f.uri, arrival.delivery) for f in found)
+    inspected: defaultdict[Delivery, list[Inspected]] = defaultdict(list)
+    inspector = Inspector(request.table, request.latest_day, whole)
+    for result in fan_out.map(inspector, files, sum(f.size for f in files), "inspect landed files"):
+        delivery = owner[result.file.uri]
+        inspected[delivery].append(result)
+        problems[delivery] += result.problems
+    return Examination(
+        applied=tuple(_examined(request, a, inspected[a.delivery]) for a in arrivals if not problems[a.delivery]),
+        refused=tuple(
+            RefusedDelivery(a.delivery, _reason(request, a.delivery, problems[a.delivery]))
+            for a in arrivals
+            if problems[a.delivery]
+        ),
+    )
+
+
+def require_unchanged(request: DedupRequest, applied: tuple[ExaminedDelivery, ...]) -> None:
+    """Landing was not touched while the job read it. Raises DeliveryRefused."""
+    for examined in applied:
+        wrong = changed_objects(examined.arrival)
+        if wrong:
+            raise DeliveryRefused(_reason(request, examined.delivery, wrong))
+
+
+def _examined(request: DedupRequest, arrival: Arrival, files: list[Inspected]) -> ExaminedDelivery:
+    rows: Counter[date] = Counter()
+    for inspected in files:
+        rows.update(inspected.rows_by_date)
+    kept = {day: count for day, count in rows.items() if day >= request.retention_day}
+    return ExaminedDelivery(arrival, tuple(files), dict(rows), kept)
+
+
+def _order_problems(request: DedupRequest, delivery: Delivery, newest_known: int | None) -> list[str]:
+    late = newest_known is not None and delivery.snapshot_id < newest_known
+    if request.update_id_mode is UpdateIdMode.LAST_SEEN or not late:
+        return []
+    return [
+        f"snapshot id [{delivery.snapshot_id}] is below [{newest_known}], the highest that the table has: "
+        f"update_id mode [last_changed] needs snapshots in order"
+    ]
+
+
+def _reason(request: DedupRequest, delivery: Delivery, problems: list[str]) -> str:
+    named = "; ".join(problems[:_PROBLEMS_NAMED])
+    more = f"; and {len(problems) - _PROBLEMS_NAMED} more" if len(problems) > _PROBLEMS_NAMED else ""
+    return (
+        f"Delivery [{delivery.name}] of feed [{request.feed}] is refused, nothing of it was used: {named}{more}. "
+        f"Next: correct it and deliver snapshot [{delivery.snapshot_id}] again, the marker last."
+    )

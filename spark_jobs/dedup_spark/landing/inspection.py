@@ -1,0 +1,149 @@
+"""One landed file, judged: its footer, and the decoded dates, keys and snapshot ids of all its rows.
+
+Footer statistics are never believed for these columns. Runs on the driver or on executors, one call a file; what comes
+back are counts, never rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dedup_clone.contract.table import ColumnMode, TableContract
+from dedup_spark import storage
+from dedup_spark.landing.parquet_footer import read_footer
+
+_BATCH_ROWS = 1 << 17
+_EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class LandedFile:
+    """A data file of a delivery; `folder_date` is None when the feed has no date folders."""
+
+    uri: str
+    size: int
+    snapshot_id: int
+    folder_date: date | None
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """`spark_schema` is JSON, and reads the file when there are no `problems`. `rows_by_date` counts all rows."""
+
+    file: LandedFile
+    spark_schema: str
+    rows_by_date: dict[date, int]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Inspector:
+    """Judges files of one request. `whole` decodes every column, to find the file that Spark could not read."""
+
+    table: TableContract
+    latest_day: date
+    whole: bool = False
+
+    def __call__(self, landed: LandedFile) -> Inspected:
+        if not landed.size:
+            return self._refused(landed, "is empty (0 bytes), expected a Parquet file")
+        try:
+            with storage.open_input(landed.uri) as source:
+                return self._judge(landed, source)
+        except (OSError, pa.ArrowException):
+            # The storage may have failed and not the file: only what fails in memory too is the file's fault.
+            with storage.open_input(landed.uri) as source:
+                content = source.read()
+        try:
+            return self._judge(landed, pa.BufferReader(content))
+        except (OSError, pa.ArrowException) as error:
+            return self._refused(landed, f"cannot be read as Parquet: {' '.join(str(error).split())[:300]}")
+
+    def _judge(self, landed: LandedFile, source: pa.NativeFile) -> Inspected:
+        with pq.ParquetFile(source, pre_buffer=True) as file:
+            footer = read_footer(self.table, file)
+            if footer.problems:
+                return self._refused(landed, *footer.problems)
+            counts = _Counts(self.table, landed, self.latest_day)
+            columns = None if self.whole else self._judged_columns(file)
+            for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+                counts.add(batch)
+        problems = tuple(f"file [{landed.uri}] {problem}" for problem in counts.problems())
+        return Inspected(landed, footer.schema.json(), dict(counts.by_date), problems)
+
+    def _judged_columns(self, file: pq.ParquetFile) -> list[str]:
+        """Keys (the date among them), snapshot id, and REQUIRED columns that the file itself lets be NULL."""
+        optional = {f.name for f in file.schema_arrow if f.nullable}
+        required = [c.name for c in self.table.columns if c.mode is ColumnMode.REQUIRED and c.name in optional]
+        return list(dict.fromkeys([*self.table.keys, self.table.snapshot_id_column, *required]))
+
+    @staticmethod
+    def _refused(landed: LandedFile, *problems: str) -> Inspected:
+        return Inspected(landed, "", {}, tuple(f"file [{landed.uri}] {problem}" for problem in problems))
+
+
+@dataclass
+class _Counts:
+    """Adds up what is wrong with a file's rows, batch by batch."""
+
+    table: TableContract
+    landed: LandedFile
+    latest_day: date
+    by_date: Counter[date] = field(default_factory=Counter)
+    nulls: Counter[str] = field(default_factory=Counter)
+    other_ids: int = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        table = self.table
+        required = [c.name for c in table.columns if c.mode is ColumnMode.REQUIRED]
+        for name in {*table.keys, table.snapshot_id_column, *required} & set(batch.schema.names):
+            self.nulls[name] += batch.column(name).null_count
+        self._count_dates(batch.column(table.partition_column).drop_null().cast(pa.int32()))
+        ids = batch.column(table.snapshot_id_column).drop_null().cast(pa.int64())
+        self.other_ids += pc.sum(pc.not_equal(ids, self.landed.snapshot_id)).as_py() or 0
+
+    def _count_dates(self, days: pa.Array) -> None:
+        bounds = pc.min_max(days)
+        if len(days) and bounds["min"] == bounds["max"]:
+            self.by_date[_day(bounds["min"].as_py())] += len(days)
+            return
+        for entry in pc.value_counts(days):
+            self.by_date[_day(entry["values"].as_py())] += entry["counts"].as_py()
+
+    def problems(self) -> list[str]:
+        table, landed = self.table, self.landed
+        found = [
+            f"column [{name}]: {count} rows are [NULL], expected none"
+            for name, count in sorted(self.nulls.items())
+            if count
+        ]
+        late = {day: count for day, count in self.by_date.items() if day > self.latest_day}
+        if late:
+            found.append(
+                f"column [{table.partition_column}]: {sum(late.values())} rows have a date up to [{max(late)}], "
+                f"expected at most [{self.latest_day}]"
+            )
+        other = {day: count for day, count in self.by_date.items() if landed.folder_date not in (None, day)}
+        if other:
+            found.append(
+                f"column [{table.partition_column}]: {sum(other.values())} rows have another date such as "
+                f"[{min(other)}], expected its folder's [{landed.folder_date}]"
+            )
+        if self.other_ids:
+            found.append(
+                f"column [{table.snapshot_id_column}]: {self.other_ids} rows have another id, "
+                f"expected the folder's [{landed.snapshot_id}]"
+            )
+        return found
+
+
+def _day(days_since_epoch: int) -> date:
+    """Days that Python has no date for count as the first or the last that it has: both are far outside the contract."""
+    earliest, latest = (date.min - _EPOCH).days, (date.max - _EPOCH).days
+    return _EPOCH + timedelta(days=min(max(days_since_epoch, earliest), latest))

@@ -1,0 +1,79 @@
+"""One Parquet file being written, and what is counted about its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dedup_spark import storage
+from dedup_spark.marks import CHANGED, IN_STATE, NEWEST, SOURCE, SURPLUS
+
+# Large row groups compress better and are read with fewer requests; a task holds one in memory.
+_ROW_GROUP_ROWS = 1 << 20
+_ROW_GROUP_BYTES = 128 << 20
+
+
+class OpenFile:
+    """Takes batches of marked rows of one date and bucket."""
+
+    def __init__(
+        self, data_uri: str, path: str, schema: pa.Schema, snapshot_id_column: str, newest_source: int, sources: int
+    ) -> None:
+        self._path = path
+        self._schema = schema
+        self._snapshot_id_column = snapshot_id_column
+        self._newest_source = newest_source
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = self._pending_bytes = 0
+        self._counts = dict.fromkeys(("rows", "new_keys", "changed", "survivors"), 0)
+        self._ties = np.zeros(sources + 1, dtype=np.int64)
+        self._ids: list[tuple[int, int]] = []
+        self._stream = storage.open_output(storage.join(data_uri, path))
+        self._parquet = pq.ParquetWriter(self._stream, schema, compression="zstd", store_schema=False)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        surplus = rows.column(SURPLUS)
+        if surplus.true_count:
+            lost = rows.filter(surplus).column(SOURCE).to_numpy()
+            self._ties += np.bincount(lost, minlength=len(self._ties))
+            rows = rows.filter(pc.invert(surplus))
+        if rows.num_rows:
+            self._count(rows)
+            self._pending.append(rows.select(self._schema.names))
+            self._pending_rows += rows.num_rows
+            self._pending_bytes += rows.nbytes
+        if self._pending_rows >= _ROW_GROUP_ROWS or self._pending_bytes >= _ROW_GROUP_BYTES:
+            self._write_row_group()
+
+    def _count(self, rows: pa.RecordBatch) -> None:
+        self._counts["rows"] += rows.num_rows
+        self._counts["new_keys"] += rows.num_rows - rows.column(IN_STATE).true_count
+        self._counts["changed"] += rows.column(CHANGED).true_count
+        self._counts["survivors"] += pc.less(rows.column(NEWEST), self._newest_source).true_count
+        bounds = pc.min_max(rows.column(self._snapshot_id_column))
+        self._ids.append((bounds["min"].as_py(), bounds["max"].as_py()))
+
+    def _write_row_group(self) -> None:
+        group = pa.Table.from_batches(self._pending).cast(self._schema)
+        self._parquet.write_table(group, row_group_size=group.num_rows)
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+
+    def close(self) -> dict[str, Any]:
+        """Finish the file; returns its record."""
+        if self._pending:
+            self._write_row_group()
+        self._parquet.close()
+        size = self._stream.tell()
+        self._stream.close()
+        return {
+            "path": self._path,
+            "size": size,
+            "min_update_id": min(low for low, _ in self._ids),
+            "max_update_id": max(high for _, high in self._ids),
+            "ties": self._ties.tolist(),
+            **self._counts,
+        }

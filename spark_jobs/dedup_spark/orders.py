@@ -1,0 +1,43 @@
+"""Reads what the job is asked to do, and refuses what it cannot do."""
+
+from __future__ import annotations
+
+from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.manifest import FORMAT_VERSION
+from dedup_clone.contract.records import from_json
+from dedup_clone.contract.request import DedupRequest
+from dedup_spark import storage
+from dedup_spark.column_types import require_supported
+
+
+def read_request(uri: str) -> DedupRequest:
+    """Raises ContractViolation, ConfigurationError, or FileNotFoundError."""
+    request = from_json(DedupRequest, storage.read_text(uri), where=uri)
+    if request.format_version != FORMAT_VERSION:
+        raise ContractViolation(
+            f"Request [{uri}] has format version [{request.format_version}], expected [{FORMAT_VERSION}]: "
+            f"deploy job and library of one version."
+        )
+    named = [d.delivery for d in request.deliveries]
+    if not named or named != sorted(named) or len({d.snapshot_id for d in named}) != len(named):
+        raise ContractViolation(
+            f"Request [{uri}] names deliveries [{', '.join(d.name for d in named)}], expected at least one, "
+            f"ascending, and one for each snapshot id: clear the run from its first task."
+        )
+    require_supported(request.table)
+    return request
+
+
+def read_arrivals(request: DedupRequest) -> tuple[Arrival, ...]:
+    """The frozen inventories, in the order of the request."""
+    arrivals = []
+    for requested in request.deliveries:
+        arrival = from_json(Arrival, storage.read_text(requested.arrival_uri), where=requested.arrival_uri)
+        if arrival.delivery != requested.delivery:
+            raise ContractViolation(
+                f"Arrival [{requested.arrival_uri}] is of delivery [{arrival.delivery.name}], "
+                f"expected [{requested.delivery.name}]: clear the run from its first task."
+            )
+        arrivals.append(arrival)
+    return tuple(arrivals)

@@ -1,0 +1,76 @@
+"""The committed generation that the new one builds on, as its manifest and file list tell it. No data is read here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
+from dedup_clone.contract.records import digest, from_json
+from dedup_clone.contract.request import DedupRequest, ParentGeneration
+from dedup_spark import storage
+
+
+@dataclass(frozen=True)
+class Parent:
+    """Dates and files within the retention. `newest_id` is the highest snapshot id folded in or in a row."""
+
+    data_uri: str
+    dates: dict[date, DateEntry]
+    files: tuple[DataFile, ...]
+    newest_id: int | None
+    dropped_rows: int
+
+    def uri(self, file: DataFile) -> str:
+        return storage.join(self.data_uri, file.path)
+
+    def files_of(self, day: date) -> tuple[DataFile, ...]:
+        return tuple(file for file in self.files if file.date == day)
+
+    def bytes_by_date(self) -> dict[date, int]:
+        sizes = dict.fromkeys(self.dates, 0)
+        for file in self.files:
+            sizes[file.date] += file.size
+        return sizes
+
+
+def no_parent() -> Parent:
+    return Parent(data_uri="", dates={}, files=(), newest_id=None, dropped_rows=0)
+
+
+def read_parent(request: DedupRequest) -> Parent:
+    """Raises ContractViolation when header and file list do not belong together, or the table was declared anew."""
+    if request.parent is None:
+        return no_parent()
+    named = request.parent
+    manifest = from_json(Manifest, storage.read_text(named.manifest_uri), where=named.manifest_uri)
+    text = storage.read_text(named.file_list_uri)
+    if digest(text) != manifest.file_list_digest:
+        raise ContractViolation(
+            f"File list [{named.file_list_uri}] has digest [{digest(text)}], expected [{manifest.file_list_digest}] as "
+            f"generation [{manifest.generation}] says: restore the object from its versions."
+        )
+    _require_same_table(request, manifest, named)
+    listed = from_json(FileList, text, where=named.file_list_uri)
+    oldest = request.retention_day
+    ids = [d.snapshot_id for d in manifest.deliveries] + [e.max_update_id for e in manifest.dates]
+    return Parent(
+        data_uri=named.data_uri,
+        dates={e.date: e for e in manifest.dates if e.date >= oldest},
+        files=tuple(file for file in listed.files if file.date >= oldest),
+        newest_id=max(ids, default=None),
+        dropped_rows=sum(e.rows for e in manifest.dates if e.date < oldest),
+    )
+
+
+def _require_same_table(request: DedupRequest, manifest: Manifest, named: ParentGeneration) -> None:
+    """Clustering and retention may change between generations; columns and keys may not."""
+    for what in ("columns", "keys", "partition_column", "snapshot_id_column"):
+        found, expected = getattr(manifest.table, what), getattr(request.table, what)
+        if found != expected:
+            raise ContractViolation(
+                f"Generation [{manifest.generation}] of feed [{request.feed}] ({named.manifest_uri}) has {what} "
+                f"[{found}], expected [{expected}] as the feed file says: undo the change there, or publish the "
+                f"changed table as a feed of its own."
+            )

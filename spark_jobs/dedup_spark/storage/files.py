@@ -1,0 +1,63 @@
+"""A file system that all workers share: for tests, and for runs without any object storage."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+import pyarrow as pa
+
+
+def _path(uri: str) -> Path:
+    return Path(unquote(urlsplit(uri).path)) if uri.startswith("file:") else Path(uri)
+
+
+def open_input(uri: str) -> pa.NativeFile:
+    return pa.OSFile(str(_path(uri)), "rb")
+
+
+def open_output(uri: str) -> pa.NativeFile:
+    path = _path(uri)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return pa.OSFile(str(path), "wb")
+
+
+def create_text(uri: str, text: str) -> bool:
+    path = _path(uri)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole = path.with_name(f".{path.name}.{uuid4().hex}")
+    whole.write_text(text, encoding="utf-8")
+    try:
+        os.link(whole, path)
+    except FileExistsError:
+        return False
+    finally:
+        whole.unlink()
+    return True
+
+
+def exists(uri: str) -> bool:
+    return _path(uri).exists()
+
+
+def list_below(folder_uri: str) -> Iterator[tuple[str, int, int]]:
+    folder = _path(folder_uri)
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        status = path.stat()
+        yield path.relative_to(folder).as_posix(), status.st_mtime_ns, status.st_size
+
+
+def copy(source_uri: str, target_uri: str) -> None:
+    """A hard link; a copy where the two lie on different devices."""
+    source, target = _path(source_uri), _path(target_uri)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.{uuid4().hex}")
+    try:
+        os.link(source, part)
+    except OSError:
+        shutil.copyfile(source, part)
+    part.replace(target)

@@ -1,0 +1,171 @@
+"""A feed on a file system (or on an emulated bucket): lands deliveries and publishes them with the real job."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
+from dedup_clone.contract.manifest import FORMAT_VERSION, Candidate, DateEntry, FileList, Manifest
+from dedup_clone.contract.precedence import fold_backlog
+from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.request import DedupRequest, ParentGeneration, Plan, RequestedDelivery, SourceFormat
+from dedup_clone.contract.table import TableContract, UpdateIdMode
+from dedup_spark import storage
+from dedup_spark.column_types import arrow_schema
+from dedup_spark.job import DedupJob
+from dedup_spark.orders import read_request
+from dedup_spark.progress import Facts
+
+FEED = "feed"
+LATEST_DAY = date(2030, 1, 1)
+RETENTION_DAY = date(2020, 1, 1)
+
+
+@dataclass
+class FeedArea:
+    """`landing` and `state` are URIs of folders; `bucket` is what arrivals name. Each publish commits itself."""
+
+    session: SparkSession | None
+    bucket: str
+    state: str
+    table: TableContract
+    mode: UpdateIdMode = UpdateIdMode.LAST_SEEN
+    plan: Plan = Plan.AUTO
+    date_folders: bool = True
+    manifest: Manifest | None = None
+    parent: ParentGeneration | None = None
+    _numbers: Iterable[int] = field(default_factory=lambda: itertools.count(1))
+
+    def folder(self, snapshot_id: int) -> str:
+        return f"{FEED}/snapshot_id={snapshot_id}/"
+
+    def uri(self, name: str) -> str:
+        return storage.object_uri(self.bucket, name)
+
+    def land(self, snapshot_id: int, rows: Sequence[dict[str, Any]], *, schema: pa.Schema | None = None) -> Arrival:
+        """Write rows as the snapshot's files, one a date (or two files without date folders), and note the arrival.
+
+        A re-delivery replaces what lies in the snapshot's folder on a file system.
+        """
+        number = next(iter(self._numbers))
+        if "://" not in self.uri(""):
+            shutil.rmtree(self.uri(self.folder(snapshot_id)), ignore_errors=True)
+        table = pa.Table.from_pylist(list(rows), schema=schema or arrow_schema(self.table.columns))
+        if self.date_folders:
+            column = self.table.partition_column
+            for day in sorted({row[column] for row in rows}):
+                part = table.filter(pa.compute.equal(table[column], pa.scalar(day, pa.date32())))
+                self.put(snapshot_id, f"{column}={day}/part-{number}.parquet", part)
+        else:
+            half = table.num_rows // 2
+            self.put(snapshot_id, f"a-{number}.parquet", table.slice(0, half))
+            self.put(snapshot_id, f"b-{number}.parquet", table.slice(half))
+        return self.arrive(snapshot_id)
+
+    def put(self, snapshot_id: int, name: str, content: pa.Table | bytes) -> None:
+        uri = self.uri(f"{self.folder(snapshot_id)}{name}")
+        with storage.open_output(uri) as stream:
+            if isinstance(content, bytes):
+                stream.write(content)
+            else:
+                pq.write_table(content, stream)
+
+    def arrive(self, snapshot_id: int) -> Arrival:
+        """The arrival with the inventory as it is now."""
+        number = next(iter(self._numbers))
+        folder = self.folder(snapshot_id)
+        listed = storage.list_objects(self.uri(folder))
+        return Arrival(
+            feed=FEED,
+            delivery=Delivery(snapshot_id, number),
+            bucket=self.bucket,
+            folder=folder,
+            marker=f"{folder}_SUCCESS",
+            arrived_at=datetime(2026, 1, 1, tzinfo=UTC),
+            objects=tuple(LandedObject(f"{folder}{n}", o.generation, "", o.size) for n, o in listed.items()),
+            late_objects=(),
+        )
+
+    def request(self, arrivals: Sequence[Arrival], *, retention_day: date = RETENTION_DAY) -> DedupRequest:
+        generation = next(iter(self._numbers))
+        attempt = f"{generation:08d}-abcdef"
+        folded = self.manifest.deliveries if self.manifest else ()
+        backlog = fold_backlog([a.delivery for a in arrivals], folded, ())
+        uris = {a.delivery: storage.join(self.state, f"arrivals/{a.delivery.name}.json") for a in arrivals}
+        for arrival in arrivals:
+            storage.create_text(uris[arrival.delivery], to_json(arrival))
+        return DedupRequest(
+            format_version=FORMAT_VERSION,
+            feed=FEED,
+            generation=generation,
+            attempt=attempt,
+            run_id="test",
+            code_version="0",
+            table=self.table,
+            update_id_mode=self.mode,
+            source_format=SourceFormat.PARQUET,
+            date_folders=self.date_folders,
+            plan=self.plan,
+            retention_day=retention_day,
+            latest_day=LATEST_DAY,
+            deliveries=tuple(RequestedDelivery(d, uris[d]) for d in backlog.apply),
+            folded=folded,
+            excluded=(),
+            parent=self.parent,
+            data_uri=storage.join(self.state, f"data/{attempt}/"),
+            attempt_uri=storage.join(self.state, f"attempts/{attempt}/"),
+        )
+
+    def run(self, request: DedupRequest) -> Candidate:
+        request_uri = storage.join(request.attempt_uri, "request.json")
+        storage.write_text(request_uri, to_json(request))
+        DedupJob(read_request(request_uri), self._session, Facts(request)).run()
+        uri = storage.join(request.attempt_uri, "candidate.json")
+        return from_json(Candidate, storage.read_text(uri), where=uri)
+
+    def _session(self) -> SparkSession:
+        assert self.session, "this test was to end before Spark is needed"
+        return self.session
+
+    def publish(self, *arrivals: Arrival, retention_day: date = RETENTION_DAY) -> Candidate:
+        """Run the job and make its candidate the parent of the next publish."""
+        candidate = self.run(self.request(arrivals, retention_day=retention_day))
+        if candidate.manifest:
+            self.commit(candidate)
+        return candidate
+
+    def commit(self, candidate: Candidate) -> None:
+        assert candidate.manifest
+        assert candidate.file_list_uri
+        self.manifest = candidate.manifest
+        uri = storage.join(self.state, f"manifests/{self.manifest.generation}.json")
+        storage.write_text(uri, to_json(self.manifest))
+        self.parent = ParentGeneration(
+            self.manifest.generation, uri, candidate.file_list_uri, self.manifest.data_folder
+        )
+
+    def files(self) -> FileList:
+        assert self.parent
+        return from_json(FileList, storage.read_text(self.parent.file_list_uri), where=self.parent.file_list_uri)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The committed generation, read back from its own data folder."""
+        assert self.manifest
+        found: list[dict[str, Any]] = []
+        for file in self.files().files:
+            with storage.open_input(storage.join(self.manifest.data_folder, file.path)) as stream:
+                found += pq.read_table(stream).to_pylist()
+        return found
+
+    def entry(self, day: date) -> DateEntry:
+        assert self.manifest
+        return next(e for e in self.manifest.dates if e.date == day)

@@ -1,0 +1,91 @@
+"""The command as the DAGs submit it: a process of its own, on emulated gs:// storage."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dedup_clone.contract.manifest import Candidate
+from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.request import DedupRequest
+from dedup_clone.orchestration.spark_conf import emulator_spark_conf, local_spark_conf
+from dedup_spark import storage
+from dedup_spark.storage import cloud
+from tests.spark.feed_area import FeedArea
+from tests.spark.gcs import fake_gcs
+from tests.spark.tables import PRODUCTS
+
+pytestmark = pytest.mark.spark
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def area(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FeedArea]:
+    with fake_gcs(tmp_path / "gcs", "landing", "state") as url:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
+        cloud.forget_clients()
+        yield FeedArea(None, "landing", "gs://state/feed", PRODUCTS)
+        cloud.forget_clients()
+
+
+def row(day: int, product: int, value: int, snapshot_id: int) -> dict[str, Any]:
+    names = ("date", "product_id", "store_id", "attribute_id", "attr_value", "update_id")
+    return dict(zip(names, (date(2026, 3, day), product, 2072, 1, value, snapshot_id), strict=True))
+
+
+def submit(request: DedupRequest) -> subprocess.CompletedProcess[str]:
+    request_uri = storage.join(request.attempt_uri, "request.json")
+    storage.write_text(request_uri, to_json(request))
+    host = os.environ["STORAGE_EMULATOR_HOST"]
+    conf = {**local_spark_conf("1g"), **emulator_spark_conf(host), "spark.master": "local[2]"}
+    options = [text for key, value in conf.items() for text in ("--conf", f"{key}={value}")]
+    folder = Path(sys.executable).parent
+    program = [str(folder / "spark-submit"), *options]
+    command = [*program, str(REPOSITORY / "spark_jobs/dedup_snapshot.py"), "--request", request_uri]
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYSPARK_PYTHON")}
+    environment["PATH"] = f"{folder}{os.pathsep}{environment['PATH']}"
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def read_candidate(request: DedupRequest) -> Candidate:
+    uri = storage.join(request.attempt_uri, "candidate.json")
+    return from_json(Candidate, storage.read_text(uri), where=uri)
+
+
+def test_publishes_on_cloud_storage_and_copies_dates_that_no_delivery_has(area: FeedArea) -> None:
+    first = area.request([area.land(1, [row(1, 7, 20, 1), row(1, 8, 5, 1), row(2, 7, 1, 1)])])
+    done = submit(first)
+    assert done.returncode == 0, done.stdout + done.stderr
+    area.commit(read_candidate(first))
+    second = area.request([area.land(2, [row(1, 7, 21, 2)])])
+    done = submit(second)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "feed=feed snapshot_id=2 generation=" in done.stdout
+    assert "dates 1/1" in done.stdout
+    candidate = read_candidate(second)
+    area.commit(candidate)
+    assert sorted(area.rows(), key=str) == [row(1, 7, 21, 2), row(1, 8, 5, 1), row(2, 7, 1, 1)]
+    assert candidate.manifest
+    assert [entry.plan for entry in candidate.manifest.dates] == ["antijoin", "carried"]
+    uris = storage.read_text(str(candidate.load_uris_uri)).splitlines()
+    assert [uri for uri in uris if not uri.startswith(second.data_uri)] == []
+    assert len(uris) == len(area.files().files)
+
+
+def test_failure_ends_with_one_clear_line_and_publishes_nothing(area: FeedArea) -> None:
+    request = area.request([area.land(1, [row(1, 7, 20, 1)])])
+    storage.write_text(request.deliveries[0].arrival_uri, "{}")
+    done = submit(request)
+    assert done.returncode == 1
+    last = done.stdout.strip().splitlines()[-1]
+    assert "nothing was published" in last
+    assert request.deliveries[0].arrival_uri in last
+    assert not storage.exists(storage.join(request.attempt_uri, "candidate.json"))

@@ -1,0 +1,227 @@
+"""Single decisions of the dedup, each in the smallest history that shows it, with every plan."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
+from dedup_clone.contract.request import DedupRequest, Plan
+from dedup_spark import job, storage
+from dedup_spark.column_types import arrow_schema
+from tests.spark.feed_area import FeedArea
+from tests.spark.tables import PRODUCTS
+
+pytestmark = pytest.mark.spark
+
+FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
+
+
+@pytest.fixture(params=[Plan.WINDOW, Plan.AUTO])
+def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> FeedArea:
+    return FeedArea(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=request.param)
+
+
+@pytest.fixture
+def auto(spark: SparkSession, tmp_path: Path) -> FeedArea:
+    return FeedArea(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
+
+
+def row(snapshot_id: int, product: int, value: int | None, day: date = FIRST) -> dict[str, Any]:
+    return {
+        "date": day,
+        "product_id": product,
+        "store_id": 2072,
+        "attribute_id": 1,
+        "attr_value": value,
+        "update_id": snapshot_id,
+    }
+
+
+def found(area: FeedArea) -> list[tuple[int, int | None, int]]:
+    """(product, value, update_id) of all rows, in order."""
+    return sorted((r["product_id"], r["attr_value"], r["update_id"]) for r in area.rows())
+
+
+def test_corrected_redelivery_wins_where_it_corrects_downward(area: FeedArea) -> None:
+    area.publish(area.land(5, [row(5, 1, 90), row(5, 2, 90)]))
+    area.publish(area.land(5, [row(5, 1, 10)]))
+    assert found(area) == [(1, 10, 5), (2, 90, 5)]
+
+
+def test_late_snapshot_only_fills_what_newer_ones_did_not_say(area: FeedArea) -> None:
+    area.publish(area.land(7, [row(7, 1, 70), row(7, 2, 70)]))
+    area.publish(area.land(3, [row(3, 1, 30), row(3, 3, 30)]))
+    assert found(area) == [(1, 70, 7), (2, 70, 7), (3, 30, 3)]
+    entry = area.entry(FIRST)
+    assert (entry.new_keys, entry.changed, entry.survivors) == (1, 0, 1)
+
+
+def test_backlog_of_one_publish_equals_one_publish_each(area: FeedArea) -> None:
+    """Survivors come from the older deliveries of the backlog, and the newest wins."""
+    first = area.land(1, [row(1, 1, 10), row(1, 2, 10)])
+    second = area.land(2, [row(2, 2, 20), row(2, 3, 20)])
+    third = area.land(3, [row(3, 3, 30)])
+    candidate = area.publish(first, second, third)
+    assert found(area) == [(1, 10, 1), (2, 20, 2), (3, 30, 3)]
+    assert area.entry(FIRST).survivors == 2
+    assert [metrics.rows for metrics in candidate.deliveries] == [2, 2, 1]
+    assert candidate.manifest
+    assert candidate.manifest.applied == candidate.manifest.deliveries
+
+
+def test_greatest_values_win_inside_a_delivery_and_ties_are_counted_for_it(area: FeedArea) -> None:
+    """The second delivery is tied; the first one is not, and neither is the parent."""
+    area.publish(area.land(1, [row(1, 1, 10)]))
+    tied = [row(3, 1, None), row(3, 1, 5), row(3, 1, 7), row(3, 2, 1), row(3, 2, 1)]
+    candidate = area.publish(area.land(2, [row(2, 1, 99)]), area.land(3, tied))
+    assert found(area) == [(1, 7, 3), (2, 1, 3)]
+    assert [metrics.ties for metrics in candidate.deliveries] == [0, 3]
+    assert area.entry(FIRST).ties == 3
+
+
+def test_rows_older_than_the_retention_are_dropped_and_counted(area: FeedArea) -> None:
+    area.publish(area.land(1, [row(1, 1, 1), row(1, 2, 1), row(1, 1, 1, SECOND)]))
+    candidate = area.publish(area.land(2, [row(2, 9, 2), row(2, 1, 2, SECOND)]), retention_day=SECOND)
+    assert found(area) == [(1, 2, 2)]
+    assert [metrics.dropped_rows for metrics in candidate.deliveries] == [1]
+    assert candidate.manifest
+    assert candidate.manifest.dropped_rows == 3
+    assert [entry.date for entry in candidate.manifest.dates] == [SECOND]
+
+
+def test_delivery_without_rows_changes_nothing(area: FeedArea) -> None:
+    area.publish(area.land(1, [row(1, 1, 1)]))
+    empty = arrow_schema(PRODUCTS.columns).empty_table()
+    area.put(2, f"date={SECOND}/part-0.parquet", empty)
+    candidate = area.publish(area.arrive(2))
+    assert found(area) == [(1, 1, 1)]
+    assert [metrics.rows for metrics in candidate.deliveries] == [0]
+
+
+def test_refused_delivery_holds_no_other_back(area: FeedArea) -> None:
+    good, bad = area.land(1, [row(1, 1, 10)]), area.land(2, [row(9, 1, 20)])
+    candidate = area.publish(good, bad, area.land(3, [row(3, 2, 30)]))
+    assert found(area) == [(1, 10, 1), (2, 30, 3)]
+    assert [refused.delivery for refused in candidate.refused] == [bad.delivery]
+    assert candidate.manifest
+    assert bad.delivery not in candidate.manifest.deliveries
+
+
+def test_narrower_types_of_one_file_are_widened_to_the_declared_ones(area: FeedArea) -> None:
+    narrow = arrow_schema(PRODUCTS.columns)
+    for name in ("product_id", "attr_value"):
+        narrow = narrow.set(narrow.get_field_index(name), pa.field(name, pa.int32()))
+    area.put(1, f"date={FIRST}/narrow.parquet", pa.Table.from_pylist([row(1, 1, -5)], schema=narrow))
+    area.put(
+        1, f"date={FIRST}/wide.parquet", pa.Table.from_pylist([row(1, 2, 2**40)], schema=arrow_schema(PRODUCTS.columns))
+    )
+    area.publish(area.arrive(1))
+    assert found(area) == [(1, -5, 1), (2, 2**40, 1)]
+
+
+def test_untouched_date_is_copied_into_the_new_data_folder(auto: FeedArea) -> None:
+    auto.publish(auto.land(1, [row(1, 1, 1), row(1, 1, 1, SECOND)]))
+    before = auto.entry(SECOND)
+    candidate = auto.publish(auto.land(2, [row(2, 1, 2)]))
+    entry = auto.entry(SECOND)
+    assert (entry.plan, entry.plan_reason) == ("carried", "no applied delivery has this date")
+    assert entry.files_digest == before.files_digest
+    assert candidate.manifest
+    for file in auto.files().files:
+        assert storage.exists(storage.join(candidate.manifest.data_folder, file.path))
+
+
+def test_files_are_sorted_by_the_clustering_columns(area: FeedArea) -> None:
+    area.publish(area.land(1, [row(1, n * 7919 % 100, 1) for n in range(100)]))
+    area.publish(area.land(2, [row(2, n * 7919 % 100, 2) for n in range(0, 100, 3)]))
+    (file,) = area.files().files
+    assert area.manifest
+    with storage.open_input(storage.join(area.manifest.data_folder, file.path)) as stream:
+        products = pq.read_table(stream)["product_id"].to_pylist()
+    assert products == sorted(products)
+
+
+def _with_broken_pages(rows: Sequence[dict[str, Any]]) -> bytes:
+    """Valid footer, keys and ids; the pages of attr_value are overwritten."""
+    stream = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=arrow_schema(PRODUCTS.columns)), stream)
+    content = bytearray(stream.getvalue())
+    column = pq.ParquetFile(io.BytesIO(bytes(content))).metadata.row_group(0).column(4)
+    start = column.dictionary_page_offset or column.data_page_offset
+    content[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    return bytes(content)
+
+
+def test_file_that_only_breaks_while_spark_reads_it_refuses_its_delivery_alone(auto: FeedArea) -> None:
+    good = auto.land(1, [row(1, 1, 10)])
+    auto.put(2, f"date={FIRST}/part-0.parquet", _with_broken_pages([row(2, n, n) for n in range(50)]))
+    bad = auto.arrive(2)
+    candidate = auto.publish(good, bad)
+    assert found(auto) == [(1, 10, 1)]
+    (refused,) = candidate.refused
+    assert refused.delivery == bad.delivery
+    assert "cannot be read as Parquet" in refused.reason
+
+
+def test_landing_that_changes_under_the_job_fails_it_without_a_candidate(
+    auto: FeedArea, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrival = auto.land(1, [row(1, 1, 10)])
+
+    def carry_while_the_producer_writes(*arguments: object) -> None:
+        Path(auto.uri(arrival.objects[0].name)).write_bytes(b"other")
+
+    monkeypatch.setattr(job, "carry", carry_while_the_producer_writes)
+    request = auto.request([arrival])
+    with pytest.raises(DeliveryRefused, match=r"part-1\.parquet\] was replaced"):
+        auto.run(request)
+    assert not storage.exists(storage.join(request.attempt_uri, "candidate.json"))
+
+
+def test_state_that_lost_rows_is_noticed(auto: FeedArea) -> None:
+    auto.publish(auto.land(1, [row(1, 1, 1), row(1, 2, 1)]))
+    (file,) = auto.files().files
+    assert auto.manifest
+    with storage.open_output(storage.join(auto.manifest.data_folder, file.path)) as stream:
+        pq.write_table(pa.Table.from_pylist([row(1, 1, 1)], schema=arrow_schema(PRODUCTS.columns)), stream)
+    with pytest.raises(ContractViolation, match=r"has \[1\] keys of the parent after the dedup, expected \[2\]"):
+        auto.publish(auto.land(2, [row(2, 1, 1)]))
+
+
+def test_parent_with_other_columns_is_refused(auto: FeedArea) -> None:
+    auto.publish(auto.land(1, [row(1, 1, 1)]))
+    auto.table = replace(PRODUCTS, keys=("date", "product_id", "store_id"))
+    with pytest.raises(ContractViolation, match="has keys"):
+        auto.publish(auto.land(2, [row(2, 1, 1)]))
+
+
+def test_second_run_of_a_request_changes_nothing(auto: FeedArea) -> None:
+    """An orphan finishes first while a retry is under way: the retry finds the candidate when it is done."""
+    arrival = auto.land(1, [row(1, 1, 1)])
+    request = auto.request([arrival])
+    first = auto.run(request)
+
+    assert auto.run(request) == first
+    assert _lists(request) == 1
+
+
+def _lists(request: DedupRequest) -> int:
+    return sum(name.startswith("files-") for name in storage.list_objects(request.attempt_uri))
+
+
+def test_arrival_order_in_one_publish_follows_the_snapshot_ids(area: FeedArea) -> None:
+    newer: Arrival = area.land(2, [row(2, 1, 20)])
+    older: Arrival = area.land(1, [row(1, 1, 10)])
+    area.publish(newer, older)
+    assert found(area) == [(1, 20, 2)]

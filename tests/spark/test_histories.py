@@ -1,0 +1,116 @@
+"""Whole histories of publishes, made at random, against the oracle: every plan gives the same table and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from dedup_clone.contract.request import Plan
+from dedup_clone.contract.table import UpdateIdMode
+from tests.oracle import OracleDelivery, OracleState, comparable
+from tests.spark.feed_area import FeedArea
+from tests.spark.random_rows import FIRST_DAY, random_rows
+from tests.spark.tables import NESTED, oracle_table
+
+pytestmark = pytest.mark.spark
+
+DAYS = 4
+# A Spark run costs a second or two, so that an example is a whole history with hundreds of rows, and there are few.
+FEW = settings(
+    max_examples=4,
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@dataclass(frozen=True)
+class PublishCase:
+    """Deliveries of one publish as (snapshot id, days left out), and how many days fell out of the retention."""
+
+    deliveries: tuple[tuple[int, tuple[int, ...]], ...]
+    expired_days: int
+
+
+def backlogs(snapshot_ids: st.SearchStrategy[list[int]]) -> st.SearchStrategy[PublishCase]:
+    missing = st.lists(st.integers(0, DAYS - 1), max_size=2, unique=True).map(tuple)
+    deliveries = snapshot_ids.flatmap(lambda ids: st.tuples(*[st.tuples(st.just(n), missing) for n in sorted(ids)]))
+    return st.builds(PublishCase, deliveries, st.sampled_from([0, 0, 1]))
+
+
+ANY_ORDER = st.lists(backlogs(st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True)), min_size=2, max_size=3)
+
+
+def play(area: FeedArea, history: Sequence[PublishCase], seed: int) -> None:
+    """Publish the history step by step; table and counts equal the oracle's after each step."""
+    random = Random(seed)
+    table = oracle_table(area.table)
+    expected = OracleState(table, last_changed=area.mode is UpdateIdMode.LAST_CHANGED)
+    retention_day = FIRST_DAY
+    for case in history:
+        retention_day += timedelta(days=case.expired_days)
+        landed, told = [], []
+        for snapshot_id, missing_days in case.deliveries:
+            rows = random_rows(random, snapshot_id, DAYS, missing_days)
+            landed.append(area.land(snapshot_id, rows))
+            told.append(OracleDelivery(snapshot_id, rows))
+        candidate = area.publish(*landed, retention_day=retention_day)
+        expected = expected.apply(told, retention_day)
+        assert candidate.manifest
+        assert comparable(table, area.rows()) == expected.table_rows()
+        assert_counts(area, expected)
+        assert candidate.manifest.dropped_rows == expected.dropped
+
+
+def assert_counts(area: FeedArea, expected: OracleState) -> None:
+    assert area.manifest
+    by_date: dict[date, int] = {}
+    for row in expected.rows.values():
+        by_date[row["day"]] = by_date.get(row["day"], 0) + 1
+    assert {e.date: e.rows for e in area.manifest.dates} == by_date
+    for day, counts in expected.counts.items():
+        entry = area.entry(day)
+        found = (entry.rows, entry.new_keys, entry.changed, entry.survivors, entry.ties)
+        assert found == (counts.rows, counts.new_keys, counts.changed, counts.survivors, counts.ties), day
+        ids = [row["version"] for row in expected.rows.values() if row["day"] == day]
+        assert (entry.min_update_id, entry.max_update_id) == (min(ids), max(ids))
+
+
+@FEW
+@given(history=ANY_ORDER, seed=st.integers(0, 2**32), date_folders=st.booleans())
+def test_any_order_of_deliveries_gives_the_oracles_table_with_every_plan(
+    spark: SparkSession, history: list[PublishCase], seed: int, date_folders: bool
+) -> None:
+    for plan in (Plan.WINDOW, Plan.AUTO):
+        with TemporaryDirectory() as folder:
+            area = FeedArea(spark, folder, str(Path(folder) / "state"), NESTED, plan=plan, date_folders=date_folders)
+            play(area, history, seed)
+
+
+@FEW
+@given(history=ANY_ORDER, seed=st.integers(0, 2**32))
+def test_last_changed_keeps_the_update_id_of_unchanged_rows_with_every_plan(
+    spark: SparkSession, history: list[PublishCase], seed: int
+) -> None:
+    in_order, newest = [], 0
+    for case in history:
+        # The last id of a publish may come again in the next one: a re-delivery is in order.
+        step = [(newest + n, missing) for n, (_, missing) in enumerate(case.deliveries, start=0 if newest else 1)]
+        newest = step[-1][0]
+        in_order.append(PublishCase(tuple(step), case.expired_days))
+    for plan in (Plan.WINDOW, Plan.AUTO):
+        with TemporaryDirectory() as folder:
+            area = FeedArea(
+                spark, folder, str(Path(folder) / "state"), NESTED, UpdateIdMode.LAST_CHANGED, plan, date_folders=True
+            )
+            play(area, in_order, seed)
