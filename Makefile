@@ -1,0 +1,55 @@
+# Everything a developer types. `make` alone lists it.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+VENV := .venv
+PY := $(VENV)/bin/python
+LOCK := requirements/dev.lock
+# Each start of Airflow would otherwise compile thousands of modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
+UV := uv==0.13.9
+# Holds the lock that the environment was built from: the same text again needs no installation.
+STAMP := $(VENV)/installed.lock
+
+.PHONY: help setup demo up down status land test check
+
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Build the environment in .venv from the lock (again only when the lock changed)
+	@if ! cmp -s $(LOCK) $(STAMP); then $(MAKE) --no-print-directory install; fi
+
+.PHONY: install
+install:
+	@python=$$(devstack/require.sh) && \
+	{ test -x $(PY) || "$$python" -m venv $(VENV); } && \
+	$(PY) -m pip install --quiet --disable-pip-version-check $(UV) && \
+	$(PY) -m uv pip sync --python $(PY) --require-hashes $(LOCK) && \
+	cp $(LOCK) $(STAMP)
+
+demo: up ## Start the stack, land snapshots, follow them through the DAGs, judge the tables
+	@$(PY) -m devstack.demo
+
+up: setup ## Start the local stack and wait until it is healthy
+	@devstack/require.sh >/dev/null
+	@$(PY) -m devstack.stack up
+
+down: ## Stop everything that the stack started; its data stay under .local
+	@if test -x $(PY); then $(PY) -m devstack.stack down; fi
+
+status: ## Say which parts of the stack run
+	@$(PY) -m devstack.stack status
+
+land: ## Land one more realistic snapshot (FEED=worked_example, SNAPSHOT_ID=n to choose)
+	@$(PY) -m devstack.producer land $(if $(FEED),--feed $(FEED)) $(if $(SNAPSHOT_ID),--snapshot-id $(SNAPSHOT_ID))
+
+test: setup ## Run all tests
+	$(PY) -m pytest -q
+
+check: setup ## Lint, formatting, types, import layers
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports

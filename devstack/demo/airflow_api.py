@@ -1,0 +1,107 @@
+"""The few calls to Airflow's REST API that following a publish needs."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from devstack.connection import Connection
+from devstack.demo.errors import DemoFailed
+from devstack.http_calls import Answer, Unreachable, call
+
+_NOT_FOUND = 404
+_UNAUTHORIZED = 401
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task instance of a run. `state` is None before Airflow has looked at it."""
+
+    task_id: str
+    state: str | None
+    try_number: int
+    map_index: int
+
+
+class AirflowApi:
+    """Airflow's REST API, logged in."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._token = ""
+
+    def _login(self) -> None:
+        body = {"username": self._connection.airflow_user, "password": self._connection.airflow_password}
+        answer = self._send("POST", f"{self._connection.airflow_url}/auth/token", body)
+        if not answer.ok:
+            raise DemoFailed(
+                f"Airflow at [{self._connection.airflow_url}] refused the login of [{body['username']}]: "
+                f"found status [{answer.status}], expected [201]. Is another Airflow on that port?"
+            )
+        self._token = answer.json()["access_token"]
+
+    def _send(self, method: str, url: str, body: Any = None) -> Answer:
+        try:
+            return call(method, url, body=body, token=self._token, timeout_s=30.0)
+        except Unreachable as error:
+            raise DemoFailed(f"Airflow does not answer: {error}. See `python -m devstack.stack status`.") from error
+
+    def _get(self, path: str) -> Any:
+        """The answer's JSON, or None when there is no such thing."""
+        url = f"{self._connection.airflow_url}/api/v2/{path}"
+        if not self._token:
+            self._login()
+        answer = self._send("GET", url)
+        if answer.status == _UNAUTHORIZED:
+            self._login()
+            answer = self._send("GET", url)
+        if answer.status == _NOT_FOUND:
+            return None
+        if not answer.ok:
+            raise DemoFailed(f"[{url}] answered status [{answer.status}], expected [200]: {answer.text[:300]}")
+        return answer.json()
+
+    def is_paused(self, dag_id: str) -> bool | None:
+        """None when Airflow does not know the DAG (yet)."""
+        dag = self._get(f"dags/{quote(dag_id)}")
+        return None if dag is None else bool(dag["is_paused"])
+
+    def import_errors(self) -> list[str]:
+        return [
+            f"{error['filename']}: {error['stack_trace'].strip().splitlines()[-1]}"
+            for error in self._get("importErrors")["import_errors"]
+        ]
+
+    def run_state(self, dag_id: str, run_id: str) -> str | None:
+        """None when there is no such run (yet)."""
+        run = self._get(_run_path(dag_id, run_id))
+        return None if run is None else str(run["state"])
+
+    def tasks(self, dag_id: str, run_id: str) -> list[Task]:
+        answer = self._get(f"{_run_path(dag_id, run_id)}/taskInstances?limit=100")
+        instances = [] if answer is None else answer["task_instances"]
+        return [Task(i["task_id"], i["state"], i["try_number"], i["map_index"]) for i in instances]
+
+    def log_lines(self, dag_id: str, run_id: str, task: Task) -> list[str]:
+        """The log of the task's last try, a line for each event."""
+        path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task.task_id)}/logs/{task.try_number}"
+        answer = self._get(f"{path}?map_index={task.map_index}&full_content=true")
+        content = [] if answer is None else answer["content"]
+        return [line for event in content for line in _lines_of_event(event)]
+
+    def run_page(self, dag_id: str, run_id: str, task: Task | None = None) -> str:
+        """Address of the run, or of one of its tasks, in Airflow's pages."""
+        page = f"{self._connection.airflow_url}/dags/{dag_id}/runs/{quote(run_id)}"
+        return page if task is None else f"{page}/tasks/{task.task_id}"
+
+
+def _run_path(dag_id: str, run_id: str) -> str:
+    return f"dags/{quote(dag_id)}/dagRuns/{quote(run_id)}"
+
+
+def _lines_of_event(event: Any) -> list[str]:
+    """Airflow gives an event as a text or as an object; an exception comes as details of an object."""
+    if not isinstance(event, dict):
+        return str(event).splitlines()
+    lines = [f"{event.get('level') or ''} {event.get('event') or ''}".strip()]
+    lines += [f"{detail.get('exc_type')}: {detail.get('exc_value')}" for detail in event.get("error_detail") or []]
+    return [line for text in lines for line in text.splitlines()]

@@ -1,0 +1,58 @@
+"""JSON over HTTP to the parts of the local stack. Standard library only, and never through a proxy."""
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+DEFAULT_TIMEOUT_S = 10.0
+
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Unreachable(Exception):
+    """Nothing answered: the part is not up, still starting, or has just gone."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back, whatever its status."""
+
+    status: int
+    text: str
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+def call(
+    method: str,
+    url: str,
+    *,
+    body: Any = None,
+    token: str | None = None,
+    accept: str = "application/json",
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> Answer:
+    """One request. An HTTP error status is an Answer; no answer at all raises Unreachable."""
+    headers = {"Accept": accept}
+    data = None
+    if body is not None:
+        data = json.dumps(body).encode()
+        headers["Content-Type"] = "application/json"
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    request = urllib.request.Request(url, data=data, headers=headers, method=method)
+    try:
+        with _OPENER.open(request, timeout=timeout_s) as response:
+            return Answer(response.status, response.read().decode())
+    except urllib.error.HTTPError as error:
+        with error:
+            return Answer(error.code, error.read().decode(errors="replace"))
+    except (urllib.error.URLError, OSError) as error:
+        raise Unreachable(f"{method} {url} got no answer: {error}") from error

@@ -1,0 +1,60 @@
+"""Command line of the producer: `python -m devstack.producer land` lands one more snapshot in the local stack."""
+
+import argparse
+import sys
+from datetime import UTC, datetime
+
+from devstack.connection import connect
+from devstack.http_calls import Unreachable, call
+from devstack.producer import landing, snapshots
+from devstack.producer.schema import FEEDS, REALISTIC_FEED
+from devstack.stack.errors import StackError
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"found [{number}], expected a number from 1 on")
+    return number
+
+
+def land(feed: str, snapshot_id: int | None) -> None:
+    """Lands a snapshot and says what landed and where to watch it."""
+    connection = connect()
+    try:
+        call("GET", f"{connection.storage_url}/_internal/healthcheck")
+    except Unreachable as error:
+        raise StackError(f"The local stack is down: {error}. Run `make up` first.") from error
+    bucket = connection.storage_client().bucket(connection.landing_bucket)
+    chosen = snapshot_id or landing.next_snapshot_id(bucket, feed)
+    table = snapshots.make(bucket, feed, chosen, datetime.now(UTC).date())
+    landed = landing.land(bucket, feed, chosen, table)
+    again = "again (a re-delivery)" if landed.is_redelivery else ""
+    print(f"Landed {feed}, snapshot {landed.snapshot_id} {again}".rstrip())
+    print(f"  {landed.rows:,} rows of {landed.dates} dates, {landed.bytes:,} bytes")
+    print(f"  gs://{connection.landing_bucket}/{landing.folder(feed, landed.snapshot_id)}")
+    print(f"  arrived {landed.arrived_at:%Y-%m-%d %H:%M:%S} UTC, marker generation {landed.marker_generation}")
+    run_id = f"publish__{landed.snapshot_id}__{landed.marker_generation}"
+    print(f"Watch it: {connection.airflow_url}/dags/{feed}_publish/runs/{run_id}")
+    print(f"  login: {connection.airflow_user} / {connection.airflow_password}")
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m devstack.producer", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    land_command = commands.add_parser("land", help="land one more snapshot")
+    land_command.add_argument("--feed", choices=FEEDS, default=REALISTIC_FEED)
+    land_command.add_argument(
+        "--snapshot-id", type=_positive, help="default: above the newest; one that exists is delivered again"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        land(options.feed, options.snapshot_id)
+    except StackError as error:
+        print(f"producer: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,32 @@
+"""Which snapshot comes next: derived from the newest one below its id that has landed."""
+
+import zlib
+from datetime import date
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from devstack.producer import generate, landing, worked_example
+from devstack.producer.schema import EXAMPLE_FEED
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Bucket
+
+
+def make(bucket: "Bucket", feed: str, snapshot_id: int, day: date) -> pa.Table:
+    """The rows of the snapshot. The same landed snapshots, id and day always give the same rows."""
+    earlier = [id_ for id_ in landing.snapshot_ids(bucket, feed) if id_ < snapshot_id]
+    previous = landing.read(bucket, feed, earlier[-1]) if earlier else None
+    if feed == EXAMPLE_FEED:
+        return _example(previous, snapshot_id, day)
+    seed = zlib.crc32(feed.encode())
+    if previous is None:
+        return generate.first(day, snapshot_id, seed)
+    return generate.following(previous, day, snapshot_id, seed)[0]
+
+
+def _example(previous: pa.Table | None, snapshot_id: int, day: date) -> pa.Table:
+    """The two snapshots of the example take turns."""
+    if previous is None or snapshot_id % 2 == 1:
+        return worked_example.before(day, snapshot_id, previous)
+    return worked_example.after(day, snapshot_id, previous)

@@ -1,0 +1,53 @@
+"""The worked example: two snapshots of a few rows that show what a publish does to each kind of row."""
+
+from datetime import date, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from devstack.producer.schema import SCHEMA
+
+PRODUCT = 301865
+STORE = 2072
+CHANGED_FROM, CHANGED_TO = 20, 25
+
+_Row = tuple[date, int, int, int, int]
+
+
+def _snapshot(rows: list[_Row], snapshot_id: int) -> pa.Table:
+    columns = zip(*[(*row, snapshot_id) for row in rows], strict=True)
+    return pa.table([pa.array(column) for column in columns], names=SCHEMA.names).cast(SCHEMA)
+
+
+def _rows(day: date, value: int) -> list[_Row]:
+    yesterday = day - timedelta(days=1)
+    return [
+        (yesterday, PRODUCT, STORE, 1, value),
+        (yesterday, PRODUCT, STORE, 2, 7),
+        (day, PRODUCT, STORE, 1, 20),
+        (day, PRODUCT, 3107, 1, 18),
+    ]
+
+
+def before(day: date, snapshot_id: int, previous: pa.Table | None) -> pa.Table:
+    """The first of the two. Dates that the newest landed one has and this one would not are carried over."""
+    missing_next = (day, 301866, STORE, 4, 3)
+    table = _snapshot([*_rows(day, CHANGED_FROM), missing_next], snapshot_id)
+    return _with_other_dates(table, previous, snapshot_id)
+
+
+def after(day: date, snapshot_id: int, previous: pa.Table | None) -> pa.Table:
+    """The second: one value changed, one key new, one key missing, the rest equal."""
+    # A key of this snapshot's own: a demo that runs again would otherwise find it in the table already.
+    new = (day, 301900 + snapshot_id, STORE, 1, 11)
+    table = _snapshot([*_rows(day, CHANGED_TO), new], snapshot_id)
+    return _with_other_dates(table, previous, snapshot_id)
+
+
+def _with_other_dates(table: pa.Table, previous: pa.Table | None, snapshot_id: int) -> pa.Table:
+    if previous is None:
+        return table
+    others = previous.filter(pc.invert(pc.is_in(previous["date"], pc.unique(table["date"]))))
+    ids = pa.array([snapshot_id] * others.num_rows, pa.int64())
+    carried = others.set_column(SCHEMA.get_field_index("update_id"), "update_id", ids)
+    return pa.concat_tables([carried.cast(SCHEMA), table])

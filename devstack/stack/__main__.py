@@ -1,0 +1,57 @@
+"""Command line of the local stack: `python -m devstack.stack up|down|status|env`."""
+
+import argparse
+import os
+import signal
+import sys
+from types import FrameType
+
+from devstack.stack import lifecycle
+from devstack.stack.errors import StackError
+from devstack.stack.layout import Layout
+
+INTERRUPTED = 130
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _print_env(layout: Layout) -> int:
+    if not layout.stack_env.exists():
+        raise StackError(f"[{layout.stack_env}] does not exist: run `make up` first.")
+    sys.stdout.write(layout.stack_env.read_text())
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m devstack.stack", description=__doc__)
+    parser.add_argument("command", choices=("up", "down", "status", "env"))
+    command = parser.parse_args(arguments).command
+    layout = Layout.from_environment(os.environ)
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _interrupt)
+    try:
+        if command == "up":
+            lifecycle.up(layout, os.environ, _say)
+        elif command == "down":
+            lifecycle.down(layout, _say)
+        elif command == "status":
+            return 0 if lifecycle.status(layout, _say) else 1
+        else:
+            return _print_env(layout)
+    except StackError as error:
+        print(f"devstack: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("devstack: interrupted, and nothing of the stack is left running.", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

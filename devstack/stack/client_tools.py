@@ -1,0 +1,89 @@
+"""What people and their tools need to join the stack: `.local/stack.env` and the files that it names.
+
+After `set -a; . .local/stack.env; set +a` the Python clients, `bq`, `gsutil` and `gcloud storage` talk to the
+stack. None of them has a login here, so each gets a token that means nothing.
+"""
+
+import os
+import shlex
+from pathlib import Path
+
+from devstack.stack.layout import Layout
+from devstack.stack.names import (
+    AIRFLOW_PASSWORD,
+    AIRFLOW_USER,
+    DATASET,
+    LANDING_BUCKET,
+    PROJECT_ID,
+    STATE_BUCKET,
+)
+from devstack.stack.ports import HOST, Ports
+
+TOKEN = "local"
+
+
+_BOTO = """\
+[Credentials]
+gs_json_host = {host}
+gs_json_port = {port}
+[Boto]
+https_validate_certificates = False
+[GSUtil]
+default_project_id = {project}
+software_update_check_period = 0
+"""
+
+
+def boto_text(ports: Ports) -> str:
+    """gsutil reads its server from here, and nowhere else; the server's certificate is made by itself."""
+    return _BOTO.format(host=HOST, port=ports.gcs_tls, project=PROJECT_ID)
+
+
+def bigqueryrc_text(ports: Ports) -> str:
+    return f"api = {ports.bigquery_url}\nproject_id = {PROJECT_ID}\n"
+
+
+def variables(layout: Layout, ports: Ports) -> dict[str, str]:
+    """The content of stack.env."""
+    tools = layout.client_tools
+    return {
+        "STORAGE_EMULATOR_HOST": ports.gcs_url,
+        "BIGQUERY_EMULATOR_HOST": ports.bigquery_url,
+        "AIRFLOW_URL": ports.airflow_url,
+        "AIRFLOW_USER": AIRFLOW_USER,
+        "AIRFLOW_PASSWORD": AIRFLOW_PASSWORD,
+        "PROJECT_ID": PROJECT_ID,
+        "LANDING_BUCKET": LANDING_BUCKET,
+        "STATE_BUCKET": STATE_BUCKET,
+        "DATASET": DATASET,
+        "CLOUDSDK_CONFIG": str(tools / "gcloud"),
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(tools / "token"),
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{ports.gcs_door_url}/storage/v1/",
+        "CLOUDSDK_CORE_PROJECT": PROJECT_ID,
+        "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
+        "BOTO_CONFIG": str(tools / "boto"),
+        "BIGQUERYRC": str(tools / "bigqueryrc"),
+    }
+
+
+def write(layout: Layout, ports: Ports) -> None:
+    tools = layout.client_tools
+    (tools / "gcloud").mkdir(parents=True, exist_ok=True)
+    _put(tools / "token", TOKEN)
+    _put(tools / "boto", boto_text(ports))
+    _put(tools / "bigqueryrc", bigqueryrc_text(ports))
+    lines = [f"{name}={shlex.quote(value)}" for name, value in variables(layout, ports).items()]
+    _put(layout.stack_env, "\n".join(lines) + "\n")
+
+
+def read(path: Path) -> dict[str, str]:
+    """The variables of a stack.env."""
+    pairs = (line.split("=", 1) for line in path.read_text().splitlines() if line)
+    return {name: "".join(shlex.split(value)) for name, value in pairs}
+
+
+def _put(path: Path, text: str) -> None:
+    new = path.with_name(path.name + ".new")
+    new.touch(mode=0o600)
+    new.write_text(text)
+    os.replace(new, path)

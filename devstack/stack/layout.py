@@ -1,0 +1,101 @@
+"""Where everything of the local stack lies. One checkout has one stack, under its `.local` folder."""
+
+import hashlib
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+LOCAL_DIR_VARIABLE = "DEDUP_CLONE_LOCAL_DIR"
+DAGS_FOLDER_VARIABLE = "DEDUP_CLONE_DAGS_FOLDER"
+PLUGINS_FOLDER_VARIABLE = "DEDUP_CLONE_PLUGINS_FOLDER"
+
+# A unix socket's path may hold 103 bytes on macOS and 107 on Linux.
+LONGEST_SOCKET_PATH = 100
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All folders and files of one stack, as absolute paths."""
+
+    checkout: Path
+    local: Path
+    dags_folder: Path
+    plugins_folder: Path
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str], checkout: Path = CHECKOUT) -> "Layout":
+        return cls(
+            checkout=checkout,
+            local=Path(environ.get(LOCAL_DIR_VARIABLE) or checkout / ".local").resolve(),
+            dags_folder=Path(environ.get(DAGS_FOLDER_VARIABLE) or checkout / "dags").resolve(),
+            plugins_folder=Path(environ.get(PLUGINS_FOLDER_VARIABLE) or checkout / "plugins").resolve(),
+        )
+
+    @property
+    def run(self) -> Path:
+        return self.local / "run"
+
+    @property
+    def logs(self) -> Path:
+        return self.local / "logs"
+
+    @property
+    def gcs_data(self) -> Path:
+        return self.local / "gcs"
+
+    @property
+    def bigquery_data(self) -> Path:
+        return self.local / "bigquery"
+
+    @property
+    def airflow_home(self) -> Path:
+        return self.local / "airflow"
+
+    @property
+    def client_tools(self) -> Path:
+        return self.local / "clients"
+
+    @property
+    def stack_env(self) -> Path:
+        return self.local / "stack.env"
+
+    @property
+    def ports_file(self) -> Path:
+        return self.run / "ports.json"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.run / "lock"
+
+    @property
+    def started_mark(self) -> Path:
+        """Exists while the stack has been started in full: a start that was cut off leaves none."""
+        return self.run / "started"
+
+    @property
+    def supervisor_conf(self) -> Path:
+        return self.run / "supervisord.conf"
+
+    @property
+    def supervisor_socket(self) -> Path:
+        inside = self.run / "supervisor.sock"
+        if len(str(inside).encode()) <= LONGEST_SOCKET_PATH:
+            return inside
+        name = hashlib.sha256(str(self.local).encode()).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"dedup-clone-{name}.sock"
+
+    def log_of(self, part: str) -> Path:
+        return self.logs / f"{part}.log"
+
+    def make_folders(self) -> None:
+        for folder in (
+            self.run,
+            self.logs,
+            self.gcs_data,
+            self.bigquery_data,
+            self.airflow_home / "config",
+            self.client_tools,
+        ):
+            folder.mkdir(parents=True, exist_ok=True)

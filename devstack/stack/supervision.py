@@ -1,0 +1,148 @@
+"""supervisord: its configuration, its start, and the calls that we make to it over its unix socket."""
+
+import shlex
+import subprocess
+import sys
+import xmlrpc.client
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from supervisor.xmlrpc import SupervisorTransport
+
+from devstack.stack.errors import StackError
+from devstack.stack.layout import Layout
+from devstack.stack.programs import Program
+
+# A part that ends within this time has not started.
+START_S = 2
+STOP_S = 8
+ENDS_ITS_CHILDREN = frozenset({"scheduler", "triggerer"})
+GAVE_UP_STATES = frozenset({"FATAL", "UNKNOWN"})
+
+_HEAD = """\
+[unix_http_server]
+file = {socket}
+chmod = 0700
+
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
+
+[supervisord]
+directory = {checkout}
+logfile = {logs}/supervisord.log
+logfile_maxbytes = 1MB
+logfile_backups = 1
+childlogdir = {logs}
+pidfile = {run}/supervisord.pid
+minfds = 1024
+"""
+
+_PROGRAM = """
+[program:{name}]
+command = {command}
+environment = {environment}
+autostart = false
+autorestart = true
+startsecs = {start_s}
+startretries = 2
+stopasgroup = {as_group}
+killasgroup = true
+stopwaitsecs = {stop_s}
+redirect_stderr = true
+stdout_logfile = {log}
+stdout_logfile_maxbytes = 10MB
+stdout_logfile_backups = 1
+"""
+
+
+def _escaped(text: str) -> str:
+    """supervisord expands %(…)s in every value."""
+    return text.replace("%", "%%")
+
+
+def render(layout: Layout, programs: tuple[Program, ...]) -> str:
+    """The text of supervisord.conf."""
+    head = _HEAD.format(
+        socket=_escaped(str(layout.supervisor_socket)),
+        checkout=_escaped(str(layout.checkout)),
+        logs=_escaped(str(layout.logs)),
+        run=_escaped(str(layout.run)),
+    )
+    return head + "".join(_render_program(layout, program) for program in programs)
+
+
+def _render_program(layout: Layout, program: Program) -> str:
+    return _PROGRAM.format(
+        name=program.name,
+        command=_escaped(shlex.join(program.command)),
+        environment=",".join(f'{name}="{_escaped(value)}"' for name, value in program.environment.items()),
+        start_s=START_S,
+        stop_s=STOP_S,
+        # The scheduler's group holds the supervisors of running tasks (see processes.tasks_cut_off); the triggerer
+        # ends its own child, and hangs when someone else did.
+        as_group="false" if program.name in ENDS_ITS_CHILDREN else "true",
+        # supervisord expands the names of log files twice.
+        log=_escaped(_escaped(str(layout.log_of(program.name)))),
+    )
+
+
+def start_supervisord(layout: Layout, environment: Mapping[str, str]) -> None:
+    """Starts supervisord in the background, in a session of its own, so that Ctrl-C here does not reach it."""
+    command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(layout.supervisor_conf)]
+    done = subprocess.run(command, env=dict(environment), cwd=layout.checkout, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise StackError(
+            f"supervisord did not start with [{layout.supervisor_conf}]: {(done.stderr or done.stdout).strip()}"
+        )
+
+
+@dataclass(frozen=True)
+class Running:
+    """What supervisord knows of one part. `state` is its word, such as RUNNING; `pid` is 0 without a process."""
+
+    state: str
+    pid: int
+    started_at: datetime
+
+
+class Supervisor:
+    """The running supervisord of one stack."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        # A new connection for each call: the transport keeps a broken one for ever.
+        transport = SupervisorTransport("", "", serverurl=f"unix://{self._socket}")
+        with xmlrpc.client.ServerProxy("http://127.0.0.1", transport=transport) as server:
+            return getattr(server.supervisor, method)(*arguments)
+
+    def is_alive(self) -> bool:
+        if not self._socket.exists():
+            return False
+        try:
+            return bool(self._call("getState")["statename"] == "RUNNING")
+        except (OSError, xmlrpc.client.Error):
+            return False
+
+    def pid(self) -> int:
+        return int(self._call("getPID"))
+
+    def parts(self) -> dict[str, Running]:
+        return {
+            info["name"]: Running(info["statename"], info["pid"], datetime.fromtimestamp(info["start"], UTC))
+            for info in self._call("getAllProcessInfo")
+        }
+
+    def start(self, name: str) -> None:
+        self._call("startProcess", name, False)
+
+    def ask_all_to_stop(self) -> None:
+        """Asks all parts to stop, at the same time; shutdown waits for them."""
+        self._call("stopAllProcesses", False)
+
+    def shutdown(self) -> None:
+        self._call("shutdown")

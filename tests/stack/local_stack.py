@@ -1,0 +1,130 @@
+"""What the end-to-end tests do with a running stack: land, wait for runs, read back, stop and start Airflow."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from devstack.connection import Connection
+from devstack.demo.airflow_api import AirflowApi
+from devstack.stack import client_tools
+
+Row = dict[str, Any]
+COLUMNS = ("date", "product_id", "store_id", "attribute_id", "attr_value", "update_id")
+SCHEMA = pa.schema([("date", pa.date32()), *[(name, pa.int64()) for name in COLUMNS[1:]]])
+PATIENCE_S = 240
+AIRFLOW_PARTS = ("scheduler", "triggerer")
+
+
+def wait_for(question: Callable[[], Any], what: str) -> Any:
+    """The first true answer."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        answer = question()
+        if answer:
+            return answer
+        time.sleep(0.5)
+    raise AssertionError(f"not within {PATIENCE_S} s: {what}")
+
+
+class LocalStack:
+    def __init__(self, repository: Path, local: Path) -> None:
+        self.repository = repository
+        self.local = local
+        self.variables = client_tools.read(local / "stack.env")
+        self.connection = Connection.from_variables(self.variables)
+        self.airflow = AirflowApi(self.connection)
+
+    @cached_property
+    def landing(self) -> Any:
+        return self.connection.storage_client().bucket(self.connection.landing_bucket)
+
+    @cached_property
+    def bigquery(self) -> Any:
+        return self.connection.bigquery_client()
+
+    def run_tool(self, *command: str) -> str:
+        """A Google command line tool, joined to the stack by stack.env alone."""
+        environment = {**os.environ, **self.variables}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def write_snapshot(self, folder: Path, rows: Sequence[Row], *, files_per_date: int = 2) -> Path:
+        """A snapshot's folder as a producer of its own would write it: several files and row groups, Snappy."""
+        for day in sorted({r["date"] for r in rows}):
+            of_day = [r for r in rows if r["date"] == day]
+            target = folder / f"date={day}"
+            target.mkdir(parents=True)
+            for number in range(files_per_date):
+                part = pa.Table.from_pylist(of_day[number::files_per_date], schema=SCHEMA)
+                pq.write_table(part, target / f"{number}.parquet", compression="snappy", row_group_size=100)
+        return folder
+
+    def land(self, feed: str, snapshot_id: int, rows: Sequence[Row], folder: Path) -> str:
+        """Land one delivery through the client library; returns the id of the publish run that it must get."""
+        source = self.write_snapshot(folder, rows)
+        prefix = f"{feed}/snapshot_id={snapshot_id}"
+        for file in sorted(source.rglob("*.parquet")):
+            self.landing.blob(f"{prefix}/{file.relative_to(source)}").upload_from_filename(file)
+        return self.mark(feed, snapshot_id)
+
+    def mark(self, feed: str, snapshot_id: int) -> str:
+        blob = self.landing.blob(f"{feed}/snapshot_id={snapshot_id}/_SUCCESS")
+        blob.upload_from_string("")
+        return f"publish__{snapshot_id}__{blob.generation}"
+
+    def run_ids(self, feed: str) -> list[str]:
+        answer = self.airflow._get(f"dags/{feed}_publish/dagRuns?limit=100")
+        return sorted(run["dag_run_id"] for run in answer["dag_runs"])
+
+    def wait_for_run(self, feed: str, run_id: str) -> str:
+        """The final state of a run."""
+        state: str = wait_for(
+            lambda: self._final_state(f"{feed}_publish", run_id), f"run [{run_id}] of [{feed}] has ended"
+        )
+        return state
+
+    def _final_state(self, dag_id: str, run_id: str) -> str | None:
+        state = self.airflow.run_state(dag_id, run_id)
+        return state if state in ("success", "failed") else None
+
+    def task_states(self, feed: str, run_id: str) -> dict[str, str | None]:
+        return {task.task_id: task.state for task in self.airflow.tasks(f"{feed}_publish", run_id)}
+
+    def failure_log(self, feed: str, run_id: str, task_id: str) -> str:
+        task = next(t for t in self.airflow.tasks(f"{feed}_publish", run_id) if t.task_id == task_id)
+        return "\n".join(self.airflow.log_lines(f"{feed}_publish", run_id, task))
+
+    def rows(self, feed: str) -> list[tuple[Any, ...]]:
+        sql = f"SELECT {', '.join(COLUMNS)} FROM warehouse.{feed}"
+        return sorted(tuple(row.values()) for row in self.bigquery.query_and_wait(sql))
+
+    def stop_airflow(self) -> None:
+        self._supervisor("stop")
+
+    def start_airflow(self) -> None:
+        self._supervisor("start")
+
+    def _supervisor(self, action: str) -> None:
+        configuration = self.local / "run" / "supervisord.conf"
+        command = [sys.executable, "-m", "supervisor.supervisorctl", "-c", str(configuration), action, *AIRFLOW_PARTS]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def row(day: date, product: int, value: int, snapshot_id: int) -> Row:
+    return dict(zip(COLUMNS, (day, product, 2072, 1, value, snapshot_id), strict=True))
+
+
+def as_tuples(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
+    return sorted(tuple(r[name] for name in COLUMNS) for r in rows)

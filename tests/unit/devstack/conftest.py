@@ -1,0 +1,38 @@
+"""A real object store with the two buckets, for what speaks to storage."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from google.cloud.storage import Bucket
+
+from devstack.connection import Connection
+from tests.processes import start_fake_gcs
+
+
+@pytest.fixture(scope="session")
+def storage_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with start_fake_gcs(Path(tmp_path_factory.mktemp("storage"))) as address:
+        yield f"http://{address}"
+
+
+@pytest.fixture
+def connection(storage_url: str) -> Connection:
+    return Connection.from_variables({
+        "STORAGE_EMULATOR_HOST": storage_url,
+        "BIGQUERY_EMULATOR_HOST": "http://127.0.0.1:1",
+        "AIRFLOW_URL": "http://127.0.0.1:1",
+        "AIRFLOW_USER": "admin",
+        "AIRFLOW_PASSWORD": "admin",
+        "PROJECT_ID": "local-dev",
+        "LANDING_BUCKET": "landing",
+        "STATE_BUCKET": "state",
+        "DATASET": "warehouse",
+    })  # fmt: skip
+
+
+@pytest.fixture
+def bucket(connection: Connection, request: pytest.FixtureRequest) -> Bucket:
+    """A bucket of the test's own."""
+    name = f"test-{abs(hash(request.node.nodeid)):x}"
+    return connection.storage_client().create_bucket(name)

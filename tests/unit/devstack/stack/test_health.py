@@ -1,0 +1,59 @@
+import json
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from devstack.stack.health import is_healthy
+from devstack.stack.programs import Program
+from devstack.stack.supervision import Running
+
+STARTED = datetime(2026, 5, 1, 12, tzinfo=UTC)
+RUNNING = Running("RUNNING", 1, STARTED)
+
+
+@pytest.fixture
+def answer() -> Iterator[dict[str, object]]:
+    """What the health address answers; `url` is that address."""
+    said: dict[str, object] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(said).encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing worth a line."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        said["url"] = f"http://127.0.0.1:{server.server_port}/"
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield said
+        server.shutdown()
+        thread.join()
+
+
+def scheduler(answer: dict[str, object]) -> Program:
+    return Program("scheduler", ("x",), str(answer["url"]), heartbeat="scheduler")
+
+
+@pytest.mark.parametrize(
+    ("status", "age_s", "healthy"),
+    [("healthy", -1, True), ("healthy", 1, False), ("unhealthy", -1, False), (None, None, False)],
+    ids=["beats", "beat of an earlier process", "unhealthy", "never started"],
+)
+def test_airflow_part_is_healthy_by_its_own_heartbeat(
+    answer: dict[str, object], status: str | None, age_s: int | None, healthy: bool
+) -> None:
+    beat = None if age_s is None else (STARTED - timedelta(seconds=age_s)).isoformat()
+    answer["scheduler"] = {"status": status, "latest_scheduler_heartbeat": beat}
+    assert is_healthy(scheduler(answer), RUNNING) is healthy
+
+
+def test_part_that_airflow_does_not_mention_is_not_healthy(answer: dict[str, object]) -> None:
+    assert not is_healthy(scheduler(answer), RUNNING)
+    assert is_healthy(Program("api_server", ("x",), str(answer["url"])), RUNNING)

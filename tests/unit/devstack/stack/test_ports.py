@@ -1,0 +1,63 @@
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from devstack.stack import ports
+
+
+@contextmanager
+def listener(address: str = "127.0.0.1") -> Iterator[int]:
+    with socket.socket() as server:
+        server.bind((address, 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
+def test_port_with_a_listener_is_taken(address: str) -> None:
+    with listener(address) as port:
+        assert not ports.is_free(port)
+
+
+def test_port_is_free_again_after_its_listener_has_gone() -> None:
+    with listener() as port:
+        pass
+    assert ports.is_free(port)
+
+
+def test_taken_port_is_replaced_and_said(tmp_path: Path) -> None:
+    with listener() as taken:
+        kept = asdict(ports.USUAL) | {"airflow": taken}
+        (tmp_path / "ports.json").write_text(json.dumps(kept))
+        choice = ports.choose(tmp_path / "ports.json")
+    assert choice.ports.airflow != taken
+    line = next(line for line in choice.moved if "airflow" in line)
+    assert str(taken) in line
+    assert str(choice.ports.airflow) in line
+
+
+def test_chosen_ports_are_kept_over_restarts(tmp_path: Path) -> None:
+    free = {name: ports.any_free_port() for name in asdict(ports.USUAL)}
+    (tmp_path / "ports.json").write_text(json.dumps(free))
+    choice = ports.choose(tmp_path / "ports.json")
+    assert asdict(choice.ports) == free
+    assert choice.moved == ()
+    assert ports.read_kept(tmp_path / "ports.json") == choice.ports
+
+
+def test_no_two_parts_get_the_same_port(tmp_path: Path) -> None:
+    one = ports.any_free_port()
+    (tmp_path / "ports.json").write_text(json.dumps(dict.fromkeys(asdict(ports.USUAL), one)))
+    chosen = list(asdict(ports.choose(tmp_path / "ports.json").ports).values())
+    assert len(set(chosen)) == len(chosen)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"unknown": 1}'])
+def test_unreadable_ports_file_counts_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "ports.json").write_text(text)
+    assert ports.read_kept(tmp_path / "ports.json") is None

@@ -1,0 +1,90 @@
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from devstack.stack import processes
+
+SLEEP = "import time; print('up', flush=True); time.sleep(600)"
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEP
+PARENT = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True).wait()"
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts Python code as a process of the stack in tmp_path, and returns when it runs."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(code: str, **variables: str) -> subprocess.Popen[str]:
+        environment = {**os.environ, processes.MARKER: str(tmp_path), **variables}
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        return process
+
+    yield run
+    for process in started:
+        children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        for one in (*children, process):
+            one.kill()
+        process.wait()
+
+
+def test_finds_a_process_that_left_session_and_group(tmp_path: Path, start: Start) -> None:
+    process = start(SLEEP)
+    assert [found.pid for found in processes.of_stack(tmp_path)] == [process.pid]
+
+
+def test_finds_a_child_that_dropped_the_marker(tmp_path: Path, start: Start) -> None:
+    code = (
+        "import os, subprocess, sys; env = {k: v for k, v in os.environ.items() if k != 'DEDUP_CLONE_STACK'}; "
+        f"subprocess.Popen([sys.executable, '-c', {SLEEP!r}], env=env).wait()"
+    )
+    parent = start(code)
+    assert len(processes.of_stack(tmp_path)) == 2
+    assert parent.pid in [found.pid for found in processes.of_stack(tmp_path)]
+
+
+def test_spares_processes_of_another_stack(tmp_path: Path, start: Start) -> None:
+    start(SLEEP, **{processes.MARKER: str(tmp_path / "other")})
+    assert processes.of_stack(tmp_path) == []
+
+
+def test_sweep_ends_everything_even_what_ignores_the_request(tmp_path: Path, start: Start) -> None:
+    stubborn, parent = start(STUBBORN), start(PARENT)
+    assert processes.sweep(tmp_path, patience_s=0.3) == 3
+    assert processes.of_stack(tmp_path) == []
+    assert stubborn.poll() is not None
+    assert parent.poll() is not None
+
+
+def test_sweep_spares_ourselves_when_the_marker_is_exported(tmp_path: Path) -> None:
+    code = "import sys; from pathlib import Path; from devstack.stack.processes import sweep; "
+    code += "print(sweep(Path(sys.argv[1]), 1))"
+    environment = {**os.environ, processes.MARKER: str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "0"
+
+
+def test_cutting_tasks_off_ends_all_below_the_scheduler_and_leaves_it_running(tmp_path: Path, start: Start) -> None:
+    scheduler = start(PARENT)
+    with processes.tasks_cut_off(scheduler.pid):
+        assert psutil.Process(scheduler.pid).status() == psutil.STATUS_STOPPED
+    # Its only child has gone, so it is no longer held up by it and ends by itself.
+    assert scheduler.wait(timeout=30) == 0
+
+
+def test_cutting_tasks_off_without_a_scheduler_does_nothing() -> None:
+    with processes.tasks_cut_off(0):
+        pass
