@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 DAYS = 4
 # A Spark run costs a second or two, so that an example is a whole history with hundreds of rows, and there are few.
 FEW = settings(
-    max_examples=4,
+    max_examples=3,
     deadline=None,
     database=None,
     phases=[Phase.explicit, Phase.generate],

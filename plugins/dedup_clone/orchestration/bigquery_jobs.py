@@ -6,6 +6,7 @@ task attaches to a running job, reuses one that ended well, and takes the next i
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
@@ -19,6 +20,8 @@ from dedup_clone.publish.orders import PublishOrder
 from dedup_clone.publish.services import Services
 
 FAILED_JOBS_TOLERATED = 20
+BRIEF_WAIT_S = 5.0
+BRIEF_POLL_S = 0.25
 
 
 class AttemptJobOperator(BigQueryInsertJobOperator):
@@ -58,6 +61,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
                 self.log.info("job %s %s: uses it", name, "ended well" if known.ended else "is running: attaches")
                 self._job = self.hook.get_job(project_id=self.project_id, location=self.location, job_id=name)
             self._persist_job_links(self._job, context)
+            self._wait_briefly()
             return name
         raise RuntimeError(f"{FAILED_JOBS_TOLERATED} jobs of step [{self.step}] failed: read the last one's error.")
 
@@ -73,6 +77,12 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         self.finish(connect(self.setup), pull_order(context))
         return str(self.job_id)
 
+    def _wait_briefly(self) -> None:
+        """A job that ends within seconds is not worth the way through the triggerer and a second task start."""
+        deadline = time.monotonic() + BRIEF_WAIT_S
+        while self._job.running() and time.monotonic() < deadline:
+            time.sleep(BRIEF_POLL_S)
+
     def prepare(self, services: Services, order: PublishOrder) -> None:
         """What must hold before a new job is made."""
 
@@ -85,6 +95,12 @@ class LoadStagingOperator(AttemptJobOperator):
 
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
         super().__init__(setup=setup, step="load", configuration={}, **kwargs)
+
+    def _wait_briefly(self) -> None:
+        """A job that ends within seconds is not worth the way through the triggerer and a second task start."""
+        deadline = time.monotonic() + BRIEF_WAIT_S
+        while self._job.running() and time.monotonic() < deadline:
+            time.sleep(BRIEF_POLL_S)
 
     def prepare(self, services: Services, order: PublishOrder) -> None:
         candidate, manifest = read_candidate(services, order)

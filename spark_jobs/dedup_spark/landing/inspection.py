@@ -144,6 +144,6 @@ class _Counts:
 
 
 def _day(days_since_epoch: int) -> date:
-    """Days that Python has no date for count as the first or the last that it has: both are far outside the contract."""
+    """A day that Python has no date for counts as the first or last that it has, far outside the contract."""
     earliest, latest = (date.min - _EPOCH).days, (date.max - _EPOCH).days
     return _EPOCH + timedelta(days=min(max(days_since_epoch, earliest), latest))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import date
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -75,5 +76,5 @@ def test_values_are_ordered_as_the_contract_says() -> None:
     for values in ascending:
         keys = [ordered(value) for value in values]
         assert keys == sorted(keys)
-        assert all(low < high for low, high in zip(keys, keys[1:], strict=False))
+        assert all(low < high for low, high in pairwise(keys))
     assert ordered(-0.0) == ordered(0.0)
