@@ -18,7 +18,7 @@ from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.request import Plan
-from dedup_spark import job, storage
+from dedup_spark import job, slices, storage
 from dedup_spark.column_types import arrow_schema
 from tests.spark.feed_area import FeedArea
 from tests.spark.tables import PRODUCTS
@@ -151,6 +151,19 @@ def test_files_are_sorted_by_the_clustering_columns(area: FeedArea) -> None:
     with storage.open_input(storage.join(area.manifest.data_folder, file.path)) as stream:
         products = pq.read_table(stream)["product_id"].to_pylist()
     assert products == sorted(products)
+
+
+def test_large_date_is_written_as_several_files_without_losing_or_doubling_keys(
+    area: FeedArea, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "TARGET_FILE_BYTES", 1000)
+    area.publish(area.land(1, [row(1, n, 1) for n in range(300)] + [row(1, 1, 1, SECOND)]))
+    area.publish(area.land(2, [row(2, n, 2) for n in range(100, 400)] + [row(2, 1, 2, SECOND)]))
+    assert sum(file.date == FIRST for file in area.files().files) > 1
+    expected = [(n, 1, 1) for n in range(100)] + [(n, 2, 2) for n in range(100, 400)]
+    assert found(area) == sorted([*expected, (1, 2, 2)])
+    entry = area.entry(FIRST)
+    assert (entry.rows, entry.new_keys, entry.changed, entry.survivors) == (400, 100, 200, 100)
 
 
 def _with_broken_pages(rows: Sequence[dict[str, Any]]) -> bytes:

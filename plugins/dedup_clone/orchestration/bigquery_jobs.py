@@ -14,6 +14,7 @@ from airflow.providers.google.cloud.operators.bigquery import BigQueryInsertJobO
 from airflow.sdk import Context
 
 from dedup_clone.orchestration.connect import FeedSetup, connect
+from dedup_clone.orchestration.final_errors import failing_at_once
 from dedup_clone.orchestration.order_xcom import pull_order
 from dedup_clone.publish.load import begin_load, finish_load, job_id, load_configuration, read_candidate
 from dedup_clone.publish.orders import PublishOrder
@@ -67,9 +68,10 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
 
     def execute(self, context: Context) -> str:
         services, order = connect(self.setup), pull_order(context)
-        services.current.require_lease(order.attempt)
-        super().execute(context)
-        self.finish(services, order)
+        services.current.require_intent(order.attempt)
+        with failing_at_once():
+            super().execute(context)
+            self.finish(services, order)
         return str(self.job_id)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> str:
@@ -80,7 +82,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
     def _wait_briefly(self) -> None:
         """A job that ends within seconds is not worth the way through the triggerer and a second task start."""
         deadline = time.monotonic() + BRIEF_WAIT_S
-        while self._job.running() and time.monotonic() < deadline:
+        while self._job.running() and time.monotonic() < deadline:  # type: ignore[no-untyped-call]
             time.sleep(BRIEF_POLL_S)
 
     def prepare(self, services: Services, order: PublishOrder) -> None:
@@ -95,12 +97,6 @@ class LoadStagingOperator(AttemptJobOperator):
 
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
         super().__init__(setup=setup, step="load", configuration={}, **kwargs)
-
-    def _wait_briefly(self) -> None:
-        """A job that ends within seconds is not worth the way through the triggerer and a second task start."""
-        deadline = time.monotonic() + BRIEF_WAIT_S
-        while self._job.running() and time.monotonic() < deadline:
-            time.sleep(BRIEF_POLL_S)
 
     def prepare(self, services: Services, order: PublishOrder) -> None:
         candidate, manifest = read_candidate(services, order)

@@ -5,35 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from airflow.sdk import Asset, Context
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
 from dedup_clone.checks.verdicts import require
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.errors import CheckFailed, ConfigurationError, DeliveryRefused
+from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.arrival_sensor import publish_run_id
 from dedup_clone.orchestration.connect import FeedSetup, connect
+from dedup_clone.orchestration.final_errors import failing_at_once
 from dedup_clone.orchestration.order_xcom import pull_order
 from dedup_clone.publish.check import check_before_swap
-from dedup_clone.publish.commit import commit_generation
+from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.healing import finish_or_discard
 from dedup_clone.publish.orders import Trigger
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.status import refresh_status
-
-# Trying again cannot mend these: the task fails at once.
-FINAL = (CheckFailed, DeliveryRefused, ConfigurationError)
 
 
 def resolve_publish(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """In: the run's parameters. Out: the order. Skips the run when its delivery is accounted for already."""
     services = connect(setup)
-    try:
+    with failing_at_once():
         order = resolve(services, _trigger(services, context))
-    except FINAL as error:
-        raise AirflowFailException(str(error)) from error
     if isinstance(order, str):
         raise AirflowSkipException(order)
     return to_plain(order)  # type: ignore[no-any-return]
@@ -41,29 +36,20 @@ def resolve_publish(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
 def check_staging(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """In: the order. Out: what may be swapped. A failed check ends the run; target keeps its content."""
-    try:
+    with failing_at_once():
         return to_plain(check_before_swap(connect(setup), pull_order(context)))  # type: ignore[no-any-return]
-    except FINAL as error:
-        raise AirflowFailException(str(error)) from error
 
 
 def commit_swap(setup: FeedSetup, context: Context, target: Asset) -> dict[str, Any]:
     """In: the order; target is swapped. Out: the ledger record. Emits the Asset event of target."""
-    services, order = connect(setup), pull_order(context)
-    intent = services.current.require_lease(order.attempt).intent
-    if intent is None:
-        raise AirflowFailException(f"Attempt [{order.attempt}] holds no lease.")
-    record, verdicts = commit_generation(services, intent)
-    refresh_status(services, record)
+    record, verdicts = commit_attempt(connect(setup), pull_order(context).attempt)
     context["outlet_events"][target].extra = {
         "snapshot_id": record.snapshot_id,
         "generation": record.generation,
         "lag_s": record.lag_s,
     }
-    try:
+    with failing_at_once():
         require(verdicts, "Target holds the new generation, which is committed.")
-    except CheckFailed as error:
-        raise AirflowFailException(str(error)) from error
     return to_plain(record)  # type: ignore[no-any-return]
 
 

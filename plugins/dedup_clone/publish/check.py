@@ -18,7 +18,7 @@ RECORDS_OF_A_DAY = 24
 
 def check_before_swap(services: Services, order: PublishOrder) -> SwapOrder:
     """Judge staging and the manifest. Raises CheckFailed: target then keeps its old content."""
-    services.current.require_lease(order.attempt)
+    services.current.require_intent(order.attempt)
     candidate, manifest = read_candidate(services, order)
     staging = services.warehouse.observe(services.names, services.feed.staging)
     found = (

@@ -14,7 +14,8 @@ from dedup_clone.publish.costs import cost_of
 from dedup_clone.publish.orders import SwapOrder
 from dedup_clone.publish.refusals import set_aside
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.verdict_files import keep
+from dedup_clone.publish.status import refresh_status
+from dedup_clone.publish.verdict_files import keep, read_kept
 from dedup_clone.state.current import Intent
 from dedup_clone.state.index import append_to_index
 from dedup_clone.state.ledger import LedgerRecord, Outcome
@@ -38,17 +39,32 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     verdicts = Verdicts("after", _judge(services, manifest, swap, target))
     keep(services, intent.attempt, verdicts)
     services.manifests.commit(manifest, services.manifests.candidate_files(candidate))
-    services.current.commit(intent.attempt, manifest.digest)
     set_aside(services, candidate.refused, run_id=intent.run_id)
     record = _record(services, intent, candidate, manifest, swap, target)
     services.ledger.write(record)
     append_to_index(services.store, services.feed.feed, record, manifest)
+    services.current.commit(intent.attempt, manifest.digest)  # last: until then, whoever heals does all of it again
     services.fact(
         f"committed: {record.rows} rows, {record.new_rows} new, {record.changed_rows} changed, "
         f"{record.kept_rows} kept, lag {record.lag_s:.1f} s",
         snapshot_id=record.snapshot_id,
         generation=record.generation,
     )
+    return record, verdicts
+
+
+def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, Verdicts]:
+    """Commit the attempt and tell readers. An attempt that is committed already (a retried task) is told again.
+
+    Raises LostRace when the attempt holds no lease and was never committed.
+    """
+    record = services.ledger.read(attempt)
+    intent = services.current.read().intent
+    if record is not None and record.outcome is Outcome.PUBLISHED and (intent is None or intent.attempt != attempt):
+        verdicts = read_kept(services, attempt, "after")
+    else:
+        record, verdicts = commit_generation(services, services.current.require_intent(attempt))
+    refresh_status(services, record)
     return record, verdicts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dedup_clone.checks.tables import GENERATION_LABEL
 from dedup_clone.contract.errors import LeaseHeld
 from dedup_clone.publish.commit import commit_generation
-from dedup_clone.publish.refusals import set_aside
+from dedup_clone.publish.discard import discard
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 
@@ -33,10 +33,7 @@ def finish_or_discard(services: Services, intent: Intent) -> bool:
         services.fact(f"heals run [{intent.run_id}]: its swap happened, commits it", generation=intent.generation)
         commit_generation(services, intent)
         return True
-    candidate = services.manifests.candidate(intent.attempt)
-    if candidate is not None:
-        set_aside(services, candidate.refused, run_id=intent.run_id)
-    services.current.release(intent.attempt)
+    discard(services, intent)
     services.fact(
         f"discards attempt [{intent.attempt}] of run [{intent.run_id}]: target keeps generation {live or 'none'}",
         generation=intent.generation,

@@ -6,8 +6,8 @@ from typing import Any
 
 from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
 from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.publish.discard import discard
 from dedup_clone.publish.orders import PublishOrder
-from dedup_clone.publish.refusals import set_aside
 from dedup_clone.publish.services import Services
 from dedup_clone.state.staging import Staging, StagingState
 
@@ -21,8 +21,7 @@ def read_candidate(services: Services, order: PublishOrder) -> tuple[Candidate, 
             f"clear the run from its first task."
         )
     if candidate.manifest is None:
-        set_aside(services, candidate.refused, run_id="")
-        services.current.release(order.attempt)
+        discard(services, services.current.require_intent(order.attempt))
         reasons = "\n  ".join(f"[{r.delivery.name}] {r.reason}" for r in candidate.refused)
         raise DeliveryRefused(f"Every delivery was refused; target is unchanged:\n  {reasons}")
     return candidate, candidate.manifest
@@ -56,14 +55,14 @@ def load_configuration(services: Services, candidate: Candidate) -> dict[str, An
 
 def begin_load(services: Services, order: PublishOrder, manifest: Manifest) -> None:
     """No load starts before every earlier staging job has ended; from here on staging's contents are unknown."""
-    current = services.current.require_lease(order.attempt)
-    services.warehouse.wait_for_jobs(current.intent.jobs if current.intent else (), poll_s=services.job_poll_s)
+    intent = services.current.require_intent(order.attempt)
+    services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     services.staging.write(Staging(StagingState.LOADING, order.attempt, order.generation, manifest.digest))
 
 
 def finish_load(services: Services, order: PublishOrder, manifest: Manifest) -> None:
     """The load job ended well: staging holds exactly the manifest's rows (the next step verifies it)."""
-    services.current.require_lease(order.attempt)
+    services.current.require_intent(order.attempt)
     services.staging.write(Staging(StagingState.LOADED, order.attempt, order.generation, manifest.digest))
     services.fact(
         f"loaded {manifest.rows} rows in {len(manifest.dates)} partitions into {services.names.staging_table}",

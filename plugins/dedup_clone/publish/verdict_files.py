@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dedup_clone.checks.verdicts import Verdicts
-from dedup_clone.contract.records import to_json
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.publish.services import Services
 
 
@@ -12,3 +13,12 @@ def keep(services: Services, attempt: str, verdicts: Verdicts) -> None:
     services.store.put(services.layout.verdicts(attempt, verdicts.phase), to_json(verdicts))
     for item in verdicts.items:
         services.fact(f"check {item}")
+
+
+def read_kept(services: Services, attempt: str, phase: str) -> Verdicts:
+    """The verdicts that an attempt kept. Raises ContractViolation when they are gone."""
+    name = services.layout.verdicts(attempt, phase)
+    stored = services.store.read(name)
+    if stored is None:
+        raise ContractViolation(f"[{services.store.uri(name)}] is gone: restore it (soft delete keeps it seven days).")
+    return from_json(Verdicts, stored.text, where=services.store.uri(name))

@@ -86,11 +86,9 @@ class CurrentFile:
             raise LostRace(f"The lease of [{self._feed}] vanished while it was taken: retry the task.")
         return intent
 
-    def require_lease(self, attempt: str) -> Current:
-        """CURRENT, if `attempt` holds the lease. Raises LostRace."""
-        current = self.read()
-        self._require(current, attempt)
-        return current
+    def require_intent(self, attempt: str) -> Intent:
+        """The intent of `attempt`, if it holds the lease. Raises LostRace."""
+        return self._require(self.read(), attempt)
 
     def record_job(self, attempt: str, job_id: str) -> None:
         """Note a BigQuery job before it is made, so that whoever heals knows what may still be running."""

@@ -72,6 +72,12 @@ class Ledger:
         """Write once: a repeated commit keeps the first record."""
         self._store.create(self._layout.ledger_record(record.attempt), to_json(record))
 
+    def read(self, attempt: str) -> LedgerRecord | None:
+        """The record of one attempt, None when it has none yet."""
+        name = self._layout.ledger_record(attempt)
+        stored = self._store.read(name)
+        return None if stored is None else from_json(LedgerRecord, stored.text, where=self._store.uri(name))
+
     def read_last(self, count: int) -> list[LedgerRecord]:
         """The newest `count` records, newest last."""
         names = sorted(info.name for info in self._store.objects(self._layout.ledger))[-count:]

@@ -17,12 +17,14 @@ from tests.contract.publish.feed_world import REPOSITORY, FeedWorld
 from tests.processes import start_fake_gcs, start_stand_in
 
 _numbers = itertools.count(1)
+# All tests share one status table, which BigQuery lets change five times in ten seconds.
+RAPID = ("--updates-per-10-s", "1000")
 
 
 @pytest.fixture(scope="session")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
     folder: Path = tmp_path_factory.mktemp("servers")
-    with start_fake_gcs(folder) as gcs, start_stand_in(folder, gcs) as bigquery:
+    with start_fake_gcs(folder) as gcs, start_stand_in(folder, gcs, options=RAPID) as bigquery:
         storage = Storage(
             project="local-dev",
             credentials=AnonymousCredentials(),

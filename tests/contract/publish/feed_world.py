@@ -15,7 +15,7 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.swap_job import swap_configuration
 from dedup_clone.publish.check import check_before_swap
-from dedup_clone.publish.commit import commit_generation
+from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.load import begin_load, finish_load, job_id, load_configuration, read_candidate
 from dedup_clone.publish.orders import PublishOrder, SwapOrder, Trigger
 from dedup_clone.publish.resolve import resolve
@@ -107,10 +107,7 @@ class FeedWorld:
         self.run_job(order, "swap", _render(template, names=self.services.names, swap=swap))
 
     def commit(self, order: PublishOrder) -> LedgerRecord:
-        services = self.services
-        intent = services.current.require_lease(order.attempt).intent
-        assert intent is not None
-        return commit_generation(services, intent)[0]
+        return commit_attempt(self.services, order.attempt)[0]
 
     def publish(self, name: str, **changes: Any) -> LedgerRecord:
         order = self.resolve(name, **changes)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from google.api_core.exceptions import BadRequest
 
-from dedup_clone.contract.errors import CheckFailed, DeliveryRefused, LeaseHeld, LostRace
+from dedup_clone.contract.errors import CheckFailed, DeliveryRefused, LeaseHeld, LostRace, OutcomeUnknown
+from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.healing import finish_or_discard
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.resolve import resolve
-from dedup_clone.publish.status import refresh_status
+from dedup_clone.state.ledger import Outcome
 from tests.contract.publish.feed_world import YESTERDAY, FeedWorld, expected, row
 
 FIRST = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
@@ -109,6 +110,43 @@ def test_a_crash_between_swap_and_commit_is_healed_by_the_next_run(world: FeedWo
     assert world.rows() == expected(*BOTH, row(9, 5))
 
 
+def test_a_commit_that_is_tried_again_tells_the_same(world: FeedWorld) -> None:
+    record = world.publish(world.land(7, FIRST))
+    again, verdicts = commit_attempt(world.services, record.attempt)
+    assert again == record
+    assert verdicts.phase == "after"
+    assert [r.generation for r in world.services.ledger.read_last(9)] == [1]
+
+
+def test_an_attempt_that_never_swapped_cannot_be_committed(world: FeedWorld) -> None:
+    order = world.resolve(world.land(7, FIRST))
+    world.dedup.run(order.request_uri)
+    world.load(order)
+    world.check(order)
+    world.bigquery.query_and_wait(f"CREATE TABLE warehouse.{world.feed.target} (x INT64)")
+    with pytest.raises(OutcomeUnknown, match="the swap did not happen"):
+        world.commit(order)
+
+
+def test_every_attempt_leaves_one_record_that_says_how_it_ended(world: FeedWorld) -> None:
+    world.resolve(world.land(7, FIRST))  # dies here
+    world.dedup.refuse = {8}
+    world.publish(world.land(9, [row(9, 1)]))
+    world.dedup.refuse = {10}
+    order = world.resolve(world.land(10, [row(10, 1)]))
+    world.dedup.run(order.request_uri)
+    with pytest.raises(DeliveryRefused):
+        world.load(order)
+    records = world.services.ledger.read_last(9)
+    assert [(r.generation, r.outcome) for r in records] == [
+        (1, Outcome.FAILED),
+        (2, Outcome.PUBLISHED),
+        (3, Outcome.REFUSED),
+    ]
+    assert records[0].reason == "ended before its dedup job did"
+    assert "1 bad row" in records[2].reason
+
+
 def test_a_failed_run_settles_by_itself_what_it_left(world: FeedWorld) -> None:
     name = world.land(7, FIRST)
     order = world.resolve(name)
@@ -200,6 +238,6 @@ def test_pruning_keeps_the_live_generation_and_its_parent(world: FeedWorld) -> N
 
 
 def test_readers_learn_from_the_status_table_what_they_see(world: FeedWorld) -> None:
-    refresh_status(world.services, world.publish(world.land(7, FIRST)))
+    world.publish(world.land(7, FIRST))
     sql = f"SELECT generation, snapshot_id FROM warehouse.dedup_clone_status WHERE feed = '{world.feed.feed}'"
     assert [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)] == [(1, 7)]

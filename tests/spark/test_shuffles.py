@@ -1,0 +1,52 @@
+"""What the plans cost: each row is moved between tasks once, and sorted for writing no more often than needed."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from dedup_clone.contract.request import Plan
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark.column_types import spark_schema
+from dedup_spark.marks import SOURCE
+from dedup_spark.plans import PLANS
+from dedup_spark.slices import Slices
+from dedup_spark.sources import Sources
+from tests.spark.tables import PRODUCTS
+
+pytestmark = pytest.mark.spark
+
+DAYS = (date(2026, 3, 1), date(2026, 3, 2), date(2026, 3, 3))
+
+
+def operators(spark: SparkSession, plan: Plan, mode: UpdateIdMode, buckets: tuple[int, ...]) -> list[str]:
+    """Names of the physical operators, without their arguments."""
+
+    def rows(source: int) -> DataFrame:
+        return spark.createDataFrame([], spark_schema(PRODUCTS.columns)).withColumn(SOURCE, f.lit(source))
+
+    slices = Slices(dict(zip(DAYS, buckets, strict=True)), 4)
+    resolved = PLANS[plan](Sources(PRODUCTS, mode, slices, rows(1), rows(0)))
+    text = resolved._jdf.queryExecution().executedPlan().toString()
+    return [line.lstrip("+-:* ()0123456789").split(" ")[0].split("(")[0] for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("mode", list(UpdateIdMode))
+@pytest.mark.parametrize("buckets", [(1, 1, 1), (4, 1, 8)], ids=["whole_dates", "buckets"])
+def test_window_shuffles_and_sorts_the_union_once(
+    spark: SparkSession, mode: UpdateIdMode, buckets: tuple[int, ...]
+) -> None:
+    found = operators(spark, Plan.WINDOW, mode, buckets)
+    assert (found.count("Exchange"), found.count("Sort")) == (1, 1)
+
+
+@pytest.mark.parametrize("mode", list(UpdateIdMode))
+@pytest.mark.parametrize("buckets", [(1, 1, 1), (4, 1, 8)], ids=["whole_dates", "buckets"])
+def test_antijoin_shuffles_each_side_once(spark: SparkSession, mode: UpdateIdMode, buckets: tuple[int, ...]) -> None:
+    """Each side is sorted by key for the join, and its result once for the files."""
+    found = operators(spark, Plan.ANTIJOIN, mode, buckets)
+    assert (found.count("Exchange"), found.count("Sort")) == (2, 3)
+    assert found.count("SortMergeJoin") == 1
