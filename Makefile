@@ -13,7 +13,7 @@ UV := uv==0.13.9
 # Holds the lock that the environment was built from: the same text again needs no installation.
 STAMP := $(VENV)/installed.lock
 
-.PHONY: help setup demo up down status land test check
+.PHONY: help setup demo up down status land test check golden lock
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,8 +48,16 @@ land: ## Land one more realistic snapshot (FEED=worked_example, SNAPSHOT_ID=n to
 test: setup ## Run all tests
 	$(PY) -m pytest -q
 
-check: setup ## Lint, formatting, types, import layers
+check: setup ## Lint, formatting, types, import layers, Google's grammar on every rendered SQL
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-	$(VENV)/bin/lint-imports
+	PYTHONPATH=plugins:spark_jobs $(VENV)/bin/lint-imports
+	$(PY) -m pytest -q tests/sql
+
+golden: setup ## Write the golden files anew (read the difference before you commit it)
+	UPDATE_GOLDEN=1 $(PY) -m pytest -q tests/sql tests/dags
+
+lock: setup ## Renew the lock from requirements/dev.in
+	$(PY) -m uv pip compile --universal --python-version 3.11 --overrides requirements/overrides.txt \
+		requirements/dev.in -o $(LOCK) --generate-hashes --no-header --no-emit-index-url

@@ -32,7 +32,7 @@ if os.environ.get("DEDUP_CLONE_PRELOAD") == "1":
 
 # Seconds between looks: a run's tasks follow each other as fast as these allow.
 _QUICK = {
-    "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+    "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
     "SCHEDULER__JOB_HEARTBEAT_SEC": "2",
     "SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "15",
     "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "20",

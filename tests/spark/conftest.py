@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 
@@ -15,10 +16,11 @@ from dedup_spark.session import start_session
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    """Started with the settings that the local runner gives to spark-submit."""
+    conf = {**local_spark_conf("1g"), "spark.master": "local[2]"}
+    options = [text for key, value in conf.items() for text in ("--conf", f"{key}={value}")]
+    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*options, "pyspark-shell"])
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    for key, value in local_spark_conf("1g").items():
-        SparkSession.builder.config(key, value)
-    SparkSession.builder.master("local[2]")
     session = start_session("tests")
     session.sparkContext.setLogLevel("ERROR")
     yield session

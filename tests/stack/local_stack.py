@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from devstack.connection import Connection
 from devstack.demo.airflow_api import AirflowApi
+from devstack.http_calls import call
 from devstack.stack import client_tools
 
 Row = dict[str, Any]
@@ -87,6 +88,15 @@ class LocalStack:
     def run_ids(self, feed: str) -> list[str]:
         answer = self.airflow._get(f"dags/{feed}_publish/dagRuns?limit=100")
         return sorted(run["dag_run_id"] for run in answer["dag_runs"])
+
+    def replay(self, feed: str, **parameters: Any) -> str:
+        """Trigger the publish DAG as the form does; returns the run id."""
+        login = {"username": self.connection.airflow_user, "password": self.connection.airflow_password}
+        token = call("POST", f"{self.connection.airflow_url}/auth/token", body=login).json()["access_token"]
+        url = f"{self.connection.airflow_url}/api/v2/dags/{feed}_publish/dagRuns"
+        answer = call("POST", url, body={"logical_date": None, "conf": parameters}, token=token, timeout_s=60)
+        assert answer.ok, answer.text
+        return str(answer.json()["dag_run_id"])
 
     def wait_for_run(self, feed: str, run_id: str) -> str:
         """The final state of a run."""

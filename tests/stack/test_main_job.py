@@ -106,6 +106,22 @@ def test_a_bad_delivery_is_refused_and_the_next_good_one_published(stack: LocalS
     assert (DAYS[0], 1, 2072, 1, 2, 23) in stack.rows(feed)
 
 
+def test_a_replay_by_hand_publishes_the_snapshot_again_and_changes_no_row(stack: LocalStack) -> None:
+    feed = "worked_example"
+    before = stack.rows(feed)
+    run_id = stack.replay(feed, snapshot_id="23", reason="to be sure")
+    assert stack.wait_for_run(feed, run_id) == "success", stack.task_states(feed, run_id)
+    assert stack.rows(feed) == before
+
+
+def test_a_replay_of_a_snapshot_that_never_landed_is_refused_with_those_that_did(stack: LocalStack) -> None:
+    run_id = stack.replay("worked_example", snapshot_id="99")
+    assert stack.wait_for_run("worked_example", run_id) == "failed"
+    log = stack.failure_log("worked_example", run_id, "resolve_publish")
+    assert "Snapshot [99]" in log
+    assert "registered snapshots: 11, 12, 21, 23" in log
+
+
 def test_no_query_of_a_publish_reads_table_data(stack: LocalStack) -> None:
     jobs = [j for j in stack.bigquery.list_jobs(all_users=True) if "dedup_clone_feed" in (j.labels or {})]
     assert {j.labels["dedup_clone_step"] for j in jobs} == {"load", "swap"}
