@@ -45,8 +45,9 @@ status: ## Say which parts of the stack run
 land: ## Land one more realistic snapshot (FEED=worked_example, SNAPSHOT_ID=n to choose)
 	@$(PY) -m devstack.producer land $(if $(FEED),--feed $(FEED)) $(if $(SNAPSHOT_ID),--snapshot-id $(SNAPSHOT_ID))
 
-test: setup ## Run all tests
-	$(PY) -m pytest -q
+test: setup ## Run all tests: the quick ones two files at a time, then the real stack by itself
+	$(PY) -m pytest -q -n 2 --dist loadfile --ignore tests/stack
+	$(PY) -m pytest -q tests/stack
 
 check: setup ## Lint, formatting, types, import layers, Google's grammar on every rendered SQL
 	$(PY) -m ruff check .
