@@ -19,6 +19,7 @@ from devstack.connection import Connection
 from devstack.demo.airflow_api import AirflowApi
 from devstack.http_calls import call
 from devstack.stack import client_tools
+from devstack.stack.layout import LOCAL_DIR_VARIABLE, Layout
 
 Row = dict[str, Any]
 COLUMNS = ("date", "product_id", "store_id", "attribute_id", "attr_value", "update_id")
@@ -127,9 +128,10 @@ class LocalStack:
         self._supervisor("start")
 
     def _supervisor(self, action: str) -> None:
-        configuration = self.local / "run" / "supervisord.conf"
-        command = [sys.executable, "-m", "supervisor.supervisorctl", "-c", str(configuration), action, *AIRFLOW_PARTS]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        layout = Layout.from_environment({LOCAL_DIR_VARIABLE: str(self.local)})
+        command = [sys.executable, "-m", "supervisor.supervisorctl", "-s", f"unix://{layout.supervisor_socket}"]
+        # Outside any folder with a supervisord.conf, whose settings it would take.
+        subprocess.run([*command, action, *AIRFLOW_PARTS], check=True, cwd=self.local, stdout=subprocess.DEVNULL)
 
 
 def row(day: date, product: int, value: int, snapshot_id: int) -> Row:
