@@ -11,7 +11,7 @@ from importlib import import_module
 from pyspark.sql import SparkSession
 
 from dedup_clone.contract.errors import DedupCloneError
-from dedup_spark.failures import SPARK_FAILURES, cause
+from dedup_spark.failures import cause
 from dedup_spark.job import DedupJob
 from dedup_spark.orders import read_request
 from dedup_spark.progress import Facts
@@ -33,13 +33,11 @@ def main(arguments: list[str]) -> int:
             request = read_request(uri)
             DedupJob(request, session.result, Facts(request)).run()
             return 0
-        except SPARK_FAILURES as error:
-            log.exception("Spark's own account:")
-            log.error(
-                "dedup of [%s] failed, nothing was published: %s; see above, then retry the task", uri, cause(error)
-            )
         except (DedupCloneError, OSError) as error:
             log.error("dedup of [%s] failed, nothing was published: %s", uri, error)
+        except Exception as error:  # whatever Spark or a cloud client raises: the operator still gets one line
+            log.exception("the failure in full:")
+            log.error("dedup of [%s] failed, nothing was published: %s", uri, f"{cause(error)}; see above, then retry")
         finally:
             _stop(session)
     return 1
