@@ -28,7 +28,7 @@ def check_before_swap(services: Services, order: PublishOrder) -> SwapOrder:
         *_judge_contents(services, order, candidate, manifest),
     )
     verdicts = Verdicts("before", accept(found, order.accepted_checks, order.reason))
-    keep(services, order.attempt, verdicts)
+    keep(services, order.attempt, verdicts, snapshot_id=order.snapshot_id, generation=order.generation)
     require(verdicts, "Target keeps its old content.")
     swap = SwapOrder(
         attempt=order.attempt,

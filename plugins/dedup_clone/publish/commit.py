@@ -37,7 +37,7 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
             f"the swap did not happen or was replaced. Clear the run from its first task."
         )
     verdicts = Verdicts("after", _judge(services, manifest, swap, target))
-    keep(services, intent.attempt, verdicts)
+    keep(services, intent.attempt, verdicts, snapshot_id=int(swap.snapshot), generation=intent.generation)
     services.manifests.commit(manifest, services.manifests.candidate_files(candidate))
     set_aside(services, candidate.refused, run_id=intent.run_id)
     record = _record(services, intent, candidate, manifest, swap, target)

@@ -47,10 +47,12 @@ class Services:
     def layout(self) -> FeedLayout:
         return FeedLayout(self.feed.feed)
 
-    def fact(self, text: str, *, snapshot_id: int | None = None, generation: int | None = None) -> None:
+    def fact(
+        self, text: str, *, snapshot_id: int | None = None, generation: int | None = None, level: int = logging.INFO
+    ) -> None:
         """One log line, one fact."""
         where = f"feed={self.feed.feed} snapshot_id={snapshot_id or '-'} generation={generation or '-'}"
-        log.info("%s %s", where, text)
+        log.log(level, "%s %s", where, text)
 
 
 def open_services(
