@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dedup_clone.checks.tables import GENERATION_LABEL
-from dedup_clone.contract.errors import LeaseHeld
-from dedup_clone.publish.commit import commit_generation
+from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.discard import discard
 from dedup_clone.publish.services import Services
-from dedup_clone.state.current import Intent
+from dedup_clone.state.current import Intent, lease_held
 
 
 def heal(services: Services, *, dag_id: str, run_id: str) -> None:
@@ -17,10 +16,7 @@ def heal(services: Services, *, dag_id: str, run_id: str) -> None:
         return
     own = (intent.dag_id, intent.run_id) == (dag_id, run_id)
     if not own and services.is_running(intent.dag_id, intent.run_id):
-        raise LeaseHeld(
-            f"[{services.feed.feed}] is being worked on by run [{intent.run_id}] of [{intent.dag_id}] "
-            f"({intent.kind}, generation {intent.generation}): wait until it has ended; this task tries again."
-        )
+        raise lease_held(services.feed.feed, intent)
     finish_or_discard(services, intent)
 
 
@@ -31,7 +27,7 @@ def finish_or_discard(services: Services, intent: Intent) -> bool:
     live = None if target is None else target.labels.get(GENERATION_LABEL)
     if live == str(intent.generation):
         services.fact(f"heals run [{intent.run_id}]: its swap happened, commits it", generation=intent.generation)
-        commit_generation(services, intent)
+        commit_attempt(services, intent.attempt)
         return True
     discard(services, intent)
     services.fact(

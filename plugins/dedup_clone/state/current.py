@@ -47,6 +47,15 @@ class Current:
     intent: Intent | None
 
 
+def lease_held(feed: str, intent: Intent) -> LeaseHeld:
+    """The error for whoever wants the lease while `intent` has it."""
+    return LeaseHeld(
+        f"[{feed}] is being worked on by run [{intent.run_id}] of [{intent.dag_id}] "
+        f"({intent.kind}, generation {intent.generation}, since {intent.taken_at:%Y-%m-%d %H:%M:%S} UTC): "
+        f"wait until it has ended; this task tries again by itself."
+    )
+
+
 class CurrentFile:
     """Reads and changes CURRENT, always under the object generation that was read."""
 
@@ -76,7 +85,7 @@ class CurrentFile:
 
         def take(current: Current) -> Current:
             if current.intent is not None:
-                raise LeaseHeld(self._held(current.intent))
+                raise lease_held(self._feed, current.intent)
             generation = current.last_generation + 1
             intent = make_intent(current.generation, generation)
             return dataclasses.replace(current, last_generation=generation, intent=intent)
@@ -132,10 +141,3 @@ class CurrentFile:
                 f"Clear the run from its first task: it then works on what is current."
             )
         return current.intent
-
-    def _held(self, intent: Intent) -> str:
-        return (
-            f"[{self._feed}] is being worked on by run [{intent.run_id}] of [{intent.dag_id}] "
-            f"({intent.kind}, generation {intent.generation}, since {intent.taken_at:%Y-%m-%d %H:%M:%S} UTC): "
-            f"wait until it has ended; this task tries again by itself."
-        )

@@ -7,7 +7,7 @@ from google.api_core.exceptions import BadRequest
 
 from dedup_clone.contract.errors import CheckFailed, DeliveryRefused, LeaseHeld, LostRace, OutcomeUnknown
 from dedup_clone.publish.commit import commit_attempt
-from dedup_clone.publish.healing import finish_or_discard
+from dedup_clone.publish.healing import finish_or_discard, heal
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.state.ledger import Outcome
@@ -104,6 +104,9 @@ def test_a_crash_between_swap_and_commit_is_healed_by_the_next_run(world: FeedWo
     world.dedup.run(order.request_uri)
     world.load(order)
     world.swap(order, world.check(order))
+    heal(world.services, dag_id="other", run_id="other")
+    sql = f"SELECT generation FROM warehouse.dedup_clone_status WHERE feed = '{world.feed.feed}'"
+    assert [r["generation"] for r in world.bigquery.query_and_wait(sql)] == [2]
     record = world.publish(world.land(9, [row(9, 5)]))
     assert (record.generation, record.parent) == (3, 2)
     assert [r.generation for r in world.services.ledger.read_last(9)] == [1, 2, 3]
