@@ -8,7 +8,6 @@ from dedup_clone.orchestration.folders import Folders
 from dedup_clone.publish.services import Services, open_services
 from dedup_clone.settings.deployment import Deployment
 from dedup_clone.settings.feed import Feed
-from dedup_clone.state.arrivals import Landing
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 from dedup_clone.warehouse.sql_files import TableNames
@@ -63,11 +62,6 @@ def open_bucket(deployment: Deployment, bucket: str) -> ObjectStore:
     from airflow.providers.google.cloud.hooks.gcs import GCSHook
 
     return ObjectStore(GCSHook(gcp_conn_id=deployment.google_cloud_connection).get_conn(), bucket)
-
-
-def open_landing(setup: FeedSetup) -> Landing:
-    store = open_bucket(setup.deployment, setup.deployment.landing_bucket)
-    return Landing(store, setup.feed.landing.prefix, setup.feed.landing.marker)
 
 
 def run_is_running(dag_id: str, run_id: str) -> bool:
