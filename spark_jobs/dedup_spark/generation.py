@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import FORMAT_VERSION, DataFile, DateEntry, Manifest
 from dedup_clone.contract.records import digest
@@ -117,6 +118,7 @@ def header(
         generation=request.generation,
         parent=request.parent.generation if request.parent else None,
         restores=None,
+        engine=Engine.SPARK,
         table=request.table,
         update_id_mode=request.update_id_mode,
         retention_day=request.retention_day,

@@ -54,7 +54,7 @@ class DedupJob:
             self.facts.say(f"refused: {refused.reason}")
         if not found.applied:
             self.facts.say("nothing to publish: every delivery was refused")
-            return Candidate(None, None, None, (), found.refused, DedupMetrics(0, 0, dict(self.facts.seconds)))
+            return Candidate(None, None, None, (), found.refused, (), DedupMetrics(0, 0, dict(self.facts.seconds)))
         delivered = Counter(day for examined in found.applied for day in examined.kept)
         generation = assemble(self.request.update_id_mode, choices, delivered, written, parent)
         with self.facts.phase("carry"):
@@ -124,7 +124,7 @@ class DedupJob:
             bytes_written=sum(record.file.size for record in written),
             seconds=dict(self.facts.seconds),
         )
-        return Candidate(manifest, file_list_uri, load_uris_uri, deliveries, found.refused, metrics)
+        return Candidate(manifest, file_list_uri, load_uris_uri, deliveries, found.refused, (), metrics)
 
 
 def _delivery_metrics(examined: ExaminedDelivery, ties: int) -> DeliveryMetrics:

@@ -46,9 +46,9 @@ def read_parent(request: DedupRequest) -> Parent:
     named = request.parent
     manifest = from_json(Manifest, storage.read_text(named.manifest_uri), where=named.manifest_uri)
     text = storage.read_text(named.file_list_uri)
-    if digest(text) != manifest.file_list_digest:
+    if digest(text) != named.file_list_digest:
         raise ContractViolation(
-            f"File list [{named.file_list_uri}] has digest [{digest(text)}], expected [{manifest.file_list_digest}] as "
+            f"File list [{named.file_list_uri}] has digest [{digest(text)}], expected [{named.file_list_digest}] as "
             f"generation [{manifest.generation}] says: restore the object from its versions."
         )
     _require_same_table(request, manifest, named)

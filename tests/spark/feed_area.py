@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import FORMAT_VERSION, Candidate, DateEntry, FileList, Manifest
 from dedup_clone.contract.precedence import fold_backlog
 from dedup_clone.contract.records import from_json, to_json
@@ -112,6 +113,7 @@ class FeedArea:
             code_version="0",
             table=self.table,
             update_id_mode=self.mode,
+            engine=Engine.SPARK,
             source_format=SourceFormat.PARQUET,
             date_folders=self.date_folders,
             plan=self.plan,
@@ -150,8 +152,17 @@ class FeedArea:
         uri = storage.join(self.state, f"manifests/{self.manifest.generation}.json")
         storage.write_text(uri, to_json(self.manifest))
         self.parent = ParentGeneration(
-            self.manifest.generation, uri, candidate.file_list_uri, self.manifest.data_folder
+            self.manifest.generation,
+            uri,
+            candidate.file_list_uri,
+            self.manifest.file_list_digest,
+            self.data_uri(),
         )
+
+    def data_uri(self) -> str:
+        assert self.manifest
+        assert self.manifest.data_folder
+        return self.manifest.data_folder
 
     def files(self) -> FileList:
         assert self.parent
@@ -162,7 +173,7 @@ class FeedArea:
         assert self.manifest
         found: list[dict[str, Any]] = []
         for file in self.files().files:
-            with storage.open_input(storage.join(self.manifest.data_folder, file.path)) as stream:
+            with storage.open_input(storage.join(self.data_uri(), file.path)) as stream:
                 found += pq.read_table(stream).to_pylist()
         return found
 

@@ -30,25 +30,39 @@ def keys_unique(manifest: Manifest, files: FileList) -> Verdict:
     )
 
 
-def shares_within_bounds(manifest: Manifest, settings: CheckSettings, parent: Manifest | None) -> list[Verdict]:
-    """New, missing and changed rows of the touched dates that the parent had."""
+def shares(manifest: Manifest, parent: Manifest | None) -> dict[str, float]:
+    """New, missing and changed rows as shares (0 to 1) of the touched dates that the parent had, by check name."""
+    rows, counts = _counts(manifest, parent)
+    return {check: count / rows if rows else 0.0 for check, count in counts.items()}
+
+
+def _counts(manifest: Manifest, parent: Manifest | None) -> tuple[int, dict[str, int]]:
     known = {e.date for e in parent.dates} if parent else set()
     dates = [e for e in manifest.dates if e.date in known and e.plan != "carried"]
-    rows = sum(e.rows for e in dates)
-    counts = {
-        "new_share": (sum(e.new_keys for e in dates), settings.max_new_share),
-        "survivor_share": (sum(e.survivors for e in dates), settings.max_survivor_share),
-        "changed_share": (sum(e.changed or 0 for e in dates), settings.max_changed_share),
+    return sum(e.rows for e in dates), {
+        "new_share": sum(e.new_keys for e in dates),
+        "survivor_share": sum(e.survivors for e in dates),
+        "changed_share": sum(e.changed or 0 for e in dates),
+    }
+
+
+def shares_within_bounds(manifest: Manifest, settings: CheckSettings, parent: Manifest | None) -> list[Verdict]:
+    """New, missing and changed rows of the touched dates that the parent had."""
+    rows, counts = _counts(manifest, parent)
+    bounds = {
+        "new_share": settings.max_new_share,
+        "survivor_share": settings.max_survivor_share,
+        "changed_share": settings.max_changed_share,
     }
     return [
         verdict(
             check,
-            count <= bound * rows,
-            found=f"{count} of {rows} rows" + (f" ({count / rows:.4%})" if rows else ""),
+            counts[check] <= bound * rows,
+            found=f"{counts[check]} of {rows} rows" + (f" ({counts[check] / rows:.4%})" if rows else ""),
             expected=f"at most {bound:.2%}",
             next_step=f"look at the snapshot with its producer; if it is right, rerun and accept [{check}].",
         )
-        for check, (count, bound) in counts.items()
+        for check, bound in bounds.items()
     ]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime
+from enum import StrEnum
 
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import digest, to_json
 from dedup_clone.contract.table import TableContract, UpdateIdMode
 
@@ -59,17 +61,22 @@ class DateEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The header. `deliveries` are all ever folded in (the latest of each id), `applied` those of this publish."""
+    """The header. `deliveries` are all ever folded in (the latest of each id), `applied` those of this publish.
+
+    `restores` is the generation whose content a rollback made live again; `applied` is then empty. `data_folder` is
+    None where an engine left no files: whoever builds on the generation exports target first.
+    """
 
     format_version: int
     feed: str
     generation: int
     parent: int | None
     restores: int | None
+    engine: Engine
     table: TableContract
     update_id_mode: UpdateIdMode
     retention_day: date
-    data_folder: str
+    data_folder: str | None
     file_list_digest: str
     deliveries: tuple[Delivery, ...]
     excluded: tuple[Delivery, ...]
@@ -109,6 +116,23 @@ class RefusedDelivery:
     reason: str
 
 
+class Difference(StrEnum):
+    """How a row differs from the parent's: its key is new, its values changed, or the newest snapshot lacks it."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    SURVIVOR = "survivor"
+
+
+@dataclass(frozen=True)
+class KeyExample:
+    """One key of that difference, for whoever asks why a share is out of bounds. `key` is text: `name=value, …`."""
+
+    date: date
+    difference: Difference
+    key: str
+
+
 @dataclass(frozen=True)
 class DedupMetrics:
     """Cost of the Spark job: bytes as stored, seconds of wall time by phase."""
@@ -124,7 +148,8 @@ class Candidate:
 
     The candidate is the job's one commit point: `candidate.json` is created only if absent, so that of two jobs that
     work on one request (a retry beside an orphan) the first wins and the other changes nothing. Its file list and its
-    list of URIs to load therefore have names of their own for each run of the job, given here (None without manifest).
+    list of URIs to load therefore have names of their own for each run of the job, given here (None without manifest,
+    and where an engine left no files). `examples` are a few keys of each difference, at most three a date.
     """
 
     manifest: Manifest | None
@@ -132,4 +157,5 @@ class Candidate:
     load_uris_uri: str | None
     deliveries: tuple[DeliveryMetrics, ...]
     refused: tuple[RefusedDelivery, ...]
+    examples: tuple[KeyExample, ...]
     metrics: DedupMetrics

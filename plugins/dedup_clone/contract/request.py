@@ -7,6 +7,7 @@ from datetime import date
 from enum import StrEnum
 
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.table import TableContract, UpdateIdMode
 
 
@@ -32,11 +33,16 @@ class RequestedDelivery:
 
 @dataclass(frozen=True)
 class ParentGeneration:
-    """The committed generation that the new one builds on: URIs of its header and of its file list."""
+    """The committed generation that the new one builds on: URIs of its header, its file list and its data folder.
+
+    The digest is the file list's. All three but the header differ from the header's own where the parent's files were
+    gone and target was exported.
+    """
 
     generation: int
     manifest_uri: str
     file_list_uri: str
+    file_list_digest: str
     data_uri: str
 
 
@@ -57,6 +63,7 @@ class DedupRequest:
     code_version: str
     table: TableContract
     update_id_mode: UpdateIdMode
+    engine: Engine
     source_format: SourceFormat
     date_folders: bool
     plan: Plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.request import Plan
 
 # Checks before the swap that an operator may accept on a rerun, with a reason.
@@ -26,6 +27,13 @@ def publish_params() -> dict[str, Param]:
             pattern="^[0-9]{1,19}$",
             title="Delivery",
             description="Object generation of the marker; empty: the latest delivery of the snapshot.",
+        ),
+        "engine": Param(
+            None,
+            type=["null", "string"],
+            enum=[None, *(str(engine) for engine in Engine)],
+            title="Engine",
+            description="What deduplicates; empty: as the feed says.",
         ),
         "plan": Param(
             None,

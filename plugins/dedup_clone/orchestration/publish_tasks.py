@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from dedup_clone.checks.verdicts import require
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.arrival_sensor import publish_run_id
@@ -77,6 +78,7 @@ def _trigger(services: Services, context: Context) -> Trigger:
         run_id=run.run_id,
         delivery=delivery,
         replay=run.run_id != publish_run_id(delivery),
+        engine=Engine(params["engine"]) if params["engine"] else None,
         plan=params["plan"],
         accepted_checks=tuple(params["accepted_checks"] or ()),
         reason=params["reason"] or "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from dedup_clone.checks import partitions, tables
+from dedup_clone.checks import contents, partitions, tables
 from dedup_clone.checks.verdicts import Verdict, Verdicts
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
@@ -116,7 +116,8 @@ def _record(
         attempt=intent.attempt,
         dag_id=intent.dag_id,
         run_id=intent.run_id,
-        engine="spark",
+        restores=manifest.restores,
+        engine=manifest.engine,
         plans=tuple(sorted({e.plan for e in manifest.dates})),
         arrived_at=arrived_at,
         swapped_at=swapped_at,
@@ -129,6 +130,7 @@ def _record(
         ties=sum(e.ties for e in manifest.dates),
         bytes_read=candidate.metrics.bytes_read,
         bytes_written=candidate.metrics.bytes_written,
+        shares=contents.shares(manifest, _parent(services, manifest)),
         phases=_phases(arrived_at, intent.taken_at, candidate, jobs),
         cost=cost_of(
             jobs,
@@ -136,6 +138,10 @@ def _record(
             table_bytes=swap.staging_bytes,
         ),
     )
+
+
+def _parent(services: Services, manifest: Manifest) -> Manifest | None:
+    return None if manifest.parent is None else services.manifests.read(manifest.parent)
 
 
 def _phases(arrived_at: datetime, taken_at: datetime, candidate: Candidate, jobs: list[JobFacts]) -> dict[str, float]:

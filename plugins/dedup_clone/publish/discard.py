@@ -38,7 +38,8 @@ def _record(services: Services, intent: Intent, asked: DedupRequest, candidate: 
         attempt=intent.attempt,
         dag_id=intent.dag_id,
         run_id=intent.run_id,
-        engine="spark",
+        restores=None,
+        engine=asked.engine,
         plans=(),
         arrived_at=services.arrivals.read(newest).arrived_at,
         swapped_at=None,
@@ -51,6 +52,7 @@ def _record(services: Services, intent: Intent, asked: DedupRequest, candidate: 
         ties=0,
         bytes_read=metrics.bytes_read if metrics else 0,
         bytes_written=metrics.bytes_written if metrics else 0,
+        shares={},
         phases=dict(metrics.seconds) if metrics else {},
         cost=None,
     )

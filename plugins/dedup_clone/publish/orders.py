@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
 
 
 @dataclass(frozen=True)
 class Trigger:
-    """Why a publish run exists: a delivery that was noticed, or a replay asked for by hand."""
+    """Why a publish run exists: a delivery that was noticed, or a replay asked for by hand. No engine: the feed's."""
 
     dag_id: str
     run_id: str
     delivery: Delivery
     replay: bool
+    engine: Engine | None
     plan: str | None
     accepted_checks: tuple[str, ...]
     reason: str
@@ -29,6 +31,7 @@ class PublishOrder:
     generation: int
     attempt: str
     parent: int | None
+    engine: Engine
     snapshot_id: int
     request_uri: str
     accepted_checks: tuple[str, ...]

@@ -36,9 +36,12 @@ def prune(services: Services) -> list[str]:
 
 def _kept_folders(services: Services, generation: int | None) -> set[str]:
     kept: set[str] = set()
-    while generation is not None and len(kept) < GENERATIONS_KEPT:
+    for _ in range(GENERATIONS_KEPT):
+        if generation is None:
+            break
         manifest = services.manifests.read(generation)
-        kept.add(manifest.data_folder.removeprefix(services.store.uri("")))
+        if manifest.data_folder is not None:
+            kept.add(manifest.data_folder.removeprefix(services.store.uri("")))
         generation = manifest.parent
     return kept
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.request import Plan, SourceFormat
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, UpdateIdMode
@@ -126,6 +127,7 @@ class Feed(StrictModel):
     landing: LandingSettings
     table: TableSettings
     update_id_mode: UpdateIdMode = UpdateIdMode.LAST_SEEN
+    engine: Engine = Engine.SPARK
     dedup: DedupSettings = DedupSettings()
     checks: CheckSettings = CheckSettings()
     freshness: FreshnessSettings = FreshnessSettings()

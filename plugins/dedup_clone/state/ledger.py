@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
@@ -32,7 +33,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class LedgerRecord:
-    """`lag_s`: seconds from the newest applied delivery's arrival to the swap's commit. `phases`: seconds each."""
+    """`lag_s`: seconds from the newest applied delivery's arrival to the swap's commit. `phases`: seconds each.
+
+    `shares`: new, missing and changed rows of the dates that the parent had, by check name (`new_share` …), 0 to 1.
+    """
 
     feed: str
     outcome: Outcome
@@ -44,7 +48,8 @@ class LedgerRecord:
     attempt: str
     dag_id: str
     run_id: str
-    engine: str
+    restores: int | None
+    engine: Engine
     plans: tuple[str, ...]
     arrived_at: datetime
     swapped_at: datetime | None
@@ -57,6 +62,7 @@ class LedgerRecord:
     ties: int
     bytes_read: int
     bytes_written: int
+    shares: dict[str, float]
     phases: dict[str, float]
     cost: Cost | None
 

@@ -57,9 +57,12 @@ class Manifests:
         if generation is None:
             return None
         manifest = self.read(generation)
+        if manifest.data_folder is None:
+            raise ContractViolation(f"Generation [{generation}] has no data files: export target first.")
         return ParentGeneration(
             generation=generation,
             manifest_uri=self._store.uri(self._layout.manifest(generation)),
             file_list_uri=self._store.uri(self._layout.file_list(generation)),
+            file_list_digest=manifest.file_list_digest,
             data_uri=manifest.data_folder,
         )

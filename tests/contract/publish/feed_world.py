@@ -83,7 +83,14 @@ class FeedWorld:
 
     def trigger(self, name: str, **changes: Any) -> Trigger:
         delivery = next(d for d in self.services.arrivals.deliveries() if d.name == name)
-        values: dict[str, Any] = {"replay": False, "plan": None, "accepted_checks": (), "reason": "", **changes}
+        values: dict[str, Any] = {
+            "replay": False,
+            "engine": None,
+            "plan": None,
+            "accepted_checks": (),
+            "reason": "",
+            **changes,
+        }
         values.setdefault("run_id", f"run-{name}")
         return Trigger(dag_id=DAG, delivery=delivery, **values)
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import (
     FORMAT_VERSION,
     Candidate,
@@ -77,7 +78,7 @@ class PythonDedup:
     ) -> None:
         suffix = secrets.token_hex(4)
         if not applied:
-            self._candidate(request, Candidate(None, None, None, (), refused, DedupMetrics(0, 0, {})))
+            self._candidate(request, Candidate(None, None, None, (), refused, (), DedupMetrics(0, 0, {})))
             return
         files, entries = [], []
         for day in sorted({r["date"] for r in rows.values()}):
@@ -91,6 +92,7 @@ class PythonDedup:
             generation=request.generation,
             parent=request.parent.generation if request.parent else None,
             restores=None,
+            engine=Engine.SPARK,
             table=request.table,
             update_id_mode=request.update_id_mode,
             retention_day=request.retention_day,
@@ -111,7 +113,7 @@ class PythonDedup:
         self._write_text(uris_uri, "".join(f"{request.data_uri}{f.path}\n" for f in files))
         metrics = tuple(DeliveryMetrics(d, len(newest), 0, 0) for d in applied)
         self._candidate(
-            request, Candidate(manifest, list_uri, uris_uri, metrics, refused, DedupMetrics(1, 1, {"all": 1.0}))
+            request, Candidate(manifest, list_uri, uris_uri, metrics, refused, (), DedupMetrics(1, 1, {"all": 1.0}))
         )
 
     def _write(self, request: DedupRequest, day: date, rows: list[Row], suffix: str) -> DataFile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import FORMAT_VERSION, DataFile, DateEntry, FileList, Manifest
 from dedup_clone.contract.table import Column, TableContract, UpdateIdMode
 from dedup_clone.warehouse.facts import Observation, PartitionFacts, TableFacts
@@ -42,6 +43,7 @@ def manifest(*entries: DateEntry, generation: int = 2, parent: int | None = 1) -
         generation=generation,
         parent=parent,
         restores=None,
+        engine=Engine.SPARK,
         table=TABLE,
         update_id_mode=UpdateIdMode.LAST_SEEN,
         retention_day=TODAY - timedelta(days=729),

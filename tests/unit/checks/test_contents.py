@@ -58,7 +58,7 @@ def test_too_many_missing_dates_fail() -> None:
 )
 def test_duplicate_keys_follow_the_feed(ties: int, setting: DuplicateKeys, level: Level) -> None:
     metrics = (DeliveryMetrics(Delivery(7, 1), 100, 0, ties),)
-    candidate = Candidate(manifest(), None, None, metrics, (), DedupMetrics(0, 0, {}))
+    candidate = Candidate(manifest(), None, None, metrics, (), (), DedupMetrics(0, 0, {}))
     assert checks.duplicates_tolerated(candidate, CheckSettings(duplicate_keys=setting)).level is level
 
 
