@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dedup_clone.checks import contents, partitions, tables
+from dedup_clone.checks.shares import PUBLISHES_COMPARED, shares_within_bounds
 from dedup_clone.checks.verdicts import Verdict, Verdicts, accept, require, verdict
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.records import to_json
@@ -10,23 +11,25 @@ from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.orders import PublishOrder, SwapOrder
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.verdict_files import keep
+from dedup_clone.state.index import published_records
 from dedup_clone.state.staging import StagingState
 from dedup_clone.warehouse.facts import Observation
 
-RECORDS_OF_A_DAY = 24
-
 
 def check_before_swap(services: Services, order: PublishOrder) -> SwapOrder:
-    """Judge staging and the manifest. Raises CheckFailed: target then keeps its old content."""
+    """Judge staging and the manifest. Raises CheckFailed: target then keeps its old content.
+
+    A rollback judges no contents: they were judged when they were published first. One by time travel judges no rows
+    before the swap either, for staging holds another generation now; those of target are judged after it.
+    """
     services.current.require_intent(order.attempt)
     candidate, manifest = read_candidate(services, order)
     staging = services.warehouse.observe(services.names, services.feed.staging)
-    found = (
-        _loaded(services, manifest),
-        *_judge_tables(services, order, staging),
-        *_judge_staging(manifest, staging),
-        *_judge_contents(services, order, candidate, manifest),
-    )
+    found = _judge_tables(services, order, staging)
+    if order.restored_at is None:
+        found += [_loaded(services, manifest), *_judge_staging(manifest, staging)]
+    if order.restores is None:
+        found += _judge_contents(services, order, candidate, manifest)
     verdicts = Verdicts("before", accept(found, order.accepted_checks, order.reason))
     keep(services, order.attempt, verdicts, snapshot_id=order.snapshot_id, generation=order.generation)
     require(verdicts, "Target keeps its old content.")
@@ -37,12 +40,13 @@ def check_before_swap(services: Services, order: PublishOrder) -> SwapOrder:
         snapshot=str(order.snapshot_id),
         manifest=manifest.digest,
         description=f"{services.feed.description} Unique by {', '.join(manifest.table.keys)}.",
-        checked_at=staging.observed_at,
+        checked_at=order.restored_at or staging.observed_at,
         expiration_days=manifest.table.retention_days,
+        reason=order.reason,
         bytes_billed=staging.bytes_billed,
         staging_bytes=staging.table.size,
     )
-    services.store.put(f"{services.layout.attempt_folder(order.attempt)}swap.json", to_json(swap))
+    services.store.put(services.layout.swap_order(order.attempt), to_json(swap))
     return swap
 
 
@@ -81,11 +85,13 @@ def _judge_staging(manifest: Manifest, staging: Observation) -> list[Verdict]:
 def _judge_contents(services: Services, order: PublishOrder, candidate: Candidate, manifest: Manifest) -> list[Verdict]:
     settings = services.feed.checks
     parent = None if order.parent is None else services.manifests.read(order.parent)
+    records = published_records(services.store, services.feed.feed)
     midnight = services.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    today = [r for r in services.ledger.read_last(RECORDS_OF_A_DAY) if r.swapped_at and r.swapped_at >= midnight]
+    today = [r for r in records if r.swapped_at and r.swapped_at >= midnight]
+    history = [r.shares for r in records if r.restores is None][-PUBLISHES_COMPARED:]
     return [
         contents.keys_unique(manifest, services.manifests.candidate_files(candidate)),
-        *contents.shares_within_bounds(manifest, settings, parent),
+        *shares_within_bounds(manifest, settings, parent, history, candidate.examples),
         contents.dates_present(manifest, settings),
         contents.duplicates_tolerated(candidate, settings),
         contents.quota_left(manifest, [len(manifest.dates)] * len(today)),

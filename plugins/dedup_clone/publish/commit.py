@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from dedup_clone.checks import contents, partitions, tables
+from dedup_clone.checks import partitions, tables
+from dedup_clone.checks.shares import shares
 from dedup_clone.checks.verdicts import Verdict, Verdicts
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
@@ -46,7 +47,7 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     services.current.commit(intent.attempt, manifest.digest)  # last: until then, whoever heals does all of it again
     services.fact(
         f"committed: {record.rows} rows, {record.new_rows} new, {record.changed_rows} changed, "
-        f"{record.kept_rows} kept, lag {record.lag_s:.1f} s",
+        f"{record.kept_rows} kept, " + ("rolled back" if record.lag_s is None else f"lag {record.lag_s:.1f} s"),
         snapshot_id=record.snapshot_id,
         generation=record.generation,
     )
@@ -70,7 +71,7 @@ def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, Verd
 
 def _read_attempt(services: Services, attempt: str) -> tuple[Candidate, Manifest, SwapOrder]:
     candidate = services.manifests.candidate(attempt)
-    name = f"{services.layout.attempt_folder(attempt)}swap.json"
+    name = services.layout.swap_order(attempt)
     stored = services.store.read(name)
     if candidate is None or candidate.manifest is None or stored is None:
         raise ContractViolation(
@@ -100,7 +101,7 @@ def _record(
     swap: SwapOrder,
     target: Observation,
 ) -> LedgerRecord:
-    newest = manifest.applied[-1]
+    newest = (manifest.applied or manifest.deliveries)[-1]
     arrived_at = services.arrivals.read(newest).arrived_at
     jobs = services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     swapped_at = target.table.created_at
@@ -108,7 +109,7 @@ def _record(
     return LedgerRecord(
         feed=services.feed.feed,
         outcome=Outcome.PUBLISHED,
-        reason="",
+        reason=swap.reason,
         snapshot_id=newest.snapshot_id,
         deliveries=manifest.applied,
         generation=manifest.generation,
@@ -121,7 +122,7 @@ def _record(
         plans=tuple(sorted({e.plan for e in manifest.dates})),
         arrived_at=arrived_at,
         swapped_at=swapped_at,
-        lag_s=(swapped_at - arrived_at).total_seconds(),
+        lag_s=None if manifest.restores else (swapped_at - arrived_at).total_seconds(),
         rows=manifest.rows,
         new_rows=sum(e.new_keys for e in manifest.dates),
         changed_rows=None if None in changed else sum(c or 0 for c in changed),
@@ -130,7 +131,7 @@ def _record(
         ties=sum(e.ties for e in manifest.dates),
         bytes_read=candidate.metrics.bytes_read,
         bytes_written=candidate.metrics.bytes_written,
-        shares=contents.shares(manifest, _parent(services, manifest)),
+        shares=shares(manifest, _parent(services, manifest)),
         phases=_phases(arrived_at, intent.taken_at, candidate, jobs),
         cost=cost_of(
             jobs,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.publish.refusals import set_aside
 from dedup_clone.publish.services import Services
-from dedup_clone.state.current import Intent
+from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.ledger import LedgerRecord, Outcome
 
 
@@ -16,32 +20,54 @@ def discard(services: Services, intent: Intent) -> None:
     candidate = services.manifests.candidate(intent.attempt)
     if candidate is not None:
         set_aside(services, candidate.refused, run_id=intent.run_id)
-    request = services.store.read(services.layout.request(intent.attempt))
-    if request is not None:  # a run that died before it wrote its request has tried nothing
-        asked = from_json(DedupRequest, request.text, where=services.store.uri(services.layout.request(intent.attempt)))
-        services.ledger.write(_record(services, intent, asked, candidate))
+    tried = _tried(services, intent, candidate)
+    if tried is not None:
+        services.ledger.write(_record(services, intent, tried, candidate))
     services.current.release(intent.attempt)
 
 
-def _record(services: Services, intent: Intent, asked: DedupRequest, candidate: Candidate | None) -> LedgerRecord:
-    newest = asked.deliveries[-1].delivery
+@dataclass(frozen=True)
+class _Tried:
+    """What the attempt was to publish; `newest` names the snapshot."""
+
+    newest: Delivery
+    deliveries: tuple[Delivery, ...]
+    engine: Engine
+    restores: int | None
+
+
+def _tried(services: Services, intent: Intent, candidate: Candidate | None) -> _Tried | None:
+    """None for a run that died before it wrote its request, or a rollback before its manifest: it has tried nothing."""
+    if intent.kind is IntentKind.ROLLBACK:
+        manifest = candidate.manifest if candidate else None
+        return manifest and _Tried(manifest.deliveries[-1], (), manifest.engine, manifest.restores)
+    name = services.layout.request(intent.attempt)
+    request = services.store.read(name)
+    if request is None:
+        return None
+    asked = from_json(DedupRequest, request.text, where=services.store.uri(name))
+    deliveries = tuple(item.delivery for item in asked.deliveries)
+    return _Tried(deliveries[-1], deliveries, asked.engine, None)
+
+
+def _record(services: Services, intent: Intent, tried: _Tried, candidate: Candidate | None) -> LedgerRecord:
     refused = candidate is not None and candidate.manifest is None
     metrics = candidate.metrics if candidate else None
     return LedgerRecord(
         feed=services.feed.feed,
         outcome=Outcome.REFUSED if refused else Outcome.FAILED,
         reason=_reason(services, intent, candidate),
-        snapshot_id=newest.snapshot_id,
-        deliveries=tuple(item.delivery for item in asked.deliveries),
+        snapshot_id=tried.newest.snapshot_id,
+        deliveries=tried.deliveries,
         generation=intent.generation,
         parent=intent.parent,
         attempt=intent.attempt,
         dag_id=intent.dag_id,
         run_id=intent.run_id,
-        restores=None,
-        engine=asked.engine,
+        restores=tried.restores,
+        engine=tried.engine,
         plans=(),
-        arrived_at=services.arrivals.read(newest).arrived_at,
+        arrived_at=services.arrivals.read(tried.newest).arrived_at,
         swapped_at=None,
         lag_s=None,
         rows=0,

@@ -21,7 +21,13 @@ def heal(services: Services, *, dag_id: str, run_id: str) -> None:
 
 
 def finish_or_discard(services: Services, intent: Intent) -> bool:
-    """End `intent` as its swap says; True when it was committed. Safe to do twice."""
+    """End `intent` as its swap says; True when it was committed. Safe to do twice.
+
+    A recorded job that was never made may still be made, by a task that everybody takes for dead: its id is occupied
+    first, so that BigQuery refuses it from now on.
+    """
+    for job_id in intent.jobs:
+        services.warehouse.occupy_job_id(job_id)
     services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     target = services.warehouse.table(services.feed.target)
     live = None if target is None else target.labels.get(GENERATION_LABEL)

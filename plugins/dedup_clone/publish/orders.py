@@ -25,7 +25,11 @@ class Trigger:
 
 @dataclass(frozen=True)
 class PublishOrder:
-    """One attempt under the lease. `parent` is the generation it builds on."""
+    """One attempt under the lease. `parent` is the generation it builds on.
+
+    A rollback `restores` an earlier generation: from its files, or, with `restored_at`, by a clone of staging as it
+    was then.
+    """
 
     feed: str
     generation: int
@@ -34,6 +38,8 @@ class PublishOrder:
     engine: Engine
     snapshot_id: int
     request_uri: str
+    restores: int | None
+    restored_at: datetime | None
     accepted_checks: tuple[str, ...]
     reason: str
 
@@ -50,5 +56,6 @@ class SwapOrder:
     description: str
     checked_at: datetime
     expiration_days: int
+    reason: str
     bytes_billed: int
     staging_bytes: int

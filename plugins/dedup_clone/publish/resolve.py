@@ -9,8 +9,9 @@ import dedup_clone
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import DeliveryRefused, LostRace
 from dedup_clone.contract.manifest import FORMAT_VERSION, Manifest
-from dedup_clone.contract.precedence import Backlog, fold_backlog
+from dedup_clone.contract.precedence import Backlog
 from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
+from dedup_clone.publish.backlog import waiting, with_replay
 from dedup_clone.publish.healing import heal
 from dedup_clone.publish.orders import PublishOrder, Trigger
 from dedup_clone.publish.services import Services
@@ -52,20 +53,18 @@ def resolve(services: Services, trigger: Trigger) -> PublishOrder | str:
         engine=trigger.engine or services.feed.engine,
         snapshot_id=snapshot_id,
         request_uri=uri,
+        restores=None,
+        restored_at=None,
         accepted_checks=trigger.accepted_checks,
         reason=trigger.reason,
     )
 
 
 def _backlog(services: Services, trigger: Trigger, parent: Manifest | None) -> Backlog:
-    refused = set(services.arrivals.refused())
-    waiting = [d for d in services.arrivals.deliveries() if d not in refused]
-    folded = set(parent.deliveries) if parent else set()
-    if trigger.replay:
-        # A replay applies its delivery again, also when it is folded in or was refused before.
-        folded.discard(trigger.delivery)
-        waiting.append(services.arrivals.read(trigger.delivery).delivery)
-    return fold_backlog(waiting, folded, parent.excluded if parent else ())
+    if not trigger.replay:
+        return waiting(services, parent)
+    services.arrivals.read(trigger.delivery)  # raises, naming the deliveries that there are
+    return with_replay(services, parent, trigger.delivery)
 
 
 def _nothing_to_do(services: Services, trigger: Trigger, backlog: Backlog, parent: Manifest | None) -> str | None:
@@ -77,7 +76,7 @@ def _nothing_to_do(services: Services, trigger: Trigger, backlog: Backlog, paren
     if parent and delivery in parent.deliveries:
         return f"Delivery [{delivery.name}] is part of generation {parent.generation} already."
     if parent and delivery in parent.excluded:
-        return f"Delivery [{delivery.name}] was excluded by a rollback: release it there to publish it."
+        return f"Delivery [{delivery.name}] was excluded by a rollback: replay it by hand to publish it after all."
     if delivery in services.arrivals.refused():
         raise DeliveryRefused(
             f"Delivery [{delivery.name}] was refused and set aside: see "
@@ -124,7 +123,8 @@ def _request(
         latest_day=today + timedelta(days=1),
         deliveries=tuple(RequestedDelivery(d, services.arrivals.uri(d)) for d in backlog.apply),
         folded=_latest_of_each_id(parent.deliveries if parent else ()),
-        excluded=parent.excluded if parent else (),
+        # A replay by hand releases what a rollback excluded.
+        excluded=tuple(d for d in (parent.excluded if parent else ()) if d not in backlog.apply),
         parent=services.manifests.parent(intent.parent),
         data_uri=services.store.uri(layout.data_folder(intent.attempt)),
         attempt_uri=services.store.uri(layout.attempt_folder(intent.attempt)),

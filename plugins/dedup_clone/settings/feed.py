@@ -99,13 +99,19 @@ class DuplicateKeys(StrEnum):
 
 
 class CheckSettings(StrictModel):
-    """Bounds of the checks before the swap; shares are of the generation's rows in the dates it touched."""
+    """Bounds of the checks before the swap; shares are of the generation's rows in the dates it touched.
+
+    A share may also be at most `max_times_usual` times what the last twenty publishes had in the median (null: not
+    compared); what is below `tolerated_share` never counts as unusual.
+    """
 
     duplicate_keys: DuplicateKeys = DuplicateKeys.WARN
     max_missing_dates: Annotated[int, Field(ge=0)] = 1
     max_new_share: Share = 0.2
     max_survivor_share: Share = 0.2
     max_changed_share: Share = 0.5
+    max_times_usual: Annotated[float, Field(ge=1)] | None = 10.0
+    tolerated_share: Share = 0.01
 
 
 class FreshnessSettings(StrictModel):

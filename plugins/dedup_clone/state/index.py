@@ -9,7 +9,7 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout
-from dedup_clone.state.ledger import Ledger, LedgerRecord
+from dedup_clone.state.ledger import Ledger, LedgerRecord, Outcome
 from dedup_clone.state.store import ObjectStore
 
 RECORDS_KEPT = 1000
@@ -49,6 +49,11 @@ def append_to_index(store: ObjectStore, feed: str, record: LedgerRecord, manifes
     store.put(name, to_json(index))
 
 
+def published_records(store: ObjectStore, feed: str) -> list[LedgerRecord]:
+    """The newest records of publishes and rollbacks, newest last, in one read."""
+    return _records(store, feed, FeedLayout(feed).index)
+
+
 def _records(store: ObjectStore, feed: str, name: str) -> list[LedgerRecord]:
     stored = store.read(name)
     if stored is not None:
@@ -56,4 +61,4 @@ def _records(store: ObjectStore, feed: str, name: str) -> list[LedgerRecord]:
             return list(from_json(Index, stored.text, where=store.uri(name)).records)
         except ContractViolation:
             pass  # written by another version: the ledger has it all
-    return Ledger(store, feed).read_last(RECORDS_KEPT)
+    return [r for r in Ledger(store, feed).read_last(RECORDS_KEPT) if r.outcome is Outcome.PUBLISHED]

@@ -69,6 +69,9 @@ class FeedLayout:
     def candidate(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}candidate.json"
 
+    def swap_order(self, attempt: str) -> str:
+        return f"{self.attempt_folder(attempt)}swap.json"
+
     def verdicts(self, attempt: str, phase: str) -> str:
         return f"{self.attempt_folder(attempt)}checks_{phase}.json"
 

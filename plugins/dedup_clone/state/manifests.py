@@ -29,18 +29,31 @@ class Manifests:
         stored = self._store.read(name)
         return None if stored is None else from_json(Candidate, stored.text, where=self._store.uri(name))
 
-    def candidate_files(self, candidate: Candidate) -> FileList:
-        """The file list that a candidate names. Raises ContractViolation when it is gone."""
-        uri = candidate.file_list_uri or ""
+    def candidate_files(self, candidate: Candidate) -> FileList | None:
+        """The file list that a candidate names, None when it names none. Raises ContractViolation when it is gone."""
+        uri = candidate.file_list_uri
+        if uri is None:
+            return None
         stored = self._store.read(uri.removeprefix(f"gs://{self._store.bucket}/"))
         if stored is None:
             raise ContractViolation(f"File list [{uri}] is gone: clear the run from its first task.")
         return from_json(FileList, stored.text, where=uri)
 
-    def commit(self, manifest: Manifest, files: FileList) -> None:
-        """Write header and file list of a generation; harmless when they are there already."""
-        self._store.create(self._layout.file_list(manifest.generation), to_json(files))
+    def commit(self, manifest: Manifest, files: FileList | None) -> None:
+        """Write header and file list (if any) of a generation; harmless when they are there already."""
+        if files is not None:
+            self._store.create(self._layout.file_list(manifest.generation), to_json(files))
         self._store.create(self._layout.manifest(manifest.generation), to_json(manifest))
+
+    def files(self, generation: int) -> FileList | None:
+        """The committed file list of a generation, None where it has no files."""
+        name = self._layout.file_list(generation)
+        stored = self._store.read(name)
+        return None if stored is None else from_json(FileList, stored.text, where=self._store.uri(name))
+
+    def write_candidate(self, attempt: str, candidate: Candidate) -> None:
+        """Hand back what an attempt is to publish; the first candidate of an attempt stays."""
+        self._store.create(self._layout.candidate(attempt), to_json(candidate))
 
     def read(self, generation: int) -> Manifest:
         name = self._layout.manifest(generation)

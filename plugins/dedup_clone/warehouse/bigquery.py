@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.contract.table import TableContract
+from dedup_clone.warehouse.columns import column_of
 from dedup_clone.warehouse.facts import JobFacts, Observation, PartitionFacts, TableFacts
+from dedup_clone.warehouse.jobs import Jobs
 from dedup_clone.warehouse.sql_files import TableNames, render
 
 if TYPE_CHECKING:
-    from google.cloud.bigquery import Client, SchemaField, Table
+    from google.cloud.bigquery import Client, Table
 
-_STANDARD_TYPES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL", "RECORD": "STRUCT"}
 T = TypeVar("T")
+DEFAULT_TIME_TRAVEL_HOURS = 7 * 24
 MILLISECONDS_PER_DAY = 24 * 60 * 60 * 1000
 
 
@@ -28,6 +32,7 @@ class Warehouse:
         self._dataset = dataset
         self._location = location
         self._sql_folder = sql_folder
+        self.jobs = Jobs(client, project=project, location=location)
 
     def table_names(self, staging: str, target: str) -> TableNames:
         return TableNames(self._project, self._dataset, staging, target)
@@ -44,6 +49,10 @@ class Warehouse:
     def create_staging(self, names: TableNames, table: TableContract) -> None:
         """Create staging as the feed declares it, unless it exists."""
         self._run(render(self._sql_folder, "ddl/create_staging.sql", names=names, table=table), [])
+
+    def render(self, name: str, *, names: TableNames, table: TableContract, has_parent: bool = True) -> str:
+        """A statement of sql/ for one feed."""
+        return render(self._sql_folder, name, names=names, table=table, has_parent=has_parent)
 
     def observe(self, names: TableNames, table_name: str) -> Observation:
         """The table's facts and its partitions. One metadata query, 10 MB billed, no table data read."""
@@ -63,6 +72,11 @@ class Warehouse:
             if row["partition_id"] is not None
         )
         return Observation(table, partitions, rows[0]["observed_at"], job.total_bytes_billed or 0)
+
+    def time_travel_window(self) -> timedelta:
+        """How far back the dataset's tables can be read."""
+        dataset = self._client.get_dataset(f"{self._project}.{self._dataset}")
+        return timedelta(hours=int(dataset.max_time_travel_hours or DEFAULT_TIME_TRAVEL_HOURS))
 
     def materialized_views_of(self, table_name: str) -> list[str]:
         """Names of materialised views in the dataset that read the table: they break when it is replaced."""
@@ -94,6 +108,26 @@ class Warehouse:
             bytes_billed=getattr(job, "total_bytes_billed", None) or 0,
             slot_ms=getattr(job, "slot_millis", None) or 0,
         )
+
+    def occupy_job_id(self, job_id: str) -> None:
+        """Make a job that only fails under this id, unless there is one: nobody can make another any more.
+
+        It fails, so that a task which is not dead after all takes it for a failed try and asks for the lease again.
+        """
+        from google.api_core.exceptions import Conflict
+        from google.cloud.bigquery import QueryJobConfig
+
+        if self.job(job_id) is None:
+            with contextlib.suppress(Conflict):
+                config = QueryJobConfig(labels={"dedup_clone_step": "fence"}, use_query_cache=False)
+                self._client.query(
+                    "SELECT ERROR('this job id is occupied: its run was taken for dead')",
+                    job_config=config,
+                    job_id=job_id,
+                    job_retry=None,
+                    location=self._location,
+                    project=self._project,
+                )
 
     def wait_for_jobs(self, job_ids: Iterable[str], *, poll_s: float) -> list[JobFacts]:
         """Wait until every job that BigQuery knows of has ended, however it ends."""
@@ -142,7 +176,7 @@ def _facts(table: Table) -> TableFacts:
     expiration_ms = None if partitioning is None else partitioning.expiration_ms
     return TableFacts(
         name=table.table_id,
-        columns=tuple(_column(field) for field in table.schema),
+        columns=tuple(column_of(field) for field in table.schema),
         rows=table.num_rows or 0,
         size=table.num_bytes or 0,
         partition_column=None if partitioning is None else partitioning.field,
@@ -153,15 +187,6 @@ def _facts(table: Table) -> TableFacts:
         clone_of=None if clone is None else _known(clone.base_table_reference).table_id,
         clone_time=None if clone is None else clone.clone_time,
         created_at=_known(table.created),
-    )
-
-
-def _column(field: SchemaField) -> Column:
-    return Column(
-        name=field.name,
-        type=_STANDARD_TYPES.get(field.field_type, field.field_type),
-        mode=ColumnMode(field.mode or "NULLABLE"),
-        fields=tuple(_column(inner) for inner in field.fields),
     )
 
 

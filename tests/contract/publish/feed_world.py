@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import jinja2
+import requests
+from google.api_core.exceptions import GoogleAPICallError
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.bigquery import LoadJob, QueryJob
 from google.cloud.storage import Client as Storage
@@ -19,6 +22,7 @@ from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.load import begin_load, finish_load, job_id, load_configuration, read_candidate
 from dedup_clone.publish.orders import PublishOrder, SwapOrder, Trigger
 from dedup_clone.publish.resolve import resolve
+from dedup_clone.publish.rollback import RollbackTrigger, resolve_rollback
 from dedup_clone.publish.services import Services, open_services
 from dedup_clone.settings.feed import Feed
 from dedup_clone.state.ledger import LedgerRecord
@@ -122,6 +126,34 @@ class FeedWorld:
         self.load(order)
         self.swap(order, self.check(order))
         return self.commit(order)
+
+    def roll_back(self, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> LedgerRecord:
+        order = resolve_rollback(self.services, RollbackTrigger("feed_rollback", run_id, generation, reason))
+        if order.restored_at is None:
+            self.load(order)
+        self.swap(order, self.check(order))
+        return self.commit(order)
+
+    def overwrite(self, snapshot_id: int, path: str, content: bytes) -> None:
+        """Write one landed object of a snapshot anew."""
+        name = f"{self.feed.landing.prefix}/snapshot_id={snapshot_id}/{path}"
+        self.storage.bucket("landing").blob(name).upload_from_string(content)
+
+    def delay_jobs(self, job_id: str, seconds: float, *, times: int = 1) -> None:
+        """The next jobs whose id matches take that much longer."""
+        fault = {"match": {"job_id": job_id}, "effect": "delay", "seconds": seconds, "times": times}
+        self.control("/_standin/faults", fault)
+
+    def control(self, path: str, body: dict[str, Any]) -> None:
+        """Use one of the stand-in's switches."""
+        url = f"{self.bigquery._connection.API_BASE_URL}{path}"
+        answer = requests.post(url, json=body, timeout=10)
+        assert answer.ok, answer.text
+
+    def wait_for_all_jobs(self) -> None:
+        for job in self.bigquery.list_jobs(state_filter="RUNNING"):
+            with contextlib.suppress(GoogleAPICallError):
+                job.result()
 
     def run_job(self, order: PublishOrder, step: str, configuration: dict[str, Any]) -> None:
         name = job_id(order, step, 1)

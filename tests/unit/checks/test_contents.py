@@ -18,30 +18,6 @@ SETTINGS = CheckSettings(max_missing_dates=1, max_new_share=0.1, max_survivor_sh
 PARENT = manifest(entry(TODAY, 100), generation=1, parent=None)
 
 
-def level_of(verdicts: list[Verdict], check: str) -> Level:
-    return next(v.level for v in verdicts if v.check == check)
-
-
-@pytest.mark.parametrize(
-    ("check", "count"), [("new_share", "new_keys"), ("survivor_share", "survivors"), ("changed_share", "changed")]
-)
-def test_shares_beyond_their_bound_fail(check: str, count: str) -> None:
-    within = checks.shares_within_bounds(manifest(entry(TODAY, 100, **{count: 10})), SETTINGS, PARENT)
-    beyond = checks.shares_within_bounds(manifest(entry(TODAY, 100, **{count: 11})), SETTINGS, PARENT)
-    assert (level_of(within, check), level_of(beyond, check)) == (Level.PASS, Level.FAIL)
-
-
-def test_dates_that_the_parent_lacked_do_not_count_as_new_rows() -> None:
-    new_day = entry(TODAY + timedelta(days=1), 100, new_keys=100)
-    found = checks.shares_within_bounds(manifest(entry(TODAY, 100), new_day), SETTINGS, PARENT)
-    assert level_of(found, "new_share") is Level.PASS
-
-
-def test_the_first_publish_has_no_shares_to_judge() -> None:
-    found = checks.shares_within_bounds(manifest(entry(TODAY, 100, new_keys=100)), SETTINGS, None)
-    assert {v.level for v in found} == {Level.PASS}
-
-
 def test_too_many_missing_dates_fail() -> None:
     carried = [entry(TODAY - timedelta(days=i), plan="carried") for i in range(2)]
     assert checks.dates_present(manifest(carried[0]), SETTINGS).level is Level.PASS

@@ -1,0 +1,183 @@
+"""First step of a rollback: an earlier generation's content becomes a new generation, ready for load, check and swap.
+
+It is restored by cloning staging as it was when that generation was checked (nothing is loaded), else from its files.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import dedup_clone
+from dedup_clone.contract.errors import ConfigurationError, LostRace
+from dedup_clone.contract.manifest import Candidate, DedupMetrics, FileList, Manifest
+from dedup_clone.contract.records import from_json
+from dedup_clone.publish.backlog import excluded_after
+from dedup_clone.publish.healing import heal
+from dedup_clone.publish.orders import PublishOrder, SwapOrder
+from dedup_clone.publish.services import Services
+from dedup_clone.state.current import Intent, IntentKind
+from dedup_clone.state.ledger import Outcome
+
+RESTORED = "restored"  # the plan of a date whose rows were made live again
+GENERATIONS_OFFERED = 50
+# The clone must still be possible when the approved swap runs.
+TIME_TRAVEL_MARGIN = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class RollbackTrigger:
+    """Which generation's content is to be live again, and why."""
+
+    dag_id: str
+    run_id: str
+    generation: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Restorable:
+    """A generation that can be made live again: by time travel to `restored_at`, or from its files (None)."""
+
+    manifest: Manifest
+    snapshot_id: int
+    swapped_at: datetime
+    restored_at: datetime | None
+
+
+def restorable_generations(services: Services) -> list[Restorable]:
+    """What a rollback may choose from, newest first; the live generation is not among them."""
+    live = services.current.read().generation
+    published = {
+        r.generation: r for r in services.ledger.read_last(GENERATIONS_OFFERED) if r.outcome is Outcome.PUBLISHED
+    }
+    found = []
+    for generation, record in sorted(published.items(), reverse=True):
+        if generation != live and record.swapped_at:
+            manifest = services.manifests.read(generation)
+            restored_at = _in_time_travel(services, manifest)
+            if restored_at or files_are_there(services, manifest):
+                found.append(Restorable(manifest, record.snapshot_id, record.swapped_at, restored_at))
+    return found
+
+
+def resolve_rollback(services: Services, trigger: RollbackTrigger) -> PublishOrder:
+    """Heal, take the lease, hand back the restored generation as this attempt's candidate.
+
+    Raises LeaseHeld (a publish is at work), ConfigurationError (not restorable: names those that are), LostRace.
+    """
+    heal(services, dag_id=trigger.dag_id, run_id=trigger.run_id)
+    wanted = _choose(services, trigger)
+    live = services.current.read().generation
+    intent = services.current.take_lease(lambda parent, generation: _intent(services, trigger, parent, generation))
+    if intent.parent != live or live is None:
+        services.current.release(intent.attempt)
+        raise LostRace(f"Generation [{intent.parent}] was committed meanwhile: this task tries again by itself.")
+    manifest = _restored(services, wanted, intent, services.manifests.read(live))
+    services.manifests.write_candidate(intent.attempt, _candidate(services, wanted, manifest))
+    services.fact(
+        f"takes the lease for attempt [{intent.attempt}]: restores generation {wanted.manifest.generation} "
+        + (f"as staging was at {wanted.restored_at:%Y-%m-%d %H:%M:%S} UTC" if wanted.restored_at else "from its files")
+        + f", excludes {[d.name for d in manifest.excluded]}",
+        snapshot_id=wanted.snapshot_id,
+        generation=intent.generation,
+    )
+    return PublishOrder(
+        feed=services.feed.feed,
+        generation=intent.generation,
+        attempt=intent.attempt,
+        parent=intent.parent,
+        engine=manifest.engine,
+        snapshot_id=wanted.snapshot_id,
+        request_uri="",
+        restores=wanted.manifest.generation,
+        restored_at=wanted.restored_at,
+        accepted_checks=(),
+        reason=trigger.reason,
+    )
+
+
+def files_are_there(services: Services, manifest: Manifest) -> bool:
+    """Whether every file of the generation still lies in its data folder, in its size."""
+    files = services.manifests.files(manifest.generation)
+    if manifest.data_folder is None or files is None:
+        return False
+    folder = manifest.data_folder.removeprefix(services.store.uri(""))
+    sizes = {info.name.removeprefix(folder): info.size for info in services.store.objects(folder)}
+    return all(sizes.get(file.path) == file.size for file in files.files)
+
+
+def _choose(services: Services, trigger: RollbackTrigger) -> Restorable:
+    offered = {r.manifest.generation: r for r in restorable_generations(services)}
+    if trigger.generation not in offered:
+        named = ", ".join(f"{g} (snapshot {r.snapshot_id})" for g, r in offered.items()) or "none"
+        raise ConfigurationError(
+            f"Generation [{trigger.generation}] of [{services.feed.feed}] cannot be made live again: it is live, was "
+            f"never published, or is neither within BigQuery's time travel nor among the kept files. "
+            f"Choose one of: {named}; or replay a snapshot."
+        )
+    return offered[trigger.generation]
+
+
+def _in_time_travel(services: Services, manifest: Manifest) -> datetime | None:
+    """When staging held exactly this generation, if BigQuery can still show it."""
+    name = services.layout.swap_order(manifest.attempt)
+    stored, staging = services.store.read(name), services.warehouse.table(services.feed.staging)
+    if stored is None or staging is None:
+        return None
+    checked_at = from_json(SwapOrder, stored.text, where=services.store.uri(name)).checked_at
+    oldest = services.now() - services.warehouse.time_travel_window() + TIME_TRAVEL_MARGIN
+    return checked_at if checked_at > max(oldest, staging.created_at) else None
+
+
+def _intent(services: Services, trigger: RollbackTrigger, parent: int | None, generation: int) -> Intent:
+    return Intent(
+        kind=IntentKind.ROLLBACK,
+        dag_id=trigger.dag_id,
+        run_id=trigger.run_id,
+        attempt=f"{generation:08d}-{secrets.token_hex(3)}",
+        parent=parent,
+        generation=generation,
+        taken_at=services.now(),
+        jobs=(),
+    )
+
+
+def _restored(services: Services, wanted: Restorable, intent: Intent, live: Manifest) -> Manifest:
+    source = wanted.manifest
+    has_files = files_are_there(services, source)
+    reason = f"content of generation {source.generation}"
+    return replace(
+        source,
+        generation=intent.generation,
+        parent=intent.parent,
+        restores=source.generation,
+        data_folder=source.data_folder if has_files else None,
+        file_list_digest=source.file_list_digest if has_files else "",
+        excluded=excluded_after(services, live, source),
+        applied=(),
+        code_version=dedup_clone.__version__,
+        run_id=intent.run_id,
+        attempt=intent.attempt,
+        created_at=services.now(),
+        dropped_rows=0,
+        dates=tuple(
+            replace(e, new_keys=0, changed=None, ties=0, plan=RESTORED, plan_reason=reason) for e in source.dates
+        ),
+    )
+
+
+def _candidate(services: Services, wanted: Restorable, manifest: Manifest) -> Candidate:
+    files = services.manifests.files(wanted.manifest.generation)
+    file_list_uri = load_uris_uri = None
+    if files is not None and manifest.data_folder is not None:
+        file_list_uri = services.store.uri(services.layout.file_list(wanted.manifest.generation))
+        load_uris_uri = _write_uris(services, manifest, files)
+    return Candidate(manifest, file_list_uri, load_uris_uri, (), (), (), DedupMetrics(0, 0, {}))
+
+
+def _write_uris(services: Services, manifest: Manifest, files: FileList) -> str:
+    name = f"{services.layout.attempt_folder(manifest.attempt)}uris.txt"
+    services.store.put(name, "".join(f"{manifest.data_folder}{file.path}\n" for file in files.files))
+    return services.store.uri(name)

@@ -1,0 +1,119 @@
+"""The protocol that one would write first, on the same servers: what each scenario of the protocol is measured against.
+
+It appends what it computed to staging date by date, clones staging as it is, and notes what is current afterwards. No
+lease, no generations, no time of the clone; landed files are read again when they are loaded.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import pyarrow.parquet as pq
+from google.cloud.bigquery import LoadJobConfig, SourceFormat, WriteDisposition
+
+from tests.contract.publish.feed_world import FeedWorld
+from tests.contract.publish.python_dedup import Row, parquet_bytes
+
+Key = tuple[Any, ...]
+
+
+@dataclass
+class NaiveAttempt:
+    name: str
+    rows: dict[Key, Row]
+    taken: set[Key]
+    dates: set[date]
+    jobs: list[Any] = field(default_factory=list)
+
+
+class NaiveSteps:
+    """The steps that scenarios call; `current` is what the last commit noted."""
+
+    def __init__(self, world: FeedWorld) -> None:
+        self.world = world
+        self.current: dict[Key, Row] = {}
+        self.swapped_at: list[Any] = []
+        world.services.warehouse.create_staging(world.services.names, world.feed.table.to_contract())
+
+    def land(self, snapshot_id: int, rows: list[Row]) -> str:
+        return self.world.land(snapshot_id, rows)
+
+    def begin(self, name: str) -> NaiveAttempt:
+        landed = self._landed(name)
+        rows = dict(self.current)
+        taken = set()
+        for row in landed:
+            held = rows.get(_key(row))
+            if held is None or _rank(row) > _rank(held):
+                rows[_key(row)] = row
+                taken.add(_key(row))
+        return NaiveAttempt(name, rows, taken, {row["date"] for row in landed})
+
+    def start_load(self, attempt: NaiveAttempt) -> None:
+        """Makes the load jobs and does not wait for them."""
+        again = {_key(row): row for row in self._landed(attempt.name) if _key(row) in attempt.taken}
+        for day in sorted(attempt.dates):
+            rows = [again.get(key, row) for key, row in attempt.rows.items() if row["date"] == day]
+            config = LoadJobConfig(
+                source_format=SourceFormat.PARQUET, write_disposition=WriteDisposition.WRITE_TRUNCATE_DATA
+            )
+            destination = f"local-dev.warehouse.{self.world.feed.staging}${day:%Y%m%d}"
+            attempt.jobs.append(
+                self.world.bigquery.load_table_from_file(
+                    io.BytesIO(parquet_bytes(rows)), destination, job_config=config, job_id=f"{attempt.name}-{day}-load"
+                )
+            )
+
+    def wait_for_load(self, attempt: NaiveAttempt) -> None:
+        for job in attempt.jobs:
+            job.result()
+
+    def check(self, attempt: NaiveAttempt) -> None:
+        (count,) = self.world.bigquery.query_and_wait(f"SELECT COUNT(*) AS n FROM warehouse.{self.world.feed.staging}")
+        assert count["n"] >= len(attempt.rows)
+
+    def swap(self, attempt: NaiveAttempt) -> None:
+        staging, target = f"warehouse.{self.world.feed.staging}", f"warehouse.{self.world.feed.target}"
+        self.world.bigquery.query_and_wait(f"CREATE OR REPLACE TABLE {target} CLONE {staging}")
+        facts = self.world.services.warehouse.table(self.world.feed.target)
+        assert facts
+        self.swapped_at.append(facts.clone_time)
+
+    def commit(self, attempt: NaiveAttempt) -> None:
+        self.current = attempt.rows
+
+    def publish(self, name: str) -> None:
+        attempt = self.begin(name)
+        self.start_load(attempt)
+        self.wait_for_load(attempt)
+        self.check(attempt)
+        self.swap(attempt)
+        self.commit(attempt)
+
+    def roll_back(self, generation: int) -> None:
+        moment = self.swapped_at[generation - 1]
+        self.world.bigquery.query_and_wait(
+            f"CREATE OR REPLACE TABLE warehouse.{self.world.feed.target} CLONE warehouse.{self.world.feed.staging} "
+            f"FOR SYSTEM_TIME AS OF TIMESTAMP '{moment.isoformat()}'"
+        )
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return self.world.rows()
+
+    def _landed(self, name: str) -> list[Row]:
+        services = self.world.services
+        arrival = services.arrivals.read(next(d for d in services.arrivals.deliveries() if d.name == name))
+        bucket = self.world.storage.bucket(arrival.bucket)
+        contents = [bucket.blob(o.name).download_as_bytes() for o in arrival.objects]
+        return [row for content in contents for row in pq.read_table(io.BytesIO(content)).to_pylist()]
+
+
+def _key(row: Row) -> Key:
+    return (row["date"], row["product_id"], row["store_id"], row["attribute_id"])
+
+
+def _rank(row: Row) -> tuple[int, int]:
+    return (row["update_id"], row["attr_value"])

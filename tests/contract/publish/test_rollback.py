@@ -1,0 +1,160 @@
+"""Rollback: an earlier generation's content as a new generation, and what later arrivals build on."""
+
+from __future__ import annotations
+
+import pytest
+
+from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
+from dedup_clone.publish.healing import heal
+from dedup_clone.publish.resolve import resolve
+from dedup_clone.publish.rollback import RollbackTrigger, resolve_rollback, restorable_generations
+from dedup_clone.state.ledger import Outcome
+from tests.contract.publish.feed_world import YESTERDAY, FeedWorld, expected, row
+
+FIRST = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
+SECOND = [row(8, 1, 99), row(8, 4, 99)]
+
+
+@pytest.fixture
+def published(world: FeedWorld) -> FeedWorld:
+    """Two generations; the second is the one that operators regret."""
+    world.publish(world.land(7, FIRST))
+    world.publish(world.land(8, SECOND))
+    return world
+
+
+def forget_time_travel(world: FeedWorld, generation: int) -> None:
+    """As after seven days: the time at which staging held the generation is of no use any more."""
+    attempt = world.services.manifests.read(generation).attempt
+    world.storage.bucket("state").blob(world.services.layout.swap_order(attempt)).delete()
+
+
+def test_a_rollback_restores_the_rows_under_a_new_generation(published: FeedWorld) -> None:
+    record = published.roll_back(1)
+    assert published.rows() == expected(*FIRST)
+    assert published.live() == "3"
+    assert (record.generation, record.parent, record.restores, record.snapshot_id) == (3, 2, 1, 7)
+    assert (record.reason, record.lag_s) == ("bad snapshot", None)
+    assert published.services.current.read().intent is None
+
+
+def test_within_time_travel_nothing_is_loaded(published: FeedWorld) -> None:
+    record = published.roll_back(1)
+    jobs = [j.job_id for j in published.bigquery.list_jobs() if record.attempt in j.job_id]
+    assert [job.rsplit("-", 2)[1] for job in jobs] == ["swap"]
+
+
+def test_without_time_travel_the_files_of_the_generation_are_loaded(published: FeedWorld) -> None:
+    forget_time_travel(published, 1)
+    record = published.roll_back(1)
+    assert published.rows() == expected(*FIRST)
+    jobs = [j.job_id for j in published.bigquery.list_jobs() if record.attempt in j.job_id]
+    assert sorted(job.rsplit("-", 2)[1] for job in jobs) == ["load", "swap"]
+
+
+@pytest.mark.parametrize("by_files", [False, True])
+def test_what_was_rolled_back_stays_out_until_it_is_delivered_again(published: FeedWorld, by_files: bool) -> None:
+    if by_files:
+        forget_time_travel(published, 1)
+    published.roll_back(1)
+    published.publish(published.land(9, [row(9, 2, 30)]))
+    assert published.rows() == expected(row(7, 1), row(9, 2, 30), row(7, 3, day=YESTERDAY))
+    assert [d.snapshot_id for d in published.services.manifests.read(4).excluded] == [8]
+    published.publish(published.land(8, [row(8, 1, 50)]))
+    assert published.rows() == expected(row(8, 1, 50), row(9, 2, 30), row(7, 3, day=YESTERDAY))
+
+
+def test_the_run_of_an_excluded_delivery_says_how_to_release_it(published: FeedWorld) -> None:
+    (excluded,) = [d.name for d in published.services.arrivals.deliveries() if d.snapshot_id == 8]
+    published.roll_back(1)
+    answer = resolve(published.services, published.trigger(excluded))
+    assert "excluded by a rollback: replay it by hand" in str(answer)
+
+
+def test_a_replay_by_hand_releases_an_excluded_delivery(published: FeedWorld) -> None:
+    (excluded,) = [d.name for d in published.services.arrivals.deliveries() if d.snapshot_id == 8]
+    published.roll_back(1)
+    published.publish(excluded, replay=True, run_id="manual", reason="it was right after all")
+    assert published.rows() == expected(*SECOND, row(7, 2), row(7, 3, day=YESTERDAY))
+    assert published.services.manifests.read(4).excluded == ()
+
+
+def test_a_rollback_can_be_rolled_forward(published: FeedWorld) -> None:
+    before = published.rows()
+    published.roll_back(1)
+    published.roll_back(2, run_id="forward")
+    assert published.rows() == before
+    assert published.services.manifests.read(4).excluded == ()
+    published.publish(published.land(9, [row(9, 2, 30)]))
+    assert published.rows() == expected(*SECOND, row(9, 2, 30), row(7, 3, day=YESTERDAY))
+
+
+def test_a_superseded_delivery_does_not_come_back_by_a_rollback(world: FeedWorld) -> None:
+    world.publish(world.land(7, FIRST))
+    world.land(8, [row(8, 1, 11)])
+    world.publish(world.land(8, [row(8, 1, 12)]))  # supersedes the one before
+    world.roll_back(1)
+    world.publish(world.land(9, [row(9, 2, 30)]))
+    assert world.rows() == expected(row(7, 1), row(9, 2, 30), row(7, 3, day=YESTERDAY))
+
+
+def test_a_correction_that_is_rolled_back_leaves_what_it_corrected(world: FeedWorld) -> None:
+    world.publish(world.land(7, FIRST))
+    world.publish(world.land(7, [row(7, 1, 5)]))
+    world.roll_back(1)
+    world.publish(world.land(8, [row(8, 4)]))
+    assert world.rows() == expected(*FIRST, row(8, 4))
+
+
+def test_a_delivery_that_waits_during_a_rollback_is_not_excluded(published: FeedWorld) -> None:
+    waiting = published.land(9, [row(9, 2, 30)])
+    published.roll_back(1)
+    published.publish(waiting)
+    assert published.rows() == expected(row(7, 1), row(9, 2, 30), row(7, 3, day=YESTERDAY))
+
+
+def test_a_publish_excludes_a_rollback(published: FeedWorld) -> None:
+    name = published.land(9, [row(9, 2, 30)])
+    published.resolve(name)
+    published.running.add(f"run-{name}")
+    with pytest.raises(LeaseHeld, match=f"run-{name}"):
+        published.roll_back(1)
+
+
+def test_a_rollback_excludes_a_publish(published: FeedWorld) -> None:
+    resolve_rollback(published.services, RollbackTrigger("feed_rollback", "back", 1, ""))
+    published.running.add("back")
+    with pytest.raises(LeaseHeld, match=r"back.*rollback, generation 3"):
+        published.resolve(published.land(9, [row(9, 2, 30)]))
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_rollback_that_died_is_healed(published: FeedWorld, swapped: bool) -> None:
+    before = published.rows()
+    order = resolve_rollback(published.services, RollbackTrigger("feed_rollback", "back", 1, "bad"))
+    if swapped:
+        published.swap(order, published.check(order))
+    heal(published.services, dag_id="other", run_id="other")
+    assert published.rows() == (expected(*FIRST) if swapped else before)
+    assert published.services.current.read().generation == (3 if swapped else 2)
+    (record,) = [r for r in published.services.ledger.read_last(9) if r.generation == 3]
+    assert record.restores == 1
+    assert record.outcome is (Outcome.PUBLISHED if swapped else Outcome.FAILED)
+
+
+def test_a_generation_that_cannot_be_restored_is_refused_with_those_that_can(published: FeedWorld) -> None:
+    published.publish(published.land(9, [row(9, 2, 30)]))
+    for wanted in (3, 17):  # live already; never there
+        with pytest.raises(ConfigurationError, match=r"Choose one of: 2 \(snapshot 8\), 1 \(snapshot 7\)"):
+            published.roll_back(wanted)
+    assert published.services.current.read().intent is None
+
+
+def test_generations_without_time_travel_and_files_are_not_offered(published: FeedWorld) -> None:
+    forget_time_travel(published, 1)
+    folder = published.services.manifests.read(1).data_folder
+    assert folder
+    published.services.store.delete_folder(folder.removeprefix(published.services.store.uri("")))
+    assert [r.manifest.generation for r in restorable_generations(published.services)] == []
+    published.publish(published.land(9, [row(9, 2, 30)]))
+    assert [r.manifest.generation for r in restorable_generations(published.services)] == [2]
