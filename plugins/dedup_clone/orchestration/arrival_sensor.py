@@ -16,11 +16,14 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.orchestration.connect import FeedSetup, connect
+from dedup_clone.publish.backlog import waiting
 from dedup_clone.publish.services import Services
 from dedup_clone.state.arrivals import Arrivals, Landing
 from dedup_clone.state.store import ObjectStore
 
-DELIVERIES_LOOKED_BACK = 100  # more than two weeks of arrivals: runs lost in a crash are started again
+# More than two weeks of arrivals; with those that nothing accounts for, however many: runs lost in a crash are started.
+DELIVERIES_LOOKED_BACK = 100
+RUNS_ASKED_FOR_AT_ONCE = 100
 IDLE_LIMIT_S = 12 * 60 * 60  # a run without arrival ends, so that new code is picked up
 
 
@@ -61,13 +64,15 @@ class DeliverySensor(BaseOperator):
         return self._register(connect(self.setup))
 
     def _register(self, services: Services) -> list[dict[str, Any]]:
-        for marker in services.arrivals.unregistered(services.landing.markers()):
+        new = services.arrivals.unregistered(services.landing.markers())
+        for marker in new:
             services.arrivals.register(services.landing, marker)
             services.fact(
                 f"registered delivery [{marker.delivery.name}], arrived {marker.created_at:%Y-%m-%d %H:%M:%S} UTC",
                 snapshot_id=marker.delivery.snapshot_id,
             )
         recent = services.arrivals.deliveries()[-DELIVERIES_LOOKED_BACK:]
+        started = sorted({*recent, *(m.delivery for m in new), *_unaccounted(services)})
         return [
             {
                 "trigger_run_id": publish_run_id(delivery),
@@ -76,15 +81,28 @@ class DeliverySensor(BaseOperator):
                     "marker_generation": str(delivery.marker_generation),
                 },
             }
-            for delivery in self._without_run(recent)
+            for delivery in self._without_run(started)
         ]
 
     def _without_run(self, deliveries: list[Delivery]) -> list[Delivery]:
-        dag_id = self.setup.publish_dag_id
+        """Asks for many at once, and one by one only where some have no run."""
+        without: list[Delivery] = []
+        for start in range(0, len(deliveries), RUNS_ASKED_FOR_AT_ONCE):
+            asked = deliveries[start : start + RUNS_ASKED_FOR_AT_ONCE]
+            if self._runs(asked) < len(asked):
+                without += [d for d in asked if not self._runs([d])]
+        return without
+
+    def _runs(self, deliveries: list[Delivery]) -> int:
         ids = [publish_run_id(d) for d in deliveries]
-        if not ids or RuntimeTaskInstance.get_dr_count(dag_id, run_ids=ids) == len(ids):
-            return []
-        return [d for d in deliveries if not RuntimeTaskInstance.get_dr_count(dag_id, run_ids=[publish_run_id(d)])]
+        return int(RuntimeTaskInstance.get_dr_count(self.setup.publish_dag_id, run_ids=ids))
+
+
+def _unaccounted(services: Services) -> tuple[Delivery, ...]:
+    """Deliveries that wait on top of the live generation."""
+    generation = services.current.read().generation
+    backlog = waiting(services, None if generation is None else services.manifests.read(generation))
+    return backlog.apply
 
 
 class DeliveryTrigger(BaseTrigger):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,9 @@ _numbers = itertools.count(1)
 RAPID = ("--updates-per-10-s", "1000")
 
 
-@pytest.fixture(scope="session")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
-    folder: Path = tmp_path_factory.mktemp("servers")
+@contextmanager
+def open_clients(folder: Path) -> Iterator[tuple[Storage, BigQuery]]:
+    """Clients of an object store and a stand-in of their own, with the buckets and the dataset made."""
     with start_fake_gcs(folder) as gcs, start_stand_in(folder, gcs, options=RAPID) as bigquery:
         storage = Storage(
             project="local-dev",
@@ -41,10 +42,20 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage,
         yield storage, warehouse
 
 
-@pytest.fixture
-def world(clients: tuple[Storage, BigQuery]) -> FeedWorld:
+def new_feed() -> Feed:
+    """A feed that no other test has."""
     shipped = read_feed(REPOSITORY / "dags" / "feeds" / "worked_example.yaml")
     name = f"feed_{next(_numbers)}"
     landing = shipped.landing.model_copy(update={"prefix": name})
-    feed: Feed = shipped.model_copy(update={"feed": name, "landing": landing})
-    return FeedWorld(feed, *clients)
+    return shipped.model_copy(update={"feed": name, "landing": landing})
+
+
+@pytest.fixture(scope="session")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
+    with open_clients(tmp_path_factory.mktemp("servers")) as shared:
+        yield shared
+
+
+@pytest.fixture
+def world(clients: tuple[Storage, BigQuery]) -> FeedWorld:
+    return FeedWorld(new_feed(), *clients)

@@ -15,11 +15,14 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.bigquery import LoadJob, QueryJob
 from google.cloud.storage import Client as Storage
 
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_plain
+from dedup_clone.engines.run import dedup_in_bigquery
+from dedup_clone.engines.staging_job import staging_configuration
 from dedup_clone.orchestration.swap_job import swap_configuration
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.commit import commit_attempt
-from dedup_clone.publish.load import begin_load, finish_load, job_id, load_configuration, read_candidate
+from dedup_clone.publish.load import begin_load, finish_load, job_id, read_candidate
 from dedup_clone.publish.orders import PublishOrder, SwapOrder, Trigger
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.publish.rollback import RollbackTrigger, resolve_rollback
@@ -103,11 +106,19 @@ class FeedWorld:
         assert isinstance(order, PublishOrder), order
         return order
 
+    def deduplicate(self, order: PublishOrder) -> None:
+        """By the order's engine; in Spark's place a job in plain Python."""
+        if order.engine is Engine.SPARK:
+            self.dedup.run(order.request_uri)
+        else:
+            dedup_in_bigquery(self.services, order.attempt)
+
     def load(self, order: PublishOrder) -> None:
         services = self.services
         candidate, manifest = read_candidate(services, order)
+        configuration = staging_configuration(services, order, candidate, manifest)
         begin_load(services, order, manifest)
-        self.run_job(order, "load", load_configuration(services, candidate))
+        self.run_job(order, "load", configuration)
         finish_load(services, order, manifest)
 
     def check(self, order: PublishOrder) -> SwapOrder:
@@ -122,7 +133,7 @@ class FeedWorld:
 
     def publish(self, name: str, **changes: Any) -> LedgerRecord:
         order = self.resolve(name, **changes)
-        self.dedup.run(order.request_uri)
+        self.deduplicate(order)
         self.load(order)
         self.swap(order, self.check(order))
         return self.commit(order)

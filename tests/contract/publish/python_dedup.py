@@ -1,6 +1,7 @@
 """A dedup job in plain Python, for tests of the protocol: reads a request, writes files and the candidate.
 
-It knows only what the protocol needs (no ties, no carried dates); the semantics are tested with the real job.
+It knows only what the protocol needs (no ties, no carried dates, no old rows in a delivery); the semantics are tested
+with the real job.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from dedup_clone.contract.manifest import (
     DateEntry,
     DedupMetrics,
     DeliveryMetrics,
+    Difference,
     FileList,
+    KeyExample,
     Manifest,
     RefusedDelivery,
 )
@@ -30,6 +33,7 @@ from dedup_clone.contract.records import digest, from_json, to_json
 from dedup_clone.contract.request import DedupRequest
 
 Row = dict[str, Any]
+METRICS = DedupMetrics(1, 1, {"all": 1.0})
 SCHEMA = pa.schema(
     [
         ("date", pa.date32()),
@@ -58,6 +62,9 @@ class PythonDedup:
             for file in files:
                 for row in self._rows(f"{request.parent.data_uri}{file.path}"):
                     before[_key(row)] = row
+        too_old = [key for key, row in before.items() if row["date"] < request.retention_day]
+        for key in too_old:
+            del before[key]
         rows.update(before)
         applied, refused, newest = [], [], set()
         for item in request.deliveries:
@@ -71,10 +78,10 @@ class PythonDedup:
                 if _key(row) not in rows or rows[_key(row)]["update_id"] <= row["update_id"]:
                     rows[_key(row)] = row
             applied.append(item.delivery)
-        self._hand_back(request, rows, before, newest, tuple(applied), tuple(refused))
+        self._hand_back(request, rows, before, newest, tuple(applied), tuple(refused), len(too_old))
 
     def _hand_back(
-        self, request: DedupRequest, rows: Any, before: Any, newest: Any, applied: Any, refused: Any
+        self, request: DedupRequest, rows: Any, before: Any, newest: Any, applied: Any, refused: Any, dropped: int
     ) -> None:
         suffix = secrets.token_hex(4)
         if not applied:
@@ -105,7 +112,7 @@ class PythonDedup:
             run_id=request.run_id,
             attempt=request.attempt,
             created_at=datetime.now(UTC),
-            dropped_rows=0,
+            dropped_rows=dropped,
             dates=tuple(entries),
         )
         list_uri, uris_uri = f"{request.attempt_uri}files-{suffix}.json", f"{request.attempt_uri}uris-{suffix}.txt"
@@ -113,7 +120,8 @@ class PythonDedup:
         self._write_text(uris_uri, "".join(f"{request.data_uri}{f.path}\n" for f in files))
         metrics = tuple(DeliveryMetrics(d, len(newest), 0, 0) for d in applied)
         self._candidate(
-            request, Candidate(manifest, list_uri, uris_uri, metrics, refused, (), DedupMetrics(1, 1, {"all": 1.0}))
+            request,
+            Candidate(manifest, list_uri, uris_uri, metrics, refused, _examples(rows, before), METRICS),
         )
 
     def _write(self, request: DedupRequest, day: date, rows: list[Row], suffix: str) -> DataFile:
@@ -169,3 +177,8 @@ def _entry(day: date, rows: dict[Any, Row], before: dict[Any, Row], newest: set[
         content_fingerprint=None,
         files_digest="",
     )
+
+
+def _examples(rows: dict[Any, Row], before: dict[Any, Row]) -> tuple[KeyExample, ...]:
+    changed = [r for key, r in rows.items() if key in before and before[key]["attr_value"] != r["attr_value"]]
+    return tuple(KeyExample(r["date"], Difference.CHANGED, f"product_id={r['product_id']}") for r in changed[:3])

@@ -1,0 +1,120 @@
+"""Deliveries under the protocol: corrected, late, repeated, changed, refused; and what an operator may accept."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from dedup_clone.checks.verdicts import Level
+from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.publish.resolve import resolve
+from dedup_clone.publish.verdict_files import read_kept
+from dedup_clone.settings.feed import CheckSettings
+from tests.contract.publish.feed_world import TODAY, YESTERDAY, FeedWorld, expected, row
+
+BASE = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
+
+
+def test_a_correction_wins_where_it_corrects_downward_and_keeps_what_it_lacks(world: FeedWorld) -> None:
+    world.publish(world.land(7, BASE))
+    world.publish(world.land(7, [row(7, 1, 3)]))
+    assert world.rows() == expected(row(7, 1, 3), row(7, 2), row(7, 3, day=YESTERDAY))
+
+
+def test_an_older_delivery_that_is_noticed_after_a_newer_one_changes_nothing(world: FeedWorld) -> None:
+    older = world.land(7, BASE)
+    newer = world.land(7, [row(7, 1, 3)])
+    world.publish(newer)
+    assert "later delivery of snapshot 7" in str(resolve(world.services, world.trigger(older)))
+    world.publish(world.land(8, [row(8, 9)]))
+    assert world.rows() == expected(row(7, 1, 3), row(8, 9))
+
+
+def test_a_marker_written_again_without_a_change_changes_no_row(world: FeedWorld) -> None:
+    world.publish(world.land(7, BASE))
+    world.publish(world.land(7, BASE))
+    assert world.rows() == expected(*BASE)
+
+
+def test_a_late_snapshot_only_fills_gaps(world: FeedWorld) -> None:
+    world.publish(world.land(8, [row(8, 1, 80)]))
+    world.publish(world.land(7, BASE))
+    assert world.rows() == expected(row(8, 1, 80), row(7, 2), row(7, 3, day=YESTERDAY))
+
+
+def test_any_number_of_waiting_deliveries_is_folded_in_one_publish(world: FeedWorld) -> None:
+    names = [world.land(n, [row(n, n), row(n, 1, n)]) for n in (9, 7, 12, 8, 11, 10)]
+    record = world.publish(names[0])
+    assert [d.snapshot_id for d in record.deliveries] == [7, 8, 9, 10, 11, 12]
+    assert world.rows() == expected(row(12, 1, 12), *[row(n, n) for n in range(7, 13)])
+    for name in names:
+        assert "part of generation 1" in str(resolve(world.services, world.trigger(name)))
+
+
+def test_a_refused_delivery_among_many_blocks_none(world: FeedWorld) -> None:
+    names = [world.land(n, [row(n, n)]) for n in (7, 8, 9)]
+    world.dedup.refuse = {8}
+    record = world.publish(names[1])
+    assert [d.snapshot_id for d in record.deliveries] == [7, 9]
+    assert [d.snapshot_id for d in world.services.arrivals.refused()] == [8]
+
+
+def test_every_order_of_arrivals_ends_in_the_same_table(world: FeedWorld) -> None:
+    tables = []
+    for number, order in enumerate(itertools.permutations((1, 2, 3))):
+        for snapshot in order:
+            rows = [row(10 * number + snapshot, key, snapshot) for key in range(snapshot, snapshot + 3)]
+            world.publish(world.land(10 * number + snapshot, rows))
+        tables.append({(day, key): (value, update - 10 * number) for day, key, value, update in world.rows()})
+    assert all(table == tables[0] for table in tables)
+
+
+@pytest.fixture
+def strict_world(world: FeedWorld) -> FeedWorld:
+    checks = CheckSettings(max_new_share=0.5, max_survivor_share=0.5, max_changed_share=0.5, max_missing_dates=1)
+    world.feed = world.feed.model_copy(update={"checks": checks})
+    return world
+
+
+def test_a_snapshot_beyond_its_bounds_stops_before_the_swap_and_names_what_stands_out(strict_world: FeedWorld) -> None:
+    base = [row(7, n) for n in range(10)]
+    strict_world.publish(strict_world.land(7, base))
+    with pytest.raises(CheckFailed) as failed:
+        strict_world.publish(strict_world.land(8, [row(8, n, 99) for n in range(10)]))
+    message = str(failed.value)
+    assert "changed_share: [10 of 10 rows changed (100.0000%)" in message
+    assert f"most on {TODAY}: 10 of 10; for example product_id=0" in message
+    assert "rerun and accept [changed_share]" in message
+    assert strict_world.rows() == expected(*base)
+
+
+def test_a_check_accepted_by_name_lets_the_rerun_publish_and_keeps_the_reason(strict_world: FeedWorld) -> None:
+    strict_world.publish(strict_world.land(7, [row(7, n) for n in range(10)]))
+    changed = [row(8, n, 99) for n in range(10)]
+    name = strict_world.land(8, changed)
+    with pytest.raises(CheckFailed):
+        strict_world.publish(name)
+    with pytest.raises(CheckFailed, match="changed_share"):
+        strict_world.publish(name, run_id="manual", accepted_checks=("new_share",), reason="another check")
+    record = strict_world.publish(name, run_id="again", accepted_checks=("changed_share",), reason="prices were reset")
+    assert strict_world.rows() == expected(*changed)
+    assert record.reason == "prices were reset"
+    (verdict,) = [
+        v for v in read_kept(strict_world.services, record.attempt, "before").items if v.check == "changed_share"
+    ]
+    assert (verdict.level, verdict.next_step) == (Level.WARN, "accepted by the operator: prices were reset")
+
+
+def test_a_snapshot_that_is_unusual_for_its_feed_stops_although_it_is_within_its_bounds(
+    strict_world: FeedWorld,
+) -> None:
+    base = [row(7, n) for n in range(200)]
+    strict_world.publish(strict_world.land(7, base))
+    for snapshot in range(8, 14):
+        strict_world.publish(strict_world.land(snapshot, [{**r, "update_id": snapshot} for r in base]))
+    usual = strict_world.rows()
+    odd = [row(14, n, 20 + (n < 10)) for n in range(200)]
+    with pytest.raises(CheckFailed, match=r"changed_share.*10 of 200 rows changed.*the last 7 publishes"):
+        strict_world.publish(strict_world.land(14, odd))
+    assert strict_world.rows() == usual
