@@ -10,6 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from devstack.bigquery.faults import JOB_EFFECTS, REQUEST_EFFECTS
+from devstack.bigquery.jobs.dml_line import RUNNING_AT_A_TIME, WAITING_AT_MOST
+from devstack.bigquery.jobs.external_tables import DEFINITION_FIELDS, EXTERNAL_FORMATS, FILE_NAME
+from devstack.bigquery.jobs.extract import ONE_FILE_BYTES
+from devstack.bigquery.jobs.extract_request import EXTRACT_COMPRESSIONS, EXTRACT_FORMATS
 from devstack.bigquery.jobs.information_schema import VIEWS, view_columns
 from devstack.bigquery.jobs.load_request import (
     CREATE_DISPOSITIONS,
@@ -18,21 +22,28 @@ from devstack.bigquery.jobs.load_request import (
     MAXIMUM_URIS,
     SOURCE_FORMATS,
 )
+from devstack.bigquery.jobs.mutation_runner import RETRIES
 from devstack.bigquery.rest.supported import METHODS, ONLY_VALUES, REFUSED_METHODS
 from devstack.bigquery.sql.options import SCHEMA_OPTIONS, TABLE_OPTIONS
 from devstack.bigquery.sql.statements import (
     AlterTableSetOptions,
     Assert,
     CreateClone,
+    CreateRowPolicy,
     CreateSchema,
     CreateTable,
     Declare,
+    Delete,
+    DropRowPolicy,
     DropSchema,
     DropTable,
     If,
     Insert,
+    Merge,
     Query,
     SetVariable,
+    TruncateTable,
+    Update,
 )
 from devstack.bigquery.sql.transpile import supported_functions
 from devstack.bigquery.storage.quotas import QuotaLimits
@@ -44,10 +55,16 @@ BEGIN, END = "<!-- generated: begin -->\n", "<!-- generated: end -->\n"
 STATEMENTS: dict[type, str] = {
     Query: "`SELECT`, `WITH … SELECT`, set operations, `QUALIFY`, windows, `FOR SYSTEM_TIME AS OF`",
     Insert: "`INSERT [INTO] table [(columns)] VALUES … | query`",
+    Update: "`UPDATE … SET … [FROM …] WHERE …`",
+    Delete: "`DELETE [FROM] … WHERE …`",
+    Merge: "`MERGE [INTO] … USING table | (query) ON … WHEN [NOT] MATCHED [BY TARGET | BY SOURCE] [AND …] THEN …`",
+    TruncateTable: "`TRUNCATE TABLE`",
     CreateTable: "`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] … [PARTITION BY day] [CLUSTER BY …] [OPTIONS] [AS query]`",
     CreateClone: "`CREATE [OR REPLACE] TABLE … CLONE … [FOR SYSTEM_TIME AS OF …] [OPTIONS]`",
     AlterTableSetOptions: "`ALTER TABLE [IF EXISTS] … SET OPTIONS`",
     DropTable: "`DROP TABLE [IF EXISTS]`",
+    CreateRowPolicy: "`CREATE [OR REPLACE] ROW ACCESS POLICY [IF NOT EXISTS] … ON … [GRANT TO (…)] FILTER USING (…)`",
+    DropRowPolicy: "`DROP ROW ACCESS POLICY [IF EXISTS] … ON …`, `DROP ALL ROW ACCESS POLICIES ON …`",
     CreateSchema: "`CREATE SCHEMA [IF NOT EXISTS] … [OPTIONS]`",
     DropSchema: "`DROP SCHEMA [IF EXISTS] … [CASCADE]`",
     Declare: "`DECLARE`",
@@ -74,6 +91,12 @@ def render() -> str:
         "\n### Load jobs\n",
         f"Formats {_codes(SOURCE_FORMATS)}; write {_codes(LOAD_WRITE_DISPOSITIONS)}; create "
         f"{_codes(CREATE_DISPOSITIONS)}; file sets {_codes(FILE_SET_SPECS)}; at most {MAXIMUM_URIS:,} URIs.",
+        "\n### External tables of a query job\n",
+        f"Formats {_codes(EXTERNAL_FORMATS)}; fields {_codes(DEFINITION_FIELDS)}; file sets "
+        f"{_codes(FILE_SET_SPECS)}; at most {MAXIMUM_URIS:,} URIs; pseudo column `{FILE_NAME}`.",
+        "\n### Extract jobs\n",
+        f"Formats {_codes(EXTRACT_FORMATS)}; compression {_codes(EXTRACT_COMPRESSIONS)}; one URI, with at most one "
+        f"`*`; at most {ONE_FILE_BYTES:,} bytes without `*`.",
         "\n### Statements\n",
         *(f"- {text}" for text in STATEMENTS.values()),
         "",
@@ -88,6 +111,8 @@ def render() -> str:
         f"{limits.partitions_per_job:,} a job (`--partition-modifications-per-day`).",
         f"- Updates of a table in 10 seconds: {limits.updates_per_10_s} unpartitioned (`--updates-per-10-s`), "
         f"{limits.updates_per_10_s_partitioned} partitioned (`--updates-per-10-s-partitioned`).",
+        f"- `UPDATE`, `DELETE` and `MERGE` of a table: {RUNNING_AT_A_TIME} at a time, {WAITING_AT_MOST} wait, "
+        f"{RETRIES} retries when another one changed the same partitions.",
         "\n### Fault effects\n",
         f"Requests: {_codes(REQUEST_EFFECTS)}. Jobs: {_codes(JOB_EFFECTS)}.",
     ]

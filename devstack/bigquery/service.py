@@ -7,6 +7,7 @@ from pathlib import Path
 
 from devstack.bigquery.clock import Clock
 from devstack.bigquery.faults import FaultBoard
+from devstack.bigquery.jobs.extract import ExtractWork
 from devstack.bigquery.jobs.load import LoadWork
 from devstack.bigquery.jobs.query import QueryWork
 from devstack.bigquery.jobs.recovery import recover_jobs
@@ -40,14 +41,16 @@ def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store:
     for left_over in uploads.iterdir():
         left_over.unlink()
     faults = FaultBoard()
-    queries = QueryWork(catalog)
-    works: dict[str, Work] = {"load": LoadWork(catalog, ObjectStore(object_store), uploads), "query": queries}
+    objects = ObjectStore(object_store)
+    queries = QueryWork(catalog, objects)
+    works: dict[str, Work] = {"load": LoadWork(catalog, objects, uploads), "query": queries}
+    works["extract"] = ExtractWork(catalog, objects)
     return StandIn(
         clock=clock,
         catalog=catalog,
         collector=Collector(catalog),
         faults=faults,
-        jobs=JobRunner(store, clock, faults, works),
+        jobs=JobRunner(store, clock, faults, works, {"query": queries.admission}),
         queries=queries,
         uploads=uploads,
     )

@@ -123,11 +123,14 @@ def cloned(
     clone_us: int,
     commit_us: int,
 ) -> Change:
-    """Schema, layout and rows of the source. Options are not taken over, the partition expiration included: whether
-    BigQuery takes it over is undocumented, so only what OPTIONS says can be relied on (F7).
+    """Schema with policy tags, row access policies (F5), layout and rows of the source's version. Options are not
+    taken over, the partition expiration included: whether BigQuery takes it over is undocumented, so only what OPTIONS
+    says can be relied on (F7).
     """
     base = source_version.settings
-    settings = TableSettings(base.schema, base.partition_column, clustering=base.clustering)
+    settings = TableSettings(
+        base.schema, base.partition_column, clustering=base.clustering, row_policies=base.row_policies
+    )
     settings = with_options(settings, options)
     check_settings(table, settings)
     check_clone(catalog, table, source, source_version.clone)

@@ -36,13 +36,13 @@ def resolve_settings(
     replaces_schema: bool,
 ) -> TableSettings:
     """The settings after the job. `replaces_schema` is WRITE_TRUNCATE of a whole table: layout, labels and expiration
-    stay, schema and description do not (F18).
+    stay; schema with policy tags, description and row access policies do not (F5, F18).
     """
     if current is None:
         settings = new_settings(fields, layout)
     elif replaces_schema:
         check_layout(table, current, layout)
-        settings = replace(current, schema=fields, description=None)
+        settings = replace(current, schema=fields, description=None, row_policies=())
     else:
         check_layout(table, current, layout)
         check_schema(table, current.schema, fields)
@@ -91,6 +91,11 @@ def check_schema(
             raise Invalid(f"{refusal} Field {name} has changed type from {_api_type(column)} to {_api_type(field)}")
         if field.mode != column.mode and not (field.mode == "REQUIRED" and column.mode == "NULLABLE"):
             raise Invalid(f"{refusal} Field {name} has changed mode from {column.mode} to {field.mode}")
+        if field.policy_tags not in ((), column.policy_tags):
+            raise Invalid(
+                f"{refusal} Field {name} has policy tags [{', '.join(column.policy_tags)}], the job's schema says "
+                f"[{', '.join(field.policy_tags)}]: change them with tables.patch."
+            )
         check_schema(table, column.fields, field.fields, f"{name}.")
     if found:
         raise Invalid(f"{refusal} Cannot add fields (field: {prefix}{next(iter(found.values())).name})")

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from devstack.bigquery.errors import InvalidQuery
+from devstack.bigquery.errors import InvalidQuery, StandInError
+from devstack.bigquery.jobs.dml_line import DmlLine
 from devstack.bigquery.jobs.dry_run import dry_run_statistics
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
+from devstack.bigquery.jobs.external_tables import external_tables, parse_definitions
 from devstack.bigquery.jobs.load_request import CREATE_DISPOSITIONS, LOAD_WRITE_DISPOSITIONS, choose, table_id_from_api
 from devstack.bigquery.jobs.query_parameters import parse_parameters
 from devstack.bigquery.jobs.record import JobRecord
 from devstack.bigquery.jobs.runner import JobContext
 from devstack.bigquery.jobs.script import ScriptRun
 from devstack.bigquery.jobs.script_state import ScriptState
+from devstack.bigquery.jobs.source_files import ObjectStore
 from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import ResultTable, StatementRunner
 from devstack.bigquery.jobs.table_reader import NameDefaults
 from devstack.bigquery.sql.parser import parse_script
-from devstack.bigquery.sql.statements import Declare, If, Query, Script, SetVariable
+from devstack.bigquery.sql.statements import Declare, Delete, If, Merge, Query, Script, SetVariable, Update
 from devstack.bigquery.storage.catalog import HOUR_US, Catalog
 from devstack.bigquery.storage.decorators import split_decorator
 from devstack.bigquery.storage.model import DatasetId, JobMark, TableId
@@ -29,8 +33,10 @@ RESULT_LIFETIME_US = 24 * HOUR_US
 
 
 class QueryWork:
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, objects: ObjectStore) -> None:
         self._catalog = catalog
+        self._objects = objects
+        self._line = DmlLine()
 
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
         query = context.record.configuration["query"]
@@ -38,15 +44,37 @@ class QueryWork:
         session = DuckDbSession(context.stop)
         context.on_cancel = session.interrupt
         try:
-            state = self._state(context.record, session)
-            limit = query.get("maximumBytesBilled")
-            runner = StatementRunner(state, context.check_cancelled, int(limit) if limit else None)
-            if script.is_multi_statement:
-                return self._script(context, script, state, runner)
-            return self._single(context, script, runner)
+            with self._state(context.record, session) as state:
+                return self._run(context, script, state)
         finally:
             context.on_cancel = lambda: None
             session.close()
+
+    def _run(self, context: JobContext, script: Script, state: ScriptState) -> Mapping[str, Any]:
+        limit = context.record.configuration["query"].get("maximumBytesBilled")
+        runner = StatementRunner(state, context.check_cancelled, int(limit) if limit else None)
+        if script.is_multi_statement:
+            return self._script(context, script, state, runner)
+        return self._single(context, script, runner)
+
+    @contextmanager
+    def admission(self, context: JobContext) -> Iterator[None]:
+        """A job of one mutating DML statement is PENDING until its table takes one more."""
+        table = self._mutated_table(context.record)
+        if table is None:
+            yield
+            return
+        with self._line.turn(table, context.stop):
+            yield
+
+    def _mutated_table(self, record: JobRecord) -> TableId | None:
+        try:
+            statements = parse_script(record.configuration["query"]["query"]).statements
+            if len(statements) == 1 and isinstance(statements[0], Update | Delete | Merge):
+                return _name_defaults(record).table(statements[0].table)
+        except StandInError:
+            return None  # the job will fail with this when it runs
+        return None
 
     def dry_run(self, record: JobRecord) -> Mapping[str, Any]:
         """Statistics of what the query would read."""
@@ -54,7 +82,8 @@ class QueryWork:
         session = DuckDbSession(context.stop)
         try:
             script = parse_script(record.configuration["query"]["query"])
-            return dry_run_statistics(script, self._state(record, session))
+            with self._state(record, session) as state:
+                return dry_run_statistics(script, state)
         finally:
             session.close()
 
@@ -74,8 +103,10 @@ class QueryWork:
     ) -> Mapping[str, Any]:
         if context.record.configuration["query"].get("destinationTable"):
             raise InvalidQuery("configuration.query.destinationTable cannot be set for scripts")
+        if context.record.configuration["query"].get("tableDefinitions"):
+            raise InvalidQuery("configuration.query.tableDefinitions cannot be set for scripts")
         context.statistics = script_statistics([])
-        run = ScriptRun(context, state, runner, self._anonymous_table)
+        run = ScriptRun(context, state, runner, self._anonymous_table, self._line)
         run.block(script.statements, ends_script=True)
         with_rows = [outcome for outcome in run.outcomes if outcome.destination is not None]
         if with_rows:
@@ -90,12 +121,13 @@ class QueryWork:
         query = {"destinationTable": outcome.destination.to_api(), **record.configuration["query"]}
         context.record = replace(record, configuration={**record.configuration, "query": query})
 
-    def _state(self, record: JobRecord, session: DuckDbSession) -> ScriptState:
-        query = record.configuration["query"]
-        default = query.get("defaultDataset") or {}
-        defaults = NameDefaults(record.project, default.get("datasetId"), default.get("projectId"), record.location)
+    @contextmanager
+    def _state(self, record: JobRecord, session: DuckDbSession) -> Iterator[ScriptState]:
+        query, defaults = record.configuration["query"], _name_defaults(record)
         parameters = parse_parameters(query.get("queryParameters") or (), query.get("parameterMode"))
-        return ScriptState(self._catalog, session, defaults, parameters)
+        definitions = parse_definitions(query.get("tableDefinitions") or {})
+        with external_tables(definitions, self._objects, self._catalog.segments, query["query"]) as externals:
+            yield ScriptState(self._catalog, session, defaults, parameters, externals=externals)
 
     def _result_table(self, record: JobRecord) -> ResultTable:
         query = record.configuration["query"]
@@ -117,3 +149,8 @@ class QueryWork:
         name = f"anon{hashlib.sha256(record.key.encode()).hexdigest()}"
         expires_us = self._catalog.clock.now_us() + RESULT_LIFETIME_US
         return ResultTable(TableId(record.project, dataset.dataset, name), expires_us=expires_us)
+
+
+def _name_defaults(record: JobRecord) -> NameDefaults:
+    default = record.configuration["query"].get("defaultDataset") or {}
+    return NameDefaults(record.project, default.get("datasetId"), default.get("projectId"), record.location)

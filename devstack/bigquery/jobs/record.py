@@ -9,6 +9,7 @@ from typing import Any
 
 from devstack.bigquery.errors import StandInError
 
+KINDS = ("query", "load", "extract")
 PENDING, RUNNING, DONE = "PENDING", "RUNNING", "DONE"
 
 
@@ -38,7 +39,7 @@ class JobRecord:
 
     @property
     def kind(self) -> str:
-        return "query" if "query" in self.configuration else "load"
+        return next(kind for kind in KINDS if kind in self.configuration)
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,6 +37,7 @@ class JobContext:
             raise StoppedJob("Job execution was cancelled: User requested cancellation")
 
 
+Admission = Callable[[JobContext], AbstractContextManager[None]]  # entered while PENDING, left when the job has ended
 Work = Callable[[JobContext], Mapping[str, Any]]  # returns the job's statistics
 
 
@@ -48,11 +50,19 @@ class InjectedError(StandInError):
 
 
 class JobRunner:
-    def __init__(self, store: JobStore, clock: Clock, faults: FaultBoard, works: Mapping[str, Work]) -> None:
+    def __init__(
+        self,
+        store: JobStore,
+        clock: Clock,
+        faults: FaultBoard,
+        works: Mapping[str, Work],
+        admissions: Mapping[str, Admission] | None = None,
+    ) -> None:
         self.store = store
         self.clock = clock
         self._faults = faults
         self._works = works
+        self._admissions = admissions or {}
         self._slots = threading.Semaphore(JOBS_AT_A_TIME)
         self._contexts: dict[str, JobContext] = {}
 
@@ -81,11 +91,18 @@ class JobRunner:
         fault = self._faults.take_job(record.kind, record.job_id)
         if fault is not None and fault.effect == "queue":
             self._faults.hold(fault, context.stop)
-        with self._slots:
-            context.record = self.store.save(replace(record, state=RUNNING, started_us=self.clock.now_us()))
-            ended = self._outcome(context, fault)
-            self.store.save(replace(ended, state=DONE, ended_us=self.clock.now_us()))
-            del self._contexts[record.key]
+        try:
+            with self._admission(context), self._slots:
+                context.record = self.store.save(replace(record, state=RUNNING, started_us=self.clock.now_us()))
+                ended = self._outcome(context, fault)
+        except StandInError as error:  # it was never admitted
+            ended = replace(record, error=error_proto(error), started_us=self.clock.now_us())
+        self.store.save(replace(ended, state=DONE, ended_us=self.clock.now_us()))
+        del self._contexts[record.key]
+
+    def _admission(self, context: JobContext) -> AbstractContextManager[None]:
+        admission = self._admissions.get(context.record.kind)
+        return admission(context) if admission is not None else nullcontext()
 
     def _outcome(self, context: JobContext, fault: Fault | None) -> JobRecord:
         try:

@@ -6,7 +6,7 @@ BigQuery bills 10 MB at least for every referenced table, and whole megabytes. I
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,10 +15,13 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import traverse_scope
 
 from devstack.bigquery.errors import InvalidQuery
+from devstack.bigquery.jobs.external_tables import FILE_NAME
 from devstack.bigquery.jobs.table_reader import TableReader, is_view
 from devstack.bigquery.sql.names import table_name_of
 from devstack.bigquery.storage.expiration import partition_day
 from devstack.bigquery.storage.model import TableId, TableVersion
+from devstack.bigquery.storage.protection import refuse_protected_read
+from devstack.bigquery.storage.refusals import BytesBilledLimitExceeded
 
 MEGABYTE = 1 << 20
 MINIMUM_BILLED = 10 * MEGABYTE
@@ -28,8 +31,34 @@ Prune = Callable[[pa.Table, str, list[exp.Expression]], set[str]]
 
 @dataclass(frozen=True)
 class ScannedBytes:
-    processed: int
-    billed: int
+    """Bytes by table, how many INFORMATION_SCHEMA views were read, and how large the partitions are that were read."""
+
+    sizes: Mapping[TableId, int]
+    views: int
+    partition_sizes: Mapping[TableId, int] = field(default_factory=dict)
+
+    @property
+    def processed(self) -> int:
+        return sum(self.sizes.values())
+
+    @property
+    def billed(self) -> int:
+        found = list(self.sizes.values())
+        tables = sum(max(MINIMUM_BILLED, -(-size // MEGABYTE) * MEGABYTE) for size in found) if any(found) else 0
+        return tables + self.views * MINIMUM_BILLED
+
+    def and_more(self, table: TableId, size: int) -> ScannedBytes:
+        return replace(self, sizes={**self.sizes, table: self.sizes.get(table, 0) + size})
+
+
+NOTHING_SCANNED = ScannedBytes({}, 0)
+
+
+def check_bytes_billed(scanned: ScannedBytes, limit: int | None) -> None:
+    if limit is not None and scanned.billed > limit:
+        raise BytesBilledLimitExceeded(
+            f"Query exceeded limit for bytes billed: {limit}. {scanned.billed} or higher required."
+        )
 
 
 @dataclass(frozen=True)
@@ -45,27 +74,24 @@ class _Scan:
 
 def measure(tree: exp.Expression, reader: TableReader, prune: Prune, constants: Collection[str] = ()) -> ScannedBytes:
     """`prune(days, column, conditions)` evaluates conditions on the partition column over the partitions' days;
-    `constants` are the names of script variables.
+    `constants` are the names of script variables. Raises NotImplementedConstruct for a read that a policy protects.
     """
     scans = _scans(tree, reader, constants)
     chosen: dict[tuple[TableId, int], dict[str, set[str]]] = {}
     versions: dict[tuple[TableId, int], TableVersion] = {}
     for scan in scans:
+        refuse_protected_read(reader.catalog, scan.table, scan.version, scan.columns)
         key = (scan.table, scan.version.number)
         versions[key] = scan.version
         columns = {column.name for column in scan.version.settings.schema} if scan.columns is None else scan.columns
         for partition in _partitions(scan, prune):
             chosen.setdefault(key, {}).setdefault(partition, set()).update(columns)
     sizes: dict[TableId, int] = {scan.table: 0 for scan in scans}
+    whole = dict(sizes)
     for key, partitions in chosen.items():
         sizes[key[0]] += _size(versions[key], partitions)
-    return ScannedBytes(sum(sizes.values()), _billed(sizes.values(), reader.views))
-
-
-def _billed(sizes: Iterable[int], views: int) -> int:
-    found = list(sizes)
-    tables = sum(max(MINIMUM_BILLED, -(-size // MEGABYTE) * MEGABYTE) for size in found) if any(found) else 0
-    return tables + views * MINIMUM_BILLED
+        whole[key[0]] += sum(versions[key].partitions[partition].bytes for partition in partitions)
+    return ScannedBytes(sizes, reader.views, whole)
 
 
 def _size(version: TableVersion, partitions: Mapping[str, set[str]]) -> int:
@@ -101,7 +127,7 @@ def _scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]
     """Tables are renamed to t0, t1, … first, so that any spelling of their names can be looked up."""
     renamed = tree.copy()
     tables: dict[str, tuple[TableId, TableVersion]] = {}
-    schema: dict[str, object] = {}
+    schema: dict[str, dict[str, str]] = {}
     for scope in traverse_scope(renamed):
         for alias, source in scope.sources.items():
             if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
@@ -114,6 +140,8 @@ def _scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]
                 system_time = _system_time(source)
                 tables[mark] = reader.version(name, system_time)
                 schema[mark] = {column.name: column.type for column in tables[mark][1].settings.schema}
+                if reader.external(name) is not None:
+                    schema[mark] = {**schema[mark], FILE_NAME: "STRING"}
             source.set("this", exp.to_identifier(mark))
             source.set("db", None)
             source.set("catalog", None)
@@ -123,7 +151,7 @@ def _scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]
     if not tables:
         return []
     try:
-        qualified = qualify(renamed, schema=schema, dialect="bigquery", validate_qualify_columns=False)
+        qualified = qualify(renamed, schema=dict(schema), dialect="bigquery", validate_qualify_columns=False)
     except SqlglotError:
         # An expression that the analysis does not know: all columns, an upper bound.
         return [_Scan(table, version, mark, None, []) for mark, (table, version) in tables.items()]
@@ -145,11 +173,16 @@ def _scan(scope: object, alias: str, table: TableId, version: TableVersion, cons
     columns: set[str] | None = set()
     for column in scope.columns:  # type: ignore[attr-defined]  # sqlglot's Scope is untyped
         if column.table == alias:
+            if column.name.upper() == FILE_NAME:
+                continue
             found = spelling.get(column.name.lower())
             if found is None:
                 columns = None
                 break
             columns.add(found) if columns is not None else None
+    rows = scope.expression.find_all(exp.TableColumn)  # type: ignore[attr-defined]  # an alias as a value: whole rows
+    if any(row.name.lower() == alias.lower() for row in rows):
+        columns = None
     where = scope.expression.args.get("where")  # type: ignore[attr-defined]
     filters = _partition_filters(where, alias, version.settings.partition_column, constants) if where else []
     return _Scan(table, version, alias, columns, filters)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from devstack.bigquery.errors import InvalidQuery, StandInError
-from devstack.bigquery.jobs.record import DONE, RUNNING, JobRecord, error_proto
+from devstack.bigquery.jobs.dml_line import DmlLine
+from devstack.bigquery.jobs.record import DONE, PENDING, RUNNING, JobRecord, error_proto
 from devstack.bigquery.jobs.runner import JobContext
 from devstack.bigquery.jobs.script_state import ScriptState
-from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
-from devstack.bigquery.jobs.statement_runner import Action, Mark, ResultTable, StatementRunner
+from devstack.bigquery.jobs.statement_outcome import Mark, Outcome, script_statistics
+from devstack.bigquery.jobs.statement_runner import Action, ResultTable, StatementRunner
 from devstack.bigquery.sql.column_types import field_of_type
-from devstack.bigquery.sql.statements import Declare, If, Query, SetVariable, Statement
+from devstack.bigquery.sql.statements import Declare, Delete, If, Merge, Query, SetVariable, Statement, Update
 from devstack.bigquery.sql.types import QueryValue
 from devstack.bigquery.storage.model import JobMark
 
@@ -27,6 +29,7 @@ class ScriptRun:
     state: ScriptState
     runner: StatementRunner
     anonymous: AnonymousTable
+    line: DmlLine
     outcomes: list[Outcome] = field(default_factory=list)
 
     def block(self, statements: Sequence[Statement], ends_script: bool) -> None:
@@ -103,21 +106,26 @@ class ScriptRun:
 
     def _child(self, statement: Action, last: bool) -> None:
         parent, now_us = self.context.record, self.context.clock.now_us()
-        number = len(self.outcomes)
+        number, waits = len(self.outcomes), isinstance(statement, Update | Delete | Merge)
         child = JobRecord(
             project=parent.project,
             location=parent.location,
             job_id=f"script_job_{parent.job_id}_{number}"[-200:],
             configuration={"jobType": "QUERY", "query": _child_query(parent)},
             created_us=now_us,
-            started_us=now_us,
-            state=RUNNING,
+            started_us=None if waits else now_us,
+            state=PENDING if waits else RUNNING,
             parent_job_id=parent.job_id,
         )
         self.context.store.add(child)
         result = self.anonymous(child) if isinstance(statement, Query) else None
         try:
-            outcome = self.runner.run(statement, self._mark(child, last), result)
+            with self._turn(statement):
+                if waits:
+                    child = self.context.store.save(
+                        replace(child, state=RUNNING, started_us=self.context.clock.now_us())
+                    )
+                outcome = self.runner.run(statement, self._mark(child, last), result)
         except StandInError as error:
             self._save(replace(child, error=error_proto(error)))
             raise
@@ -127,6 +135,12 @@ class ScriptRun:
             child = replace(child, configuration={**child.configuration, "query": query})
         self._save(replace(child, statistics=outcome.statistics()))
         self.context.statistics = script_statistics(self.outcomes)
+
+    def _turn(self, statement: Action) -> AbstractContextManager[None]:
+        """Mutating DML waits until its table takes one more."""
+        if isinstance(statement, Update | Delete | Merge):
+            return self.line.turn(self.state.defaults.table(statement.table), self.context.stop)
+        return nullcontext()
 
     def _save(self, child: JobRecord) -> None:
         self.context.store.save(replace(child, state=DONE, ended_us=self.context.clock.now_us()))

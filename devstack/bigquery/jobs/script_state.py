@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from devstack.bigquery.errors import InvalidQuery
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
+from devstack.bigquery.jobs.external_tables import ExternalTables
 from devstack.bigquery.jobs.query_parameters import Parameters
 from devstack.bigquery.jobs.scanned_bytes import ScannedBytes, measure
 from devstack.bigquery.jobs.table_reader import NameDefaults, TableReader, is_view
@@ -31,11 +32,12 @@ class ScriptState:
     defaults: NameDefaults
     parameters: Parameters
     variables: dict[str, QueryValue] = field(default_factory=dict)
+    externals: ExternalTables | None = None
 
     @contextmanager
     def reading(self) -> Iterator[StatementSql]:
         """One statement: one current time, each table at one version."""
-        with TableReader(self.catalog, self.session, self.defaults, self._constant) as reader:
+        with TableReader(self.catalog, self.session, self.defaults, self._constant, self.externals) as reader:
             yield StatementSql(self, reader, self.catalog.clock.now())
 
     def _constant(self, expression: exp.Expression) -> Any:
@@ -55,17 +57,21 @@ class StatementSql:
     reader: TableReader
     now: datetime
 
-    def duckdb(self, tree: exp.Expression) -> str:
+    def duckdb(self, tree: exp.Expr, columns: Collection[str] = ()) -> str:
+        """DuckDB SQL of a query, an expression or a part of a query. `columns` are names that mean a column wherever
+        a variable has that name too, beside those of the tables that the tree itself reads.
+        """
         return to_duckdb(
             tree,
             self.reader.resolve,
             self.state.parameters,
             self.state.variables,
             now=self.now,
-            shadowing_columns=self._columns_read(tree) if self.state.variables else (),
+            shadowing_columns={*columns, *self.columns_read(tree)} if self.state.variables else (),
+            external_tables=self.state.externals.with_file_name if self.state.externals else (),
         )
 
-    def _columns_read(self, tree: exp.Expression) -> set[str]:
+    def columns_read(self, tree: exp.Expr) -> set[str]:
         """A column wins over a variable of its name."""
         columns: set[str] = set()
         for name, system_time in referenced_tables(tree):
@@ -89,8 +95,10 @@ class StatementSql:
                 f"Query column count [{len(found)}] differs from the number of columns [{len(columns)}]: "
                 f"[{', '.join(column.name for column in columns)}]"
             )
-        for source, target in zip(found, columns, strict=True):
-            check_assignable(source, target)
+        untyped = self.state.session.untyped(sql)
+        for position, (source, target) in enumerate(zip(found, columns, strict=True)):
+            if position not in untyped:
+                check_assignable(source, target)
         names = [f"c{position}" for position in range(len(found))]
         casts = ", ".join(
             f"CAST({name} AS {to_duckdb_type(target)}) AS {quoted(target.name)}"
@@ -101,6 +109,8 @@ class StatementSql:
 
     def value(self, expression: exp.Expression) -> QueryValue:
         """A single value with its type; a scalar subquery may read tables."""
+        if expression.find(exp.Table) is not None:
+            self.measure(exp.select(expression))  # refuses columns that a policy protects
         columns, rows = self.state.session.run(self.duckdb(exp.select(expression)))
         return QueryValue(replace(columns[0], name=""), rows.column(0)[0].as_py())
 
@@ -120,11 +130,20 @@ def _unqualified(node: exp.Expression) -> exp.Expression:
     return exp.column(node.name) if isinstance(node, exp.Column) else node
 
 
+# Source: "Specifying a schema", column names.
+RESERVED_PREFIXES = ("_partition", "_table_", "_file_", "_row_timestamp", "__root__", "_colidentifier")
+
+
 def check_result_names(columns: tuple[TableField, ...]) -> None:
     names = [column.name.lower() for column in columns]
     for name in names:
         if names.count(name) > 1:
             raise InvalidQuery(f"Duplicate column names in the result are not supported. Found duplicate(s): {name}")
+        if name.startswith(RESERVED_PREFIXES):
+            raise InvalidQuery(
+                f'Invalid field name "{name}". Field names are not allowed to start with the (case-insensitive) '
+                f"prefixes {', '.join(prefix.upper() for prefix in RESERVED_PREFIXES)}: give the column an alias"
+            )
 
 
 # What BigQuery assigns to a column of another type without a cast. Source: "Conversion rules", coercion.

@@ -1,4 +1,4 @@
-"""Objects that a load job reads: URIs, wildcards and manifests resolved against the object store's JSON API.
+"""Objects that jobs read and write: URIs, wildcards and manifests resolved against the object store's JSON API.
 
 The object store is the emulator that STORAGE_EMULATOR_HOST names, read without credentials.
 """
@@ -37,6 +37,12 @@ class ObjectStore:
 
     def read(self, file: SourceFile) -> bytes:
         return self._get(self._object_path(file.bucket, file.name) + "?alt=media", file.uri)
+
+    def write(self, uri: str, content: bytes) -> None:
+        """Makes or replaces an object."""
+        bucket, name = split_uri(uri)
+        query = urlencode({"uploadType": "media", "name": name})
+        self._request("POST", f"/upload/storage/v1/b/{quote(bucket)}/o?{query}", uri, content)
 
     def resolve(self, uris: Sequence[str], is_manifest: bool) -> list[SourceFile]:
         """All files of the job in order of their URIs; a URI that matches nothing is refused."""
@@ -93,21 +99,26 @@ class ObjectStore:
         return f"/storage/v1/b/{quote(bucket)}/o/{quote(name, safe='')}"
 
     def _get(self, path: str, uri: str) -> bytes:
+        return self._request("GET", path, uri)
+
+    def _request(self, method: str, path: str, uri: str, content: bytes | None = None) -> bytes:
+        verb = "read" if method == "GET" else "write"
         address = self._address or os.environ.get(HOST_VARIABLE)
         if not address:
             raise BackendError(
-                f"Cannot read {uri}: {HOST_VARIABLE} is not set, expected the object store's http://host:port. "
+                f"Cannot {verb} {uri}: {HOST_VARIABLE} is not set, expected the object store's http://host:port. "
                 "Start the stand-in with it."
             )
         address = address if "://" in address else f"http://{address}"
+        headers = {"Content-Type": "application/octet-stream"} if content is not None else None
         try:
-            response = self._pool.request("GET", address.rstrip("/") + path)
+            response = self._pool.request(method, address.rstrip("/") + path, body=content, headers=headers)
         except urllib3.exceptions.HTTPError as error:
-            raise BackendError(f"Cannot read {uri} from the object store at {address}: {error}") from error
+            raise BackendError(f"Cannot {verb} {uri} at the object store at {address}: {error}") from error
         if response.status == 404:
             raise NotFound(f"Not found: URI {uri}")
         if response.status != 200:
-            raise BackendError(f"Cannot read {uri}: the object store answered [{response.status}], expected [200].")
+            raise BackendError(f"Cannot {verb} {uri}: the object store answered [{response.status}], expected [200].")
         return response.data
 
 
@@ -115,7 +126,7 @@ def split_uri(uri: str) -> tuple[str, str]:
     bucket, _, name = uri.removeprefix("gs://").partition("/")
     if not uri.startswith("gs://") or not bucket or not name or "#" in name:
         raise Invalid(
-            f"Source URI [{uri}] is not a Google Cloud Storage object: expected gs://BUCKET/NAME without a generation."
+            f"URI [{uri}] is not a Google Cloud Storage object: expected gs://BUCKET/NAME without a generation."
         )
     return bucket, name
 

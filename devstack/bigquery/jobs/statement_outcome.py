@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from devstack.bigquery.storage.model import TableId
+from devstack.bigquery.storage.model import JobMark, TableId
+from devstack.bigquery.storage.row_policies import policy_reference
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,9 @@ class Outcome:
     tables: tuple[TableId, ...] = ()
     ddl_operation: str | None = None
     ddl_table: TableId | None = None
-    inserted_rows: int | None = None
+    ddl_row_policy: str | None = None  # a policy of `ddl_table`, by name
+    dropped_row_policies: int | None = None  # of DROP ALL ROW ACCESS POLICIES
+    changed_rows: Mapping[str, int] | None = None  # of DML: how many were `inserted`, `updated`, `deleted`
     destination: TableId | None = None  # of a SELECT
 
     def statistics(self) -> dict[str, Any]:
@@ -36,10 +39,17 @@ class Outcome:
             query["ddlOperationPerformed"] = self.ddl_operation
         if self.ddl_table is not None:
             query["ddlTargetTable"] = self.ddl_table.to_api()
-        if self.inserted_rows is not None:
-            query["numDmlAffectedRows"] = str(self.inserted_rows)
-            query["dmlStats"] = {"insertedRowCount": str(self.inserted_rows)}
+            if self.ddl_row_policy is not None:
+                query["ddlTargetRowAccessPolicy"] = policy_reference(self.ddl_table, self.ddl_row_policy)
+        if self.dropped_row_policies is not None:
+            query["ddlAffectedRowAccessPolicyCount"] = str(self.dropped_row_policies)
+        if self.changed_rows is not None:
+            query["numDmlAffectedRows"] = str(sum(self.changed_rows.values()))
+            query["dmlStats"] = {f"{kind}RowCount": str(count) for kind, count in self.changed_rows.items()}
         return _job_statistics(self.bytes_processed, self.slot_ms, query)
+
+
+Mark = Callable[[Outcome], JobMark]
 
 
 def script_statistics(children: Iterable[Outcome]) -> dict[str, Any]:

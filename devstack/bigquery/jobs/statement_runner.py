@@ -12,35 +12,43 @@ from sqlglot import exp
 from devstack.bigquery.errors import Invalid, InvalidQuery, NotFound
 from devstack.bigquery.jobs import definitions
 from devstack.bigquery.jobs.destination import check_dispositions, resolve_settings, written
+from devstack.bigquery.jobs.dml_reading import Mutation
 from devstack.bigquery.jobs.load_request import LayoutRequest
+from devstack.bigquery.jobs.mutation_runner import MutationRunner
 from devstack.bigquery.jobs.partition_rows import check_destination, split_rows
-from devstack.bigquery.jobs.scanned_bytes import ScannedBytes
+from devstack.bigquery.jobs.row_policies import run_row_policy_statement
+from devstack.bigquery.jobs.scanned_bytes import NOTHING_SCANNED, ScannedBytes, check_bytes_billed
 from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
-from devstack.bigquery.jobs.statement_outcome import Outcome
+from devstack.bigquery.jobs.statement_outcome import Mark, Outcome
 from devstack.bigquery.jobs.table_reader import check_location
 from devstack.bigquery.sql.options import evaluate_options
 from devstack.bigquery.sql.statements import (
     AlterTableSetOptions,
     Assert,
     CreateClone,
+    CreateRowPolicy,
     CreateSchema,
     CreateTable,
+    Delete,
+    DropRowPolicy,
     DropSchema,
     DropTable,
     Insert,
+    Merge,
     Query,
     TableName,
+    TruncateTable,
+    Update,
 )
 from devstack.bigquery.sql.types import TableField
 from devstack.bigquery.storage.catalog import Change
-from devstack.bigquery.storage.model import JobMark, Segment, TableId, TableSettings, TableVersion
-from devstack.bigquery.storage.refusals import BytesBilledLimitExceeded
+from devstack.bigquery.storage.model import Segment, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.segments import Batch
 
-Action = (
+Unmutating = (
     Assert | AlterTableSetOptions | CreateClone | CreateSchema | CreateTable | DropSchema | DropTable | Insert | Query
 )
-Mark = Callable[[Outcome], JobMark]
+Action = Unmutating | Mutation | TruncateTable | CreateRowPolicy | DropRowPolicy
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,15 @@ class StatementRunner:
     def run(self, statement: Action, mark: Mark, result: ResultTable | None) -> Outcome:
         self.check_cancelled()
         started = time.perf_counter()
+        if isinstance(statement, Update | Delete | Merge | TruncateTable):
+            mutations = MutationRunner(self.state, self.check_cancelled, self.maximum_bytes_billed)
+            return mutations.run(statement, mark, started)
+        if isinstance(statement, CreateRowPolicy | DropRowPolicy):
+            table = self._target(statement.table)
+            return run_row_policy_statement(statement, self.state.catalog, self.state.session, table, mark)
+        return self._run(statement, mark, result, started)
+
+    def _run(self, statement: Unmutating, mark: Mark, result: ResultTable | None, started: float) -> Outcome:
         with self.state.reading() as sql:
             match statement:
                 case Query(tree):
@@ -103,6 +120,8 @@ class StatementRunner:
         with self.state.catalog.segments.batch() as batch:
             current = self.state.catalog.find(result.table)
             settings = self._result_settings(result, current, columns)
+            if result.expires_us is None:
+                rows = definitions.conformed(rows, settings.schema)
             segments = self._segments(rows, settings, batch, result)
 
             def build(now: TableVersion | None, commit_us: int) -> Change:
@@ -138,7 +157,7 @@ class StatementRunner:
         scanned = self._measured(statement.source, sql)
         rows = sql.query_as(statement.source, tuple(targets))
         outcome = self._read_outcome("INSERT", scanned, sql, started)
-        outcome = replace(outcome, inserted_rows=rows.num_rows)
+        outcome = replace(outcome, changed_rows={"inserted": rows.num_rows})
         with self.state.catalog.segments.batch() as batch:
             segments = self._segments(definitions.conformed(rows, schema), version.settings, batch, None)
 
@@ -157,7 +176,7 @@ class StatementRunner:
         operation = definitions.operation(current, statement.replace, statement.if_not_exists, table)
         if operation == "SKIP":
             return Outcome(kind, ddl_operation=operation, ddl_table=table)
-        scanned, rows = ScannedBytes(0, 0), None
+        scanned, rows = NOTHING_SCANNED, None
         columns: tuple[TableField, ...] = ()
         if statement.query is not None:
             scanned = self._measured(statement.query, sql)
@@ -240,11 +259,7 @@ class StatementRunner:
 
     def _measured(self, tree: exp.Expression, sql: StatementSql) -> ScannedBytes:
         scanned = sql.measure(tree)
-        limit = self.maximum_bytes_billed
-        if limit is not None and scanned.billed > limit:
-            raise BytesBilledLimitExceeded(
-                f"Query exceeded limit for bytes billed: {limit}. {scanned.billed} or higher required."
-            )
+        check_bytes_billed(scanned, self.maximum_bytes_billed)
         return scanned
 
     @staticmethod

@@ -13,11 +13,13 @@ from sqlglot import exp
 from devstack.bigquery.clock import from_datetime
 from devstack.bigquery.errors import InvalidQuery, NotFound
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
+from devstack.bigquery.jobs.external_tables import FILE_NAME, ExternalTable, ExternalTables
 from devstack.bigquery.jobs.information_schema import view_rows
 from devstack.bigquery.sql.statements import TableName
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import DatasetId, TableId, TableVersion
-from devstack.bigquery.storage.relation import relation_sql
+from devstack.bigquery.storage.protection import refuse_protected_read
+from devstack.bigquery.storage.relation import ROW, relation_sql, segment_number
 
 VIEW_PREFIX = "INFORMATION_SCHEMA."
 EvaluateTime = Callable[[exp.Expression], object]
@@ -56,12 +58,18 @@ def check_location(catalog: Catalog, dataset: DatasetId, location: str, what: st
 
 class TableReader:
     def __init__(
-        self, catalog: Catalog, session: DuckDbSession, defaults: NameDefaults, evaluate_time: EvaluateTime
+        self,
+        catalog: Catalog,
+        session: DuckDbSession,
+        defaults: NameDefaults,
+        evaluate_time: EvaluateTime,
+        externals: ExternalTables | None = None,
     ) -> None:
         self.catalog = catalog
         self.defaults = defaults
         self._session = session
         self._evaluate_time = evaluate_time
+        self._externals = externals
         self._pins = ExitStack()
         self._views: dict[tuple[DatasetId, str], pa.Table] = {}
         self._read: dict[tuple[TableId, int | None], TableVersion] = {}
@@ -74,7 +82,7 @@ class TableReader:
 
     @property
     def tables(self) -> list[TableId]:
-        return sorted({table for table, _ in self._read})
+        return sorted({table for table, _ in self._read if table.dataset})
 
     @property
     def views(self) -> int:
@@ -84,8 +92,32 @@ class TableReader:
         """The DuckDB relation of a table or INFORMATION_SCHEMA view."""
         if is_view(name):
             return self._session.register(self.view(name))
+        external = self.external(name)
+        if external is not None:
+            return self._external_relation(external, system_time)
         table, version = self.version(name, system_time)
+        refuse_protected_read(self.catalog, table, version, columns=())  # `measure` knows which columns are read
         return relation_sql(table, version, self.catalog.segments)
+
+    def external(self, name: TableName) -> ExternalTable | None:
+        """A table that the job itself defines over files; its name has no dataset."""
+        if self._externals is None or name.dataset is not None:
+            return None
+        return self._externals.open(name.table)
+
+    def _external_relation(self, external: ExternalTable, system_time: exp.Expression | None) -> str:
+        if system_time is not None:
+            raise InvalidQuery(f"FOR SYSTEM_TIME AS OF cannot be used with external table {external.table.table}")
+        assert self._externals is not None  # it has opened the table
+        if not self._externals.shows_file_name:
+            return relation_sql(external.table, external.version, self.catalog.segments)
+        names = self._session.register(self._externals.file_names(external))
+        rows = relation_sql(external.table, external.version, self.catalog.segments, identity=True)
+        same = segment_number(f'"_rows".{ROW}') + ' = "_files".number'
+        return (
+            f'(SELECT "_rows".* EXCLUDE ({ROW}), "_files".uri AS "{FILE_NAME}" '
+            f'FROM {rows} AS "_rows" LEFT JOIN {names} AS "_files" ON {same})'
+        )
 
     def view(self, name: TableName) -> pa.Table:
         """The same rows for the whole statement."""
@@ -96,6 +128,10 @@ class TableReader:
         return self._views[dataset, view]
 
     def version(self, name: TableName, system_time: exp.Expression | None) -> tuple[TableId, TableVersion]:
+        external = self.external(name)
+        if external is not None:
+            self._read[external.table, None] = external.version
+            return external.table, external.version
         table = self.defaults.table(name)
         check_location(self.catalog, table.dataset_id, self.defaults.location, f"Dataset {table.dataset_id}")
         moment_us = None if system_time is None else self.moment_us(system_time)

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from devstack.bigquery.errors import Invalid, NotFound, NotImplementedConstruct, StandInError
-from devstack.bigquery.rest import control, datasets, jobs, queries, rows, tables
+from devstack.bigquery.rest import control, datasets, jobs, queries, row_policies, rows, tables
 from devstack.bigquery.rest.call import Answer, Call
 from devstack.bigquery.rest.discovery import local_document
 from devstack.bigquery.rest.fault_gate import FaultGate
@@ -46,6 +46,10 @@ HANDLERS: Mapping[str, Handler] = {
     "tables.update": tables.update_table,
     "tables.delete": tables.delete_table,
     "tabledata.list": rows.list_rows,
+    "rowAccessPolicies.insert": row_policies.insert_policy,
+    "rowAccessPolicies.list": row_policies.list_policies,
+    "rowAccessPolicies.get": row_policies.get_one_policy,
+    "rowAccessPolicies.delete": row_policies.delete_policy,
     "jobs.insert": jobs.insert_job,
     "jobs.list": jobs.list_jobs,
     "jobs.get": jobs.get_job,

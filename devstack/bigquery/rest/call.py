@@ -47,12 +47,14 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def page(items: list[Any], call: Call, default_size: int = 1_000) -> tuple[list[Any], str | None]:
-    """Items from `pageToken` (a position) on, at most `maxResults`, and the next token."""
+def page(
+    items: list[Any], call: Call, default_size: int = 1_000, size_parameter: str = "maxResults"
+) -> tuple[list[Any], str | None]:
+    """Items from `pageToken` (a position) on, at most as many as the size parameter says, and the next token."""
     token = call.query.get("pageToken") or "0"
     if not token.isdigit():
         raise Invalid(f"Invalid page token [{token}]: pass the nextPageToken of the page before.")
-    size = call.integer("maxResults") or default_size
+    size = call.integer(size_parameter) or default_size
     first = int(token)
     following = first + size
     return items[first:following], str(following) if following < len(items) else None

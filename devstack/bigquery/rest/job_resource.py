@@ -24,6 +24,7 @@ HTTP_STATUS = {
     "quotaExceeded": 403,
     "rateLimitExceeded": 403,
     "resourceInUse": 400,
+    "resourcesExceeded": 400,
     "standInFailed": 500,
     "stopped": 200,
 }

@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from devstack.bigquery.errors import Invalid, NotImplementedConstruct
+from devstack.bigquery.jobs.external_tables import parse_definitions
+from devstack.bigquery.jobs.extract_request import parse_extract
 from devstack.bigquery.jobs.load_request import parse_load
-from devstack.bigquery.jobs.record import DONE, JobRecord
+from devstack.bigquery.jobs.record import DONE, KINDS, JobRecord
 from devstack.bigquery.rest.call import Answer, Call, page
 from devstack.bigquery.rest.datasets import normalised_location
 from devstack.bigquery.rest.job_resource import job_resource
@@ -30,17 +32,12 @@ def record_of(stand_in: StandIn, project: str, body: Mapping[str, Any], upload: 
     configuration = dict(body.get("configuration") or {})
     if reference.get("projectId", project) != project:
         raise Invalid(f"jobReference.projectId [{reference['projectId']}] differs from the URL's project [{project}].")
-    kinds = [kind for kind in ("query", "load") if configuration.get(kind)]
+    kinds = [kind for kind in KINDS if configuration.get(kind)]
     if len(kinds) != 1:
         raise Invalid(f"Required parameter is missing: configuration has [{', '.join(kinds)}], expected one of "
-                      "[query, load].")  # fmt: skip
+                      f"[{', '.join(KINDS)}].")  # fmt: skip
     configuration["jobType"] = kinds[0].upper()
-    if kinds == ["load"]:
-        if configuration.get("dryRun"):
-            raise NotImplementedConstruct("configuration.dryRun of a load job")
-        parse_load(configuration["load"])
-    else:
-        check_query(configuration["query"])
+    _check_configuration(kinds[0], configuration)
     location = reference.get("location")
     return JobRecord(
         project=project,
@@ -52,6 +49,19 @@ def record_of(stand_in: StandIn, project: str, body: Mapping[str, Any], upload: 
     )
 
 
+def _check_configuration(kind: str, configuration: Mapping[str, Any]) -> None:
+    if kind == "query":
+        check_query(configuration["query"])
+        parse_definitions(configuration["query"].get("tableDefinitions") or {})
+        return
+    if configuration.get("dryRun"):
+        raise NotImplementedConstruct(f"configuration.dryRun of {'an' if kind == 'extract' else 'a'} {kind} job")
+    if kind == "load":
+        parse_load(configuration["load"])
+    else:
+        parse_extract(configuration["extract"])
+
+
 def check_query(query: Mapping[str, Any]) -> None:
     if not query.get("query"):
         raise Invalid("Required parameter is missing: query")
@@ -61,8 +71,8 @@ def check_query(query: Mapping[str, Any]) -> None:
 
 def location_of(stand_in: StandIn, project: str, configuration: Mapping[str, Any]) -> str:
     """Of the dataset that the configuration names first; a query's text is not looked at."""
-    settings = configuration.get("load") or configuration["query"]
-    for name in ("destinationTable", "defaultDataset"):
+    settings = next(configuration[kind] for kind in KINDS if configuration.get(kind))
+    for name in ("destinationTable", "sourceTable", "defaultDataset"):
         reference = settings.get(name) or {}
         dataset = stand_in.catalog.datasets.find(
             DatasetId(reference.get("projectId", project), reference.get("datasetId", ""))

@@ -15,6 +15,7 @@ from devstack.bigquery.service import StandIn
 from devstack.bigquery.sql.types import TableField
 from devstack.bigquery.storage.expiration import without_expired
 from devstack.bigquery.storage.model import TableId, TableVersion
+from devstack.bigquery.storage.protection import refuse_protected_read
 from devstack.bigquery.storage.row_pages import read_page
 
 MAXIMUM_PAGE_ROWS = 50_000
@@ -51,6 +52,7 @@ def page_of(
     number, start = _position(call)
     with stand_in.catalog.pin_lock:
         version = _version(stand_in, table, number)
+        refuse_protected_read(stand_in.catalog, table, version, {column.name for column in columns})
         files = [segment.file for segment in version.segments()]
         stand_in.catalog.segments.hold(files)
     try:

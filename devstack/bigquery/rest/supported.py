@@ -42,6 +42,7 @@ TABLE_FIELDS = _words(
 _QUERY_FIELDS = (
     "query useLegacySql useQueryCache priority parameterMode queryParameters.* defaultDataset.projectId "
     "defaultDataset.datasetId maximumBytesBilled createDisposition writeDisposition "
+    "tableDefinitions.* "  # read by parse_definitions, which refuses what it does not carry out
     + _TABLE_REFERENCE.format("destinationTable")
 )
 _LOAD_FIELDS = (
@@ -50,17 +51,26 @@ _LOAD_FIELDS = (
     "destinationTableProperties.labels.* encoding " + _SCHEMA_FIELDS + _LAYOUT
     + _TABLE_REFERENCE.format("destinationTable")
 )  # fmt: skip
+_EXTRACT_FIELDS = "destinationUri destinationUris destinationFormat compression printHeader " + _TABLE_REFERENCE.format(
+    "sourceTable"
+)
 JOB_FIELDS = _words(
     "jobReference.projectId jobReference.jobId jobReference.location configuration.jobType configuration.dryRun "
     "configuration.labels.* "
     + " ".join(f"configuration.query.{name}" for name in _QUERY_FIELDS.split())
     + " "
     + " ".join(f"configuration.load.{name}" for name in _LOAD_FIELDS.split())
+    + " "
+    + " ".join(f"configuration.extract.{name}" for name in _EXTRACT_FIELDS.split())
 )
 QUERY_REQUEST_FIELDS = _words(
     "query useLegacySql useQueryCache parameterMode queryParameters.* defaultDataset.projectId "
     "defaultDataset.datasetId maximumBytesBilled dryRun labels.* location maxResults timeoutMs requestId "
     "formatOptions.useInt64Timestamp formatOptions.timestampOutputFormat kind jobCreationMode"
+)
+
+ROW_POLICY_FIELDS = _words(
+    _TABLE_REFERENCE.format("rowAccessPolicyReference") + " rowAccessPolicyReference.policyId filterPredicate grantees"
 )
 
 READ_ONLY = {
@@ -71,11 +81,12 @@ READ_ONLY = {
     ),
     "Job": _words("kind etag id selfLink status statistics user_email"),
     "QueryRequest": frozenset(),
+    "RowAccessPolicy": _words("etag creationTime lastModifiedTime"),
 }
 
 # Fields that exist in BigQuery with several values, of which only these are carried out.
 ONLY_VALUES: dict[str, frozenset[object]] = {
-    "configuration.jobType": frozenset({"QUERY", "LOAD"}),
+    "configuration.jobType": frozenset({"QUERY", "LOAD", "EXTRACT"}),
     "configuration.query.useLegacySql": frozenset({False}),
     "configuration.query.priority": frozenset({"INTERACTIVE", "BATCH"}),
     "configuration.load.encoding": frozenset({"UTF-8"}),
@@ -87,6 +98,7 @@ ONLY_VALUES: dict[str, frozenset[object]] = {
 _FORMAT = "formatOptions.useInt64Timestamp formatOptions.timestampOutputFormat "
 _DATASETS, _DATASET = "projects/{project}/datasets", "projects/{project}/datasets/{dataset}"
 _TABLES, _TABLE = f"{_DATASET}/tables", f"{_DATASET}/tables/{{table}}"
+_ROW_POLICIES, _ROW_POLICY = f"{_TABLE}/rowAccessPolicies", f"{_TABLE}/rowAccessPolicies/{{policy}}"
 _JOB = "projects/{project}/jobs/{job}"
 
 METHODS = (
@@ -105,6 +117,10 @@ METHODS = (
     Method("tables.delete", "DELETE", _TABLE),
     Method("tabledata.list", "GET", f"{_TABLE}/data",
            _words(_FORMAT + "maxResults pageToken selectedFields startIndex")),
+    Method("rowAccessPolicies.insert", "POST", _ROW_POLICIES, body="RowAccessPolicy", fields=ROW_POLICY_FIELDS),
+    Method("rowAccessPolicies.list", "GET", _ROW_POLICIES, _words("pageSize pageToken")),
+    Method("rowAccessPolicies.get", "GET", _ROW_POLICY),
+    Method("rowAccessPolicies.delete", "DELETE", _ROW_POLICY, _words("force")),
     Method("jobs.insert", "POST", "projects/{project}/jobs", body="Job", fields=JOB_FIELDS),
     Method("jobs.list", "GET", "projects/{project}/jobs",
            _words("allUsers maxCreationTime maxResults minCreationTime pageToken parentJobId projection stateFilter")),

@@ -135,7 +135,12 @@ def _change(stand_in: StandIn, call: Call, replaces: bool) -> Answer:
 
 
 def _layout_only(settings: TableSettings) -> TableSettings:
-    return TableSettings(settings.schema, settings.partition_column, clustering=settings.clustering)
+    return TableSettings(
+        settings.schema,
+        settings.partition_column,
+        clustering=settings.clustering,
+        row_policies=settings.row_policies,
+    )
 
 
 def _check_same_layout(table: TableId, settings: TableSettings, body: Mapping[str, Any]) -> None:
@@ -171,13 +176,33 @@ def _schema(
     table: TableId, settings: TableSettings, fields: list[Mapping[str, Any]], new: bool
 ) -> tuple[TableField, ...]:
     schema = tuple(TableField.from_api(field) for field in fields)
-    if new or not settings.schema or _without_descriptions(schema) == _without_descriptions(settings.schema):
+    if new or not settings.schema:
         return schema
-    raise NotImplementedConstruct(f"change of columns of existing table {table} (only descriptions may change)")
+    if _without_remarks(schema) != _without_remarks(settings.schema):
+        raise NotImplementedConstruct(
+            f"change of columns of existing table {table} (only descriptions and policy tags may change)"
+        )
+    return _with_kept_tags(schema, fields, settings.schema)
 
 
-def _without_descriptions(schema: tuple[TableField, ...]) -> tuple[TableField, ...]:
-    return tuple(replace(column, description=None, fields=_without_descriptions(column.fields)) for column in schema)
+def _without_remarks(schema: tuple[TableField, ...]) -> tuple[TableField, ...]:
+    return tuple(
+        replace(column, description=None, policy_tags=(), fields=_without_remarks(column.fields)) for column in schema
+    )
+
+
+def _with_kept_tags(
+    schema: tuple[TableField, ...], fields: list[Mapping[str, Any]], existing: tuple[TableField, ...]
+) -> tuple[TableField, ...]:
+    """A column that the request gives no `policyTags` keeps its own; an empty list of names or a null removes them."""
+    return tuple(
+        replace(
+            column,
+            policy_tags=column.policy_tags if "policyTags" in field else before.policy_tags,
+            fields=_with_kept_tags(column.fields, field.get("fields") or [], before.fields),
+        )
+        for column, field, before in zip(schema, fields, existing, strict=True)
+    )
 
 
 def _layout_changes(table: TableId, settings: TableSettings, body: Mapping[str, Any], new: bool) -> dict[str, Any]:

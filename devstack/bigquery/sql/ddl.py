@@ -1,4 +1,6 @@
-"""CREATE, ALTER and DROP for tables and schemas; what of their grammar is not carried out is refused by name."""
+"""CREATE, ALTER and DROP for tables and schemas, row access policies in `row_policies.py`.
+
+What of their grammar is not carried out is refused by name."""
 
 from __future__ import annotations
 
@@ -10,11 +12,13 @@ from devstack.bigquery.errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.column_types import take_columns
 from devstack.bigquery.sql.names import take_dataset_name, take_table_name
 from devstack.bigquery.sql.options import take_options
+from devstack.bigquery.sql.row_policies import take_dropped_row_policies, take_row_policy
 from devstack.bigquery.sql.statements import (
     AlterTableSetOptions,
     CreateClone,
     CreateSchema,
     CreateTable,
+    DropRowPolicy,
     DropSchema,
     DropTable,
     PartitionSpec,
@@ -36,6 +40,8 @@ def take_create(cursor: Cursor, take_query: ParseSlice, take_expression: Callabl
         return _create_schema(cursor, replace)
     if cursor.at("OR"):
         raise cursor.unexpected()
+    if cursor.take("ROW", "ACCESS", "POLICY"):
+        return take_row_policy(cursor, replace, take_expression)
     if not cursor.take("TABLE"):
         prefix = "CREATE OR REPLACE" if replace else "CREATE"
         raise NotImplementedConstruct(f"{prefix} {_kind(cursor)}")
@@ -159,9 +165,11 @@ def take_alter(cursor: Cursor) -> AlterTableSetOptions:
     return AlterTableSetOptions(name, take_options(cursor, "table"), if_exists)
 
 
-def take_drop(cursor: Cursor) -> DropTable | DropSchema:
-    """Step over DROP TABLE or DROP SCHEMA."""
+def take_drop(cursor: Cursor) -> DropTable | DropSchema | DropRowPolicy:
+    """Step over DROP TABLE, DROP SCHEMA, DROP ROW ACCESS POLICY or DROP ALL ROW ACCESS POLICIES."""
     cursor.expect("DROP")
+    if cursor.at("ROW", "ACCESS") or cursor.at("ALL", "ROW", "ACCESS"):
+        return take_dropped_row_policies(cursor)
     if cursor.take("SCHEMA"):
         if_exists = cursor.take("IF", "EXISTS")
         project, dataset = take_dataset_name(cursor)

@@ -1,7 +1,7 @@
 """The text of a job as statements: `parse_script`.
 
-Scripts, DDL and INSERT are parsed here; queries and expressions go to SQLGlot and are then checked node by node, so
-that a construct which the stand-in does not carry out is refused before anything runs.
+Scripts, DDL and DML are parsed here and in `ddl.py` and `dml.py`; queries and expressions go to SQLGlot and are then
+checked node by node, so that a construct which the stand-in does not carry out is refused before anything runs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from devstack.bigquery.errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.checked import parse_checked
 from devstack.bigquery.sql.column_types import field_of_column, take_type
 from devstack.bigquery.sql.ddl import take_alter, take_create, take_drop
+from devstack.bigquery.sql.dml import take_delete, take_merge, take_truncate, take_update
 from devstack.bigquery.sql.names import take_table_name
 from devstack.bigquery.sql.refused_statements import refuse_statement
 from devstack.bigquery.sql.statements import (
@@ -44,6 +45,15 @@ def parse_script(text: str) -> Script:
     return Script(statements, text)
 
 
+def parse_predicate(text: str) -> exp.Expression:
+    """One expression, as the filter of a row access policy is given in a request. Raises as `parse_script` does."""
+    cursor = Cursor(text, tokenize(text))
+    predicate = _expression(cursor)
+    if not cursor.at_end():
+        raise cursor.unexpected("Expected end of input")
+    return predicate
+
+
 def _statements(cursor: Cursor, ends: tuple[str, ...]) -> tuple[Statement, ...]:
     """Statements up to the end or to one of the words that end a branch; each one but the last needs its `;`."""
     statements: list[Statement] = []
@@ -67,6 +77,10 @@ def _statement(cursor: Cursor) -> Statement:
         "ALTER": take_alter,
         "DROP": take_drop,
         "INSERT": _insert,
+        "UPDATE": lambda at: take_update(at, _expression),
+        "DELETE": lambda at: take_delete(at, _expression),
+        "MERGE": lambda at: take_merge(at, _expression),
+        "TRUNCATE": take_truncate,
         "SELECT": lambda at: Query(_query_tree(at)),
         "WITH": lambda at: Query(_query_tree(at)),
         "(": lambda at: Query(_query_tree(at)),

@@ -18,10 +18,6 @@ _BEGINNINGS = {
     ("SET", "@"): "system variable @@",
 }
 _WORDS = {
-    "MERGE",
-    "UPDATE",
-    "DELETE",
-    "TRUNCATE",
     "LOOP",
     "WHILE",
     "REPEAT",

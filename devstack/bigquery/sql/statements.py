@@ -107,6 +107,31 @@ class DropTable:
 
 
 @dataclass(frozen=True)
+class CreateRowPolicy:
+    """CREATE [OR REPLACE] ROW ACCESS POLICY [IF NOT EXISTS] name ON table [GRANT TO (…)] FILTER USING (…).
+
+    `text` is the predicate as written.
+    """
+
+    name: str
+    table: TableName
+    grantees: tuple[str, ...]
+    predicate: exp.Expression
+    text: str
+    replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropRowPolicy:
+    """DROP ROW ACCESS POLICY [IF EXISTS] name ON table; a `name` of None is DROP ALL ROW ACCESS POLICIES."""
+
+    name: str | None
+    table: TableName
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
 class CreateSchema:
     name: str
     if_not_exists: bool = False
@@ -132,6 +157,80 @@ class Insert:
 
 
 @dataclass(frozen=True)
+class Assignment:
+    """`path = value` of SET; a path of several parts is a field of a STRUCT column."""
+
+    path: tuple[str, ...]
+    value: exp.Expression
+
+
+@dataclass(frozen=True)
+class Update:
+    """UPDATE table [AS alias] SET … [FROM …] WHERE …; `source` is the FROM clause."""
+
+    table: TableName
+    alias: str
+    assignments: tuple[Assignment, ...]
+    where: exp.Expression
+    source: exp.Select | None = None
+
+
+@dataclass(frozen=True)
+class Delete:
+    """DELETE [FROM] table [AS alias] WHERE …."""
+
+    table: TableName
+    alias: str
+    where: exp.Expression
+
+
+@dataclass(frozen=True)
+class MergeUpdate:
+    assignments: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True)
+class MergeDelete:
+    pass
+
+
+@dataclass(frozen=True)
+class MergeInsert:
+    """`values` None is INSERT ROW; without `columns` all columns of the table are meant."""
+
+    columns: tuple[str, ...]
+    values: tuple[exp.Expression, ...] | None
+
+
+MATCHED, NOT_MATCHED_BY_TARGET, NOT_MATCHED_BY_SOURCE = "MATCHED", "NOT MATCHED BY TARGET", "NOT MATCHED BY SOURCE"
+
+
+@dataclass(frozen=True)
+class MergeClause:
+    """WHEN … [AND condition] THEN action; `kind` is one of the three above."""
+
+    kind: str
+    condition: exp.Expression | None
+    action: MergeUpdate | MergeDelete | MergeInsert
+
+
+@dataclass(frozen=True)
+class Merge:
+    """`source` is a SELECT of all columns of what USING names."""
+
+    table: TableName
+    alias: str
+    source: exp.Select
+    condition: exp.Expression
+    clauses: tuple[MergeClause, ...]
+
+
+@dataclass(frozen=True)
+class TruncateTable:
+    table: TableName
+
+
+@dataclass(frozen=True)
 class Query:
     """A SELECT (or WITH … SELECT, or a set operation)."""
 
@@ -147,9 +246,15 @@ Statement = (
     | CreateClone
     | AlterTableSetOptions
     | DropTable
+    | CreateRowPolicy
+    | DropRowPolicy
     | CreateSchema
     | DropSchema
     | Insert
+    | Update
+    | Delete
+    | Merge
+    | TruncateTable
     | Query
 )
 

@@ -43,17 +43,26 @@ def to_duckdb(
     *,
     now: datetime | None = None,
     shadowing_columns: Collection[str] = (),
+    external_tables: Collection[str] = (),
 ) -> str:
     """DuckDB SQL of a query (its nameless columns named f0_, f1_, … as BigQuery does) or of one expression.
 
     `resolve_table` gives the relation (SQL text) for a table and its FOR SYSTEM_TIME expression. Positional
     parameters are named "1", "2", …. `variables` are looked up without regard to case; a name in
     `shadowing_columns` (columns of the tables read) means the column instead. `now` is what CURRENT_DATE tells.
+    `external_tables` are the names, in lower case, of the tables that have the pseudo column _FILE_NAME.
     """
     named = name_columns(tree) if isinstance(tree, exp.Query) else tree
     lowered = {name.lower(): value for name, value in variables.items()}
     shadowing = {name.lower() for name in shadowing_columns}
-    writer = Writer(resolve_table, parameters, lowered, now or datetime.now(UTC), shadowing_columns=shadowing)
+    writer = Writer(
+        resolve_table,
+        parameters,
+        lowered,
+        now or datetime.now(UTC),
+        shadowing_columns=shadowing,
+        external_tables=external_tables,
+    )
     return writer.write(named)
 
 

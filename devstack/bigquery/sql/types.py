@@ -6,6 +6,7 @@ BOOL, STRUCT); the REST API's older names (INTEGER, FLOAT, BOOLEAN, RECORD) exis
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,17 +53,20 @@ _FROM_DUCKDB_IDS = {
 }
 _REFUSED_TYPES = ("BIGNUMERIC", "JSON", "GEOGRAPHY", "INTERVAL", "RANGE")
 MODES = ("NULLABLE", "REQUIRED", "REPEATED")
+MAXIMUM_POLICY_TAGS = 1  # of one column
+_POLICY_TAG = re.compile(r"projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/policyTags/[^/]+")
 
 
 @dataclass(frozen=True)
 class TableField:
-    """One column: BigQuery's TableFieldSchema with SQL type names."""
+    """One column: BigQuery's TableFieldSchema with SQL type names. `policy_tags` are resource names."""
 
     name: str
     type: str
     mode: str = "NULLABLE"
     fields: tuple[TableField, ...] = ()
     description: str | None = None
+    policy_tags: tuple[str, ...] = ()
 
     def to_api(self) -> dict[str, Any]:
         api: dict[str, Any] = {"name": self.name, "type": _API_NAMES.get(self.type, self.type), "mode": self.mode}
@@ -70,6 +74,8 @@ class TableField:
             api["fields"] = [child.to_api() for child in self.fields]
         if self.description is not None:
             api["description"] = self.description
+        if self.policy_tags:
+            api["policyTags"] = {"names": list(self.policy_tags)}
         return api
 
     @classmethod
@@ -79,7 +85,7 @@ class TableField:
         if not isinstance(name, str) or not name or "type" not in api:
             raise Invalid(f"Schema field [{dict(api)}] lacks [name] or [type]: give both.")
         for key in api:
-            if key not in ("name", "type", "mode", "fields", "description"):
+            if key not in ("name", "type", "mode", "fields", "description", "policyTags"):
                 raise NotImplementedConstruct(f"schema field property {key} of {name}")
         mode = str(api.get("mode") or "NULLABLE").upper()
         if mode not in MODES:
@@ -92,7 +98,13 @@ class TableField:
             raise Invalid(
                 f"Field [{name}] is of type [{type_name}] with [{len(fields)}] nested fields: only RECORD has."
             )
-        return cls(name, type_name, mode, fields, api.get("description"))
+        return cls(name, type_name, mode, fields, api.get("description"), _policy_tags(name, api))
+
+    def first_policy_tag(self) -> str | None:
+        """That of the column, or of the first nested field that has one."""
+        if self.policy_tags:
+            return self.policy_tags[0]
+        return next((tag for child in self.fields if (tag := child.first_policy_tag()) is not None), None)
 
     def sql_type(self) -> str:
         """As INFORMATION_SCHEMA.COLUMNS.data_type prints it: `ARRAY<STRUCT<a INT64, b STRING>>`."""
@@ -116,6 +128,20 @@ class QueryValue:
     @classmethod
     def scalar(cls, type_name: str, value: Any) -> QueryValue:
         return cls(TableField("", canonical_type(type_name)), value)
+
+
+def _policy_tags(name: str, api: Mapping[str, Any]) -> tuple[str, ...]:
+    """Source: TableFieldSchema.policyTags: at most one tag."""
+    tags = tuple((api.get("policyTags") or {}).get("names") or ())
+    if len(tags) > MAXIMUM_POLICY_TAGS:
+        raise Invalid(f"Field [{name}] has [{len(tags)}] policy tags, allowed [{MAXIMUM_POLICY_TAGS}].")
+    for tag in tags:
+        if not _POLICY_TAG.fullmatch(tag):
+            raise Invalid(
+                f"Policy tag [{tag}] of field [{name}] is not a resource name, expected "
+                "[projects/P/locations/L/taxonomies/T/policyTags/N]."
+            )
+    return tags
 
 
 def canonical_type(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from devstack.bigquery.sql.types import TableField
@@ -12,13 +13,14 @@ from devstack.bigquery.storage.model import (
     DatasetId,
     JobMark,
     Partition,
+    RowPolicy,
     Segment,
     TableId,
     TableSettings,
     TableVersion,
 )
 
-FORMAT = 1
+FORMAT = 2
 
 
 def encode_version(version: TableVersion) -> bytes:
@@ -84,6 +86,7 @@ def _settings_to_json(settings: TableSettings) -> dict[str, Any]:
         "description": settings.description,
         "friendly_name": settings.friendly_name,
         "expires_us": settings.expires_us,
+        "row_policies": [asdict(policy) for policy in settings.row_policies],
     }
 
 
@@ -98,6 +101,9 @@ def _settings_from_json(document: dict[str, Any]) -> TableSettings:
         description=document["description"],
         friendly_name=document["friendly_name"],
         expires_us=document["expires_us"],
+        row_policies=tuple(
+            RowPolicy(**{**policy, "grantees": tuple(policy["grantees"])}) for policy in document["row_policies"]
+        ),
     )
 
 

@@ -74,6 +74,17 @@ class CloneDefinition:
 
 
 @dataclass(frozen=True)
+class RowPolicy:
+    """A row access policy: who of `grantees` sees the rows of which `predicate`, an SQL expression, is true."""
+
+    name: str
+    predicate: str
+    grantees: tuple[str, ...]
+    created_us: int
+    modified_us: int
+
+
+@dataclass(frozen=True)
 class TableSettings:
     """Everything about a table but its rows."""
 
@@ -86,6 +97,7 @@ class TableSettings:
     description: str | None = None
     friendly_name: str | None = None
     expires_us: int | None = None
+    row_policies: tuple[RowPolicy, ...] = ()
 
     def column(self, name: str) -> TableField | None:
         return next((column for column in self.schema if column.name.lower() == name.lower()), None)

@@ -12,6 +12,13 @@ class ResourceInUse(StandInError):
     http_status = 400
 
 
+class ResourcesExceeded(StandInError):
+    """The work is more than BigQuery takes on at a time."""
+
+    reason = "resourcesExceeded"
+    http_status = 400
+
+
 class StandInFailed(StandInError):
     """A defect of the stand-in itself. BigQuery's reasons for that are retried by its clients for ten minutes."""
 

@@ -64,6 +64,7 @@ def test_results_can_be_read_again_from_the_job(client: bigquery.Client) -> None
         ("*", "TRUE", 30 * 24),
         ("id", "TRUE", 30 * 8),
         ("COUNT(*)", "TRUE", 0),
+        ("TO_JSON_STRING(t) AS whole_row", "TRUE", 30 * 24),
         ("id", "number = 1", 30 * 16),
         ("id", "day = CURRENT_DATE()", 10 * 16),
         ("id", "day >= DATE_SUB(CURRENT_DATE(), INTERVAL 1 DAY) AND number >= 0", 20 * 24),
@@ -187,7 +188,7 @@ def test_deduplication_by_qualify(client: bigquery.Client, dataset: str) -> None
         ("SELEC 1", exceptions.BadRequest, "Syntax error"),
         ("SELECT missing FROM UNNEST([1]) AS x", exceptions.BadRequest, "missing"),
         ("SELECT * FROM nowhere.t", exceptions.NotFound, "Dataset local-dev:nowhere was not found in location US"),
-        ("MERGE a.b USING a.c ON TRUE WHEN MATCHED THEN DELETE", exceptions.MethodNotImplemented, "MERGE"),
+        ("CREATE VIEW a.b AS SELECT 1 AS n", exceptions.MethodNotImplemented, "CREATE VIEW"),
         ("SELECT 1 / 0", exceptions.BadRequest, "division by zero"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.contract.bigquery.driving import (
     TODAY,
     Control,
     bigquery_client,
+    days_ago,
     load,
     make_table,
     numbers_by_day,
@@ -119,3 +121,36 @@ def test_swaps_and_kills_leave_tables_and_jobs_that_agree(server: Restarting) ->
 
 def _swap(number: int) -> str:
     return f"ASSERT (SELECT COUNT(*) FROM d.t{number}) = 3; CREATE OR REPLACE TABLE d.target CLONE d.t{number};"
+
+
+def test_changes_of_rows_and_kills_leave_the_whole_effect_or_none(server: Restarting) -> None:
+    """A DML job that is DONE without error has changed every row, one with an error none."""
+    client = bigquery_client(server.address)
+    client.create_dataset("d")
+    make_table(client, "d.t")
+    days = ", ".join(f"(DATE '{days_ago(day)}', 1, 0)" for day in range(20))
+    client.query_and_wait(f"INSERT d.t VALUES {days}")
+    url = f"http://{server.address}/bigquery/v2/projects/{PROJECT}/jobs"
+    value = 0
+    for number in range(1, 7):
+        job_id = f"update_{number}"
+        sql = f"UPDATE d.t SET number = {number} WHERE TRUE"
+        if number % 2:
+            sql = "MERGE d.t AS t USING (SELECT 1 AS id) AS s ON t.id = s.id "
+            sql += f"WHEN MATCHED THEN UPDATE SET number = {number}"
+        body = {
+            "jobReference": {"projectId": PROJECT, "jobId": job_id},
+            "configuration": {"query": {"query": sql, "useLegacySql": False}},
+        }
+        requests.post(url, json=body, timeout=30).raise_for_status()
+        time.sleep(0.03 * number)  # so that the kills fall into different moments of the job
+        server.kill()
+        server.start()
+        job = client.get_job(job_id)
+        assert job.state == "DONE"
+        if job.error_result is None:
+            value = number
+            assert job.num_dml_affected_rows == 20
+        else:
+            assert job.error_result["reason"] == "backendError"
+        assert rows_of(client, "SELECT COUNT(*), MIN(number), MAX(number) FROM d.t") == [(20, value, value)]

@@ -81,7 +81,7 @@ def _to_string(value: str) -> str:
     fraction = f"regexp_extract({text}, '\\.(\\d+)', 1)"
     padded = f"rpad({fraction}, CASE WHEN length({fraction}) <= 3 THEN 3 ELSE 6 END, '0')"
     return (
-        f"CASE WHEN typeof({value}) IN ('DOUBLE', 'FLOAT') THEN regexp_replace({text}, '\\.0$', '') "
+        f"CASE WHEN typeof({value}) IN ('DOUBLE', 'FLOAT') THEN {_float_text(f'TRY_CAST({text} AS DOUBLE)')} "
         f"WHEN typeof({value}) LIKE 'DECIMAL%' "
         f"THEN regexp_replace(regexp_replace({text}, '(\\.\\d*?)0+$', '\\1'), '\\.$', '') "
         f"WHEN typeof({value}) IN ('TIMESTAMP WITH TIME ZONE', 'TIMESTAMP', 'TIME') "
@@ -89,6 +89,15 @@ def _to_string(value: str) -> str:
         f"WHEN typeof({value}) = 'BLOB' THEN decode(CAST({text} AS BLOB)) "
         f"WHEN typeof({value}) LIKE 'STRUCT%' OR typeof({value}) LIKE '%[]' "
         f"THEN {refusal('CAST of ARRAY or STRUCT AS STRING')} ELSE {text} END"
+    )
+
+
+def _float_text(number: str) -> str:
+    """Fifteen digits where they tell the number, else seventeen; a zero has no sign."""
+    short = f"printf('%.15g', {number})"
+    return (
+        f"CASE WHEN {number} = 0 THEN '0' WHEN CAST({short} AS DOUBLE) = {number} THEN {short} "
+        f"ELSE printf('%.17g', {number}) END"
     )
 
 

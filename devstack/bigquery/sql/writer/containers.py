@@ -12,7 +12,8 @@ from devstack.bigquery.sql.types import quoted
 from devstack.bigquery.sql.writer.core import Writer, handles
 from devstack.bigquery.sql.writer.literals import value_literal
 
-_PSEUDO_COLUMNS = ("_PARTITIONTIME", "_PARTITIONDATE", "_TABLE_SUFFIX", "_FILE_NAME")
+_PSEUDO_COLUMNS = ("_PARTITIONTIME", "_PARTITIONDATE", "_TABLE_SUFFIX")
+_FILE_NAME = "_FILE_NAME"
 
 
 @handles(exp.Identifier, parts="this")
@@ -26,13 +27,53 @@ def _column(writer: Writer, node: exp.Column) -> str:
         return f"{'.'.join(quoted(part.name) for part in node.parts[:-1])}.{writer.write(node.this)}"
     if node.parts[0].name.upper() in _PSEUDO_COLUMNS:
         raise NotImplementedConstruct(f"pseudo column {node.parts[0].name}")
+    if node.parts[-1].name.upper() == _FILE_NAME:
+        return _file_name(writer, node)
     name = node.parts[0].name.lower()
+    if writer.external_tables and len(node.parts) == 1 and node.parent_select is not None:
+        _refuse_external_row(writer, node.parent_select, name)
     if name in writer.variables and name not in writer.shadowing_columns and not _is_relation(node, name):
         return _variable(writer, node, name)
     if isinstance(node.this, exp.Dot):
         path = [part.name for part in node.parts[:-1]] + [part.name for part in node.this.parts]
         return ".".join(quoted(part) for part in path)
     return ".".join(quoted(part.name) for part in node.parts)
+
+
+def _file_name(writer: Writer, node: exp.Column) -> str:
+    if not writer.checking and not writer.external_tables:
+        raise InvalidQuery(f"Unrecognized name: {_FILE_NAME}: only external tables have this column")
+    return ".".join(quoted(part.name) for part in node.parts[:-1]) + ("." if len(node.parts) > 1 else "") + _FILE_NAME
+
+
+def _external_sources(writer: Writer, node: exp.Star) -> list[str]:
+    """Names in FROM of the external tables whose columns this star means."""
+    select = node.parent_select
+    if select is None or not writer.external_tables:
+        return []
+    parts = node.parent.parts if isinstance(node.parent, exp.Column) else []
+    owner = parts[0].name.lower() if len(parts) > 1 else ""
+    return [name for name in _external_names(writer, select) if owner in ("", name)]
+
+
+def _refuse_external_row(writer: Writer, select: exp.Select, name: str) -> None:
+    """The whole row as a STRUCT would here have the pseudo column as one more field."""
+    if name in _external_names(writer, select):
+        raise NotImplementedConstruct(f"row of external table {name} as a value, beside {_FILE_NAME}: name its columns")
+
+
+def _external_names(writer: Writer, select: exp.Select) -> list[str]:
+    """Names, in lower case, that this SELECT's FROM gives to external tables."""
+    clauses = [select.args.get("from_"), *(select.args.get("joins") or [])]
+    sources = [clause.this for clause in clauses if clause is not None]
+    return [
+        source.alias_or_name.lower()
+        for source in sources
+        if isinstance(source, exp.Table)
+        and len(source.parts) == 1
+        and source.name.lower() in writer.external_tables
+        and not writer.is_cte(source.name)
+    ]
 
 
 def _is_relation(node: exp.Column, name: str) -> bool:
@@ -65,7 +106,8 @@ def _star(writer: Writer, node: exp.Star) -> str:
     if not isinstance(node.parent, exp.Select | exp.Column):
         raise InvalidQuery('Syntax error: Unexpected "*"')
     excepted, replaced = node.args.get("except_") or [], node.args.get("replace") or []
-    exclude = f" EXCLUDE ({', '.join(quoted(column.name) for column in excepted)})" if excepted else ""
+    names = [quoted(column.name) for column in excepted] + ([_FILE_NAME] if _external_sources(writer, node) else [])
+    exclude = f" EXCLUDE ({', '.join(names)})" if names else ""
     items = ", ".join(f"{writer.write(item.this)} AS {quoted(item.alias)}" for item in replaced)
     return f"*{exclude}" + (f" REPLACE ({items})" if items else "")
 

@@ -52,6 +52,7 @@ class Writer:
     now: datetime
     checking: bool = False
     shadowing_columns: Collection[str] = ()  # columns of the tables read: they win over a variable of that name
+    external_tables: Collection[str] = ()  # lower-case names of those that have the column _FILE_NAME
     visible_ctes: list[set[str]] = field(default_factory=list)
     unnested: int = 0
 

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from devstack.bigquery.errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.failures import failure, refused_when, text_literal
+from devstack.bigquery.sql.json_text import FUNCTION
 from devstack.bigquery.sql.writer.calls import special
 from devstack.bigquery.sql.writer.casts import convert
 from devstack.bigquery.sql.writer.containers import struct
@@ -16,8 +17,8 @@ from devstack.bigquery.sql.writer.operators import quotient
 
 _ROUNDING = {"ROUND": "round", "TRUNC": "trunc", "CEIL": "ceil", "CEILING": "ceil", "FLOOR": "floor"}
 _FORMAT_ITEM = re.compile(r"%(?P<flags>[^a-zA-Z%]*)(?P<kind>[a-zA-Z%]|\Z)")
-# Types whose JSON text differs between BigQuery and DuckDB, and 64-bit numbers that BigQuery puts in quotes.
-_JSON_REFUSED = "'DOUBLE|FLOAT|DECIMAL|TIMESTAMP|BLOB|TIME|HUGEINT'"
+# Types whose JSON text differs between BigQuery and DuckDB; so do long integers, which BigQuery puts in quotes.
+_JSON_OTHERWISE = "'DOUBLE|FLOAT|DECIMAL|TIMESTAMP|BLOB|TIME|HUGEINT'"
 
 
 @special("STRUCT")
@@ -73,9 +74,9 @@ def _to_json_string(writer: Writer, name: str, arguments: list[exp.Expr]) -> str
     if len(arguments) != 1:
         raise NotImplementedConstruct("TO_JSON_STRING with pretty printing")
     value = writer.write(arguments[0])
-    json = f"coalesce(CAST(to_json({value}) AS VARCHAR), 'null')"
-    is_refused = f"regexp_matches(typeof({value}), {_JSON_REFUSED}) OR regexp_matches({json}, '[0-9]{{16,}}')"
-    return f"({refused_when(is_refused, 'TO_JSON_STRING of this type or of a large number', json)})"
+    json = f"CAST(to_json({value}) AS VARCHAR)"
+    differs = f"regexp_matches(typeof({value}), {_JSON_OTHERWISE}) OR regexp_matches({json}, '[0-9]{{16,}}')"
+    return f"(CASE WHEN {differs} THEN {FUNCTION}({json}, typeof({value})) ELSE coalesce({json}, 'null') END)"
 
 
 @special("FORMAT")

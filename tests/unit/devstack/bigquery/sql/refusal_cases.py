@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 CONSTRUCTS: dict[str, str] = {
-    "MERGE d.t USING d.s ON FALSE WHEN NOT MATCHED THEN INSERT ROW": "MERGE statement",
-    "UPDATE d.t SET a = 1 WHERE TRUE": "UPDATE statement",
-    "DELETE FROM d.t WHERE TRUE": "DELETE statement",
-    "TRUNCATE TABLE d.t": "TRUNCATE statement",
+    "UPDATE d.t SET a = DEFAULT WHERE TRUE": "SET … = DEFAULT",
+    "UPDATE d.t SET (DELETE items WHERE TRUE) WHERE TRUE": "nested DML statement in SET",
+    "MERGE d.t USING d.s ON FALSE WHEN NOT MATCHED THEN INSERT (a) VALUES (DEFAULT)": "DEFAULT in VALUES",
     "CREATE VIEW d.v AS SELECT 1 AS a": "CREATE VIEW",
     "CREATE OR REPLACE MATERIALIZED VIEW d.v AS SELECT 1 AS a": "CREATE OR REPLACE MATERIALIZED VIEW",
     "CREATE TEMP TABLE t AS SELECT 1 AS a": "CREATE TEMP TABLE",
@@ -17,7 +16,6 @@ CONSTRUCTS: dict[str, str] = {
     "CREATE TABLE d.t COPY d.s": "CREATE TABLE COPY",
     "CREATE PROCEDURE d.p() BEGIN SELECT 1; END": "CREATE PROCEDURE",
     "CREATE FUNCTION d.f(x INT64) AS (x)": "CREATE FUNCTION",
-    "CREATE ROW ACCESS POLICY p ON d.t GRANT TO ('user:a@b.c') FILTER USING (TRUE)": "CREATE ROW ACCESS",
     "INSERT INTO d.t (a) VALUES (DEFAULT)": "DEFAULT in VALUES",
     "DROP VIEW d.v": "DROP VIEW",
     "ALTER TABLE d.t ADD COLUMN a INT64": "ALTER TABLE ADD COLUMN",
@@ -69,6 +67,9 @@ CONSTRUCTS: dict[str, str] = {
 
 SYNTAX: dict[str, str] = {
     "": "Unexpected end of statement at [1:1]",
+    "CREATE ROW ACCESS POLICY p ON d.t GRANT TO (user) FILTER USING (TRUE)": "Expected string literal",
+    "CREATE ROW ACCESS POLICY p ON d.t FILTER USING TRUE": 'Expected "("',
+    "DROP ALL ROW ACCESS POLICY p ON d.t": "Expected keyword ROW ACCESS POLICIES",
     "SELEC 1": 'Unexpected identifier "SELEC" at [1:1]',
     "SELECT 1;\n  SELEC 2": 'Unexpected identifier "SELEC" at [2:3]',
     "SELECT 1 FROM": "Unexpected keyword FROM at [1:10]",
@@ -90,12 +91,19 @@ SYNTAX: dict[str, str] = {
     "ALTER TABLE d.t SET OPTION (description = 'x')": "Expected keyword SET OPTIONS",
     "INSERT INTO d.t (a) VALUES 1": 'Expected "("',
     "ASSERT TRUE AS message": "Expected string literal",
+    "UPDATE d.t SET WHERE TRUE": "Expected identifier but got keyword WHERE",
+    "UPDATE d.t WHERE TRUE": "Expected",
+    "DELETE FROM WHERE TRUE": "Expected identifier",
+    "TRUNCATE d.t": "Expected keyword TRUNCATE TABLE",
+    "MERGE d.t USING d.s ON TRUE": "Expected keyword WHEN but got end of script",
+    "MERGE d.t ON TRUE WHEN MATCHED THEN DELETE": "Expected identifier but got keyword ON",
     "SELECT 1; DECLARE x INT64": "Variable declarations are allowed only at the start",
     "DECLARE x INT64; DECLARE X INT64": "redeclaration",
     "DECLARE x": "Expected a type or keyword DEFAULT",
 }
 
 SEMANTICS: dict[str, str] = {
+    "CREATE OR REPLACE ROW ACCESS POLICY IF NOT EXISTS p ON d.t FILTER USING (TRUE)": "both OR REPLACE and IF NOT",
     "CREATE TABLE d.t": "Expected a column list, AS query or CLONE",
     "CREATE TABLE d.t (a INT64, A STRING)": "Duplicate column name A",
     "CREATE TABLE d.t (a INT64) CLUSTER BY b": "Unrecognized name: b",
@@ -111,5 +119,12 @@ SEMANTICS: dict[str, str] = {
     "SELECT SUBSTR('a') FROM d.t": "No matching signature for function SUBSTR",
     "SELECT a FROM d.t EXCEPT ALL SELECT 1": "EXCEPT DISTINCT",
     "SELECT DATE_ADD(a, INTERVAL 1 HOUR) FROM d.t": "expected one of",
+    "MERGE d.t USING d.s ON TRUE WHEN MATCHED THEN INSERT ROW": "Expected keyword UPDATE SET",
+    "MERGE d.t USING d.s ON TRUE WHEN NOT MATCHED THEN DELETE": "Expected keyword INSERT",
+    "MERGE d.t USING d.s ON TRUE WHEN NOT MATCHED BY SOURCE THEN INSERT ROW": "Expected keyword UPDATE SET",
+    "UPDATE d.t SET a = 1": "UPDATE must have a WHERE clause",
+    "DELETE FROM d.t": "DELETE must have a WHERE clause",
+    "UPDATE d.t SET a = 1, A = 2 WHERE TRUE": "overlaps with another one",
+    "UPDATE d.t SET s.a = 1, s = NULL WHERE TRUE": "overlaps with another one",
     "SELECT 9223372036854775808": "Invalid integer literal",
 }

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
+from devstack.bigquery.sql import json_text
 from devstack.bigquery.sql.parser import parse_script
 from devstack.bigquery.sql.statements import Query, TableName
 from devstack.bigquery.sql.transpile import error_of_duckdb, to_duckdb
@@ -36,6 +37,7 @@ def run(
     connection = duckdb.connect()
     try:
         connection.execute("SET TimeZone = 'UTC'")
+        json_text.register(connection)
         relation = connection.sql(sql)
         fields = tuple(field_from_duckdb(n, kind) for n, kind in zip(relation.columns, relation.types, strict=True))
         table = relation.to_arrow_table()

@@ -308,6 +308,42 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
             [('{"a":1,"b":"x","c":[1,2],"d":null}', "null", '"2020-01-01"')],
         ),
     ),
+    "json text": (
+        (
+            "SELECT TO_JSON_STRING(STRUCT(CAST('nan' AS FLOAT64) AS a, CAST('-inf' AS FLOAT64) AS b, 1e20 AS c, 1.0 AS d, 0.1 AS e, 1e-7 AS f, CAST('-0' AS FLOAT64) AS g, 123456789.125 AS h, 9007199254740992.0 AS i))",
+            [
+                (
+                    '{"a":"NaN","b":"-Infinity","c":1e+20,"d":1,"e":0.1,"f":1e-07,"g":0,"h":123456789.125,"i":9007199254740992}',
+                )
+            ],
+        ),
+        (
+            "SELECT TO_JSON_STRING(STRUCT(NUMERIC '1.5' AS a, NUMERIC '-0.5' AS b, NUMERIC '3' AS c, NUMERIC '100' AS d, NUMERIC '12345678901234567890' AS e, 9007199254740992 AS f, 9007199254740993 AS g, -123456789012345678 AS h))",
+            [
+                (
+                    '{"a":"1.5","b":"-0.5","c":3,"d":100,"e":"12345678901234567890","f":9007199254740992,"g":"9007199254740993","h":"-123456789012345678"}',
+                )
+            ],
+        ),
+        (
+            "SELECT TO_JSON_STRING(STRUCT(TIMESTAMP '2026-01-01 01:02:03.5+00' AS a, DATETIME '2026-01-01 10:00:00.123456' AS b, TIME '10:00:00.25' AS c, FROM_HEX('00ff61625c') AS d, DATE '2026-01-01' AS e, TRUE AS f, 'a\"b' AS `g h`, 1.5 AS i))",
+            [
+                (
+                    '{"a":"2026-01-01T01:02:03.500Z","b":"2026-01-01T10:00:00.123456","c":"10:00:00.250","d":"AP9hYlw=","e":"2026-01-01","f":true,"g h":"a\\"b","i":1.5}',
+                )
+            ],
+        ),
+        (
+            "SELECT TO_JSON_STRING(STRUCT(STRUCT(CAST(NULL AS FLOAT64) AS x) AS a, [1.5, NULL] AS c, [STRUCT(NUMERIC '2.5' AS y)] AS d)), TO_JSON_STRING(CAST(NULL AS FLOAT64)), TO_JSON_STRING(2.5), TO_JSON_STRING([TIMESTAMP '2026-01-01'])",
+            [('{"a":{"x":null},"c":[1.5,null],"d":[{"y":"2.5"}]}', "null", "2.5", '["2026-01-01T00:00:00Z"]')],
+        ),
+    ),
+    "float text": (
+        (
+            "SELECT CAST(1e15 AS STRING), CAST(123456789012345.0 AS STRING), CAST(0.1 AS STRING), CAST(5e-324 AS STRING), CAST(9007199254740993.0 AS STRING), CAST(CAST('-0' AS FLOAT64) AS STRING), CAST(CAST('nan' AS FLOAT64) AS STRING), CAST(CAST('-inf' AS FLOAT64) AS STRING)",
+            [("1e+15", "123456789012345", "0.1", "4.94065645841247e-324", "9007199254740992", "0", "nan", "-inf")],
+        ),
+    ),
     "sorted by what can fail": (
         ("SELECT CAST(x AS STRING) AS s FROM UNNEST([2, 1]) x ORDER BY s", [("1",), ("2",)]),
         (

@@ -6,22 +6,36 @@ from sqlglot import exp
 
 from devstack.bigquery.sql.dialect import parse_tokens
 from devstack.bigquery.sql.statements import (
+    MATCHED,
+    NOT_MATCHED_BY_SOURCE,
+    NOT_MATCHED_BY_TARGET,
     AlterTableSetOptions,
     Assert,
+    Assignment,
     ColumnSpec,
     CreateClone,
+    CreateRowPolicy,
     CreateSchema,
     CreateTable,
     Declare,
+    Delete,
+    DropRowPolicy,
     DropSchema,
     DropTable,
     If,
     Insert,
+    Merge,
+    MergeClause,
+    MergeDelete,
+    MergeInsert,
+    MergeUpdate,
     PartitionSpec,
     Query,
     SetVariable,
     Statement,
     TableName,
+    TruncateTable,
+    Update,
 )
 from devstack.bigquery.sql.tokens import Cursor, tokenize
 
@@ -39,6 +53,16 @@ SINGLE: dict[str, tuple[str, Statement]] = {
     "with": ("WITH a AS (SELECT 1 AS x) SELECT x FROM a", Query(tree("WITH a AS (SELECT 1 AS x) SELECT x FROM a"))),
     "union in brackets": ("(SELECT 1) UNION ALL (SELECT 2)", Query(tree("(SELECT 1) UNION ALL (SELECT 2)"))),
     "select with comment": ("-- why\nSELECT 1 /* what */;", Query(tree("SELECT 1"))),
+    "row access policy": (
+        "CREATE OR REPLACE ROW ACCESS POLICY p ON d.t GRANT TO ('user:a@b.c', 'group:g@b.c') FILTER USING ( a > (1) )",
+        CreateRowPolicy("p", T, ("user:a@b.c", "group:g@b.c"), tree("a > (1)"), "a > (1)", replace=True),
+    ),
+    "row access policy without grantees": (
+        "CREATE ROW ACCESS POLICY IF NOT EXISTS p ON d.t FILTER USING (TRUE)",
+        CreateRowPolicy("p", T, (), tree("TRUE"), "TRUE", if_not_exists=True),
+    ),
+    "drop row access policy": ("DROP ROW ACCESS POLICY IF EXISTS p ON d.t", DropRowPolicy("p", T, if_exists=True)),
+    "drop all row access policies": ("DROP ALL ROW ACCESS POLICIES ON d.t", DropRowPolicy(None, T)),
     "drop table": ("DROP TABLE d.t", DropTable(T)),
     "drop table if exists": ("drop table if exists `p.d.t`", DropTable(TableName("t", "d", "p"), if_exists=True)),
     "drop schema": ("DROP SCHEMA d", DropSchema("d")),
@@ -128,6 +152,64 @@ SINGLE: dict[str, tuple[str, Statement]] = {
     ),
     "insert query": ("INSERT d.t SELECT * FROM d.s", Insert(T, (), tree("SELECT * FROM d.s"))),
     "insert columns and query": ("INSERT d.t (a) SELECT 1 AS a", Insert(T, ("a",), tree("SELECT 1 AS a"))),
+    "update": (
+        "UPDATE d.t SET a = b + 1, s.x = 'y' WHERE TRUE",
+        Update(T, "t", (Assignment(("a",), tree("b + 1")), Assignment(("s", "x"), tree("'y'"))), tree("TRUE")),
+    ),
+    "update from": (
+        "UPDATE d.t AS x SET x.a = s.a FROM d.s JOIN d.u AS u ON s.k = u.k WHERE x.k = s.k",
+        Update(
+            T,
+            "x",
+            (Assignment(("a",), tree("s.a")),),
+            tree("x.k = s.k"),
+            tree("SELECT * FROM d.s JOIN d.u AS u ON s.k = u.k"),  # type: ignore[arg-type]
+        ),
+    ),
+    "delete": ("DELETE FROM d.t x WHERE x.a IS NULL", Delete(T, "x", tree("x.a IS NULL"))),
+    "delete without from": ("DELETE d.t WHERE a = 1", Delete(T, "t", tree("a = 1"))),
+    "truncate": ("TRUNCATE TABLE d.t", TruncateTable(T)),
+    "merge": (
+        "MERGE INTO d.t AS x USING d.s AS y ON x.k = y.k "
+        "WHEN MATCHED AND CASE WHEN y.v > 1 THEN TRUE ELSE FALSE END THEN UPDATE SET v = y.v, w = 1 "
+        "WHEN MATCHED THEN DELETE "
+        "WHEN NOT MATCHED THEN INSERT (k, v) VALUES (y.k, IF(y.v > 1, 1, 2)) "
+        "WHEN NOT MATCHED BY SOURCE AND x.k > 1 THEN UPDATE SET v = NULL",
+        Merge(
+            T,
+            "x",
+            tree("SELECT * FROM d.s AS y"),  # type: ignore[arg-type]
+            tree("x.k = y.k"),
+            (
+                MergeClause(
+                    MATCHED,
+                    tree("CASE WHEN y.v > 1 THEN TRUE ELSE FALSE END"),
+                    MergeUpdate((Assignment(("v",), tree("y.v")), Assignment(("w",), tree("1")))),
+                ),
+                MergeClause(MATCHED, None, MergeDelete()),
+                MergeClause(
+                    NOT_MATCHED_BY_TARGET,
+                    None,
+                    MergeInsert(("k", "v"), (tree("y.k"), tree("IF(y.v > 1, 1, 2)"))),
+                ),
+                MergeClause(NOT_MATCHED_BY_SOURCE, tree("x.k > 1"), MergeUpdate((Assignment(("v",), tree("NULL")),))),
+            ),
+        ),
+    ),
+    "merge of a query with whole rows": (
+        "MERGE d.t USING (SELECT * FROM d.s) ON FALSE WHEN NOT MATCHED BY TARGET THEN INSERT ROW "
+        "WHEN NOT MATCHED BY SOURCE THEN DELETE",
+        Merge(
+            T,
+            "t",
+            tree("SELECT * FROM (SELECT * FROM d.s)"),  # type: ignore[arg-type]
+            tree("FALSE"),
+            (
+                MergeClause(NOT_MATCHED_BY_TARGET, None, MergeInsert((), None)),
+                MergeClause(NOT_MATCHED_BY_SOURCE, None, MergeDelete()),
+            ),
+        ),
+    ),
     "assert": ("ASSERT (SELECT COUNT(*) FROM d.t) = 1", Assert(tree("(SELECT COUNT(*) FROM d.t) = 1"), None)),
     "assert with message": ("ASSERT 1 = 1 AS 'one'", Assert(tree("1 = 1"), "one")),
 }

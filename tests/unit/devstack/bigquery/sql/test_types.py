@@ -12,6 +12,7 @@ from devstack.bigquery.errors import Invalid, NotImplementedConstruct, StandInEr
 from devstack.bigquery.sql.column_types import field_of_type
 from devstack.bigquery.sql.types import TableField, from_arrow_schema, result_schema, to_duckdb_type
 
+TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
 NESTED = TableField(
     "n",
     "STRUCT",
@@ -33,6 +34,14 @@ def test_api_form_has_the_older_names() -> None:
     }
 
 
+def test_policy_tag_is_kept_and_found_in_nested_fields() -> None:
+    tagged = TableField("x", "STRING", policy_tags=(TAG,))
+    assert tagged.to_api() == {"name": "x", "type": "STRING", "mode": "NULLABLE", "policyTags": {"names": [TAG]}}
+    assert TableField.from_api(tagged.to_api()) == tagged
+    assert TableField("s", "STRUCT", fields=(TableField("a", "INT64"), tagged)).first_policy_tag() == TAG
+    assert NESTED.first_policy_tag() is None
+
+
 def test_api_form_reads_back() -> None:
     assert TableField.from_api(NESTED.to_api()) == NESTED
     assert TableField.from_api({"name": "x", "type": "struct", "fields": [{"name": "y", "type": "float"}]}) == (
@@ -44,7 +53,9 @@ def test_api_form_reads_back() -> None:
     ("api", "error"),
     [
         ({"name": "x", "type": "BIGNUMERIC"}, NotImplementedConstruct),
-        ({"name": "x", "type": "INTEGER", "policyTags": {}}, NotImplementedConstruct),
+        ({"name": "x", "type": "INTEGER", "dataPolicies": []}, NotImplementedConstruct),
+        ({"name": "x", "type": "INTEGER", "policyTags": {"names": ["secret"]}}, Invalid),
+        ({"name": "x", "type": "INTEGER", "policyTags": {"names": [TAG, TAG]}}, Invalid),
         ({"name": "x", "type": "INTEGER", "mode": "MAYBE"}, Invalid),
         ({"name": "x", "type": "RECORD"}, Invalid),
         ({"name": "x", "type": "NOTHING"}, Invalid),

@@ -13,10 +13,11 @@ from devstack.bigquery.errors import Invalid, NotFound, QuotaExceeded, RateLimit
 from devstack.bigquery.sql.options import TableOptions
 from devstack.bigquery.storage.catalog import HOUR_US
 from devstack.bigquery.storage.collector import Collector
-from devstack.bigquery.storage.model import NULL_PARTITION
+from devstack.bigquery.storage.model import NULL_PARTITION, RowPolicy
 from devstack.bigquery.storage.quotas import QuotaLimits
 from devstack.bigquery.storage.refusals import ResourceInUse
 from tests.unit.devstack.bigquery.storage.tables import (
+    SCHEMA,
     SETTINGS,
     UNLIMITED,
     WAREHOUSE,
@@ -42,6 +43,15 @@ def test_table_survives_a_restart(tmp_path: Path) -> None:
     assert catalog.get(table_id("t")) == before
     assert sorted(before.partitions) == [f"{days_ago(1):%Y%m%d}", NULL_PARTITION]
     assert numbers(catalog, before) == [7] * 6
+
+
+def test_policies_survive_a_restart(tmp_path: Path) -> None:
+    tag = "projects/p/locations/us/taxonomies/1/policyTags/2"
+    policies = (RowPolicy("mine", "number = 1", ("user:a@example.com", "allUsers"), 1, 2),)
+    schema = (SCHEMA[0], replace(SCHEMA[1], policy_tags=(tag,)))
+    settings = replace(SETTINGS, schema=schema, row_policies=policies)
+    put(open_catalog(tmp_path), "staging", rows_of([TODAY], 1), settings)
+    assert open_catalog(tmp_path).get(table_id("staging")).settings == settings
 
 
 def test_bytes_count_as_bigquery_counts_them(tmp_path: Path) -> None:

@@ -1,0 +1,135 @@
+"""TO_JSON_STRING of the types that DuckDB writes otherwise than BigQuery: DuckDB's JSON and type name in, JSON out.
+
+Source: "JSON functions", JSON encodings.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import duckdb
+from duckdb.func import SPECIAL
+
+FUNCTION = "_bigquery_json"
+_EXACT_INTEGERS = 1 << 53  # beyond these a JSON number would lose digits in many readers
+_WORD = re.compile(r'"((?:[^"]|"")*)"|([^\s(),\[\]]+)')
+_SCALAR = re.compile(r"[A-Z][A-Z0-9_ ]*(?:\([0-9, ]*\))?")
+_BLOB_ITEM = re.compile(rb"\\x([0-9A-F]{2})|(.)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A DuckDB type: a scalar's name, a list of `element`, or a struct of `fields`."""
+
+    name: str
+    element: _Kind | None = None
+    fields: Mapping[str, _Kind] = field(default_factory=dict)
+
+
+def register(connection: duckdb.DuckDBPyConnection) -> None:
+    """Makes the function known to the connection."""
+    connection.create_function(FUNCTION, json_text, ["VARCHAR", "VARCHAR"], "VARCHAR", null_handling=SPECIAL)
+
+
+def json_text(document: str | None, kind: str) -> str:
+    """BigQuery's JSON of a value, from DuckDB's `to_json` and `typeof` of it."""
+    value = None if document is None else json.loads(document, parse_int=str, parse_float=str, parse_constant=str)
+    return _written(value, _parsed(kind))
+
+
+def _written(value: Any, kind: _Kind) -> str:
+    if value is None:
+        return "null"
+    if kind.element is not None:
+        element = kind.element
+        return f"[{','.join(_written(item, element) for item in value)}]"
+    if kind.fields:
+        items = (f"{_quoted(name)}:{_written(value[name], inner)}" for name, inner in kind.fields.items())
+        return f"{{{','.join(items)}}}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _scalar(str(value), kind.name.partition("(")[0])
+
+
+def _scalar(text: str, name: str) -> str:
+    match name:
+        case "TINYINT" | "SMALLINT" | "INTEGER" | "BIGINT" | "HUGEINT":
+            return _exact(text)
+        case "DECIMAL":
+            return _exact(re.sub(r"\.?0+$", "", text) if "." in text else text)
+        case "FLOAT" | "DOUBLE":
+            return _float(text)
+        case "TIMESTAMP WITH TIME ZONE":
+            return _quoted(_fraction(text.removesuffix("+00").replace(" ", "T")) + "Z")
+        case "TIMESTAMP" | "TIME":
+            return _quoted(_fraction(text.replace(" ", "T")))
+        case "BLOB":
+            items = _BLOB_ITEM.finditer(text.encode())
+            content = b"".join(bytes.fromhex(item[1].decode()) if item[1] else item[2] for item in items)
+            return _quoted(base64.b64encode(content).decode())
+    return _quoted(text)
+
+
+def _exact(text: str) -> str:
+    is_plain = re.fullmatch(r"-?\d+", text) is not None and abs(int(text)) <= _EXACT_INTEGERS
+    return text if is_plain else _quoted(text)
+
+
+def _float(text: str) -> str:
+    value = float(text)
+    if value != value or abs(value) == float("inf"):
+        return _quoted(text)
+    if value == 0:
+        return "0"
+    short = f"{value:.15g}"
+    return short if float(short) == value else f"{value:.17g}"
+
+
+def _fraction(text: str) -> str:
+    """Three or six digits of a second, or none."""
+    whole, dot, digits = text.partition(".")
+    return f"{whole}{dot}{digits.ljust(3 if len(digits) <= 3 else 6, '0')}" if dot else text
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> _Kind:
+    kind, end = _take(text, 0)
+    if end != len(text):
+        raise ValueError(f"DuckDB type [{text}] is not understood from position [{end}] on")
+    return kind
+
+
+def _take(text: str, position: int) -> tuple[_Kind, int]:
+    if text.startswith("STRUCT(", position):
+        kind, position = _take_struct(text, position + len("STRUCT("))
+    else:
+        found = _SCALAR.match(text, position)
+        if found is None:
+            raise ValueError(f"DuckDB type [{text}] is not understood from position [{position}] on")
+        kind, position = _Kind(found[0].strip()), found.end()
+    while text.startswith("[]", position):
+        kind, position = _Kind("LIST", element=kind), position + 2
+    return kind, position
+
+
+def _take_struct(text: str, position: int) -> tuple[_Kind, int]:
+    fields: dict[str, _Kind] = {}
+    while True:
+        name = _WORD.match(text, position)
+        if name is None:
+            raise ValueError(f"DuckDB type [{text}] is not understood from position [{position}] on")
+        kind, position = _take(text, name.end() + 1)
+        fields[name[2] if name[2] is not None else name[1].replace('""', '"')] = kind
+        if not text.startswith(", ", position):
+            return _Kind("STRUCT", fields=fields), position + 1
+        position += 2

@@ -1,0 +1,70 @@
+"""Row access policies of a table: what a set of them becomes, and what BigQuery refuses.
+
+Sources: "Use row-level security"; REST resource rowAccessPolicies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from devstack.bigquery.errors import Duplicate, Invalid, NotFound
+from devstack.bigquery.storage.model import RowPolicy, TableId
+
+_NAME = re.compile(r"\w{1,256}", re.ASCII)
+_GRANTEE = re.compile(r"(?:user|serviceAccount|group|domain|principal|principalSet):\S+|allUsers|allAuthenticatedUsers")
+
+Policies = tuple[RowPolicy, ...]
+
+
+def policy_reference(table: TableId, name: str) -> dict[str, str]:
+    """The API's RowAccessPolicyReference."""
+    return {**table.to_api(), "policyId": name}
+
+
+def check_policy(name: str, grantees: Sequence[str]) -> None:
+    if not _NAME.fullmatch(name):
+        raise Invalid(
+            f"Row access policy id [{name}] is not valid, expected [1 to 256 letters, digits and underscores]."
+        )
+    for grantee in grantees:
+        if not _GRANTEE.fullmatch(grantee):
+            raise Invalid(
+                f"Grantee [{grantee}] of row access policy [{name}] is not valid, expected [user:EMAIL, "
+                "serviceAccount:EMAIL, group:EMAIL, domain:NAME, allAuthenticatedUsers or allUsers]."
+            )
+
+
+def find_policy(policies: Policies, name: str) -> RowPolicy | None:
+    return next((policy for policy in policies if policy.name == name), None)
+
+
+def get_policy(table: TableId, policies: Policies, name: str) -> RowPolicy:
+    found = find_policy(policies, name)
+    if found is None:
+        raise NotFound(f"Not found: Row access policy {name} on table {table}")
+    return found
+
+
+def with_policy(table: TableId, policies: Policies, new: RowPolicy, *, replace: bool = False) -> Policies:
+    """With the new one added, or put in place of the one of its name, whose time of creation it keeps."""
+    earlier = find_policy(policies, new.name)
+    if earlier is None:
+        return (*policies, new)
+    if not replace:
+        raise Duplicate(f"Already Exists: Row access policy {new.name} on table {table}")
+    changed = RowPolicy(earlier.name, new.predicate, new.grantees, earlier.created_us, new.modified_us)
+    return tuple(changed if policy is earlier else policy for policy in policies)
+
+
+def without_policy(table: TableId, policies: Policies, name: str, *, last: str | None) -> Policies:
+    """Without the one of that name. The last one goes only on purpose, for then everybody sees every row: `last` says
+    how that is done, None that this request does it.
+    """
+    found = get_policy(table, policies, name)
+    if len(policies) == 1 and last is not None:
+        raise Invalid(
+            f"Cannot drop row access policy {name}: it is the last one on table {table}, whose rows would all be open. "
+            f"{last}"
+        )
+    return tuple(policy for policy in policies if policy is not found)

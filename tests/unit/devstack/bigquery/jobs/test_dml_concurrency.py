@@ -1,0 +1,149 @@
+"""Statements that change a table at the same time: snapshots, conflicts, retries, and the line in front of a table.
+
+Source: "Using data manipulation language (DML)", concurrent jobs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devstack.bigquery.errors import StoppedJob
+from devstack.bigquery.jobs import mutation_runner
+from devstack.bigquery.jobs.dml_line import RUNNING_AT_A_TIME, WAITING_AT_MOST, DmlLine
+from devstack.bigquery.storage.model import TableId
+from devstack.bigquery.storage.refusals import ResourcesExceeded
+from tests.unit.devstack.bigquery.jobs.running import Warehouse
+
+T = TableId("local-dev", "d", "t")
+WAIT_S = 30
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    found = Warehouse(tmp_path)
+    found.statistics(
+        "CREATE SCHEMA d; CREATE TABLE d.t (day DATE, v INT64) PARTITION BY day; "
+        "INSERT d.t VALUES (DATE '2026-01-01', 1), (DATE '2026-01-01', 2), (DATE '2026-01-02', 3)"
+    )
+    return found
+
+
+@pytest.fixture
+def meanwhile(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], list[int]]:
+    """Runs a statement between another one's reading and its commit, in each of its first attempts."""
+    attempts: list[int] = []
+
+    def arrange(sql: str, times: int) -> list[int]:
+        original, inside = mutation_runner.rewrite, threading.Lock()
+
+        def interrupted(*arguments: Any) -> Any:
+            if inside.acquire(blocking=False):
+                attempts.append(1)
+                if len(attempts) <= times:
+                    warehouse.statistics(sql)
+                inside.release()
+            return original(*arguments)
+
+        monkeypatch.setattr(mutation_runner, "rewrite", interrupted)
+        return attempts
+
+    return arrange
+
+
+def values(warehouse: Warehouse) -> list[int]:
+    return sorted(row[1] for row in warehouse.rows("d.t"))
+
+
+def test_conflicting_statement_runs_again_on_the_newer_rows(
+    warehouse: Warehouse, meanwhile: Callable[[str, int], list[int]]
+) -> None:
+    attempts = meanwhile("UPDATE d.t SET v = v + 10 WHERE day = DATE '2026-01-01'", 2)
+    warehouse.statistics("UPDATE d.t SET v = v + 100 WHERE v < 3 OR v BETWEEN 10 AND 99")
+    assert (values(warehouse), len(attempts)) == ([3, 121, 122], 3)
+
+
+def test_statement_gives_up_after_its_retries(warehouse: Warehouse, meanwhile: Callable[[str, int], list[int]]) -> None:
+    attempts = meanwhile("UPDATE d.t SET v = v + 1 WHERE day = DATE '2026-01-01'", 99)
+    job = warehouse.run("DELETE FROM d.t WHERE day = DATE '2026-01-01' AND v > 0")
+    assert job.error is not None
+    assert job.error["reason"] == "invalidQuery"
+    assert "Could not serialize access to table local-dev:d.t due to concurrent update" in job.error["message"]
+    assert len(attempts) == 1 + mutation_runner.RETRIES
+    assert values(warehouse) == [3, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("UPDATE d.t SET v = 30 WHERE day = DATE '2026-01-02'", [30, 101, 102]),
+        ("INSERT d.t VALUES (DATE '2026-01-01', 7)", [3, 7, 101, 102]),
+        ("ALTER TABLE d.t SET OPTIONS (description = 'new')", [3, 101, 102]),
+    ],
+)
+def test_other_partitions_inserts_and_options_are_no_conflict(
+    warehouse: Warehouse, meanwhile: Callable[[str, int], list[int]], sql: str, expected: list[int]
+) -> None:
+    """Rows inserted after the snapshot stay, unchanged."""
+    attempts = meanwhile(sql, 1)
+    warehouse.statistics("UPDATE d.t SET v = v + 100 WHERE day = DATE '2026-01-01'")
+    assert (values(warehouse), len(attempts)) == (expected, 1)
+
+
+def test_replaced_table_is_a_conflict(warehouse: Warehouse, meanwhile: Callable[[str, int], list[int]]) -> None:
+    meanwhile("CREATE OR REPLACE TABLE d.t (day DATE, v INT64) PARTITION BY day", 1)
+    assert warehouse.statistics("DELETE FROM d.t WHERE v > 0")["dmlStats"] == {"deletedRowCount": "0"}
+
+
+def test_statement_that_changes_nothing_makes_no_version(warehouse: Warehouse) -> None:
+    before = warehouse.stand_in.catalog.get(T)
+    warehouse.statistics("UPDATE d.t SET v = 0 WHERE v > 99")
+    assert warehouse.stand_in.catalog.get(T).number == before.number
+
+
+def test_one_more_than_the_line_holds_is_refused_at_once() -> None:
+    line, stop, done = DmlLine(), threading.Event(), threading.Event()
+    inside, most = [0], [0]
+    counting = threading.Lock()
+
+    def work() -> None:
+        with line.turn(T, stop):
+            with counting:
+                inside[0] += 1
+                most[0] = max(most[0], inside[0])
+            done.wait(WAIT_S)
+            with counting:
+                inside[0] -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(RUNNING_AT_A_TIME + WAITING_AT_MOST)]
+    for thread in threads:
+        thread.start()
+    full = threading.Event()
+    for _ in range(WAIT_S * 100):
+        if len(line._lines[T].waiting) == WAITING_AT_MOST and inside[0] == RUNNING_AT_A_TIME:
+            full.set()
+            break
+        full.wait(0.01)
+    assert full.is_set()
+    with pytest.raises(ResourcesExceeded, match="limit is 20"), line.turn(T, stop):
+        pass
+    with line.turn(TableId("local-dev", "d", "other"), stop):
+        pass
+    done.set()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert (inside[0], most[0]) == (0, RUNNING_AT_A_TIME)
+
+
+def test_cancelled_statement_leaves_the_line() -> None:
+    line, stop, running = DmlLine(), threading.Event(), threading.Event()
+    with line.turn(T, running), line.turn(T, running):
+        stop.set()
+        with pytest.raises(StoppedJob), line.turn(T, stop):
+            pass
+    with line.turn(T, running):
+        assert not line._lines[T].waiting

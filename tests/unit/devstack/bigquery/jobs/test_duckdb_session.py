@@ -1,0 +1,32 @@
+"""Sessions of jobs that run at the same time know nothing of each other, though one DuckDB serves them all."""
+
+from __future__ import annotations
+
+import threading
+
+import pyarrow as pa
+
+from devstack.bigquery.jobs.duckdb_session import DuckDbSession
+
+
+def rows_of(session: DuckDbSession, sql: str) -> list[dict[str, object]]:
+    return session.run(sql)[1].to_pylist()
+
+
+def test_registered_rows_and_temporary_tables_are_a_sessions_own() -> None:
+    first, second = DuckDbSession(threading.Event()), DuckDbSession(threading.Event())
+    names = [session.register(pa.table({"a": [value]})) for session, value in ((first, 1), (second, 2))]
+    assert names[0] == names[1]
+    kept = [session.materialize(f"SELECT a + 10 AS a FROM {names[0]}") for session in (first, second)]
+    assert [rows_of(session, f"SELECT a FROM {kept[0]}") for session in (first, second)] == [[{"a": 11}], [{"a": 12}]]
+    first.close()
+    assert rows_of(second, f"SELECT a FROM {kept[1]}") == [{"a": 12}]
+    second.close()
+
+
+def test_a_session_that_is_interrupted_leaves_others_alone() -> None:
+    first, second = DuckDbSession(threading.Event()), DuckDbSession(threading.Event())
+    first.interrupt()
+    first.close()
+    assert rows_of(second, "SELECT 1 AS a") == [{"a": 1}]
+    second.close()
