@@ -4,10 +4,11 @@ import argparse
 import sys
 from datetime import UTC, datetime
 
+from dedup_clone.contract.errors import ConfigurationError
 from devstack.connection import connect
 from devstack.http_calls import Unreachable, call
-from devstack.producer import landing, snapshots
-from devstack.producer.schema import FEEDS, REALISTIC_FEED
+from devstack.producer import feeds, landing, snapshots
+from devstack.producer.schema import REALISTIC_FEED
 from devstack.stack.errors import StackError
 
 
@@ -26,13 +27,14 @@ def land(feed: str, snapshot_id: int | None) -> None:
     except Unreachable as error:
         raise StackError(f"The local stack is down: {error}. Run `make up` first.") from error
     bucket = connection.storage_client().bucket(connection.landing_bucket)
-    chosen = snapshot_id or landing.next_snapshot_id(bucket, feed)
+    layout = feeds.layout(feeds.feed(feed))
+    chosen = snapshot_id or landing.next_snapshot_id(bucket, layout.prefix)
     table = snapshots.make(bucket, feed, chosen, datetime.now(UTC).date())
-    landed = landing.land(bucket, feed, chosen, table)
+    landed = landing.land(bucket, feed, chosen, table, layout)
     again = "again (a re-delivery)" if landed.is_redelivery else ""
     print(f"Landed {feed}, snapshot {landed.snapshot_id} {again}".rstrip())
     print(f"  {landed.rows:,} rows of {landed.dates} dates, {landed.bytes:,} bytes")
-    print(f"  gs://{connection.landing_bucket}/{landing.folder(feed, landed.snapshot_id)}")
+    print(f"  gs://{connection.landing_bucket}/{landing.folder(layout.prefix, landed.snapshot_id)}")
     print(f"  arrived {landed.arrived_at:%Y-%m-%d %H:%M:%S} UTC, marker generation {landed.marker_generation}")
     run_id = f"publish__{landed.snapshot_id}__{landed.marker_generation}"
     print(f"Watch it: {connection.airflow_url}/dags/{feed}_publish/runs/{run_id}")
@@ -43,14 +45,14 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m devstack.producer", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     land_command = commands.add_parser("land", help="land one more snapshot")
-    land_command.add_argument("--feed", choices=FEEDS, default=REALISTIC_FEED)
+    land_command.add_argument("--feed", choices=feeds.feed_names(), default=REALISTIC_FEED)
     land_command.add_argument(
         "--snapshot-id", type=_positive, help="default: above the newest; one that exists is delivered again"
     )
     options = parser.parse_args(arguments)
     try:
         land(options.feed, options.snapshot_id)
-    except StackError as error:
+    except (StackError, ConfigurationError) as error:
         print(f"producer: {error}", file=sys.stderr)
         return 1
     return 0

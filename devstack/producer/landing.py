@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -10,13 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from devstack.producer.feeds import Layout
 from devstack.producer.schema import SCHEMA
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket
 
-MARKER = "_SUCCESS"
 _FOLDER = re.compile(r"/snapshot_id=(\d+)/(.+)$")
+# Without date folders a snapshot lies in so many files, each with rows of any date.
+_FILES_WITHOUT_FOLDERS = 4
 
 
 @dataclass(frozen=True)
@@ -33,56 +36,58 @@ class Landed:
     is_redelivery: bool
 
 
-def folder(feed: str, snapshot_id: int) -> str:
-    return f"{feed}/snapshot_id={snapshot_id}/"
+def folder(prefix: str, snapshot_id: int) -> str:
+    return f"{prefix}/snapshot_id={snapshot_id}/"
 
 
-def _objects(bucket: "Bucket", feed: str) -> dict[int, set[str]]:
+def _objects(bucket: "Bucket", prefix: str) -> dict[int, set[str]]:
     """Snapshot id -> names of its objects, relative to its folder."""
     found: dict[int, set[str]] = {}
-    for blob in bucket.client.list_blobs(bucket, prefix=f"{feed}/snapshot_id="):
+    for blob in bucket.client.list_blobs(bucket, prefix=f"{prefix}/snapshot_id="):
         if match := _FOLDER.search(blob.name):
             found.setdefault(int(match[1]), set()).add(match[2])
     return found
 
 
-def snapshot_ids(bucket: "Bucket", feed: str) -> list[int]:
+def snapshot_ids(bucket: "Bucket", prefix: str, marker: str = Layout.marker) -> list[int]:
     """Ids of the complete snapshots in the bucket, ascending."""
-    return sorted(id_ for id_, names in _objects(bucket, feed).items() if MARKER in names)
+    return sorted(id_ for id_, names in _objects(bucket, prefix).items() if marker in names)
 
 
-def next_snapshot_id(bucket: "Bucket", feed: str) -> int:
+def next_snapshot_id(bucket: "Bucket", prefix: str) -> int:
     """Above every id that was ever begun: a folder without a marker is one that was cut off."""
-    return max(_objects(bucket, feed), default=0) + 1
+    return max(_objects(bucket, prefix), default=0) + 1
 
 
-def read(bucket: "Bucket", feed: str, snapshot_id: int) -> pa.Table:
+def read(bucket: "Bucket", prefix: str, snapshot_id: int, schema: pa.Schema = SCHEMA) -> pa.Table:
     """All rows of a landed snapshot."""
-    blobs = bucket.client.list_blobs(bucket, prefix=folder(feed, snapshot_id))
+    blobs = bucket.client.list_blobs(bucket, prefix=folder(prefix, snapshot_id))
     parts = [
-        pq.ParquetFile(io.BytesIO(blob.download_as_bytes())).read().cast(SCHEMA)
+        pq.ParquetFile(io.BytesIO(blob.download_as_bytes())).read().cast(schema)
         for blob in blobs
         if blob.name.endswith(".parquet")
     ]
-    return pa.concat_tables([SCHEMA.empty_table(), *parts])
+    return pa.concat_tables([schema.empty_table(), *parts])
 
 
-def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table) -> Landed:
-    """Uploads one file a date, then the marker. What an earlier delivery of the id left in the folder goes first."""
-    before = {blob.name for blob in bucket.client.list_blobs(bucket, prefix=folder(feed, snapshot_id))}
-    is_redelivery = folder(feed, snapshot_id) + MARKER in before
+def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout: Layout | None = None) -> Landed:
+    """Uploads the files, then the marker. What an earlier delivery of the id left in the folder goes first.
+
+    Without a layout: below the feed's name, one file a date.
+    """
+    layout = layout or Layout(feed)
+    into = folder(layout.prefix, snapshot_id)
+    before = {blob.name for blob in bucket.client.list_blobs(bucket, prefix=into)}
     for name in sorted(before):
         bucket.blob(name).delete()
 
-    dates = sorted(pc.unique(table["date"]).to_pylist())
     size = 0
-    for day in dates:
-        content = _parquet(table.filter(pc.equal(table["date"], pa.scalar(day))))
-        blob = bucket.blob(f"{folder(feed, snapshot_id)}date={day.isoformat()}/part-00000.parquet")
-        blob.upload_from_string(content, content_type="application/octet-stream")
+    for name, rows in _files(table, layout):
+        content = _parquet(rows)
+        bucket.blob(into + name).upload_from_string(content, content_type="application/octet-stream")
         size += len(content)
 
-    marker = bucket.blob(folder(feed, snapshot_id) + MARKER)
+    marker = bucket.blob(into + layout.marker)
     marker.upload_from_string(b"", content_type="application/octet-stream")
     marker.reload()
     return Landed(
@@ -90,14 +95,27 @@ def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table) -> Land
         snapshot_id=snapshot_id,
         marker_generation=int(marker.generation),
         arrived_at=marker.time_created,
-        dates=len(dates),
+        dates=pc.count_distinct(table[layout.date_column]).as_py(),
         rows=table.num_rows,
         bytes=size,
-        is_redelivery=is_redelivery,
+        is_redelivery=into + layout.marker in before,
     )
+
+
+def _files(table: pa.Table, layout: Layout) -> Iterator[tuple[str, pa.Table]]:
+    """Names below the snapshot's folder, and their rows."""
+    if not layout.date_folders:
+        rows_each = -(-table.num_rows // _FILES_WITHOUT_FOLDERS)
+        for number in range(_FILES_WITHOUT_FOLDERS):
+            yield f"part-{number:05d}.parquet", table.slice(number * rows_each, rows_each)
+        return
+    for day in sorted(pc.unique(table[layout.date_column]).to_pylist()):
+        rows = table.filter(pc.equal(table[layout.date_column], pa.scalar(day)))
+        yield f"{layout.date_column}={day.isoformat()}/part-00000.parquet", rows
 
 
 def _parquet(table: pa.Table) -> bytes:
     sink = io.BytesIO()
-    pq.write_table(table.sort_by([(name, "ascending") for name in SCHEMA.names]), sink, compression="snappy")
+    plain = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
+    pq.write_table(table.sort_by([(name, "ascending") for name in plain]), sink, compression="snappy")
     return sink.getvalue()

@@ -1,4 +1,4 @@
-"""The columns that both local feeds deliver, and the names of their parts."""
+"""The columns that the two feeds of the demo deliver, and the names of their parts."""
 
 import pyarrow as pa
 

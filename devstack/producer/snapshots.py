@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from devstack.producer import generate, landing, worked_example
-from devstack.producer.schema import EXAMPLE_FEED
+from dedup_clone.settings.feed import Feed
+from devstack.producer import declared, feeds, generate, landing, worked_example
+from devstack.producer.schema import EXAMPLE_FEED, REALISTIC_FEED
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 def make(bucket: "Bucket", feed: str, snapshot_id: int, day: date) -> pa.Table:
     """The rows of the snapshot. The same landed snapshots, id and day always give the same rows."""
+    if feed not in (EXAMPLE_FEED, REALISTIC_FEED):
+        return _declared(bucket, feeds.feed(feed), snapshot_id, day)
     earlier = [id_ for id_ in landing.snapshot_ids(bucket, feed) if id_ < snapshot_id]
     previous = landing.read(bucket, feed, earlier[-1]) if earlier else None
     if feed == EXAMPLE_FEED:
@@ -23,6 +26,17 @@ def make(bucket: "Bucket", feed: str, snapshot_id: int, day: date) -> pa.Table:
     if previous is None:
         return generate.first(day, snapshot_id, seed)
     return generate.following(previous, day, snapshot_id, seed)[0]
+
+
+def _declared(bucket: "Bucket", feed: Feed, snapshot_id: int, day: date) -> pa.Table:
+    """As the feed's file says, whatever its columns are."""
+    table, layout = feeds.table_of(feed), feeds.layout(feed)
+    seed = zlib.crc32(feed.feed.encode())
+    earlier = [id_ for id_ in landing.snapshot_ids(bucket, layout.prefix, layout.marker) if id_ < snapshot_id]
+    if not earlier:
+        return declared.first(table, day, snapshot_id, seed)
+    previous = landing.read(bucket, layout.prefix, earlier[-1], declared.schema(table))
+    return declared.following(table, previous, day, snapshot_id, seed)[0]
 
 
 def _example(previous: pa.Table | None, snapshot_id: int, day: date) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,6 +11,7 @@ from dedup_clone.contract.delivery import INT64_MAX, Arrival, Delivery, LandedOb
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.misnamed import Misnamed
 from dedup_clone.state.store import ObjectInfo, ObjectStore
 
 _SNAPSHOT_FOLDER = re.compile(r"snapshot_id=(0|[1-9][0-9]{0,18})/")
@@ -36,6 +37,23 @@ class Refusal:
     refused_at: datetime
 
 
+@dataclass(frozen=True)
+class Look:
+    """What a look at landing found: deliveries, and markers that name none."""
+
+    markers: list[Marker]
+    misnamed: list[Misnamed]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A folder whose marker is asked for: a snapshot's, or one that is none for the reason given."""
+
+    folder: str
+    snapshot_id: int | None
+    reason: str
+
+
 class Landing:
     """The landing prefix of one feed."""
 
@@ -44,18 +62,39 @@ class Landing:
         self._prefix = f"{prefix}/"
         self._marker = marker
 
+    @property
+    def store(self) -> ObjectStore:
+        """The landing bucket, for whoever reads the files."""
+        return self._store
+
     def markers(self) -> list[Marker]:
-        """All markers, in order of delivery. Folders that are no `snapshot_id=<INT64>` are left alone."""
-        folders = {}
+        """All markers that name a delivery, in order of delivery."""
+        return self.look().markers
+
+    def look(self, *, skip: Container[str] = ()) -> Look:
+        """The markers, by one listing of the folders and one question for each marker whose name is not in `skip`."""
+        asked: dict[str, _Asked] = {}
         for folder in self._store.folders(self._prefix):
-            match = _SNAPSHOT_FOLDER.fullmatch(folder.removeprefix(self._prefix))
-            if match and int(match[1]) <= INT64_MAX:
-                folders[f"{folder}{self._marker}"] = (folder, int(match[1]))
-        found = []
-        for info in self._store.stat(list(folders)):
-            folder, snapshot_id = folders[info.name]
-            found.append(Marker(Delivery(snapshot_id, info.generation), folder, info.name, info.created_at))
-        return sorted(found, key=lambda m: m.delivery)
+            asked[f"{folder}{self._marker}"] = _asked(folder, folder.removeprefix(self._prefix))
+        asked[f"{self._prefix}{self._marker}"] = _Asked(self._prefix, None, "it lies in no snapshot's folder")
+        asked = {name: a for name, a in asked.items() if name not in skip}
+        names = [name for name, a in asked.items() if a.snapshot_id is not None or a.reason]
+        found = {info.name: info for info in self._store.stat(names)}
+        markers = [
+            Marker(Delivery(a.snapshot_id, found[name].generation), a.folder, name, found[name].created_at)
+            for name, a in asked.items()
+            if name in found and a.snapshot_id is not None
+        ]
+        misnamed = [self._misnamed(found[name], a.reason) for name, a in asked.items() if name in found and a.reason]
+        unmarked = [name for name, a in asked.items() if a.snapshot_id is not None and name not in found]
+        return Look(sorted(markers, key=lambda m: m.delivery), misnamed + self._folders_as_markers(unmarked))
+
+    def _folders_as_markers(self, unmarked: list[str]) -> list[Misnamed]:
+        below = [next(iter(self._store.objects(f"{name}/")), None) for name in unmarked]
+        return [self._misnamed(info, "it is a folder, expected an object") for info in below if info is not None]
+
+    def _misnamed(self, info: ObjectInfo, reason: str) -> Misnamed:
+        return Misnamed(info.name, self._store.uri(info.name), info.generation, info.created_at, reason)
 
     def inventory(self, feed: str, marker: Marker) -> Arrival:
         """The delivery's objects as they are now, without the marker."""
@@ -115,6 +154,14 @@ class Arrivals:
     def _named(self, prefix: str) -> Iterable[Delivery]:
         for info in self._store.objects(prefix):
             yield Delivery.parse(info.name.removeprefix(prefix).removesuffix(".json"))
+
+
+def _asked(folder: str, name: str) -> _Asked:
+    """Hidden folders are nobody's snapshot, and nobody's mistake."""
+    match = _SNAPSHOT_FOLDER.fullmatch(name)
+    if match and int(match[1]) <= INT64_MAX:
+        return _Asked(folder, int(match[1]), "")
+    return _Asked(folder, None, "" if name.startswith(("_", ".")) else f"folder [{name}] names no snapshot id")
 
 
 def _landed(info: ObjectInfo) -> LandedObject:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from dedup_clone.contract.delivery import Delivery
+
+_NAME_CHARACTERS = 400
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,14 @@ class FeedLayout:
         return f"{self.feed}/refused/"
 
     @property
+    def misnamed(self) -> str:
+        return f"{self.feed}/misnamed/"
+
+    @property
+    def incidents(self) -> str:
+        return f"{self.feed}/incidents/"
+
+    @property
     def ledger(self) -> str:
         return f"{self.feed}/ledger/"
 
@@ -50,6 +61,13 @@ class FeedLayout:
 
     def refusal(self, delivery: Delivery) -> str:
         return f"{self.refused}{delivery.name}.json"
+
+    def misnamed_record(self, marker: str, marker_generation: int) -> str:
+        """Of a marker's object name, as far as a name of its own has room for it."""
+        return f"{self.misnamed}{quote(marker, safe='')[-_NAME_CHARACTERS:]}-{marker_generation}.json"
+
+    def incident(self, name: str) -> str:
+        return f"{self.incidents}{name}.json"
 
     def manifest(self, generation: int) -> str:
         return f"{self.feed}/manifests/{generation:08d}.json"

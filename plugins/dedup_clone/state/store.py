@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from dedup_clone.contract.errors import LostRace
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Client
 
-PARALLEL_REQUESTS = 16
+PARALLEL_REQUESTS = 10  # as many connections as the client keeps
+READ_CHUNK_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,22 @@ class ObjectStore:
             return StoredText(blob.download_as_bytes().decode(), int(blob.generation))
         except NotFound:
             return None
+
+    def read_if_changed(self, name: str, known_generation: int) -> StoredText | None:
+        """The object's text, None when it still is the generation that the caller knows. NotFound when it is absent."""
+        from google.api_core.exceptions import NotModified
+
+        blob = self._bucket.blob(name)
+        try:
+            text = blob.download_as_bytes(if_generation_not_match=known_generation).decode()
+        except NotModified:
+            return None
+        # A server that ignores the precondition sends the known text again.
+        return None if int(blob.generation) == known_generation else StoredText(text, int(blob.generation))
+
+    def open(self, name: str) -> IO[bytes]:
+        """A seekable reader that fetches what is read, in small pieces. NotFound when there is no object."""
+        return cast("IO[bytes]", self._bucket.blob(name).open("rb", chunk_size=READ_CHUNK_BYTES))
 
     def create(self, name: str, text: str) -> bool:
         """Write a new object. False, and nothing written, when it exists."""
@@ -99,6 +116,16 @@ class ObjectStore:
             return []
         with ThreadPoolExecutor(min(PARALLEL_REQUESTS, len(names))) as pool:
             return [_info(blob) for blob in pool.map(self._bucket.get_blob, names) if blob is not None]
+
+    def delete(self, name: str, *, expected_generation: int) -> bool:
+        """Delete the object as it was read. False, and nothing deleted, when it changed or is gone."""
+        from google.api_core.exceptions import NotFound, PreconditionFailed
+
+        try:
+            self._bucket.blob(name).delete(if_generation_match=expected_generation)
+        except (NotFound, PreconditionFailed):
+            return False
+        return True
 
     def delete_folder(self, prefix: str) -> int:
         """Delete all objects below `prefix`; returns how many. Objects that are gone already are no error."""

@@ -1,0 +1,115 @@
+"""Values of any declared column from numbers: equal numbers give equal values, other numbers other ones as a rule."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from dedup_clone.contract.table import Column, ColumnMode
+
+Numbers = np.ndarray
+_FIRST_DAY = 18_262  # 2020-01-01, in days since the epoch
+_DAYS = 2_000
+_NULL_IN = 50  # of the values of a column that may be NULL, about one in so many is
+_LONGEST_ARRAY = 4
+_MICROS_A_DAY = 24 * 60 * 60 * 1_000_000
+
+
+def mixed(numbers: Numbers, salt: int) -> Numbers:
+    """Well spread numbers from any: every bit of the input and of the salt counts (splitmix64)."""
+    with np.errstate(over="ignore"):
+        z = numbers.astype(np.uint64) + np.uint64(salt + 1) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+def values(column: Column, numbers: Numbers) -> pa.Array:
+    """A value of the column for each number; NULL now and then where the column may be."""
+    mask = None
+    if column.mode is ColumnMode.NULLABLE:
+        mask = mixed(numbers, 1) % np.uint64(_NULL_IN) == 0
+    return _values(column, mixed(numbers, 2), mask)
+
+
+def key_values(column: Column, numbers: Numbers) -> pa.Array:
+    """As `values`, never NULL, and other numbers always give another key (for INT64, STRING, BYTES and NUMERIC)."""
+    kind = column.type
+    if kind in ("STRING", "BYTES"):
+        return pa.array([f"{column.name}-{number:08x}" for number in numbers.tolist()]).cast(_ARROW[kind])
+    if kind in ("INT64", "NUMERIC"):
+        return pa.array(numbers.astype(np.int64)).cast(_ARROW[kind])
+    return _values(column, mixed(numbers, 2), None)
+
+
+def field(column: Column) -> pa.Field:
+    """The column as Parquet is to have it."""
+    kind = pa.struct([field(f) for f in column.fields]) if column.type == "STRUCT" else _ARROW[column.type]
+    if column.mode is ColumnMode.REPEATED:
+        kind = pa.list_(pa.field("element", kind))
+    return pa.field(column.name, kind, nullable=column.mode is not ColumnMode.REQUIRED)
+
+
+def _values(column: Column, numbers: Numbers, mask: Numbers | None) -> pa.Array:
+    if column.mode is ColumnMode.REPEATED:
+        lengths = (mixed(numbers, 3) % np.uint64(_LONGEST_ARRAY)).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        inside = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        with np.errstate(over="ignore"):
+            elements = mixed(np.repeat(numbers, lengths) + inside.astype(np.uint64), 4)
+        inner = Column(column.name, column.type, ColumnMode.REQUIRED, column.fields)
+        kind = field(column).type
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), _values(inner, elements, None), type=kind)
+    if column.type == "STRUCT":
+        parts = [values(f, mixed(numbers, 5 + place)) for place, f in enumerate(column.fields)]
+        fields = [field(f) for f in column.fields]
+        null = None if mask is None else pa.array(mask)
+        return pa.StructArray.from_arrays(parts, fields=fields, mask=null)
+    return pa.array(_PLAIN[column.type](numbers), mask=mask).cast(_ARROW[column.type])
+
+
+def _below(limit: int) -> Callable[[Numbers], Numbers]:
+    return lambda numbers: (numbers % np.uint64(limit)).astype(np.int64)
+
+
+def _cents(numbers: Numbers) -> pa.Array:
+    """Money: hundredths, as a decimal."""
+    return pa.array(_below(10_000_00)(numbers)).cast(pa.decimal128(19, 0)).cast(pa.decimal128(38, 9))
+
+
+def _words(numbers: Numbers) -> Numbers:
+    return np.array([f"word {number % 10_000:04d}" for number in numbers.tolist()], dtype=object)
+
+
+_ARROW: dict[str, pa.DataType] = {
+    "BOOL": pa.bool_(),
+    "BYTES": pa.binary(),
+    "DATE": pa.date32(),
+    "DATETIME": pa.timestamp("us"),
+    "FLOAT64": pa.float64(),
+    "INT64": pa.int64(),
+    "NUMERIC": pa.decimal128(38, 9),
+    "STRING": pa.string(),
+    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+}
+
+
+def _days(numbers: Numbers) -> Numbers:
+    return (_FIRST_DAY + _below(_DAYS)(numbers)).astype("datetime64[D]")
+
+
+def _micros(numbers: Numbers) -> Numbers:
+    return (_FIRST_DAY * _MICROS_A_DAY + _below(_DAYS * _MICROS_A_DAY)(numbers)).astype("datetime64[us]")
+
+
+_PLAIN: dict[str, Callable[[Numbers], Numbers]] = {
+    "BOOL": lambda numbers: numbers % np.uint64(2) == 0,
+    "BYTES": lambda numbers: np.array([number.to_bytes(8, "big") for number in numbers.tolist()], dtype=object),
+    "DATE": _days,
+    "DATETIME": _micros,
+    "FLOAT64": lambda numbers: _below(100_000)(numbers) / 8.0,
+    "INT64": _below(1_000),
+    "NUMERIC": lambda numbers: _below(1_000_000)(numbers),
+    "STRING": _words,
+    "TIMESTAMP": _micros,
+}

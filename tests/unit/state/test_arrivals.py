@@ -1,0 +1,104 @@
+"""Markers in landing: which are deliveries, which name none and are told once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from dedup_clone.contract.delivery import INT64_MAX
+from dedup_clone.orchestration.arrival_sensor import DeliveryTrigger
+from tests.unit.state.conftest import FEED, Buckets
+
+WRONG_FOLDERS = [
+    "snapshot_id=abc",
+    "snapshot_id=-5",
+    f"snapshot_id={INT64_MAX + 1}",
+    "snapshot_id=007",
+    "snapshot_id=",
+    "snapshot_id=1.0",
+    "snapshot_id=１",
+    "snapshot=7",
+    "7",
+    "Snapshot_id=7",
+]
+
+
+def test_markers_are_deliveries_in_the_order_of_their_ids(buckets: Buckets) -> None:
+    for id_ in ("10", "9", "0", str(INT64_MAX)):
+        buckets.put(f"snapshot_id={id_}/_SUCCESS")
+    buckets.put("snapshot_id=8/a.parquet")
+    look = buckets.landing.look()
+    assert [m.delivery.snapshot_id for m in look.markers] == [0, 9, 10, INT64_MAX]
+    assert look.misnamed == []
+
+
+@pytest.mark.parametrize("folder", WRONG_FOLDERS)
+def test_marker_in_a_folder_that_is_no_snapshot_id_is_told_once_and_starts_nothing(
+    buckets: Buckets, folder: str
+) -> None:
+    buckets.put(f"{folder}/a.parquet", f"{folder}/_SUCCESS", "snapshot_id=1/_SUCCESS")
+    look = buckets.landing.look()
+    assert [m.delivery.snapshot_id for m in look.markers] == [1]
+    (told,) = buckets.misnamed.tell(look.misnamed)
+    assert f"{FEED}/{folder}/_SUCCESS] starts no publish: folder [{folder}/] names no snapshot id" in told.text
+    assert "Next: land the snapshot below [snapshot_id=N/]" in told.text
+    assert buckets.misnamed.tell(buckets.landing.look().misnamed) == []
+    assert buckets.arrivals.refused() == []
+
+
+def test_marker_that_is_a_folder_is_told_until_the_object_is_there(buckets: Buckets) -> None:
+    buckets.put("snapshot_id=3/a.parquet", "snapshot_id=3/_SUCCESS/part-0")
+    look = buckets.landing.look()
+    assert look.markers == []
+    (told,) = buckets.misnamed.tell(look.misnamed)
+    assert "snapshot_id=3/_SUCCESS/part-0] starts no publish: it is a folder, expected an object" in told.text
+
+
+def test_marker_beside_the_snapshots_is_told(buckets: Buckets) -> None:
+    buckets.put("_SUCCESS")
+    (told,) = buckets.misnamed.tell(buckets.landing.look().misnamed)
+    assert "it lies in no snapshot's folder" in told.text
+
+
+def test_marker_written_again_is_told_again_and_a_hidden_folder_never(buckets: Buckets) -> None:
+    buckets.put("snapshot_id=x/_SUCCESS", "_temporary/_SUCCESS", ".old/_SUCCESS", "snapshot_id=y/a.parquet")
+    assert len(buckets.misnamed.tell(buckets.landing.look().misnamed)) == 1
+    buckets.put("snapshot_id=x/_SUCCESS")
+    assert len(buckets.misnamed.tell(buckets.landing.look().misnamed)) == 1
+
+
+def test_trigger_warns_of_a_misnamed_marker_and_goes_on_to_the_next_delivery(
+    buckets: Buckets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trigger = DeliveryTrigger(
+        connection="none",
+        landing_bucket=buckets.landing_bucket,
+        state_bucket=buckets.state_bucket,
+        feed=FEED,
+        prefix=FEED,
+        marker="_SUCCESS",
+        interval_s=0.01,
+    )
+    monkeypatch.setattr(trigger, "_open", lambda: (buckets.landing, buckets.arrivals, buckets.misnamed))
+    buckets.put("snapshot_id=abc/_SUCCESS")
+    warned: list[str] = []
+    monkeypatch.setattr(trigger.log, "warning", lambda text, *values: _note(warned, buckets, text % values))
+    event = asyncio.run(_first_event(trigger))
+    assert event["message"].startswith("noticed deliveries [4-")
+    assert [text for text in warned if "folder [snapshot_id=abc/] names no snapshot id" in text] == warned
+    assert len(warned) == 1
+
+
+def _note(warned: list[str], buckets: Buckets, text: str) -> None:
+    """The next delivery comes when the warning was given."""
+    warned.append(text)
+    buckets.put("snapshot_id=4/_SUCCESS")
+
+
+async def _first_event(trigger: DeliveryTrigger) -> dict[str, Any]:
+    async for event in trigger.run():
+        payload: dict[str, Any] = event.payload
+        return payload
+    raise AssertionError("the trigger ended without an event")
