@@ -5,9 +5,9 @@ CREATE TABLE IF NOT EXISTS {{ names.staging }} (
   {{ column_sql(column) }}{{ "," if not loop.last }}
 {%- endfor %}
 )
-PARTITION BY {{ table.partition_column }}
+PARTITION BY {{ quoted(table.partition_column) }}
 {%- if table.cluster_by %}
-CLUSTER BY {{ table.cluster_by | join(", ") }}
+CLUSTER BY {% for name in table.cluster_by %}{{ quoted(name) }}{{ ", " if not loop.last }}{% endfor %}
 {%- endif %}
 OPTIONS (
   partition_expiration_days = {{ table.retention_days }},

@@ -9,15 +9,20 @@ from dedup_clone.warehouse.sql_files import TableNames, render
 
 REPOSITORY = Path(__file__).parents[2]
 SQL = REPOSITORY / "sql"
+FIRST_PUBLISH = "first_publish"  # the folder of statements that differ while there is no target
 
 
 def rendered_statements() -> dict[str, str]:
-    """`<feed>/<folder>/<file>.sql` -> text."""
+    """`<feed>/<folder>/<file>.sql` -> text; `<feed>/first_publish/…` where it differs without a parent."""
     statements = {}
     for path in sorted((REPOSITORY / "dags" / "feeds").glob("*.yaml")):
         feed = read_feed(path)
         names = TableNames("local-dev", "warehouse", feed.staging, feed.target)
         for file in sorted(SQL.rglob("*.sql")):
             name = file.relative_to(SQL).as_posix()
-            statements[f"{feed.feed}/{name}"] = render(SQL, name, names=names, table=feed.table.to_contract())
+            table = feed.table.to_contract()
+            statements[f"{feed.feed}/{name}"] = render(SQL, name, names=names, table=table)
+            first = render(SQL, name, names=names, table=table, has_parent=False)
+            if first != statements[f"{feed.feed}/{name}"]:
+                statements[f"{feed.feed}/{FIRST_PUBLISH}/{name}"] = first
     return statements

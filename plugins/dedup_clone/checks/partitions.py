@@ -24,11 +24,23 @@ def _expires_at(day: date, retention_days: int) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=retention_days)
 
 
+def _has_expired(day: date | None, retention_days: int, now: datetime) -> bool:
+    return day is not None and _expires_at(day, retention_days) <= now
+
+
 def rows_match(check: str, manifest: Manifest, observation: Observation) -> Verdict:
-    """Every partition has the manifest's rows; days within a day of their expiry may be gone already."""
+    """Every partition has the manifest's rows.
+
+    Days within a day of their expiry may be gone already; expired ones that the manifest has no more may still be
+    there, until BigQuery deletes them.
+    """
     expected = {entry.date: entry.rows for entry in manifest.dates if entry.rows}
-    found = {partition_day(p): p.rows for p in observation.partitions if p.rows}
     retention = manifest.table.retention_days
+    found = {
+        day: p.rows
+        for day, p in ((partition_day(p), p) for p in observation.partitions)
+        if p.rows and (day in expected or not _has_expired(day, retention, observation.observed_at))
+    }
     may_be_gone = {d for d in expected if _expires_at(d, retention) <= observation.observed_at + TOLERANCE}
     wrong = [
         f"{day}: {found.get(day, 0)} rows, expected {expected.get(day, 0) if day else 0}"

@@ -9,6 +9,7 @@ from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.warehouse.facts import TableFacts
 
 GENERATION_LABEL = "dedup_clone_generation"
+MANIFEST_LABEL = "dedup_clone_manifest"
 
 
 def schema_matches(staging: TableFacts, contract: TableContract) -> Verdict:
@@ -81,7 +82,7 @@ def is_clone_of_staging(target: TableFacts, staging: str, checked_at: datetime) 
 
 
 def has_labels(target: TableFacts, generation: int, manifest_digest: str) -> Verdict:
-    expected = {GENERATION_LABEL: str(generation), "dedup_clone_manifest": manifest_digest}
+    expected = {GENERATION_LABEL: str(generation), MANIFEST_LABEL: manifest_digest}
     found = {key: target.labels.get(key) for key in expected}
     return verdict(
         "target_labels",

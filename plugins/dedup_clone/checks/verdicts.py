@@ -8,6 +8,9 @@ from enum import StrEnum
 
 from dedup_clone.contract.errors import CheckFailed
 
+# Checks before the swap that an operator may accept on a rerun, with a reason.
+ACCEPTABLE_CHECKS = ("changed_share", "duplicate_keys", "missing_dates", "new_share", "survivor_share")
+
 
 class Level(StrEnum):
     PASS = "pass"

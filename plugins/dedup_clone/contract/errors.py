@@ -33,3 +33,16 @@ class CheckFailed(DedupCloneError):
 
 class OutcomeUnknown(DedupCloneError):
     """Nobody can tell whether the write happened: look before doing it again."""
+
+
+class JobFailed(DedupCloneError):
+    """A BigQuery job failed. `message` is BigQuery's; `by_content` means that trying again cannot mend it."""
+
+    def __init__(self, text: str, *, message: str, by_content: bool) -> None:
+        super().__init__(text)
+        self.message = message
+        self.by_content = by_content
+
+
+class AlertNotSent(DedupCloneError):
+    """Somebody who is to be told of an incident could not be reached."""

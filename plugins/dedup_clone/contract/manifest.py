@@ -39,7 +39,10 @@ class DateEntry:
 
     rows: unique keys. new_keys: keys that the parent lacked. changed: keys of both whose values differ (None when the
     plan does not compare values). survivors: rows that the newest applied snapshot lacks. ties: surplus rows of equal
-    keys inside single deliveries. Fingerprints are hex texts, None when the plan keeps none. `files_digest` is over
+    keys inside single deliveries. `adopted_delivery` is the one whose files the date holds unchanged. Fingerprints are
+    hex texts, None when the plan keeps none; `key_fingerprint` is of the keys whose rows have `max_update_id`, and
+    their bucket fingerprints lie in the data folder, `fingerprints/<date>.bin`: an aid that may be absent, computed
+    again when it does not fold to this text. `content_fingerprint` is of those rows' values. `files_digest` is over
     path, rows and size of the date's files.
     """
 
@@ -134,12 +137,23 @@ class KeyExample:
 
 
 @dataclass(frozen=True)
+class DateMetrics:
+    """Cost of one date: bytes as stored, seconds of wall time (None where Spark worked on many dates at once)."""
+
+    date: date
+    bytes_read: int
+    bytes_written: int
+    seconds: float | None
+
+
+@dataclass(frozen=True)
 class DedupMetrics:
-    """Cost of the Spark job: bytes as stored, seconds of wall time by phase."""
+    """Cost of the Spark job: bytes as stored, seconds of wall time by phase. `dates` are those not merely copied."""
 
     bytes_read: int
     bytes_written: int
     seconds: dict[str, float]
+    dates: tuple[DateMetrics, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ tuples and dict[str, …]. The JSON of a record is canonical (sorted keys), so t
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import types
@@ -88,15 +89,21 @@ def _read_union(kind: Any, plain: Any, where: str) -> Any:
 
 def _read_dataclass(kind: type, plain: Any, where: str) -> Any:
     _expect(isinstance(plain, dict), where, "an object", plain)
-    names = {f.name for f in dataclasses.fields(kind)}
-    unknown, missing = sorted(plain.keys() - names), sorted(names - plain.keys())
-    if unknown or missing:
+    hints = _field_types(kind)
+    if plain.keys() != hints.keys():
+        unknown, missing = sorted(plain.keys() - hints.keys()), sorted(hints.keys() - plain.keys())
         raise ContractViolation(
             f"[{where}] has unknown fields {unknown} and lacks {missing}: it was written by another version of this "
             f"project; deploy the version that wrote it, or remove the object."
         )
+    return kind(**{name: _read(hint, plain[name], f"{where}.{name}") for name, hint in hints.items()})
+
+
+@functools.cache
+def _field_types(kind: type) -> dict[str, Any]:
+    """Of each field, by name. Reading the annotations takes longer than reading a record."""
     hints = typing.get_type_hints(kind)
-    return kind(**{name: _read(hints[name], plain[name], f"{where}.{name}") for name in names})
+    return {f.name: hints[f.name] for f in dataclasses.fields(kind)}
 
 
 def _read_scalar(kind: Any, plain: Any, where: str) -> Any:

@@ -12,9 +12,10 @@ from dedup_clone.contract.table import TableContract, UpdateIdMode
 
 
 class Plan(StrEnum):
-    """How the job deduplicates; AUTO lets it choose per date."""
+    """How the job deduplicates. AUTO takes ADOPT where it applies and ANTIJOIN elsewhere, date by date."""
 
     AUTO = "auto"
+    ADOPT = "adopt"
     WINDOW = "window"
     ANTIJOIN = "antijoin"
 
@@ -36,7 +37,7 @@ class ParentGeneration:
     """The committed generation that the new one builds on: URIs of its header, its file list and its data folder.
 
     The digest is the file list's. All three but the header differ from the header's own where the parent's files were
-    gone and target was exported.
+    gone and target was exported; they are empty for an engine in SQL, which reads target itself.
     """
 
     generation: int
@@ -49,6 +50,7 @@ class ParentGeneration:
 @dataclass(frozen=True)
 class DedupRequest:
     """`deliveries` in ascending precedence. `retention_day` is the oldest date kept, `latest_day` the newest allowed.
+    `exact`: plan ADOPT compares all keys and trusts no fingerprint. `compare_values`: it counts changed rows, too.
 
     The job writes data files below `data_uri` (`…/date=D/…`) and below `attempt_uri`, with a suffix that is unique to
     this run of the job, `files-<suffix>.json` (FileList) and `uris-<suffix>.txt` (one gs:// URI a line, for the load
@@ -75,3 +77,5 @@ class DedupRequest:
     parent: ParentGeneration | None
     data_uri: str
     attempt_uri: str
+    exact: bool = False
+    compare_values: bool = True

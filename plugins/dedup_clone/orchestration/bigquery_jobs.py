@@ -13,14 +13,16 @@ from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 from airflow.providers.google.cloud.operators.bigquery import BigQueryInsertJobOperator
 from airflow.sdk import Context
 
+from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.orchestration.connect import FeedSetup, connect
 from dedup_clone.orchestration.final_errors import failing_at_once
 from dedup_clone.orchestration.order_xcom import pull_order
-from dedup_clone.publish.load import begin_load, finish_load, job_id, load_configuration, read_candidate
+from dedup_clone.publish.jobs import find_step_job
+from dedup_clone.publish.load import begin_load, read_candidate
 from dedup_clone.publish.orders import PublishOrder
+from dedup_clone.publish.partition_load import dates_to_load, load_dates
 from dedup_clone.publish.services import Services
 
-FAILED_JOBS_TOLERATED = 20
 BRIEF_WAIT_S = 5.0
 BRIEF_POLL_S = 0.25
 
@@ -48,23 +50,18 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         """Find this attempt's job or make it; its id is recorded in CURRENT before it is made."""
         order, services = pull_order(context), connect(self.setup)
         self.hook = BigQueryHook(gcp_conn_id=self.gcp_conn_id)
-        for number in range(1, FAILED_JOBS_TOLERATED + 1):
-            name = job_id(order, self.step, number)
-            known = services.warehouse.job(name)
-            if known is None:
-                self.prepare(services, order)
-                services.current.record_job(order.attempt, name)
-                self._job = self._submit_job(self.hook, name)
-            elif known.error:
-                self.log.info("job %s failed (%s): takes the next id", name, known.error)
-                continue
-            else:
-                self.log.info("job %s %s: uses it", name, "ended well" if known.ended else "is running: attaches")
-                self._job = self.hook.get_job(project_id=self.project_id, location=self.location, job_id=name)
-            self._persist_job_links(self._job, context)
-            self._wait_briefly()
-            return name
-        raise RuntimeError(f"{FAILED_JOBS_TOLERATED} jobs of step [{self.step}] failed: read the last one's error.")
+        job = find_step_job(services, order.attempt, self.step)
+        if job.known is None:
+            self.prepare(services, order)
+            services.current.record_job(order.attempt, job.job_id)
+            self._job = self._submit_job(self.hook, job.job_id)
+        else:
+            how = "ended well" if job.known.ended else "is running: attaches"
+            self.log.info("job %s %s: uses it", job.job_id, how)
+            self._job = self.hook.get_job(project_id=self.project_id, location=self.location, job_id=job.job_id)
+        self._persist_job_links(self._job, context)
+        self._wait_briefly()
+        return job.job_id
 
     def execute(self, context: Context) -> str:
         services, order = connect(self.setup), pull_order(context)
@@ -93,15 +90,27 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
 
 
 class LoadStagingOperator(AttemptJobOperator):
-    """Loads the generation's files into staging: one free load job for the whole table."""
+    """Makes staging hold the generation: one free load job of its files, or the statement of an engine in SQL."""
 
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
         super().__init__(setup=setup, step="load", configuration={}, **kwargs)
 
+    def execute(self, context: Context) -> str:
+        """Dates that did not change are not loaded, where that can be told; else one deferrable job does it all."""
+        services, order = connect(self.setup), pull_order(context)
+        with failing_at_once():
+            services.current.require_intent(order.attempt)
+            candidate, manifest = read_candidate(services, order)
+            dates = dates_to_load(services, candidate, manifest)
+            if dates is not None:
+                load_dates(services, order, candidate, manifest, dates)
+                return f"{len(dates)} partitions"
+        return super().execute(context)
+
     def prepare(self, services: Services, order: PublishOrder) -> None:
         candidate, manifest = read_candidate(services, order)
-        self.configuration = load_configuration(services, candidate)
+        self.configuration = staging_configuration(services, order, candidate, manifest)
         begin_load(services, order, manifest)
 
     def finish(self, services: Services, order: PublishOrder) -> None:
-        finish_load(services, order, read_candidate(services, order)[1])
+        finish_staging(services, order, *read_candidate(services, order))

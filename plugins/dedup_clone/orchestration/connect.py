@@ -33,6 +33,10 @@ class FeedSetup:
     def publish_dag_id(self) -> str:
         return f"{self.feed.feed}_publish"
 
+    @property
+    def rollback_dag_id(self) -> str:
+        return f"{self.feed.feed}_rollback"
+
 
 def connect(setup: FeedSetup) -> Services:
     """The services of one feed, for use inside a running task."""

@@ -8,11 +8,13 @@ from dedup_clone.contract.records import from_plain
 from dedup_clone.publish.orders import PublishOrder
 
 RESOLVE_TASK = "resolve_publish"
+ROLLBACK_TASK = "resolve_rollback"
 
 
 def pull_order(context: Context) -> PublishOrder:
-    """Raises ContractViolation when the resolve task of another version wrote it."""
-    return from_plain(PublishOrder, context["ti"].xcom_pull(task_ids=RESOLVE_TASK), where=f"XCom of {RESOLVE_TASK}")
+    """The order of a publish or a rollback. Raises ContractViolation when a task of another version wrote it."""
+    task = next(t for t in (RESOLVE_TASK, ROLLBACK_TASK) if context["dag"].has_task(t))
+    return from_plain(PublishOrder, context["ti"].xcom_pull(task_ids=task), where=f"XCom of {task}")
 
 
 def order_field(name: str) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 
+from dedup_clone.checks.verdicts import ACCEPTABLE_CHECKS
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.request import Plan
-
-# Checks before the swap that an operator may accept on a rerun, with a reason.
-ACCEPTABLE_CHECKS = ["changed_share", "duplicate_keys", "missing_dates", "new_share", "survivor_share"]
+from dedup_clone.orchestration.deadlines import ARRIVED_AT
 
 
 def publish_params() -> dict[str, Param]:
@@ -45,8 +44,8 @@ def publish_params() -> dict[str, Param]:
         "accepted_checks": Param(
             [],
             type=["null", "array"],
-            items={"type": "string", "enum": ACCEPTABLE_CHECKS},
-            examples=ACCEPTABLE_CHECKS,
+            items={"type": "string", "enum": list(ACCEPTABLE_CHECKS)},
+            examples=list(ACCEPTABLE_CHECKS),
             title="Accepted checks",
             description="Checks before the swap that may fail this time.",
         ),
@@ -55,5 +54,12 @@ def publish_params() -> dict[str, Param]:
             type=["null", "string"],
             title="Reason",
             description="Why this is published by hand; kept with the verdicts.",
+        ),
+        ARRIVED_AT: Param(
+            None,
+            type=["null", "string"],
+            title="Arrival",
+            description="Filled by the watch DAG: the deadline counts from it. Leave it empty for a replay.",
+            section="Filled by the watch DAG",
         ),
     }

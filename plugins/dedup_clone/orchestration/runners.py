@@ -1,4 +1,4 @@
-"""Where the dedup job runs. Every runner gives one task of the same id."""
+"""Where the dedup job runs. Every runner gives one task of the same id; each of them also runs the engines in SQL."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context
 
 from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.orchestration.by_engine import ByEngine
 from dedup_clone.orchestration.connect import FeedSetup
 from dedup_clone.orchestration.spark_conf import emulator_spark_conf, local_spark_conf
 from dedup_clone.settings.deployment import Runner
 
 
 def dedup_operator(setup: FeedSetup, *, task_id: str, request_uri: str, **kwargs: Any) -> BaseOperator:
-    """The task that runs spark_jobs/dedup_snapshot.py on the request at `request_uri` (templated)."""
+    """The task that makes the candidate from the request at `request_uri` (templated), by the order's engine."""
     if setup.deployment.runner is Runner.LOCAL:
         return _local(setup, task_id, request_uri, kwargs)
-    return UnavailableRunner(task_id=task_id, runner=setup.deployment.runner, **kwargs)
+    return UnavailableRunner(task_id=task_id, setup=setup, runner=setup.deployment.runner, **kwargs)
 
 
 def _local(setup: FeedSetup, task_id: str, request_uri: str, kwargs: dict[str, Any]) -> BaseOperator:
-    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+    from dedup_clone.orchestration.local_spark import LocalSparkOperator
 
     python_path = os.pathsep.join([str(setup.folders.plugins), str(setup.folders.spark_jobs)])
-    return SparkSubmitOperator(
+    return LocalSparkOperator(
         task_id=task_id,
+        setup=setup,
         application=str(setup.folders.spark_jobs / "dedup_snapshot.py"),
         application_args=["--request", request_uri],
         conn_id=setup.deployment.spark_connection,
@@ -36,14 +38,14 @@ def _local(setup: FeedSetup, task_id: str, request_uri: str, kwargs: dict[str, A
     )
 
 
-class UnavailableRunner(BaseOperator):
+class UnavailableRunner(ByEngine, BaseOperator):
     """Fails with the reason and the way out: this version submits Spark on the local runner only."""
 
     def __init__(self, *, runner: Runner, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.runner = runner
 
-    def execute(self, context: Context) -> None:
+    def run_spark(self, context: Context) -> None:
         raise ConfigurationError(
             f"Runner [{self.runner}] cannot submit Spark in this version, expected [{Runner.LOCAL}]: set `runner: "
             f"{Runner.LOCAL}` in the profile and point the Spark connection at a master that reaches the buckets."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dedup_clone.checks import contents, partitions, tables
+from dedup_clone.checks.policies import policies_present
 from dedup_clone.checks.shares import PUBLISHES_COMPARED, shares_within_bounds
 from dedup_clone.checks.verdicts import Verdict, Verdicts, accept, require, verdict
 from dedup_clone.contract.manifest import Candidate, Manifest
@@ -71,7 +72,16 @@ def _judge_tables(services: Services, order: PublishOrder, staging: Observation)
         tables.no_streaming_buffer(staging.table),
         tables.target_is_ours(target, order.parent, order.generation),
         tables.no_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
+        *judge_policies(services, "staging_policies", services.feed.staging),
     ]
+
+
+def judge_policies(services: Services, check: str, table: str) -> list[Verdict]:
+    """Nothing to judge, and nothing asked of BigQuery, where the feed declares no policy."""
+    declared = services.feed.table.policies
+    if not declared.row_access and not declared.column_tags:
+        return []
+    return [policies_present(check, services.warehouse.policies(table), declared)]
 
 
 def _judge_staging(manifest: Manifest, staging: Observation) -> list[Verdict]:

@@ -11,14 +11,16 @@ from dedup_clone.checks.verdicts import Verdict, Verdicts
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.records import from_json
+from dedup_clone.publish.check import judge_policies
 from dedup_clone.publish.costs import cost_of
+from dedup_clone.publish.ledger_table import append_to_ledger_table
 from dedup_clone.publish.orders import SwapOrder
+from dedup_clone.publish.page_index import refresh_index
 from dedup_clone.publish.refusals import set_aside
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.status import refresh_status
 from dedup_clone.publish.verdict_files import keep, read_kept
 from dedup_clone.state.current import Intent
-from dedup_clone.state.index import append_to_index
 from dedup_clone.state.ledger import LedgerRecord, Outcome
 from dedup_clone.warehouse.facts import JobFacts, Observation
 
@@ -43,7 +45,7 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     set_aside(services, candidate.refused, run_id=intent.run_id)
     record = _record(services, intent, candidate, manifest, swap, target)
     services.ledger.write(record)
-    append_to_index(services.store, services.feed.feed, record, manifest)
+    refresh_index(services, ended=record, committed=manifest)
     services.current.commit(intent.attempt, manifest.digest)  # last: until then, whoever heals does all of it again
     services.fact(
         f"committed: {record.rows} rows, {record.new_rows} new, {record.changed_rows} changed, "
@@ -66,6 +68,7 @@ def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, Verd
     else:
         record, verdicts = commit_generation(services, services.current.require_intent(attempt))
     refresh_status(services, record)
+    append_to_ledger_table(services, record, (read_kept(services, attempt, "before"), verdicts))
     return record, verdicts
 
 
@@ -90,6 +93,7 @@ def _judge(services: Services, manifest: Manifest, swap: SwapOrder, target: Obse
         partitions.expiration_set("target_expiration", target, days),
         partitions.oldest_within_retention(target, days),
         partitions.ending_within_a_day(target, days),
+        *judge_policies(services, "target_policies", services.feed.target),
     )
 
 
@@ -150,6 +154,6 @@ def _phases(arrived_at: datetime, taken_at: datetime, candidate: Candidate, jobs
     phases = {"until_lease": (taken_at - arrived_at).total_seconds(), "dedup": sum(candidate.metrics.seconds.values())}
     for job in jobs:
         if job.started_at and job.ended_at:
-            step = job.job_id.rsplit("-", 2)[1]
+            step = job.job_id.rsplit("-", 2)[1].split("_")[0]  # `load_20260131` is one of the jobs of `load`
             phases[step] = phases.get(step, 0.0) + (job.ended_at - job.started_at).total_seconds()
     return phases

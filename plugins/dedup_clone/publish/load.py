@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
+from dedup_clone.contract.errors import CheckFailed, ContractViolation, DeliveryRefused
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.discard import discard
+from dedup_clone.publish.jobs import attempt_job_id
 from dedup_clone.publish.orders import PublishOrder
 from dedup_clone.publish.services import Services
 from dedup_clone.state.staging import Staging, StagingState
+
+# BigQuery: source URIs of one load job.
+FILES_PER_JOB = 10_000
 
 
 def read_candidate(services: Services, order: PublishOrder) -> tuple[Candidate, Manifest]:
@@ -28,13 +32,21 @@ def read_candidate(services: Services, order: PublishOrder) -> tuple[Candidate, 
 
 
 def job_id(order: PublishOrder, step: str, number: int) -> str:
-    """Deterministic: a retried task finds the job of its attempt; `number` counts failed ones."""
-    return f"dedup_clone-{order.feed}-{order.attempt}-{step}-{number}"
+    """The id of the `number`-th try of a step."""
+    return attempt_job_id(order.feed, order.attempt, step, number)
 
 
 def load_configuration(services: Services, candidate: Candidate) -> dict[str, Any]:
-    """One job, whole table. WRITE_TRUNCATE_DATA keeps staging's policies, constraints and description."""
-    names = services.names
+    """One job, whole table. WRITE_TRUNCATE_DATA keeps staging's policies, constraints and description.
+
+    Raises CheckFailed for more files than BigQuery loads in one job.
+    """
+    names, files = services.names, services.manifests.candidate_files(candidate)
+    if files is not None and len(files.files) > FILES_PER_JOB:
+        raise CheckFailed(
+            f"The generation has [{len(files.files)}] files, BigQuery loads at most [{FILES_PER_JOB}] in one job: "
+            f"replay the snapshot with plan [window], which writes few, and ask the producer for larger files."
+        )
     return {
         "load": {
             "sourceUris": [candidate.load_uris_uri],

@@ -7,14 +7,16 @@ from datetime import UTC, timedelta
 
 import dedup_clone
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.errors import DeliveryRefused, LostRace
+from dedup_clone.contract.errors import ConfigurationError, DeliveryRefused, LostRace
 from dedup_clone.contract.manifest import FORMAT_VERSION, Manifest
 from dedup_clone.contract.precedence import Backlog
 from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
 from dedup_clone.publish.backlog import waiting, with_replay
 from dedup_clone.publish.healing import heal
 from dedup_clone.publish.orders import PublishOrder, Trigger
+from dedup_clone.publish.parent import name_parent
 from dedup_clone.publish.services import Services
+from dedup_clone.settings.engine_fit import engine_problem
 from dedup_clone.state.current import Intent, IntentKind
 
 
@@ -23,6 +25,7 @@ def resolve(services: Services, trigger: Trigger) -> PublishOrder | str:
 
     Raises LeaseHeld (another run works on the feed), DeliveryRefused (the delivery was set aside), ConfigurationError.
     """
+    _require_fitting_engine(services, trigger)
     heal(services, dag_id=trigger.dag_id, run_id=trigger.run_id)
     current = services.current.read()
     parent = None if current.generation is None else services.manifests.read(current.generation)
@@ -58,6 +61,14 @@ def resolve(services: Services, trigger: Trigger) -> PublishOrder | str:
         accepted_checks=trigger.accepted_checks,
         reason=trigger.reason,
     )
+
+
+def _require_fitting_engine(services: Services, trigger: Trigger) -> None:
+    """The feed's own engine was judged when the feed was read; a replay may ask for another."""
+    feed = services.feed
+    problem = trigger.engine and engine_problem(trigger.engine, feed.table.to_contract(), feed.update_id_mode)
+    if problem:
+        raise ConfigurationError(f"Feed [{feed.feed}]: {problem}.")
 
 
 def _backlog(services: Services, trigger: Trigger, parent: Manifest | None) -> Backlog:
@@ -106,6 +117,8 @@ def _request(
 ) -> DedupRequest:
     feed, layout = services.feed, services.layout
     today = services.now().astimezone(UTC).date()  # fixed here, once: midnight cannot split a run
+    oldest = today - timedelta(days=feed.table.retention_days - 1)
+    engine = trigger.engine or feed.engine
     return DedupRequest(
         format_version=FORMAT_VERSION,
         feed=feed.feed,
@@ -115,19 +128,21 @@ def _request(
         code_version=dedup_clone.__version__,
         table=feed.table.to_contract(),
         update_id_mode=feed.update_id_mode,
-        engine=trigger.engine or feed.engine,
+        engine=engine,
         source_format=feed.landing.format,
         date_folders=feed.landing.date_folders,
         plan=Plan(trigger.plan) if trigger.plan else feed.dedup.plan,
-        retention_day=today - timedelta(days=feed.table.retention_days - 1),
+        retention_day=oldest,
         latest_day=today + timedelta(days=1),
         deliveries=tuple(RequestedDelivery(d, services.arrivals.uri(d)) for d in backlog.apply),
         folded=_latest_of_each_id(parent.deliveries if parent else ()),
         # A replay by hand releases what a rollback excluded.
         excluded=tuple(d for d in (parent.excluded if parent else ()) if d not in backlog.apply),
-        parent=services.manifests.parent(intent.parent),
+        parent=name_parent(services, intent.attempt, parent, engine, oldest=oldest),
         data_uri=services.store.uri(layout.data_folder(intent.attempt)),
         attempt_uri=services.store.uri(layout.attempt_folder(intent.attempt)),
+        exact=feed.dedup.exact,
+        compare_values=feed.dedup.compare_values,
     )
 
 

@@ -62,13 +62,26 @@ def restorable_generations(services: Services) -> list[Restorable]:
     return found
 
 
+def choose_generation(services: Services, generation: int) -> Restorable:
+    """Raises ConfigurationError when it cannot be restored: names those that can."""
+    offered = {r.manifest.generation: r for r in restorable_generations(services)}
+    if generation not in offered:
+        named = ", ".join(f"{g} (snapshot {r.snapshot_id})" for g, r in offered.items()) or "none"
+        raise ConfigurationError(
+            f"Generation [{generation}] of [{services.feed.feed}] cannot be made live again: it is live, was "
+            f"never published, or is neither within BigQuery's time travel nor among the kept files. "
+            f"Choose one of: {named}; or replay a snapshot."
+        )
+    return offered[generation]
+
+
 def resolve_rollback(services: Services, trigger: RollbackTrigger) -> PublishOrder:
     """Heal, take the lease, hand back the restored generation as this attempt's candidate.
 
     Raises LeaseHeld (a publish is at work), ConfigurationError (not restorable: names those that are), LostRace.
     """
     heal(services, dag_id=trigger.dag_id, run_id=trigger.run_id)
-    wanted = _choose(services, trigger)
+    wanted = choose_generation(services, trigger.generation)
     live = services.current.read().generation
     intent = services.current.take_lease(lambda parent, generation: _intent(services, trigger, parent, generation))
     if intent.parent != live or live is None:
@@ -106,18 +119,6 @@ def files_are_there(services: Services, manifest: Manifest) -> bool:
     folder = manifest.data_folder.removeprefix(services.store.uri(""))
     sizes = {info.name.removeprefix(folder): info.size for info in services.store.objects(folder)}
     return all(sizes.get(file.path) == file.size for file in files.files)
-
-
-def _choose(services: Services, trigger: RollbackTrigger) -> Restorable:
-    offered = {r.manifest.generation: r for r in restorable_generations(services)}
-    if trigger.generation not in offered:
-        named = ", ".join(f"{g} (snapshot {r.snapshot_id})" for g, r in offered.items()) or "none"
-        raise ConfigurationError(
-            f"Generation [{trigger.generation}] of [{services.feed.feed}] cannot be made live again: it is live, was "
-            f"never published, or is neither within BigQuery's time travel nor among the kept files. "
-            f"Choose one of: {named}; or replay a snapshot."
-        )
-    return offered[trigger.generation]
 
 
 def _in_time_travel(services: Services, manifest: Manifest) -> datetime | None:

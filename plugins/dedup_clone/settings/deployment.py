@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.settings.alerts import AlertSettings
 from dedup_clone.settings.identifiers import BucketName, ConnectionId, DatasetName, Location, ProjectId
 from dedup_clone.settings.strict_yaml import StrictModel, read_model
 
@@ -37,6 +38,7 @@ class Deployment(StrictModel):
     runner: Runner
     notice_interval_s: Annotated[int, Field(ge=1, le=60)]
     job_poll_interval_s: Annotated[int, Field(ge=1, le=60)]
+    alerts: AlertSettings = AlertSettings()
 
 
 def read_deployment(folder: Path, environment: Mapping[str, str] = os.environ) -> Deployment:

@@ -12,12 +12,15 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.request import Plan, SourceFormat
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, UpdateIdMode
+from dedup_clone.settings.engine_fit import engine_problem
+from dedup_clone.settings.freshness import FreshnessSettings
 from dedup_clone.settings.identifiers import ColumnName, FeedName, ObjectPrefix
 from dedup_clone.settings.strict_yaml import StrictModel, read_model
 
 KEY_TYPES = {"INT64", "STRING", "DATE", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
 MAX_CLUSTER_COLUMNS = 4  # BigQuery's limit
 
+PolicyTag = Annotated[str, Field(pattern=r"^projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/policyTags/[^/]+$")]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -48,6 +51,16 @@ class LandingSettings(StrictModel):
     date_folders: bool = True
 
 
+class PolicySettings(StrictModel):
+    """Policies that staging must have, so that its clones have them: who sees which rows, who reads which columns.
+
+    They are made by whoever governs the data, never by this project; without them nothing is published.
+    """
+
+    row_access: tuple[ColumnName, ...] = ()
+    column_tags: dict[ColumnName, PolicyTag] = Field(default_factory=dict)
+
+
 class TableSettings(StrictModel):
     """The table's columns and what they are for."""
 
@@ -57,13 +70,20 @@ class TableSettings(StrictModel):
     keys: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
     cluster_by: Annotated[tuple[ColumnName, ...], Field(max_length=MAX_CLUSTER_COLUMNS)] = ()
     retention_days: Annotated[int, Field(ge=1, le=3650)]
+    policies: PolicySettings = PolicySettings()
 
     @model_validator(mode="after")
     def columns_fit_together(self) -> Self:
         by_name = {c.name: c for c in self.columns}
         if len({name.lower() for name in by_name}) != len(self.columns):
             raise ValueError("two columns have the same name (BigQuery ignores case)")
-        named = [*self.keys, *self.cluster_by, self.partition_column, self.snapshot_id_column]
+        named = [
+            *self.policies.column_tags,
+            *self.keys,
+            *self.cluster_by,
+            self.partition_column,
+            self.snapshot_id_column,
+        ]
         absent = [name for name in named if name not in by_name]
         if absent:
             raise ValueError(f"{absent} are not among the columns {list(by_name)}")
@@ -114,14 +134,15 @@ class CheckSettings(StrictModel):
     tolerated_share: Share = 0.01
 
 
-class FreshnessSettings(StrictModel):
-    """The promise: target shows a snapshot at most so many minutes after its arrival."""
-
-    promise_minutes: Annotated[int, Field(ge=1, le=24 * 60)] = 60
-
-
 class DedupSettings(StrictModel):
+    """`exact`: plan adopt compares all keys themselves and trusts no fingerprint (see ADR 0005 for the odds).
+
+    `compare_values`: plan adopt counts changed rows, which reads value columns too. Without it their share is unknown.
+    """
+
     plan: Plan = Plan.AUTO
+    exact: bool = False
+    compare_values: bool = True
 
 
 class Feed(StrictModel):
@@ -137,6 +158,13 @@ class Feed(StrictModel):
     dedup: DedupSettings = DedupSettings()
     checks: CheckSettings = CheckSettings()
     freshness: FreshnessSettings = FreshnessSettings()
+
+    @model_validator(mode="after")
+    def engine_fits_table(self) -> Self:
+        problem = engine_problem(self.engine, self.table.to_contract(), self.update_id_mode)
+        if problem:
+            raise ValueError(problem)
+        return self
 
     @property
     def target(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -101,12 +101,18 @@ class CurrentFile:
 
     def record_job(self, attempt: str, job_id: str) -> None:
         """Note a BigQuery job before it is made, so that whoever heals knows what may still be running."""
+        self.record_jobs(attempt, [job_id])
+
+    def record_jobs(self, attempt: str, job_ids: Iterable[str]) -> None:
+        """Note several at once: an object may be changed once a second only. Raises LostRace."""
+        wanted = tuple(job_ids)
 
         def record(current: Current) -> Current:
             intent = self._require(current, attempt)
-            if job_id in intent.jobs:
+            new = tuple(job_id for job_id in wanted if job_id not in intent.jobs)
+            if not new:
                 return current
-            return dataclasses.replace(current, intent=dataclasses.replace(intent, jobs=(*intent.jobs, job_id)))
+            return dataclasses.replace(current, intent=dataclasses.replace(intent, jobs=(*intent.jobs, *new)))
 
         self._change(record)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dedup_clone.contract.table import TableContract
 from dedup_clone.warehouse.columns import column_of
-from dedup_clone.warehouse.facts import JobFacts, Observation, PartitionFacts, TableFacts
+from dedup_clone.warehouse.facts import JobFacts, Observation, PartitionFacts, Policies, TableFacts
 from dedup_clone.warehouse.jobs import Jobs
 from dedup_clone.warehouse.sql_files import TableNames, render
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from google.cloud.bigquery import Client, Table
 
 T = TypeVar("T")
+BRIEF_POLL_S = 0.2  # for jobs of one small object; the client library would ask once a second
 DEFAULT_TIME_TRAVEL_HOURS = 7 * 24
 MILLISECONDS_PER_DAY = 24 * 60 * 60 * 1000
 
@@ -50,6 +51,10 @@ class Warehouse:
         """Create staging as the feed declares it, unless it exists."""
         self._run(render(self._sql_folder, "ddl/create_staging.sql", names=names, table=table), [])
 
+    def drop_table(self, name: str) -> None:
+        """Drop a table of the dataset. Harmless when there is none."""
+        self._client.delete_table(f"{self._project}.{self._dataset}.{name}", not_found_ok=True)
+
     def render(self, name: str, *, names: TableNames, table: TableContract, has_parent: bool = True) -> str:
         """A statement of sql/ for one feed."""
         return render(self._sql_folder, name, names=names, table=table, has_parent=has_parent)
@@ -77,6 +82,18 @@ class Warehouse:
         """How far back the dataset's tables can be read."""
         dataset = self._client.get_dataset(f"{self._project}.{self._dataset}")
         return timedelta(hours=int(dataset.max_time_travel_hours or DEFAULT_TIME_TRAVEL_HOURS))
+
+    def policies(self, table_name: str) -> Policies:
+        """The table's row and column policies. Two metadata calls, free of charge."""
+        path = f"/projects/{self._project}/datasets/{self._dataset}/tables/{table_name}"
+        # The client library has no method for row access policies.
+        request: Any = self._client._connection.api_request
+        listed = request(method="GET", path=f"{path}/rowAccessPolicies")
+        schema = self._client.get_table(f"{self._project}.{self._dataset}.{table_name}").schema
+        return Policies(
+            row_access=tuple(p["rowAccessPolicyReference"]["policyId"] for p in listed.get("rowAccessPolicies", [])),
+            column_tags={f.name: f.policy_tags.names[0] for f in schema if f.policy_tags and f.policy_tags.names},
+        )
 
     def materialized_views_of(self, table_name: str) -> list[str]:
         """Names of materialised views in the dataset that read the table: they break when it is replaced."""
@@ -153,9 +170,31 @@ class Warehouse:
             create_disposition=CreateDisposition.CREATE_IF_NEEDED,
         )
         destination = f"{self._project}.{self._dataset}.{table}"
-        self._client.load_table_from_json(
+        job = self._client.load_table_from_json(
             rows, destination, job_config=config, location=self._location, project=self._project
-        ).result()
+        )
+        self.jobs.wait(job.job_id, poll_s=BRIEF_POLL_S)
+
+    def append_row(self, table: str, schema: list[dict[str, Any]], row: dict[str, Any], job_id: str) -> None:
+        """Append one row by a load job, which is free; made once only, whoever asks again."""
+        from google.api_core.exceptions import Conflict
+        from google.cloud.bigquery import CreateDisposition, LoadJobConfig, SchemaField, WriteDisposition
+
+        config = LoadJobConfig(
+            schema=[SchemaField.from_api_repr(field) for field in schema],
+            write_disposition=WriteDisposition.WRITE_APPEND,
+            create_disposition=CreateDisposition.CREATE_IF_NEEDED,
+        )
+        with contextlib.suppress(Conflict):
+            self._client.load_table_from_json(
+                [row],
+                f"{self._project}.{self._dataset}.{table}",
+                job_id=job_id,
+                job_config=config,
+                location=self._location,
+                project=self._project,
+            )
+        self.jobs.wait(job_id, poll_s=BRIEF_POLL_S)
 
     def _run(self, sql: str, parameters: list[Any]) -> Any:
         from google.cloud.bigquery import QueryJobConfig

@@ -27,6 +27,14 @@ class TableFacts:
 
 
 @dataclass(frozen=True)
+class Policies:
+    """Row access policies by name, and the policy tag of each tagged column (top level)."""
+
+    row_access: tuple[str, ...]
+    column_tags: dict[str, str]
+
+
+@dataclass(frozen=True)
 class PartitionFacts:
     """One row of INFORMATION_SCHEMA.PARTITIONS; `partition_id` is YYYYMMDD or __NULL__."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.warehouse.row_expressions import key_text, quoted, value_expressions
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,15 @@ class TableNames:
         return f"`{self.project}.{self.dataset}.{self.staging_table}`"
 
     @property
+    def incoming_table(self) -> str:
+        """Where an SQL engine loads the deliveries that it applies."""
+        return f"{self.target_table}_incoming"
+
+    @property
+    def incoming(self) -> str:
+        return f"`{self.project}.{self.dataset}.{self.incoming_table}`"
+
+    @property
     def target(self) -> str:
         return f"`{self.project}.{self.dataset}.{self.target_table}`"
 
@@ -31,7 +41,7 @@ class TableNames:
 
 def column_sql(column: Column) -> str:
     """`name TYPE` as CREATE TABLE wants it, nested types included."""
-    return f"{column.name} {_type_sql(column)}{' NOT NULL' if column.mode is ColumnMode.REQUIRED else ''}"
+    return f"{quoted(column.name)} {_type_sql(column)}{' NOT NULL' if column.mode is ColumnMode.REQUIRED else ''}"
 
 
 def _type_sql(column: Column) -> str:
@@ -41,11 +51,31 @@ def _type_sql(column: Column) -> str:
     return f"ARRAY<{inner}>" if column.mode is ColumnMode.REPEATED else inner
 
 
-def render(folder: Path, name: str, *, names: TableNames, table: TableContract | None = None) -> str:
-    """The statement `folder/name` for one feed. An undefined name in it is an error."""
+def nullable(column: Column) -> Column:
+    """The column without REQUIRED, nested ones included: for a table of rows that are still to be judged."""
+    mode = ColumnMode.NULLABLE if column.mode is ColumnMode.REQUIRED else column.mode
+    return Column(column.name, column.type, mode, tuple(nullable(field) for field in column.fields))
+
+
+def render(
+    folder: Path, name: str, *, names: TableNames, table: TableContract | None = None, has_parent: bool = True
+) -> str:
+    """The statement `folder/name` for one feed. An undefined name in it is an error.
+
+    `has_parent`: whether there is a target to read; before the first publish there is none.
+    """
     import jinja2
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder), undefined=jinja2.StrictUndefined, keep_trailing_newline=True
     )
-    return environment.get_template(name).render(names=names, table=table, column_sql=column_sql)
+    return environment.get_template(name).render(
+        names=names,
+        table=table,
+        has_parent=has_parent,
+        column_sql=column_sql,
+        nullable=nullable,
+        quoted=quoted,
+        value_expressions=value_expressions,
+        key_text=key_text,
+    )

@@ -18,12 +18,13 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_plain
 from dedup_clone.engines.run import dedup_in_bigquery
-from dedup_clone.engines.staging_job import staging_configuration
+from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.orchestration.swap_job import swap_configuration
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.commit import commit_attempt
-from dedup_clone.publish.load import begin_load, finish_load, job_id, read_candidate
+from dedup_clone.publish.load import begin_load, job_id, read_candidate
 from dedup_clone.publish.orders import PublishOrder, SwapOrder, Trigger
+from dedup_clone.publish.partition_load import dates_to_load, load_dates
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.publish.rollback import RollbackTrigger, resolve_rollback
 from dedup_clone.publish.services import Services, open_services
@@ -116,10 +117,14 @@ class FeedWorld:
     def load(self, order: PublishOrder) -> None:
         services = self.services
         candidate, manifest = read_candidate(services, order)
+        dates = dates_to_load(services, candidate, manifest)
+        if dates is not None:
+            load_dates(services, order, candidate, manifest, dates)
+            return
         configuration = staging_configuration(services, order, candidate, manifest)
         begin_load(services, order, manifest)
         self.run_job(order, "load", configuration)
-        finish_load(services, order, manifest)
+        finish_staging(services, order, candidate, manifest)
 
     def check(self, order: PublishOrder) -> SwapOrder:
         return check_before_swap(self.services, order)

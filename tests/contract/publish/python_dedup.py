@@ -90,8 +90,8 @@ class PythonDedup:
         files, entries = [], []
         for day in sorted({r["date"] for r in rows.values()}):
             of_day = {k: r for k, r in rows.items() if r["date"] == day}
-            files.append(self._write(request, day, list(of_day.values()), suffix))
-            entries.append(_entry(day, of_day, before, newest))
+            files.append(self._write(request, day, list(of_day.values())))
+            entries.append(_entry(files[-1], of_day, before, newest))
         file_list = FileList(tuple(files))
         manifest = Manifest(
             format_version=FORMAT_VERSION,
@@ -124,9 +124,10 @@ class PythonDedup:
             Candidate(manifest, list_uri, uris_uri, metrics, refused, _examples(rows, before), METRICS),
         )
 
-    def _write(self, request: DedupRequest, day: date, rows: list[Row], suffix: str) -> DataFile:
-        path = f"date={day}/part-{suffix}.parquet"
+    def _write(self, request: DedupRequest, day: date, rows: list[Row]) -> DataFile:
+        """Named by its content, so that a date that did not change has the files that it had."""
         content = parquet_bytes(rows)
+        path = f"date={day}/part-{digest(content.hex())[:12]}.parquet"
         self._blob(f"{request.data_uri}{path}").upload_from_string(content)
         ids = [r["update_id"] for r in rows]
         return DataFile(path, day, len(rows), len(content), min(ids), max(ids))
@@ -159,10 +160,10 @@ def _key(row: Row) -> tuple[Any, ...]:
     return (row["date"], row["product_id"], row["store_id"], row["attribute_id"])
 
 
-def _entry(day: date, rows: dict[Any, Row], before: dict[Any, Row], newest: set[Any]) -> DateEntry:
+def _entry(file: DataFile, rows: dict[Any, Row], before: dict[Any, Row], newest: set[Any]) -> DateEntry:
     ids = [r["update_id"] for r in rows.values()]
     return DateEntry(
-        date=day,
+        date=file.date,
         rows=len(rows),
         new_keys=sum(key not in before for key in rows),
         changed=sum(key in before and before[key]["attr_value"] != r["attr_value"] for key, r in rows.items()),
@@ -175,7 +176,7 @@ def _entry(day: date, rows: dict[Any, Row], before: dict[Any, Row], newest: set[
         adopted_delivery=None,
         key_fingerprint=None,
         content_fingerprint=None,
-        files_digest="",
+        files_digest=digest(f"{file.path} {file.rows} {file.size}"),
     )
 
 

@@ -58,7 +58,8 @@ class Attempt:
 
     def run(self, operator: AttemptJobOperator) -> str:
         pull = SimpleNamespace(xcom_pull=lambda **_: to_plain(self.order), xcom_push=lambda **_: None)
-        context: Any = {"ti": pull, "task_instance": pull, "task": operator}
+        dag = SimpleNamespace(has_task=lambda task_id: task_id == "resolve_publish")
+        context: Any = {"ti": pull, "task_instance": pull, "task": operator, "dag": dag}
         return operator.execute(context)
 
     def load(self) -> str:

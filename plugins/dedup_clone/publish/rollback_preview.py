@@ -1,0 +1,97 @@
+"""What a rollback would change, told before anybody approves it. Changes nothing and takes no lease."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.manifest import DateEntry, Manifest
+from dedup_clone.publish.backlog import excluded_after, waiting
+from dedup_clone.publish.rollback import Restorable, choose_generation
+from dedup_clone.publish.services import Services
+
+DATES_NAMED = 10
+
+
+@dataclass(frozen=True)
+class RollbackPreview:
+    """`text` is Markdown for whoever approves; the numbers are there for programs."""
+
+    feed: str
+    live_generation: int
+    restored_generation: int
+    live_rows: int
+    restored_rows: int
+    differing_dates: int
+    text: str
+
+
+def preview_rollback(services: Services, generation: int) -> RollbackPreview:
+    """Raises ConfigurationError when the generation cannot be restored: it names those that can."""
+    wanted = choose_generation(services, generation)
+    current = services.current.read().generation
+    if current is None:  # a generation can be restored only after there was another
+        raise LookupError(f"[{services.feed.feed}] has no live generation.")
+    live, restored = services.manifests.read(current), wanted.manifest
+    dates = _differing(live, restored)
+    return RollbackPreview(
+        feed=services.feed.feed,
+        live_generation=live.generation,
+        restored_generation=restored.generation,
+        live_rows=live.rows,
+        restored_rows=restored.rows,
+        differing_dates=len(dates),
+        text=_text(services, wanted, live, dates),
+    )
+
+
+def _differing(live: Manifest, restored: Manifest) -> list[tuple[DateEntry | None, DateEntry | None]]:
+    """Dates whose files differ: (live, restored), either of them None where it lacks the date."""
+    one, other = {e.date: e for e in live.dates}, {e.date: e for e in restored.dates}
+    pairs = [(one.get(day), other.get(day)) for day in sorted({*one, *other}, reverse=True)]
+    return [(a, b) for a, b in pairs if a is None or b is None or _identity(a) != _identity(b)]
+
+
+def _identity(entry: DateEntry) -> tuple[object, ...]:
+    return entry.rows, entry.min_update_id, entry.max_update_id, entry.files_digest
+
+
+def _text(
+    services: Services, wanted: Restorable, live: Manifest, dates: list[tuple[DateEntry | None, DateEntry | None]]
+) -> str:
+    restored = wanted.manifest
+    excluded = set(excluded_after(services, live, restored)) - set(live.excluded)
+    released = set(live.excluded) - set(excluded_after(services, live, restored))
+    held = [d.name for d in waiting(services, live).apply]
+    how = (
+        f"a clone of staging as it was at {wanted.restored_at:%Y-%m-%d %H:%M:%S} UTC"
+        if wanted.restored_at
+        else "a load of the generation's files"
+    )
+    lines = [
+        f"**{services.feed.feed}: from generation {live.generation} to the content of {restored.generation}**",
+        "",
+        f"- Readers see snapshot {live.deliveries[-1].snapshot_id} now ({live.rows} rows), and then again snapshot "
+        f"{wanted.snapshot_id} ({restored.rows} rows), published at {wanted.swapped_at:%Y-%m-%d %H:%M:%S} UTC.",
+        f"- It is restored by {how}, and swapped in one statement.",
+        f"- Taken out until somebody replays them or they are delivered again: {_names(excluded)}.",
+        f"- Let in again: {_names(released)}.",
+        f"- The next arrival builds on the restored rows. Waiting now: {', '.join(held) or 'none'}.",
+        "",
+        f"{len(dates)} of {len({e.date for e in (*live.dates, *restored.dates)})} dates differ.",
+    ]
+    if dates:
+        lines += ["", "| date | rows now | rows then |", "| --- | --- | --- |"]
+        lines += [_row(a, b) for a, b in dates[:DATES_NAMED]]
+        lines += [f"| and {len(dates) - DATES_NAMED} more | | |"] if len(dates) > DATES_NAMED else []
+    return "\n".join(lines)
+
+
+def _row(live: DateEntry | None, restored: DateEntry | None) -> str:
+    known = live or restored
+    day = known.date if known else ""
+    return f"| {day} | {live.rows if live else 'none'} | {restored.rows if restored else 'none'} |"
+
+
+def _names(deliveries: set[Delivery]) -> str:
+    return ", ".join(sorted(d.name for d in deliveries)) or "none"

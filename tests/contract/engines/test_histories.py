@@ -1,0 +1,97 @@
+"""Whole histories of publishes by each engine in SQL: table and manifest are the oracle's after every publish.
+
+The Spark job is held against the same oracle with rows of the same generator (tests/spark/test_histories.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from random import Random
+
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.precedence import fold_backlog
+from tests.contract.engines.engine_world import EngineWorld, feed_of
+from tests.contract.publish.feed_world import TODAY
+from tests.oracle import OracleDelivery, OracleState
+from tests.permutations import orders, steps
+from tests.spark.random_rows import FIRST_DAY, random_rows
+from tests.spark.tables import NESTED, PRODUCTS
+
+DAYS = 4
+# The oldest day that is kept today; tomorrow it is not.
+OLDEST = TODAY - timedelta(days=NESTED.retention_days - 1)
+FEW = settings(
+    max_examples=1,
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+# Publishes as (deliveries of (snapshot id, days left out), days that pass before it).
+deliveries = st.lists(st.integers(1, 5), min_size=1, max_size=3, unique=True).flatmap(
+    lambda ids: st.tuples(
+        *[st.tuples(st.just(n), st.lists(st.integers(0, DAYS - 1), max_size=2, unique=True)) for n in sorted(ids)]
+    )
+)
+histories = st.lists(st.tuples(deliveries, st.sampled_from([0, 0, 1])), min_size=2, max_size=3)
+Clients = tuple[Storage, BigQuery]
+
+
+@FEW
+@given(history=histories, seed=st.integers(0, 2**32), date_folders=st.booleans())
+def test_random_history(
+    clients: Clients,
+    engine: Engine,
+    history: Sequence[tuple[Sequence[tuple[int, list[int]]], int]],
+    seed: int,
+    date_folders: bool,
+) -> None:
+    random, today = Random(seed), TODAY
+    world = EngineWorld(clients, feed_of(NESTED, engine, date_folders=date_folders))
+    expected = OracleState(world.oracle_table)
+    for step, days_passed in history:
+        today += timedelta(days=days_passed)
+        real = world.now
+        world.now = lambda real=real, days=days_passed: real() + timedelta(days=days)  # type: ignore[misc]
+        told, names = [], []
+        for snapshot_id, missing in step:
+            rows = random_rows(random, snapshot_id, DAYS, missing)
+            rows = [{**row, "day": row["day"] + (OLDEST - FIRST_DAY)} for row in rows]
+            names.append(world.land(snapshot_id, rows))
+            told.append(OracleDelivery(snapshot_id, rows))
+        world.publish(names[-1])
+        expected = expected.apply(told, today - timedelta(days=NESTED.retention_days - 1))
+        world.assert_equal(expected)
+
+
+def test_every_order_of_arrival_ends_in_the_same_table(clients: Clients, engine: Engine) -> None:
+    world = EngineWorld(clients, feed_of(PRODUCTS, engine, date_folders=False))
+    expected = OracleState(world.oracle_table)
+    first_day = TODAY - timedelta(days=len(orders()))
+    for step in steps(first_day):
+        names = [world.land(snapshot_id, rows) for snapshot_id, rows in step.items()]
+        world.publish(names[-1])
+        expected = expected.apply([OracleDelivery(n, rows) for n, rows in step.items()], first_day)
+        world.assert_equal(expected)
+    by_date: dict[object, set[tuple[int, int, int]]] = {}
+    for row in expected.rows.values():
+        by_date.setdefault(row["date"], set()).add((row["product_id"], row["attr_value"], row["update_id"]))
+    assert len(by_date) == 24
+    assert len({frozenset(rows) for rows in by_date.values()}) == 1
+
+
+def test_superseded_delivery_changes_nothing(clients: Clients) -> None:
+    """Of two deliveries of one id the later counts; the earlier one is not applied beside it, nor after it."""
+    world = EngineWorld(clients, feed_of(PRODUCTS, Engine.BIGQUERY))
+    row = {"date": TODAY, "product_id": 1, "store_id": 1, "attribute_id": 1, "attr_value": 9, "update_id": 4}
+    first = world.land(4, [row])
+    world.publish(world.land(4, [{**row, "attr_value": 1}]))
+    backlog = fold_backlog(world.services.arrivals.deliveries(), world.manifest().deliveries, ())
+    assert [d.name for d in backlog.superseded] == [first]
+    assert [r[4] for r in world.table_rows()] == [[1, 1]]

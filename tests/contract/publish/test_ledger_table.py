@@ -1,0 +1,50 @@
+"""The ledger in BigQuery: what analysts can ask, without a statement of ours that reads a table."""
+
+from __future__ import annotations
+
+import pytest
+
+from dedup_clone.contract.errors import DeliveryRefused
+from dedup_clone.publish.commit import commit_attempt
+from tests.contract.publish.feed_world import FeedWorld, row
+
+
+def ask(world: FeedWorld, columns: str) -> list[tuple[object, ...]]:
+    sql = f"SELECT {columns} FROM warehouse.dedup_clone_ledger WHERE feed = '{world.feed.feed}' ORDER BY generation"
+    return [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)]
+
+
+def test_every_attempt_is_one_row_however_it_ended(world: FeedWorld) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    world.dedup.refuse = {8}
+    order = world.resolve(world.land(8, [row(8, 1)]))
+    world.dedup.run(order.request_uri)
+    with pytest.raises(DeliveryRefused):
+        world.load(order)
+    world.publish(world.land(9, [row(9, 2)]))
+    world.roll_back(1)
+    assert ask(world, "generation, outcome, snapshot_id, restores") == [
+        (1, "published", 7, None),
+        (2, "refused", 8, None),
+        (3, "published", 9, None),
+        (4, "published", 7, 1),
+    ]
+
+
+def test_a_commit_that_is_tried_again_appends_no_second_row(world: FeedWorld) -> None:
+    record = world.publish(world.land(7, [row(7, 1)]))
+    commit_attempt(world.services, record.attempt)
+    assert len(ask(world, "attempt")) == 1
+
+
+def test_verdicts_phases_and_costs_can_be_asked_for(world: FeedWorld) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    ((failed, load_seconds, query_usd),) = ask(
+        world,
+        "(SELECT COUNT(*) FROM UNNEST(verdicts) AS v WHERE v.level = 'fail'), "
+        "(SELECT p.seconds FROM UNNEST(phases) AS p WHERE p.name = 'load'), query_usd",
+    )
+    assert failed == 0
+    assert isinstance(load_seconds, float)
+    assert isinstance(query_usd, float)
+    assert query_usd < 0.001

@@ -1,0 +1,23 @@
+-- Purpose: put staging, as it was when it was checked, live as target in one statement.
+-- Params: @target STRING, @parent STRING ('' before the first publish), @generation STRING, @checked_at TIMESTAMP,
+--   @snapshot STRING, @manifest STRING, @description STRING, @expiration_days FLOAT64.
+-- Writes: target (replaced).  Safe to retry: yes, it refuses when target is neither the parent's nor already ours.
+DECLARE live STRING DEFAULT IFNULL((
+  SELECT REGEXP_EXTRACT(option_value, r'"dedup_clone_generation", "([0-9]+)"')
+  FROM `local-dev.warehouse`.INFORMATION_SCHEMA.TABLE_OPTIONS
+  WHERE table_name = @target AND option_name = 'labels'
+), '');
+IF live != @generation THEN
+  ASSERT live = @parent AS 'target does not hold the generation that this publish builds on: somebody else published; clear the run from its first task';
+  CREATE OR REPLACE TABLE `local-dev.warehouse.store_visits`
+  CLONE `local-dev.warehouse.store_visits_staging` FOR SYSTEM_TIME AS OF @checked_at
+  OPTIONS (
+    partition_expiration_days = @expiration_days,
+    description = @description,
+    labels = [
+      ('dedup_clone_generation', @generation),
+      ('dedup_clone_snapshot', @snapshot),
+      ('dedup_clone_manifest', @manifest)
+    ]
+  );
+END IF;

@@ -1,0 +1,137 @@
+"""The engines' statements on Google's reference implementation of GoogleSQL: its answer is the oracle's.
+
+The tables are written into the statements as literals, for that implementation knows none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dedup_clone.contract.table import Column, ColumnMode
+from dedup_clone.warehouse.sql_files import TableNames, render
+from tests.oracle import OracleDelivery, OracleState, comparable
+from tests.spark.random_rows import FIRST_DAY, random_rows
+from tests.spark.tables import NESTED, oracle_table
+from tests.sql.rendering import SQL
+
+if TYPE_CHECKING:
+    from devstack.zetasql.evaluate import Oracle
+
+DAYS = 2
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def google() -> Iterator[Oracle]:
+    from devstack.zetasql.errors import ZetaSqlUnavailable
+    from devstack.zetasql.evaluate import running_oracle
+
+    try:
+        running = running_oracle()
+        started = running.__enter__()
+    except ZetaSqlUnavailable as error:
+        pytest.skip(f"Google's SQL implementation: {error}")
+    try:
+        yield started
+    finally:
+        running.__exit__(None, None, None)
+
+
+@dataclass(frozen=True)
+class Literals(TableNames):
+    """Names that stand for rows."""
+
+    incoming_rows: Sequence[Row] = field(default=())
+    target_rows: Sequence[Row] = field(default=())
+
+    @property
+    def incoming(self) -> str:
+        return table_of(self.incoming_rows)
+
+    @property
+    def target(self) -> str:
+        return table_of(self.target_rows)
+
+
+def table_of(rows: Sequence[Row]) -> str:
+    kinds = ", ".join(f"`{c.name}` {type_of(c)}" for c in NESTED.columns)
+    values = ",\n".join(literal(row, Column("", "STRUCT", fields=NESTED.columns)) for row in rows)
+    return f"UNNEST(ARRAY<STRUCT<{kinds}>>[{values}])"
+
+
+def type_of(column: Column) -> str:
+    fields = ", ".join(f"{f.name} {type_of(f)}" for f in column.fields)
+    inner = f"STRUCT<{fields}>" if fields else column.type
+    return f"ARRAY<{inner}>" if column.mode is ColumnMode.REPEATED else inner
+
+
+def literal(value: Any, column: Column) -> str:
+    if value is None:
+        return "NULL"
+    if column.mode is ColumnMode.REPEATED:
+        element = Column("", column.type, fields=column.fields)
+        return f"{type_of(column)}[{', '.join(literal(item, element) for item in value)}]"
+    if column.fields:
+        return f"STRUCT({', '.join(literal(value[f.name], f) for f in column.fields)})"
+    if isinstance(value, float):
+        named = {math.inf: "'inf'", -math.inf: "'-inf'"}.get(value, "'nan'" if math.isnan(value) else repr(str(value)))
+        return f"CAST({named} AS FLOAT64)"
+    if isinstance(value, bytes):
+        return f"FROM_HEX('{value.hex()}')"
+    if isinstance(value, date):
+        return f"DATE '{value}'"
+    if isinstance(value, Decimal):
+        return f"NUMERIC '{value:f}'"
+    return str(value).upper() if isinstance(value, bool) else repr(value)
+
+
+def statement(name: str, target: Sequence[Row], incoming: Sequence[Row], has_parent: bool) -> str:
+    names = Literals("p", "d", "s", "t", incoming, target)
+    sql = render(SQL, name, names=names, table=NESTED, has_parent=has_parent)
+    last = date(2026, 12, 31)
+    for parameter, day in (("retention_day", FIRST_DAY), ("first_day", FIRST_DAY), ("last_day", last)):
+        sql = sql.replace(f"@{parameter}", f"DATE '{day}'")
+    return sql.rstrip().removesuffix(";")
+
+
+def as_row(cells: tuple[Any, ...]) -> Row:
+    def named(value: Any, column: Column) -> Any:
+        if column.mode is ColumnMode.REPEATED:
+            return [named(item, Column("", column.type, fields=column.fields)) for item in value]
+        if column.fields and value is not None:
+            return {f.name: named(item, f) for f, item in zip(column.fields, value, strict=True)}
+        return value
+
+    return {c.name: named(cell, c) for c, cell in zip(NESTED.columns, cells, strict=True)}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_statements_of_the_engines(google: Oracle, seed: int) -> None:
+    random, table = Random(seed), oracle_table(NESTED)
+    expected = OracleState(table)
+    for step, snapshot_ids in enumerate([(3,), (1, 4), (2, 4, 5)]):
+        deliveries = [OracleDelivery(n, random_rows(random, n, DAYS, [])) for n in snapshot_ids]
+        incoming = [row for delivery in deliveries for row in delivery.rows]
+        before = list(expected.rows.values())
+        expected = expected.apply(deliveries, FIRST_DAY)
+        asked = (before, incoming, step > 0)
+        winners = google.evaluate(statement("engines/bigquery/deduplicate.sql", *asked))
+        assert comparable(table, [as_row(cells) for cells in winners.rows]) == expected.table_rows()
+        evidence = google.evaluate(statement("engines/evidence.sql", *asked))
+        found = [dict(zip(evidence.names, cells, strict=True)) for cells in evidence.rows]
+        assert {
+            day["found_day"]: [day[n] for n in ("row_count", "new_keys", "changed", "survivors")] for day in found
+        } == {
+            day: [counts.rows, counts.new_keys, counts.changed, counts.survivors]
+            for day, counts in expected.counts.items()
+        }
+        ties = {day["found_day"]: sum(surplus for _, surplus in day["ties"]) for day in found}
+        assert ties == {day: counts.ties for day, counts in expected.counts.items()}
