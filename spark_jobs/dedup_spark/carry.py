@@ -8,6 +8,7 @@ from datetime import date
 from dedup_clone.contract.manifest import DataFile
 from dedup_spark import storage
 from dedup_spark.fan_out import FanOut
+from dedup_spark.fingerprints import stored
 from dedup_spark.parent import Parent
 
 
@@ -20,8 +21,18 @@ class _Copier:
         storage.copy(storage.join(self.source_uri, path), storage.join(self.target_uri, path))
 
 
-def carry(parent: Parent, dates: frozenset[date], data_uri: str, fan_out: FanOut) -> list[DataFile]:
-    """The files keep their relative paths, so a carried date keeps the digest of its files."""
+def carry(
+    parent: Parent, dates: frozenset[date], fingerprints_of: frozenset[date], data_uri: str, fan_out: FanOut
+) -> list[DataFile]:
+    """The files keep their relative paths, so a carried date keeps the digest of its files.
+
+    Fingerprints are an aid to the next publish: of `fingerprints_of`, those that the parent has are copied too.
+    """
     files = [file for file in parent.files if file.date in dates]
-    fan_out.map(_Copier(parent.data_uri, data_uri), [file.path for file in files], 0, "copy carried files")
+    paths = [file.path for file in files]
+    if fingerprints_of:
+        held = storage.list_objects(storage.join(parent.data_uri, stored.FOLDER))
+        wanted = [stored.path_of(day) for day in sorted(fingerprints_of)]
+        paths += [path for path in wanted if path.removeprefix(f"{stored.FOLDER}/") in held]
+    fan_out.map(_Copier(parent.data_uri, data_uri), paths, 0, "copy carried files")
     return files

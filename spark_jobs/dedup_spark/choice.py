@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 
@@ -19,18 +19,28 @@ class Choice:
     reason: str
 
 
-def choose(plan: Plan, delivered: Iterable[date], held: Iterable[date]) -> dict[date, Choice]:
-    """`delivered` are the dates that applied deliveries have, `held` those of the parent."""
+def choose(
+    plan: Plan, delivered: Iterable[date], held: Iterable[date], obstacles: Mapping[date, str]
+) -> dict[date, Choice]:
+    """`delivered` are the dates that applied deliveries have, `held` those of the parent.
+
+    `obstacles` say why a date cannot be adopted. A date that plan adopt declines later takes `instead_of_adopt`.
+    """
     delivered, held = set(delivered), set(held)
     if plan is Plan.WINDOW:
         return {day: Choice(Plan.WINDOW, "asked for: every date is written anew") for day in sorted(delivered | held)}
-    known, first = (
-        ("asked for", "asked for; the parent has no row of this date")
-        if plan is Plan.ANTIJOIN
-        else ("any keys, any order of snapshots", "the parent has no row of this date: nothing to join")
-    )
     carried = Choice(CARRIED, "no applied delivery has this date")
     return {
-        day: Choice(Plan.ANTIJOIN, known if day in held else first) if day in delivered else carried
+        day: _delivered(plan, day in held, obstacles.get(day)) if day in delivered else carried
         for day in sorted(delivered | held)
     }
+
+
+def instead_of_adopt(obstacle: str) -> Choice:
+    return Choice(Plan.ANTIJOIN, f"not adopted: {obstacle}")
+
+
+def _delivered(plan: Plan, is_held: bool, obstacle: str | None) -> Choice:
+    if plan is Plan.ANTIJOIN:
+        return Choice(plan, "asked for" if is_held else "asked for; the parent has no row of this date")
+    return instead_of_adopt(obstacle) if obstacle else Choice(Plan.ADOPT, "")

@@ -17,6 +17,16 @@ Result = TypeVar("Result")
 _DRIVER_ITEMS = 256
 _DRIVER_BYTES = 256 << 20
 _THREADS = 8
+# A task costs a few tenths of a second in Python workers: few of them, and with threads where the storage's answer
+# takes longer than the work. Large objects come one at a time, for each is in memory.
+_TASKS_PER_CORE = 2
+_TASK_BYTES = 4 << 30
+_SMALL_BYTES = 16 << 20
+
+
+def few_for_the_driver(items: int, total_bytes: int) -> bool:
+    """Whether so many objects of so many bytes together are handled sooner without Spark."""
+    return items <= _DRIVER_ITEMS and total_bytes <= _DRIVER_BYTES
 
 
 @dataclass(frozen=True)
@@ -29,14 +39,17 @@ class FanOut:
         self, function: Callable[[Item], Result], items: Sequence[Item], total_bytes: int, description: str
     ) -> list[Result]:
         """Results in the order of `items`. They come to the driver: let them be small."""
-        if len(items) <= _DRIVER_ITEMS and total_bytes <= _DRIVER_BYTES:
+        if few_for_the_driver(len(items), total_bytes):
             with ThreadPoolExecutor(_THREADS) as pool:
                 return list(pool.map(function, items))
         context = self.session().sparkContext
         context.setJobDescription(description)
 
-        def each(part: Iterable[Item]) -> Iterable[Result]:
-            return map(function, part)
+        threads = _THREADS if total_bytes <= len(items) * _SMALL_BYTES else 1
 
-        slices = min(len(items), max(context.defaultParallelism * 4, len(items) // 64))
+        def each(part: Iterable[Item]) -> Iterable[Result]:
+            with ThreadPoolExecutor(threads) as pool:
+                return list(pool.map(function, part))
+
+        slices = min(len(items), max(context.defaultParallelism * _TASKS_PER_CORE, total_bytes // _TASK_BYTES))
         return context.parallelize(items, slices).mapPartitions(each).collect()

@@ -10,13 +10,33 @@ from datetime import UTC, date, datetime
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.manifest import FORMAT_VERSION, DataFile, DateEntry, Manifest
+from dedup_clone.contract.manifest import FORMAT_VERSION, DataFile, DateEntry, KeyExample, Manifest
 from dedup_clone.contract.records import digest
-from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark.adopt.orders import AdoptedDate, DateCost
 from dedup_spark.choice import CARRIED, Choice
 from dedup_spark.parent import Parent
 from dedup_spark.run_plan import WrittenFile
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the plans made. `fingerprints` are of dates that were written, not adopted, as far as they are known."""
+
+    written: tuple[WrittenFile, ...]
+    adopted: dict[date, AdoptedDate]
+    fingerprints: dict[date, str]
+    costs: dict[date, DateCost]
+
+    def ties(self, source: int) -> int:
+        """Surplus rows of one applied delivery, by its number."""
+        adopted = sum(found.ties.get(source, 0) for found in self.adopted.values())
+        return adopted + sum(record.ties[source] for record in self.written)
+
+    def examples(self) -> list[KeyExample]:
+        found = [example for adopted in self.adopted.values() for example in adopted.examples]
+        return found + [example for record in self.written for example in record.examples]
 
 
 @dataclass(frozen=True)
@@ -32,23 +52,29 @@ def assemble(
     mode: UpdateIdMode,
     choices: Mapping[date, Choice],
     delivered: Mapping[date, int],
-    written: Iterable[WrittenFile],
+    results: Results,
     parent: Parent,
 ) -> Generation:
     """`delivered` says how many applied deliveries have a date. Raises ContractViolation when counts contradict."""
     by_date: defaultdict[date, list[WrittenFile]] = defaultdict(list)
-    for record in written:
+    for record in results.written:
         by_date[record.file.date].append(record)
     entries: list[DateEntry] = []
     files: list[DataFile] = []
     carried: set[date] = set()
     for day, choice in choices.items():
-        entry = _carried(parent.dates[day], choice) if choice.plan == CARRIED else _entry(day, choice, by_date[day])
         before = parent.dates.get(day)
+        adopted = results.adopted.get(day)
+        if adopted:
+            entry = _adopted(adopted)
+        elif choice.plan == CARRIED:
+            entry = _carried(parent.dates[day], choice)
+        else:
+            entry = replace(_entry(day, choice, by_date[day]), key_fingerprint=results.fingerprints.get(day))
         _require_parent_complete(entry, before)
         if before and day not in delivered:
             entry = replace(entry, survivors=before.survivors)
-        own = tuple(record.file for record in by_date[day])
+        own = adopted.files if adopted else tuple(record.file for record in by_date[day])
         # A value may change and change back from one delivery to the next: the row is as before, its update_id is not.
         once = mode is UpdateIdMode.LAST_CHANGED and delivered.get(day) == 1
         if choice.plan == CARRIED or (once and _is_as_before(entry, before)):
@@ -63,6 +89,25 @@ def assemble(
 
 def _carried(before: DateEntry, choice: Choice) -> DateEntry:
     return replace(before, new_keys=0, changed=0, ties=0, plan=choice.plan, plan_reason=choice.reason)
+
+
+def _adopted(found: AdoptedDate) -> DateEntry:
+    return DateEntry(
+        date=found.day,
+        rows=sum(file.rows for file in found.files),
+        new_keys=found.new_keys,
+        changed=found.changed,
+        survivors=found.survivors,
+        ties=sum(found.ties.values()),
+        plan=Plan.ADOPT,
+        plan_reason=found.reason,
+        min_update_id=min(file.min_update_id for file in found.files),
+        max_update_id=max(file.max_update_id for file in found.files),
+        adopted_delivery=found.delivery,
+        key_fingerprint=found.key_fingerprint,
+        content_fingerprint=found.content_fingerprint,
+        files_digest="",
+    )
 
 
 def _entry(day: date, choice: Choice, written: list[WrittenFile]) -> DateEntry:

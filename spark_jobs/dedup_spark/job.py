@@ -13,18 +13,21 @@ from pyspark.sql import SparkSession
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, DeliveryMetrics, FileList
 from dedup_clone.contract.records import digest, to_json
-from dedup_clone.contract.request import DedupRequest, Plan
+from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
+from dedup_spark.adopt.applicability import obstacles
 from dedup_spark.carry import carry
 from dedup_spark.choice import Choice, choose
+from dedup_spark.costs import metrics_of
+from dedup_spark.examples import choose_examples
 from dedup_spark.failures import SPARK_FAILURES
 from dedup_spark.fan_out import FanOut
-from dedup_spark.generation import Generation, assemble, header
+from dedup_spark.generation import Generation, Results, assemble, header
 from dedup_spark.landing.examination import Examination, ExaminedDelivery, examine, require_unchanged
 from dedup_spark.orders import read_arrivals
 from dedup_spark.parent import Parent, read_parent
+from dedup_spark.plan_runs import run_plans
 from dedup_spark.progress import Facts
-from dedup_spark.run_plan import WrittenFile, run_plan
 
 
 @dataclass(frozen=True)
@@ -49,19 +52,20 @@ class DedupJob:
         with self.facts.phase("examine"):
             parent = read_parent(self.request)
             found = self._examine(read_arrivals(self.request), parent, whole=False)
-        found, choices, written = self._dedup(found, parent)
+        found, choices, results = self._dedup(found, parent)
         for refused in found.refused:
             self.facts.say(f"refused: {refused.reason}")
         if not found.applied:
             self.facts.say("nothing to publish: every delivery was refused")
             return Candidate(None, None, None, (), found.refused, (), DedupMetrics(0, 0, dict(self.facts.seconds)))
         delivered = Counter(day for examined in found.applied for day in examined.kept)
-        generation = assemble(self.request.update_id_mode, choices, delivered, written, parent)
+        generation = assemble(self.request.update_id_mode, choices, delivered, results, parent)
         with self.facts.phase("carry"):
-            carry(parent, generation.carried, self.request.data_uri, self._fan_out())
+            same_keys = generation.carried | (results.fingerprints.keys() - results.costs.keys())
+            carry(parent, generation.carried, same_keys, self.request.data_uri, self._fan_out())
         with self.facts.phase("verify"):
             require_unchanged(self.request, found.applied)
-        return self._hand_back(found, generation, written, parent)
+        return self._hand_back(found, generation, results, parent)
 
     def _fan_out(self) -> FanOut:
         return FanOut(self.session)
@@ -69,35 +73,21 @@ class DedupJob:
     def _examine(self, arrivals: tuple[Arrival, ...], parent: Parent, *, whole: bool) -> Examination:
         return examine(self.request, arrivals, parent.newest_id, self._fan_out(), whole=whole)
 
-    def _dedup(self, found: Examination, parent: Parent) -> tuple[Examination, dict[date, Choice], list[WrittenFile]]:
+    def _dedup(self, found: Examination, parent: Parent) -> tuple[Examination, dict[date, Choice], Results]:
         """Run the plans. When Spark fails, landed files that cannot be decoded are looked for, and the rest goes on."""
         while True:
             delivered = {day for examined in found.applied for day in examined.kept}
-            choices = choose(self.request.plan, delivered, parent.dates)
+            unfit = obstacles(self.request, found.applied, parent)
+            choices = choose(self.request.plan, delivered, parent.dates, unfit)
             try:
-                return found, choices, self._run_plans(found.applied, choices, parent)
+                return found, *run_plans(self.session, self.request, found.applied, choices, parent, self.facts)
             except SPARK_FAILURES:
                 again = self._examine(tuple(e.arrival for e in found.applied), parent, whole=True)
                 if not again.refused:
                     raise
                 found = replace(again, refused=found.refused + again.refused)
 
-    def _run_plans(
-        self, applied: tuple[ExaminedDelivery, ...], choices: dict[date, Choice], parent: Parent
-    ) -> list[WrittenFile]:
-        written: list[WrittenFile] = []
-        for plan in Plan:
-            dates = {day for day, choice in choices.items() if choice.plan == plan}
-            if applied and dates:
-                with self.facts.phase("start spark"):
-                    session = self.session()
-                with self.facts.phase(plan.value):
-                    written += run_plan(session, self.request, plan, dates, applied, parent, self.facts.say)
-        return written
-
-    def _hand_back(
-        self, found: Examination, generation: Generation, written: list[WrittenFile], parent: Parent
-    ) -> Candidate:
+    def _hand_back(self, found: Examination, generation: Generation, results: Results, parent: Parent) -> Candidate:
         """Writes the two lists, under names of this run's own, and returns the candidate that names them."""
         run, attempt_uri = uuid4().hex[:12], self.request.attempt_uri
         file_list_uri = storage.join(attempt_uri, f"files-{run}.json")
@@ -107,8 +97,7 @@ class DedupJob:
         uris = [storage.join(self.request.data_uri, file.path) for file in generation.files]
         storage.write_text(load_uris_uri, "".join(f"{uri}\n" for uri in uris))
         deliveries = tuple(
-            _delivery_metrics(examined, sum(record.ties[number] for record in written))
-            for number, examined in enumerate(found.applied, start=1)
+            _delivery_metrics(examined, results.ties(number)) for number, examined in enumerate(found.applied, start=1)
         )
         dropped = parent.dropped_rows + sum(metrics.dropped_rows for metrics in deliveries)
         applied = tuple(examined.delivery for examined in found.applied)
@@ -118,13 +107,9 @@ class DedupJob:
             f"{sum(e.new_keys for e in manifest.dates)} new, {sum(e.changed or 0 for e in manifest.dates)} changed, "
             f"{sum(e.survivors for e in manifest.dates)} kept beyond the snapshot, {dropped} dropped"
         )
-        read = sum(size for day, size in parent.bytes_by_date().items() if day not in generation.carried)
-        metrics = DedupMetrics(
-            bytes_read=read + sum(examined.bytes for examined in found.applied),
-            bytes_written=sum(record.file.size for record in written),
-            seconds=dict(self.facts.seconds),
-        )
-        return Candidate(manifest, file_list_uri, load_uris_uri, deliveries, found.refused, (), metrics)
+        metrics = metrics_of(found.applied, generation, results, parent, self.facts.seconds)
+        examples = choose_examples(results.examples(), manifest.dates)
+        return Candidate(manifest, file_list_uri, load_uris_uri, deliveries, found.refused, examples, metrics)
 
 
 def _delivery_metrics(examined: ExaminedDelivery, ties: int) -> DeliveryMetrics:

@@ -9,7 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dedup_clone.contract.manifest import Difference
+from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
+from dedup_spark.examples import MOST_A_DATE, key_texts
+from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.marks import CHANGED, IN_STATE, NEWEST, SOURCE, SURPLUS
 
 # Large row groups compress better and are read with fewer requests; a task holds one in memory.
@@ -21,17 +25,18 @@ class OpenFile:
     """Takes batches of marked rows of one date and bucket."""
 
     def __init__(
-        self, data_uri: str, path: str, schema: pa.Schema, snapshot_id_column: str, newest_source: int, sources: int
+        self, data_uri: str, path: str, schema: pa.Schema, table: TableContract, newest_source: int, sources: int
     ) -> None:
         self._path = path
         self._schema = schema
-        self._snapshot_id_column = snapshot_id_column
+        self._table = table
         self._newest_source = newest_source
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = self._pending_bytes = 0
         self._counts = dict.fromkeys(("rows", "new_keys", "changed", "survivors"), 0)
         self._ties = np.zeros(sources + 1, dtype=np.int64)
         self._ids: list[tuple[int, int]] = []
+        self.examples: dict[Difference, list[str]] = {difference: [] for difference in Difference}
         self._stream = storage.open_output(storage.join(data_uri, path))
         self._parquet = pq.ParquetWriter(self._stream, schema, compression="zstd", store_schema=False)
 
@@ -51,11 +56,21 @@ class OpenFile:
 
     def _count(self, rows: pa.RecordBatch) -> None:
         self._counts["rows"] += rows.num_rows
-        self._counts["new_keys"] += rows.num_rows - rows.column(IN_STATE).true_count
-        self._counts["changed"] += rows.column(CHANGED).true_count
-        self._counts["survivors"] += pc.less(rows.column(NEWEST), self._newest_source).true_count
-        bounds = pc.min_max(rows.column(self._snapshot_id_column))
+        self._count_difference(Difference.NEW, "new_keys", pc.invert(rows.column(IN_STATE)), rows)
+        self._count_difference(Difference.CHANGED, "changed", rows.column(CHANGED), rows)
+        survivors = pc.less(rows.column(NEWEST), self._newest_source)
+        self._count_difference(Difference.SURVIVOR, "survivors", survivors, rows)
+        bounds = pc.min_max(rows.column(self._table.snapshot_id_column))
         self._ids.append((bounds["min"].as_py(), bounds["max"].as_py()))
+
+    def _count_difference(self, kind: Difference, counter: str, found: pa.BooleanArray, rows: pa.RecordBatch) -> None:
+        count = found.true_count
+        self._counts[counter] += count
+        wanted = MOST_A_DATE - len(self.examples[kind])
+        if count and wanted > 0:
+            some = rows.take(pc.indices_nonzero(found)[:wanted])
+            columns = [some.column(column.name).to_pylist() for column in key_columns(self._table)]
+            self.examples[kind] += key_texts(self._table, columns)
 
     def _write_row_group(self) -> None:
         group = pa.Table.from_batches(self._pending).cast(self._schema)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -52,23 +53,17 @@ class Facts:
             self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - began, 3)
 
 
-class DateProgress:
-    """Counts dates whose buckets are all written, from what finished tasks report."""
+class _Progress(ABC):
+    """Says every few seconds, and at the end, how many dates are done: those with all their slots finished."""
 
-    def __init__(self, context: SparkContext, buckets: Mapping[date, int], say: Callable[[str], None]) -> None:
-        self._done = context.accumulator(set(), _Union())
+    def __init__(self, buckets: Mapping[date, int], say: Callable[[str], None]) -> None:
         self._buckets = buckets
         self._say = say
         self._began = time.monotonic()
 
-    def reporter(self) -> Callable[[date, int], None]:
-        """For the workers: knows the accumulator only, so that it can be sent to them."""
-        done = self._done
-
-        def finished(day: date, bucket: int) -> None:
-            done.add({(day, bucket)})
-
-        return finished
+    @abstractmethod
+    def slots(self) -> set[Slot]:
+        """What is finished so far."""
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -84,11 +79,46 @@ class DateProgress:
 
     def _report(self, stop: threading.Event) -> None:
         while not stop.wait(_INTERVAL_S):
-            seen = Counter(day for day, _ in set(self._done.value))
+            seen = Counter(day for day, _ in self.slots())
             self._say(self.line(done=sum(1 for day, count in seen.items() if count >= self._buckets[day])))
 
     def line(self, done: int) -> str:
         total = len(self._buckets)
         elapsed = time.monotonic() - self._began
+        rate = f", {done / elapsed:.1f} a second" if done and elapsed else ""
         left = f", about {elapsed / done * (total - done):.0f} s left" if 0 < done < total else ""
-        return f"dates {done}/{total} in {elapsed:.1f} s{left}"
+        return f"dates {done}/{total} in {elapsed:.1f} s{rate}{left}"
+
+
+class DateProgress(_Progress):
+    """Counts dates whose buckets are all written, from what finished Spark tasks report."""
+
+    def __init__(self, context: SparkContext, buckets: Mapping[date, int], say: Callable[[str], None]) -> None:
+        super().__init__(buckets, say)
+        self._done = context.accumulator(set(), _Union())
+
+    def slots(self) -> set[Slot]:
+        return set(self._done.value)
+
+    def reporter(self) -> Callable[[date, int], None]:
+        """For the workers: knows the accumulator only, so that it can be sent to them."""
+        done = self._done
+
+        def finished(day: date, bucket: int) -> None:
+            done.add({(day, bucket)})
+
+        return finished
+
+
+class DriverProgress(_Progress):
+    """Counts dates that threads of the driver have finished."""
+
+    def __init__(self, buckets: Mapping[date, int], say: Callable[[str], None]) -> None:
+        super().__init__(buckets, say)
+        self._done: set[Slot] = set()
+
+    def slots(self) -> set[Slot]:
+        return self._done.copy()
+
+    def finished(self, day: date, bucket: int) -> None:
+        self._done.add((day, bucket))

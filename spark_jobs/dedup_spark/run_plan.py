@@ -8,7 +8,7 @@ from datetime import date
 
 from pyspark.sql import SparkSession
 
-from dedup_clone.contract.manifest import DataFile
+from dedup_clone.contract.manifest import DataFile, Difference, KeyExample
 from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_spark.landing.examination import ExaminedDelivery
 from dedup_spark.marks import STATE
@@ -17,7 +17,7 @@ from dedup_spark.plans import PLANS
 from dedup_spark.progress import DateProgress
 from dedup_spark.slices import slice_dates
 from dedup_spark.sources import Sources, delivered_rows, state_rows
-from dedup_spark.writer import RECORD_SCHEMA, Writer
+from dedup_spark.writer import RECORD_SCHEMA, Writer, column_of
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class WrittenFile:
     changed: int
     survivors: int
     ties: tuple[int, ...]
+    examples: tuple[KeyExample, ...]
 
 
 def run_plan(
@@ -69,6 +70,7 @@ def run_plan(
             r.changed,
             r.survivors,
             tuple(r.ties),
+            tuple(KeyExample(r.date, difference, key) for difference in Difference for key in r[column_of(difference)]),
         )
         for r in rows
     ]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from threading import Lock
 
 from pyspark.sql import SparkSession
 
@@ -19,7 +24,44 @@ SESSION_CONF = {
     # Dates and times mean what BigQuery reads, whichever calendar an old writer noted.
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    # Named files are looked up by a job of one task each, up to this many: thousands of tasks cost more than they save.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
 }
+
+
+class LazySession:
+    """The job's session, started by whoever asks first: a publish that only adopts small dates needs none."""
+
+    def __init__(self, application: str) -> None:
+        self._application = application
+        self._lock = Lock()
+        self._session: SparkSession | None = None
+
+    def __call__(self) -> SparkSession:
+        with self._lock:
+            if self._session is None:
+                with ThreadPoolExecutor(1) as importer:
+                    importer.submit(import_module, "pandas")  # PySpark asks for it later: seconds beside Spark's start
+                    self._session = start_session(self._application)
+            return self._session
+
+    def stop(self) -> None:
+        """Spark is not left behind."""
+        with self._lock:
+            if self._session is not None:
+                self._session.stop()
+                self._session = None
+
+
+@contextmanager
+def starting_early(session: Callable[[], SparkSession], *, needed: bool) -> Iterator[None]:
+    """Inside the block Spark starts beside whatever goes on, when it is known to be needed later."""
+    if not needed:
+        yield
+        return
+    with ThreadPoolExecutor(1) as starter:
+        starter.submit(session)  # whoever needs it asks again, and sees a failure then
+        yield
 
 
 def start_session(application: str) -> SparkSession:

@@ -18,6 +18,7 @@ from dedup_spark.column_types import spark_schema
 from dedup_spark.landing.examination import ExaminedDelivery
 from dedup_spark.marks import SOURCE, STATE
 from dedup_spark.parent import Parent
+from dedup_spark.read_files import read_files
 from dedup_spark.slices import Slices, with_bucket
 
 
@@ -79,8 +80,3 @@ def state_rows(session: SparkSession, table: TableContract, parent: Parent, date
     if not uris:
         return None
     return read_files(session, spark_schema(table.columns), uris).withColumn(SOURCE, f.lit(STATE))
-
-
-def read_files(session: SparkSession, schema: StructType, uris: list[str]) -> DataFrame:
-    """Exactly these files; recursive lookup keeps Spark from taking `date=…` in a path for a column."""
-    return session.read.schema(schema).option("recursiveFileLookup", "true").parquet(*uris)

@@ -17,14 +17,22 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.table import TableContract
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.marks import BUCKET
 from dedup_spark.open_file import OpenFile
 
+
+def column_of(difference: Difference) -> str:
+    """The record's column with examples of keys that differ so."""
+    return f"{difference.value}_examples"
+
+
 RECORD_SCHEMA = (
     "path string, date date, rows bigint, size bigint, min_update_id bigint, max_update_id bigint, "
-    "new_keys bigint, changed bigint, survivors bigint, ties array<bigint>"
+    "new_keys bigint, changed bigint, survivors bigint, ties array<bigint>, "
+    + ", ".join(f"{column_of(difference)} array<string>" for difference in Difference)
 )
 _RECORD_ARROW = pa.schema(
     [
@@ -33,6 +41,7 @@ _RECORD_ARROW = pa.schema(
         *[(name, pa.int64()) for name in ("rows", "size", "min_update_id", "max_update_id")],
         *[(name, pa.int64()) for name in ("new_keys", "changed", "survivors")],
         ("ties", pa.list_(pa.int64())),
+        *[(column_of(difference), pa.list_(pa.string())) for difference in Difference],
     ]
 )
 
@@ -72,13 +81,13 @@ class Writer:
 
     def _open(self, day: date, name: str, schema: pa.Schema) -> OpenFile:
         path = f"{self.table.partition_column}={day.isoformat()}/{name}"
-        ids = self.table.snapshot_id_column
-        return OpenFile(self.data_uri, path, schema, ids, self.newest_source[day], self.sources)
+        return OpenFile(self.data_uri, path, schema, self.table, self.newest_source[day], self.sources)
 
     def _close(self, file: OpenFile, slot: tuple[date, int]) -> dict[str, Any]:
         record = file.close()
         self.finished(*slot)
-        return {"date": slot[0], **record}
+        examples = {column_of(difference): keys for difference, keys in file.examples.items()}
+        return {"date": slot[0], **record, **examples}
 
 
 def _runs(batch: pa.RecordBatch, partition_column: str) -> Iterator[tuple[tuple[date, int], pa.RecordBatch]]:

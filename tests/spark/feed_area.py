@@ -42,6 +42,8 @@ class FeedArea:
     mode: UpdateIdMode = UpdateIdMode.LAST_SEEN
     plan: Plan = Plan.AUTO
     date_folders: bool = True
+    exact: bool = False
+    compare_values: bool = True
     manifest: Manifest | None = None
     parent: ParentGeneration | None = None
     _numbers: Iterable[int] = field(default_factory=lambda: itertools.count(1))
@@ -125,6 +127,8 @@ class FeedArea:
             parent=self.parent,
             data_uri=storage.join(self.state, f"data/{attempt}/"),
             attempt_uri=storage.join(self.state, f"attempts/{attempt}/"),
+            exact=self.exact,
+            compare_values=self.compare_values,
         )
 
     def run(self, request: DedupRequest) -> Candidate:

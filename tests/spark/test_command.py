@@ -74,7 +74,8 @@ def test_publishes_on_cloud_storage_and_copies_dates_that_no_delivery_has(area: 
     area.commit(candidate)
     assert sorted(area.rows(), key=str) == [row(1, 7, 21, 2), row(1, 8, 5, 1), row(2, 7, 1, 1)]
     assert candidate.manifest
-    assert [entry.plan for entry in candidate.manifest.dates] == ["antijoin", "carried"]
+    assert "start spark" not in candidate.metrics.seconds
+    assert [entry.plan for entry in candidate.manifest.dates] == ["adopt", "carried"]
     uris = storage.read_text(str(candidate.load_uris_uri)).splitlines()
     assert [uri for uri in uris if not uri.startswith(second.data_uri)] == []
     assert len(uris) == len(area.files().files)

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spark
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 
 
-@pytest.fixture(params=[Plan.WINDOW, Plan.AUTO])
+@pytest.fixture(params=[Plan.WINDOW, Plan.ANTIJOIN, Plan.AUTO])
 def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> FeedArea:
     return FeedArea(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=request.param)
 
@@ -101,13 +101,14 @@ def test_rows_older_than_the_retention_are_dropped_and_counted(area: FeedArea) -
     assert [entry.date for entry in candidate.manifest.dates] == [SECOND]
 
 
-def test_delivery_without_rows_changes_nothing(area: FeedArea) -> None:
+def test_delivery_without_any_row_is_refused(area: FeedArea) -> None:
+    """An empty snapshot would say of every key that it is missing."""
     area.publish(area.land(1, [row(1, 1, 1)]))
     empty = arrow_schema(PRODUCTS.columns).empty_table()
     area.put(2, f"date={SECOND}/part-0.parquet", empty)
     candidate = area.publish(area.arrive(2))
     assert found(area) == [(1, 1, 1)]
-    assert [metrics.rows for metrics in candidate.deliveries] == [0]
+    assert "holds no row in [1] data files" in candidate.refused[0].reason
 
 
 def test_refused_delivery_holds_no_other_back(area: FeedArea) -> None:
@@ -143,6 +144,7 @@ def test_untouched_date_is_copied_into_the_new_data_folder(auto: FeedArea) -> No
         assert storage.exists(storage.join(candidate.manifest.data_folder, file.path))
 
 
+@pytest.mark.parametrize("area", [Plan.WINDOW, Plan.ANTIJOIN], indirect=True)
 def test_files_are_sorted_by_the_clustering_columns(area: FeedArea) -> None:
     area.publish(area.land(1, [row(1, n * 7919 % 100, 1) for n in range(100)]))
     area.publish(area.land(2, [row(2, n * 7919 % 100, 2) for n in range(0, 100, 3)]))
@@ -153,6 +155,7 @@ def test_files_are_sorted_by_the_clustering_columns(area: FeedArea) -> None:
     assert products == sorted(products)
 
 
+@pytest.mark.parametrize("area", [Plan.WINDOW, Plan.ANTIJOIN], indirect=True)
 def test_large_date_is_written_as_several_files_without_losing_or_doubling_keys(
     area: FeedArea, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,9 +11,11 @@ from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark import storage
 from dedup_spark.fan_out import FanOut
 from dedup_spark.landing.inspection import Inspected, Inspector, LandedFile
 from dedup_spark.landing.inventory import changed_objects, data_files
+from dedup_spark.landing.spark_probe import unreadable_by_spark
 
 _PROBLEMS_NAMED = 5
 
@@ -47,7 +49,10 @@ class Examination:
 def examine(
     request: DedupRequest, arrivals: tuple[Arrival, ...], newest_known: int | None, fan_out: FanOut, *, whole: bool
 ) -> Examination:
-    """Judge every delivery. `newest_known` is the highest snapshot id of the parent, None without a parent."""
+    """Judge every delivery. `newest_known` is the highest snapshot id of the parent, None without a parent.
+
+    `whole`, after Spark failed: Spark too reads every file that was found to be good.
+    """
     problems: dict[Delivery, list[str]] = {}
     files: list[LandedFile] = []
     owner: dict[str, Delivery] = {}
@@ -59,11 +64,18 @@ def examine(
             files += found
             owner.update((f.uri, arrival.delivery) for f in found)
     inspected: defaultdict[Delivery, list[Inspected]] = defaultdict(list)
-    inspector = Inspector(request.table, request.latest_day, whole)
+    inspector = Inspector(request.table, request.latest_day)
     for result in fan_out.map(inspector, files, sum(f.size for f in files), "inspect landed files"):
         delivery = owner[result.file.uri]
         inspected[delivery].append(result)
         problems[delivery] += result.problems
+    for arrival in arrivals:
+        if not problems[arrival.delivery] and not any(f.rows_by_date for f in inspected[arrival.delivery]):
+            problems[arrival.delivery] += _no_rows(arrival, len(inspected[arrival.delivery]))
+    if whole:
+        good = [f for delivery, found in inspected.items() if not problems[delivery] for f in found]
+        for fault, said in unreadable_by_spark(fan_out.session, good):
+            problems[owner[fault.file.uri]].append(f"file [{fault.file.uri}] cannot be read by Spark: {said}")
     return Examination(
         applied=tuple(_examined(request, a, inspected[a.delivery]) for a in arrivals if not problems[a.delivery]),
         refused=tuple(
@@ -88,6 +100,11 @@ def _examined(request: DedupRequest, arrival: Arrival, files: list[Inspected]) -
         rows.update(inspected.rows_by_date)
     kept = {day: count for day, count in rows.items() if day >= request.retention_day}
     return ExaminedDelivery(arrival, tuple(files), dict(rows), kept)
+
+
+def _no_rows(arrival: Arrival, files: int) -> list[str]:
+    folder = storage.object_uri(arrival.bucket, arrival.folder)
+    return [f"folder [{folder}] holds no row in [{files}] data files, expected a complete snapshot"]
 
 
 def _order_problems(request: DedupRequest, delivery: Delivery, newest_known: int | None) -> list[str]:

@@ -1,7 +1,8 @@
-"""One landed file, judged: its footer, and the decoded dates, keys and snapshot ids of all its rows.
+"""One landed file, judged: its footer, and the decoded values of all its rows.
 
-Footer statistics are never believed for these columns. Runs on the driver or on executors, one call a file; what comes
-back are counts, never rows.
+Footer statistics are never believed. Every column is decoded, for a file may be loaded as it is: a page that nobody
+could read, or a value that BigQuery has no place for, would fail the load of all that came with it. Runs on the driver
+or on executors, one call a file; what comes back are counts, never rows.
 """
 
 from __future__ import annotations
@@ -16,10 +17,15 @@ import pyarrow.parquet as pq
 
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
+from dedup_spark.landing.page_formats import unsupported_formats
 from dedup_spark.landing.parquet_footer import read_footer
+from dedup_spark.landing.unreadable import unreadable
+from dedup_spark.landing.value_checks import Faults, count_faults, plain
 
 _BATCH_ROWS = 1 << 17
 _EPOCH = date(1970, 1, 1)
+# Such a file comes whole with one request; a larger one is read where its footer says.
+_READ_WHOLE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -34,54 +40,55 @@ class LandedFile:
 
 @dataclass(frozen=True)
 class Inspected:
-    """`spark_schema` is JSON, and reads the file when there are no `problems`. `rows_by_date` counts all rows."""
+    """`spark_schema` is JSON, and reads the file when there are no `problems`. `rows_by_date` counts all rows.
+
+    `is_as_written`: columns, types and modes are exactly those that the job writes, so that BigQuery loads the file
+    together with written ones.
+    """
 
     file: LandedFile
     spark_schema: str
     rows_by_date: dict[date, int]
     problems: tuple[str, ...]
+    is_as_written: bool = False
 
 
 @dataclass(frozen=True)
 class Inspector:
-    """Judges files of one request. `whole` decodes every column, to find the file that Spark could not read."""
+    """Judges files of one request."""
 
     table: TableContract
     latest_day: date
-    whole: bool = False
 
     def __call__(self, landed: LandedFile) -> Inspected:
         if not landed.size:
             return self._refused(landed, "is empty (0 bytes), expected a Parquet file")
-        try:
-            with storage.open_input(landed.uri) as source:
-                return self._judge(landed, source)
-        except (OSError, pa.ArrowException):
-            # The storage may have failed and not the file: only what fails in memory too is the file's fault.
-            with storage.open_input(landed.uri) as source:
-                content = source.read()
+        if landed.size > _READ_WHOLE_BYTES:
+            try:
+                with storage.open_input(landed.uri) as source:
+                    return self._judge(landed, source)
+            except Exception:
+                # The storage may have failed and not the file: only what fails in memory too is the file's fault.
+                pass
+        with storage.open_input(landed.uri) as source:
+            content = source.read()
         try:
             return self._judge(landed, pa.BufferReader(content))
-        except (OSError, pa.ArrowException) as error:
-            return self._refused(landed, f"cannot be read as Parquet: {' '.join(str(error).split())[:300]}")
+        except Exception as error:  # whatever a damaged file makes of its reader: it must not end the run for others
+            return self._refused(landed, unreadable(content, error))
 
     def _judge(self, landed: LandedFile, source: pa.NativeFile) -> Inspected:
-        with pq.ParquetFile(source, pre_buffer=True) as file:
+        with pq.ParquetFile(source, pre_buffer=True, page_checksum_verification=True) as file:
             footer = read_footer(self.table, file)
             if footer.problems:
                 return self._refused(landed, *footer.problems)
             counts = _Counts(self.table, landed, self.latest_day)
-            columns = None if self.whole else self._judged_columns(file)
-            for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+            for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
                 counts.add(batch)
-        problems = tuple(f"file [{landed.uri}] {problem}" for problem in counts.problems())
-        return Inspected(landed, footer.schema.json(), dict(counts.by_date), problems)
-
-    def _judged_columns(self, file: pq.ParquetFile) -> list[str]:
-        """Keys (the date among them), snapshot id, and REQUIRED columns that the file itself lets be NULL."""
-        optional = {f.name for f in file.schema_arrow if f.nullable}
-        required = [c.name for c in self.table.columns if c.mode is ColumnMode.REQUIRED and c.name in optional]
-        return list(dict.fromkeys([*self.table.keys, self.table.snapshot_id_column, *required]))
+            # Only now: pyarrow ends the process when it is asked how an encrypted column is written.
+            found = unsupported_formats(file.metadata) + counts.problems()
+        problems = tuple(f"file [{landed.uri}] {problem}" for problem in found)
+        return Inspected(landed, footer.schema.json(), dict(counts.by_date), problems, footer.is_as_written)
 
     @staticmethod
     def _refused(landed: LandedFile, *problems: str) -> Inspected:
@@ -97,15 +104,18 @@ class _Counts:
     latest_day: date
     by_date: Counter[date] = field(default_factory=Counter)
     nulls: Counter[str] = field(default_factory=Counter)
+    faults: Faults = field(default_factory=Counter)
     other_ids: int = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         table = self.table
         required = [c.name for c in table.columns if c.mode is ColumnMode.REQUIRED]
-        for name in {*table.keys, table.snapshot_id_column, *required} & set(batch.schema.names):
+        for name in {*table.keys, table.snapshot_id_column, *required}:
             self.nulls[name] += batch.column(name).null_count
-        self._count_dates(batch.column(table.partition_column).drop_null().cast(pa.int32()))
-        ids = batch.column(table.snapshot_id_column).drop_null().cast(pa.int64())
+        for column in table.columns:
+            count_faults(column, batch.column(column.name), self.faults)
+        self._count_dates(plain(batch.column(table.partition_column)).drop_null().cast(pa.date32()).cast(pa.int32()))
+        ids = plain(batch.column(table.snapshot_id_column)).drop_null().cast(pa.int64())
         self.other_ids += pc.sum(pc.not_equal(ids, self.landed.snapshot_id)).as_py() or 0
 
     def _count_dates(self, days: pa.Array) -> None:
@@ -123,6 +133,7 @@ class _Counts:
             for name, count in sorted(self.nulls.items())
             if count
         ]
+        found += [f"column [{path}]: {count} {what}" for (path, what), count in sorted(self.faults.items())]
         late = {day: count for day, count in self.by_date.items() if day > self.latest_day}
         if late:
             found.append(

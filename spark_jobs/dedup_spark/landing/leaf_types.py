@@ -11,7 +11,9 @@ from pyspark.sql import types as spark
 _NUMERIC_INTEGER_DIGITS = 29
 _NUMERIC_SCALE = 9
 
-_INTEGERS = {8: spark.ByteType(), 16: spark.ShortType(), 32: spark.IntegerType(), 64: spark.LongType()}
+_SIGNED = {8: spark.ByteType(), 16: spark.ShortType(), 32: spark.IntegerType(), 64: spark.LongType()}
+# The next wider type holds each of them; unsigned 64 bits do not fit INT64.
+_UNSIGNED = {8: spark.ShortType(), 16: spark.IntegerType(), 32: spark.LongType()}
 _PLAIN = {
     ("BOOL", "BOOLEAN"): spark.BooleanType(),
     ("BYTES", "BYTE_ARRAY"): spark.BinaryType(),
@@ -20,6 +22,17 @@ _PLAIN = {
     ("FLOAT64", "FLOAT"): spark.FloatType(),
     ("INT64", "INT32"): spark.IntegerType(),
     ("INT64", "INT64"): spark.LongType(),
+}
+_PARQUET_FORMS = {
+    "BOOL": "BOOLEAN",
+    "BYTES": "BYTE_ARRAY without annotation",
+    "DATE": "INT32 annotated DATE",
+    "DATETIME": "INT64 annotated TIMESTAMP, not adjusted to UTC, milliseconds or microseconds",
+    "FLOAT64": "DOUBLE or FLOAT",
+    "INT64": "INT64 or INT32, unsigned up to 32 bits",
+    "NUMERIC": "DECIMAL of at most 29 digits before and 9 after the point",
+    "STRING": "BYTE_ARRAY annotated STRING",
+    "TIMESTAMP": "INT64 annotated TIMESTAMP, adjusted to UTC, milliseconds or microseconds",
 }
 
 
@@ -31,13 +44,21 @@ def leaf_type(declared: str, physical: str, logical: dict[str, Any]) -> spark.Da
     return annotated(physical, logical) if annotated else None
 
 
+def expected_text(declared: str) -> str:
+    """A declared type for a message, with the Parquet types that hold it."""
+    form = _PARQUET_FORMS.get(declared)
+    return f"[{declared}] ({form})" if form else f"[{declared}]"
+
+
 def leaf_text(leaf: Any) -> str:
     """A leaf's type for a message: `INT64 Timestamp(isAdjustedToUTC=False, …)`."""
     return f"{leaf.physical_type} {leaf.logical_type}".removesuffix(" None")
 
 
-def _signed_integer(physical: str, logical: dict[str, Any]) -> spark.DataType | None:
-    return _INTEGERS[logical["bitWidth"]] if logical["Type"] == "Int" and logical["isSigned"] else None
+def _integer(physical: str, logical: dict[str, Any]) -> spark.DataType | None:
+    if logical["Type"] != "Int":
+        return None
+    return (_SIGNED if logical["isSigned"] else _UNSIGNED).get(logical["bitWidth"])
 
 
 def _date(physical: str, logical: dict[str, Any]) -> spark.DataType | None:
@@ -76,7 +97,7 @@ def _numeric(physical: str, logical: dict[str, Any]) -> spark.DataType | None:
 _ANNOTATED: dict[str, Callable[[str, dict[str, Any]], spark.DataType | None]] = {
     "DATE": _date,
     "DATETIME": _datetime,
-    "INT64": _signed_integer,
+    "INT64": _integer,
     "NUMERIC": _numeric,
     "STRING": _string,
     "TIMESTAMP": _timestamp,

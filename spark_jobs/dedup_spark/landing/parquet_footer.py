@@ -8,6 +8,7 @@ a writer's hint.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,15 +19,17 @@ from pyspark.sql import types as spark
 
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_spark.column_types import STRUCT
-from dedup_spark.landing.leaf_types import leaf_text, leaf_type
+from dedup_spark.landing.leaf_types import expected_text, leaf_text, leaf_type
+from dedup_spark.landing.written_form import has_written_form
 
 
 @dataclass(frozen=True)
 class Footer:
-    """`problems` is empty when the file fits; `schema` then reads it."""
+    """`problems` is empty when the file fits; `schema` then reads it, `is_as_written` when the job writes it so too."""
 
     schema: spark.StructType
     problems: tuple[str, ...]
+    is_as_written: bool = False
 
 
 class _Mismatch(Exception):
@@ -42,17 +45,25 @@ def read_footer(table: TableContract, file: pq.ParquetFile) -> Footer:
         own = _take(leaves, field.type)
         column = declared.get(field.name)
         if column is None:
-            problems.append(f"column [{field.name}] is not declared in the feed file")
+            problems.append(_undeclared(field.name, declared))
             continue
         try:
             found[field.name] = _convert(column, column.name, field.type, own)
         except _Mismatch as mismatch:
             problems.append(str(mismatch))
             found[field.name] = spark.NullType()
+    twice = [name for name, count in Counter(file.schema_arrow.names).items() if count > 1]
+    problems += [f"column [{name}] is in the file more than once, expected once" for name in twice]
     missing = [name for name in declared if name not in found]
     problems += [f"column [{name}] is missing, expected [{declared[name].type}]" for name in missing]
     schema = spark.StructType([spark.StructField(c.name, found[c.name]) for c in table.columns if c.name in found])
-    return Footer(schema, tuple(problems))
+    return Footer(schema, tuple(problems), not problems and has_written_form(table.columns, file))
+
+
+def _undeclared(name: str, declared: dict[str, Column]) -> str:
+    same = next((other for other in declared if other.lower() == name.lower()), None)
+    meant = f": only its case differs from [{same}], write it as declared" if same else ""
+    return f"column [{name}] is not declared in the feed file{meant}"
 
 
 def _convert(column: Column, path: str, arrow: pa.DataType, leaves: Iterator[Any]) -> spark.DataType:
@@ -64,11 +75,11 @@ def _convert(column: Column, path: str, arrow: pa.DataType, leaves: Iterator[Any
     if column.type == STRUCT:
         return _convert_struct(column, path, arrow, leaves)
     if pa.types.is_nested(arrow):
-        raise _Mismatch(f"column [{path}] is [{arrow}], expected [{column.type}]")
+        raise _Mismatch(f"column [{path}] is [{arrow}], expected {expected_text(column.type)}")
     leaf = next(leaves)
     kind = leaf_type(column.type, leaf.physical_type, json.loads(leaf.logical_type.to_json()))
     if kind is None:
-        raise _Mismatch(f"column [{path}] is [{leaf_text(leaf)}], expected [{column.type}]")
+        raise _Mismatch(f"column [{path}] is [{leaf_text(leaf)}], expected {expected_text(column.type)}")
     return kind
 
 

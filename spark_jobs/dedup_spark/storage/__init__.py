@@ -5,7 +5,9 @@ server-side copies) through the storage's own client.
 """
 
 from dedup_spark.storage.objects import (
+    FrozenObject,
     StoredObject,
+    adopt,
     copy,
     create_text,
     exists,
@@ -19,7 +21,9 @@ from dedup_spark.storage.objects import (
 )
 
 __all__ = [
+    "FrozenObject",
     "StoredObject",
+    "adopt",
     "copy",
     "create_text",
     "exists",

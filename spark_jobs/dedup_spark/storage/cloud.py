@@ -71,6 +71,20 @@ def list_below(folder_uri: str) -> Iterator[tuple[str, int, int]]:
         yield blob.name.removeprefix(prefix), int(blob.generation), int(blob.size)
 
 
+def adopt(source_uri: str, target_uri: str, generation: int, *, with_crc32c: bool) -> tuple[int, str] | None:
+    """Size and crc32c of the copy as the storage says them; None when the source has no such generation any more."""
+    from google.api_core.exceptions import NotFound, PreconditionFailed
+
+    source, target = _blob(source_uri), _blob(target_uri)
+    try:
+        token, _, _ = target.rewrite(source, if_source_generation_match=generation)
+        while token:
+            token, _, _ = target.rewrite(source, token=token, if_source_generation_match=generation)
+    except (NotFound, PreconditionFailed):
+        return None
+    return int(target.size), str(target.crc32c) if with_crc32c else ""
+
+
 def copy(source_uri: str, target_uri: str) -> None:
     """A rewrite: within one location and storage class it moves no bytes; a large one answers in parts."""
     source, target = _blob(source_uri), _blob(target_uri)

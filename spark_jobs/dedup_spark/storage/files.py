@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import pyarrow as pa
+
+_CHUNK_BYTES = 1 << 20
 
 
 def _path(uri: str) -> Path:
@@ -49,6 +52,35 @@ def list_below(folder_uri: str) -> Iterator[tuple[str, int, int]]:
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         status = path.stat()
         yield path.relative_to(folder).as_posix(), status.st_mtime_ns, status.st_size
+
+
+def adopt(source_uri: str, target_uri: str, generation: int, *, with_crc32c: bool) -> tuple[int, str] | None:
+    """A copy, no hard link: whoever writes into the source afterwards must not reach the target."""
+    source, target = _path(source_uri), _path(target_uri)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.{uuid4().hex}")
+    try:
+        shutil.copyfile(source, part)
+        if source.stat().st_mtime_ns != generation:
+            return None
+        checksum = _crc32c(part) if with_crc32c else ""
+        size = part.stat().st_size
+        part.replace(target)
+    except FileNotFoundError:
+        return None
+    finally:
+        part.unlink(missing_ok=True)
+    return size, checksum
+
+
+def _crc32c(path: Path) -> str:
+    from google_crc32c import extend
+
+    checksum = 0
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            checksum = extend(checksum, chunk)
+    return base64.b64encode(checksum.to_bytes(4, "big")).decode()
 
 
 def copy(source_uri: str, target_uri: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from dedup_clone.contract.errors import DeliveryRefused
 from dedup_spark.storage import cloud, files
 
 _GS = "gs://"
@@ -17,6 +18,15 @@ class StoredObject:
 
     generation: int
     size: int
+
+
+@dataclass(frozen=True)
+class FrozenObject:
+    """An object as an inventory froze it; `crc32c` (base64, as Cloud Storage gives it) is empty where none is known."""
+
+    generation: int
+    size: int
+    crc32c: str
 
 
 def join(folder_uri: str, *parts: str) -> str:
@@ -69,6 +79,21 @@ def copy(source_uri: str, target_uri: str) -> None:
         cloud.copy(source_uri, target_uri)
     else:
         files.copy(source_uri, target_uri)
+
+
+def adopt(source_uri: str, target_uri: str, expected: FrozenObject) -> None:
+    """Copy that very version of an object; later changes of the source do not reach the copy.
+
+    Raises DeliveryRefused when the source is another version, or the copy's size or checksum is not the expected one.
+    """
+    storage = cloud if _is_cloud(source_uri) else files
+    found = storage.adopt(source_uri, target_uri, expected.generation, with_crc32c=bool(expected.crc32c))
+    if found is None or found != (expected.size, expected.crc32c):
+        text = "it was replaced or deleted" if found is None else f"its copy has size and checksum {list(found)}"
+        raise DeliveryRefused(
+            f"Object [{source_uri}] is not as it was when the delivery was noticed: {text}, expected generation "
+            f"[{expected.generation}] with {[expected.size, expected.crc32c]}. Let the producer deliver it again."
+        )
 
 
 def _is_cloud(uri: str) -> bool:

@@ -1,0 +1,48 @@
+"""How many rows of both sides have other values, by hashes of the values that are bound to the keys."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dedup_spark.adopt.comparison import compare, places
+from dedup_spark.adopt.side import Picked
+from dedup_spark.fingerprints.key_columns import Words
+
+_ONE = np.uint64(1)
+_LOOKED_AT = 1000
+
+
+def changed_rows(
+    newest: Picked, state: Picked, state_words: Words, only_state: Words, sample: int
+) -> tuple[int, npt.NDArray[np.intp]]:
+    """Of the keys in both, those with other values: their number, and some of their places in `state`.
+
+    `only_state` are the sorted words that the newest lacks. Keys in both, less hashes in both: a hash is of a key and
+    its values, so nothing has to be brought side by side.
+    """
+    # Comparisons have room for 63 bits of a hash.
+    held = state.contents >> _ONE
+    other = compare(newest.contents >> _ONE, held, 0).missing
+    count = (len(state_words) - len(only_state)) - (len(held) - len(other))
+    if not count:
+        return 0, places(held, other[:0])
+    # Hashes that are gone are of changed rows or of missing keys, and those that come first do for examples.
+    rows = places(held, other[: sample + len(only_state)][:_LOOKED_AT])
+    words = state_words[rows]
+    kept = np.ones(len(rows), dtype=bool)
+    kept[places(words, only_state)] = False
+    return count, rows[kept][:sample]
+
+
+def overtaken_rows(
+    order: npt.NDArray[np.intp], is_last: npt.NDArray[np.bool_], is_state: npt.NDArray[np.bool_], contents: Words
+) -> int:
+    """Of keys that only older deliveries and the parent have: how many take other values than the parent's.
+
+    `order` sorts the rows by key and precedence, `is_last` says in that order which of a key counts.
+    """
+    winners = np.flatnonzero(is_last)
+    losers = np.flatnonzero(is_state[order] & ~is_last)
+    winning = winners[np.searchsorted(winners, losers)]
+    return int((contents[order[losers]] != contents[order[winning]]).sum())

@@ -1,0 +1,109 @@
+"""Plan adopt for one date, from order to outcome. Called on the driver or in a Spark task; holds no Spark objects."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dedup_clone.contract.manifest import Difference, KeyExample
+from dedup_clone.contract.table import TableContract
+from dedup_spark import storage
+from dedup_spark.adopt.copying import adopt_files
+from dedup_spark.adopt.differences import EXAMPLES, Differences, Limits, find_differences
+from dedup_spark.adopt.key_reader import KeyReader
+from dedup_spark.adopt.orders import AdoptedDate, DateCost, DateOrder, DeclinedDate
+from dedup_spark.adopt.repeated_keys import Values
+from dedup_spark.adopt.sides import DateSides, open_sides
+from dedup_spark.adopt.survivors import rows_of, write_survivors
+from dedup_spark.examples import key_texts
+from dedup_spark.fingerprints import stored
+
+
+@dataclass(frozen=True)
+class AdoptDate:
+    """`held_bytes` of decoded keys are kept between two passes over a file. `exact` trusts no fingerprint.
+
+    `compare_values` counts changed rows, which reads value columns too.
+    """
+
+    table: TableContract
+    data_uri: str
+    exact: bool
+    compare_values: bool
+    held_bytes: int
+    limits: Limits
+
+    def __call__(self, order: DateOrder) -> AdoptedDate | DeclinedDate:
+        """Writes the date's files below the data folder, or declines and leaves the date to another plan.
+
+        Raises DeliveryRefused when landing changed meanwhile.
+        """
+        began = time.monotonic()
+        reader = KeyReader(self.table)
+        sides = open_sides(self.table, order, reader, self.held_bytes, compare_values=self.compare_values)
+        found = find_differences(sides, exact=self.exact, limits=self.limits)
+        written = self._write_fingerprints(order, sides, found)
+        obstacle = _obstacle(found)
+        if obstacle:
+            return DeclinedDate(order.day, obstacle, found.fingerprints.digest(), _cost(reader, written, began))
+        survivors = write_survivors(order, found, reader, self.data_uri)
+        adopted = adopt_files(order, self.table.partition_column, self.data_uri)
+        return AdoptedDate(
+            day=order.day,
+            delivery=order.newest.delivery,
+            files=(*adopted, *survivors.copied, *survivors.written),
+            new_keys=found.new_keys,
+            changed=found.changed if order.state else 0,
+            survivors=rows_of([*survivors.copied, *survivors.written]),
+            ties=dict(found.ties),
+            reason=_reason(order, sides, found, self.exact),
+            key_fingerprint=found.fingerprints.digest(),
+            content_fingerprint=found.fingerprints.contents_digest(),
+            examples=tuple(self._examples(order, found)),
+            cost=_cost(reader, written + sum(file.size for file in survivors.written), began),
+        )
+
+    def _write_fingerprints(self, order: DateOrder, sides: DateSides, found: Differences) -> int:
+        kept = stored.StoredFingerprints(order.newest.delivery.snapshot_id, found.fingerprints)
+        return stored.write(storage.join(self.data_uri, stored.path_of(order.day)), kept, sides.columns)
+
+    def _examples(self, order: DateOrder, found: Differences) -> Iterable[KeyExample]:
+        for difference, samples in (
+            (Difference.NEW, found.new_examples),
+            (Difference.CHANGED, found.changed_examples),
+            (Difference.SURVIVOR, found.survivor_examples),
+        ):
+            for text in _texts(self.table, samples)[:EXAMPLES]:
+                yield KeyExample(order.day, difference, text)
+
+
+def _texts(table: TableContract, samples: Sequence[Values]) -> list[str]:
+    return [text for values in samples for text in key_texts(table, [column.to_pylist() for column in values])]
+
+
+def _obstacle(found: Differences) -> str | None:
+    if found.repeated:
+        return f"the delivery holds keys more than once ([{found.surplus_rows}] surplus rows)"
+    if found.unresolved:
+        return f"older deliveries hold [{found.unresolved}] keys more than once that the newest lacks"
+    return None
+
+
+def _reason(order: DateOrder, sides: DateSides, found: Differences, exact: bool) -> str:
+    if order.state is None:
+        return "the parent has no row of this date; no key is repeated"
+    if exact:
+        how = "all keys compared, as asked for"
+    elif not found.open_buckets:
+        same = "same keys and values as before" if found.changed is not None else "same keys as before"
+        return f"{same}: the parent's rows were not read" if sides.carried else same
+    else:
+        what = "keys" if found.changed is None else "keys and values"
+        how = f"{what} compared in {found.open_buckets} of {found.buckets} buckets"
+    source = "carried" if sides.carried else "computed"
+    return f"{how}, {'by rank' if found.ranked else 'as 64-bit words'}; fingerprints of the parent {source}"
+
+
+def _cost(reader: KeyReader, written: int, began: float) -> DateCost:
+    return DateCost(reader.bytes_read, written, round(time.monotonic() - began, 3))

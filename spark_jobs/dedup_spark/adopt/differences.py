@@ -1,0 +1,203 @@
+"""What a date's newest delivery N changes, found without reading rows: survivors, new keys, repetitions.
+
+The parent's date is a base B (the rows with its highest update_id) and survivors S, disjoint from B. Where the bucket
+fingerprints of N, B and the older deliveries agree they hold the same keys: none of S is among them, all of S stays,
+nothing survives from B. In the other buckets the keys themselves are compared.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dedup_spark.adopt.changes import changed_rows, overtaken_rows
+from dedup_spark.adopt.comparison import compare, places
+from dedup_spark.adopt.key_words import pack
+from dedup_spark.adopt.repeated_keys import Values, repetitions, surplus_keys
+from dedup_spark.adopt.side import Picked, in_buckets
+from dedup_spark.adopt.sides import DateSides
+from dedup_spark.adopt.slices import slices_of
+from dedup_spark.fingerprints.buckets import BucketFingerprints
+from dedup_spark.fingerprints.key_columns import Words
+from dedup_spark.marks import STATE
+
+EXAMPLES = 3
+
+
+@dataclass
+class Differences:
+    """`kept` are rows that survive and `removed` survivors that do not, by source and file number, row numbers.
+
+    `repeated` are the keys that N holds more often than once, one entry for each surplus row; `unresolved` older
+    deliveries hold a surviving key twice: only their values could tell which row counts. `fingerprints` are of N's
+    distinct keys. `changed` is None where the values of both sides are not at hand.
+    """
+
+    fingerprints: BucketFingerprints
+    buckets: int
+    open_buckets: int
+    new_keys: int = 0
+    changed: int | None = None
+    ranked: bool = False
+    ties: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    kept: defaultdict[tuple[int, int], list[npt.NDArray[np.int64]]] = field(default_factory=lambda: defaultdict(list))
+    removed: defaultdict[tuple[int, int], list[npt.NDArray[np.int64]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    repeated: list[Values] = field(default_factory=list)
+    unresolved: int = 0
+    new_examples: list[Values] = field(default_factory=list)
+    changed_examples: list[Values] = field(default_factory=list)
+    survivor_examples: list[Values] = field(default_factory=list)
+
+    @property
+    def surplus_rows(self) -> int:
+        return sum(len(values[0]) for values in self.repeated)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Rows compared at a time, and hashes sorted at a time: the memory that one date may take."""
+
+    rows: int
+    hashes: int
+
+
+def find_differences(sides: DateSides, *, exact: bool, limits: Limits) -> Differences:
+    """`exact` compares all keys themselves, whatever the fingerprints say."""
+    bits, base = sides.bits, sides.base
+    newest = sides.newest.fingerprints(bits)
+    older = [side.fingerprints(bits) for _, side in sides.older]
+    common = min(bits, base.bits) if base else bits
+    folded = [part.folded(common) for part in (newest, *([base] if base else []), *older)]
+    is_open = np.full(1 << common, exact and len(folded) > 1)
+    for other in folded[1:]:
+        is_open |= folded[0].differs(other)
+    values_differ = folded[0].values_differ(folded[1]) if base else None
+    if values_differ is not None:
+        is_open |= values_differ
+    found = Differences(newest, len(is_open), int(is_open.sum()), changed=None if values_differ is None else 0)
+    if base is None:
+        hash_slices = slices_of(folded[0].counts.astype(float), limits.hashes)
+        found.repeated += surplus_keys(sides.newest, sides.columns, hash_slices, common)
+        found.new_keys = newest.rows - found.surplus_rows
+    expected = sum(part.counts.astype(float) for part in folded) + sides.survivor_rows / len(is_open)
+    for part in slices_of(np.where(is_open, expected, 0.0), limits.rows):
+        _compare_keys(sides, part.of(is_open), common, found)
+    for values in found.repeated:
+        arrays = [column.combine_chunks() for column in values]
+        newest.remove(*sides.hashing.keys.both(arrays))
+    return found
+
+
+def _compare_keys(sides: DateSides, is_open: npt.NDArray[np.bool_], bits: int, found: Differences) -> None:
+    choose = in_buckets(is_open, bits)
+    newest = sides.newest.pick(choose)
+    others = [(STATE, sides.state.pick(choose))] if sides.state else []
+    others += [(source, side.pick(choose)) for source, side in sides.older]
+    packed = pack(sides.columns, [newest.values, *(picked.values for _, picked in others)])
+    words, other_words = packed.parts[0], packed.parts[1:]
+    found.ranked |= packed.ranked
+    compared = compare(words, np.concatenate([_NOTHING, *other_words]), EXAMPLES)
+    if sides.state and len(compared.surplus):
+        again = places(words, np.unique(compared.surplus))
+        found.repeated.append(_take(newest, again[repetitions(words[again])]))
+    if found.changed is not None:
+        missing = compare(words, other_words[0], 0).missing if sides.older else compared.missing
+        count, rows = changed_rows(newest, others[0][1], other_words[0], missing, EXAMPLES)
+        found.changed += count
+        if len(rows) and len(found.changed_examples) < EXAMPLES:
+            found.changed_examples.append(_take(others[0][1], rows))
+    if sides.older:
+        _count_new(sides, [newest, *(picked for _, picked in others)], packed.parts, found)
+    else:
+        found.new_keys += compared.added
+        _add_new_examples(newest, words, compared.added_sample, found)
+    _settle(sides, others, other_words, compared.missing, found)
+
+
+def _count_new(sides: DateSides, picked: Sequence[Picked], parts: Sequence[Words], found: Differences) -> None:
+    """Keys of any delivery that the parent lacks. Without a parent N's own are counted already."""
+    first_older = 2 if sides.state else 1
+    delivered = [0, *range(first_older, len(parts))]
+    held = parts[1] if sides.state else parts[0]
+    asked = np.concatenate([parts[number] for number in (delivered if sides.state else delivered[1:])] or [_NOTHING])
+    compared = compare(asked, held, EXAMPLES)
+    found.new_keys += compared.added
+    for number in delivered:
+        _add_new_examples(picked[number], parts[number], compared.added_sample, found)
+
+
+def _add_new_examples(picked: Picked, words: Words, wanted: Words, found: Differences) -> None:
+    rows = places(words, wanted)[:EXAMPLES]
+    if len(rows) and len(found.new_examples) < EXAMPLES:
+        found.new_examples.append(_take(picked, rows))
+
+
+def _settle(
+    sides: DateSides,
+    others: Sequence[tuple[int, Picked]],
+    other_words: Sequence[Words],
+    missing: Words,
+    found: Differences,
+) -> None:
+    """Of the rows whose key N lacks, the one of the highest update_id, then of the later delivery, survives."""
+    rows = [places(words, missing) for words in other_words]
+    for (source, _), words in zip(others, other_words, strict=True):
+        if source != STATE:
+            found.ties[source] += len(words) - len(np.unique(words))
+    words = np.concatenate([_NOTHING, *(part[chosen] for part, chosen in zip(other_words, rows, strict=True))])
+    ids = np.concatenate([_NO_IDS, *(picked.ids[chosen] for (_, picked), chosen in zip(others, rows, strict=True))])
+    sources = np.concatenate(
+        [_NO_IDS, *(np.full(len(chosen), source) for (source, _), chosen in zip(others, rows, strict=True))]
+    )
+    order = np.lexsort((sources, ids, words))
+    ends = np.ones(len(order), dtype=bool)
+    ends[:-1] = words[order][1:] != words[order][:-1]
+    wins = np.zeros(len(order), dtype=bool)
+    wins[order[ends]] = True
+    twice = ~ends[:-1] & (sources[order][1:] == sources[order][:-1])
+    found.unresolved += int(twice.sum())
+    if found.changed is not None:
+        contents = [picked.contents[chosen] for (_, picked), chosen in zip(others, rows, strict=True)]
+        found.changed += overtaken_rows(order, ends, sources == STATE, np.concatenate(contents))
+    begin = 0
+    for (source, picked), chosen in zip(others, rows, strict=True):
+        winners = chosen[wins[begin : begin + len(chosen)]]
+        begin += len(chosen)
+        if source == STATE:
+            _settle_state(sides, picked, winners, found)
+        else:
+            _keep(source, picked, winners, found)
+
+
+def _settle_state(sides: DateSides, picked: Picked, winners: npt.NDArray[np.intp], found: Differences) -> None:
+    """Base rows that win are kept by number; survivors stay where they are unless they lost or came back."""
+    is_base = picked.ids == sides.base_id
+    _keep(STATE, picked, winners[is_base[winners]], found)
+    stays = is_base.copy()
+    stays[winners] = True
+    gone = np.flatnonzero(~stays)
+    for file in np.unique(picked.files[gone]):
+        found.removed[STATE, int(file)].append(picked.rows[gone[picked.files[gone] == file]])
+
+
+def _keep(source: int, picked: Picked, rows: npt.NDArray[np.intp], found: Differences) -> None:
+    for file in np.unique(picked.files[rows]):
+        found.kept[source, int(file)].append(picked.rows[rows[picked.files[rows] == file]])
+    if len(rows) and len(found.survivor_examples) < EXAMPLES:
+        found.survivor_examples.append(_take(picked, rows[:EXAMPLES]))
+
+
+def _take(picked: Picked, rows: npt.NDArray[np.intp]) -> Values:
+    chosen = pa.array(rows)
+    return tuple(values.take(chosen) for values in picked.values)
+
+
+_NOTHING: Words = np.zeros(0, dtype=np.uint64)
+_NO_IDS: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)

@@ -1,0 +1,101 @@
+"""What a task is told about one date, and what it hands back. Small records: they travel between driver and tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.manifest import DataFile, KeyExample
+
+
+@dataclass(frozen=True)
+class LandedPart:
+    """One file of a delivery with rows of this date only; generation and crc32c as its inventory froze them."""
+
+    uri: str
+    size: int
+    generation: int
+    crc32c: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class DeliveredDate:
+    """A delivery's files of the date. `source` is its number among the applied deliveries."""
+
+    source: int
+    delivery: Delivery
+    files: tuple[LandedPart, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+
+@dataclass(frozen=True)
+class StateDate:
+    """The parent's date. `base_id` is its highest update_id: rows with it are the base, the others are survivors.
+
+    `key_fingerprint` is of the base, None when the parent keeps none. `differing_share` is what the last publish saw.
+    """
+
+    data_uri: str
+    files: tuple[DataFile, ...]
+    rows: int
+    base_id: int
+    key_fingerprint: str | None
+    differing_share: float | None
+
+
+@dataclass(frozen=True)
+class DateOrder:
+    """`older` deliveries ascend in precedence; all are below `newest`, whose id is above every id of `state`."""
+
+    day: date
+    newest: DeliveredDate
+    older: tuple[DeliveredDate, ...]
+    state: StateDate | None
+    threads: int
+
+    @property
+    def bytes(self) -> int:
+        landed = sum(file.size for part in (self.newest, *self.older) for file in part.files)
+        return landed + (sum(file.size for file in self.state.files) if self.state else 0)
+
+
+@dataclass(frozen=True)
+class DateCost:
+    """Bytes as stored, seconds of wall time."""
+
+    bytes_read: int
+    bytes_written: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class AdoptedDate:
+    """A date whose files are in the new data folder. `ties` by source number, surplus rows inside one delivery."""
+
+    day: date
+    delivery: Delivery
+    files: tuple[DataFile, ...]
+    new_keys: int
+    changed: int | None
+    survivors: int
+    ties: dict[int, int]
+    reason: str
+    key_fingerprint: str
+    content_fingerprint: str | None
+    examples: tuple[KeyExample, ...]
+    cost: DateCost
+
+
+@dataclass(frozen=True)
+class DeclinedDate:
+    """A date that another plan has to write. `key_fingerprint` is of the newest delivery's distinct keys."""
+
+    day: date
+    reason: str
+    key_fingerprint: str
+    cost: DateCost

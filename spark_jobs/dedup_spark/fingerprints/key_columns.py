@@ -1,0 +1,60 @@
+"""Key columns as machine words, whatever file they come from: values are brought to the declared type first.
+
+A column of fixed width gives one 64-bit word a row (NUMERIC two); STRING and BYTES stay Arrow arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup_clone.contract.table import Column, TableContract
+from dedup_spark.column_types import SCALARS
+
+Words = npt.NDArray[np.uint64]
+
+# Types whose values compare as one signed 64-bit number.
+_NUMBERS = {"BOOL", "DATE", "DATETIME", "INT64", "TIMESTAMP"}
+_TEXTS = {"BYTES", "STRING"}
+
+
+def key_columns(table: TableContract) -> tuple[Column, ...]:
+    """The keys that tell rows of one date apart; the date itself when it is the only key."""
+    inner = tuple(table.column(name) for name in table.keys if name != table.partition_column)
+    return inner or (table.column(table.partition_column),)
+
+
+def as_declared(column: Column, values: pa.Array) -> pa.Array:
+    """Values of any physical type that holds the declared one (narrower integers, dictionaries) as the declared one."""
+    declared = SCALARS[column.type].in_arrow
+    return values if values.type == declared else pc.cast(values, declared)
+
+
+def is_number(column: Column) -> bool:
+    return column.type in _NUMBERS
+
+
+def is_text(column: Column) -> bool:
+    return column.type in _TEXTS
+
+
+def numbers(column: Column, values: pa.Array) -> npt.NDArray[np.int64]:
+    """The signed numbers of a column for which `is_number` holds."""
+    if column.type == "BOOL":
+        values = values.cast(pa.uint8())
+    elif column.type == "DATE":
+        values = values.cast(pa.int32())
+    return np.asarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def fixed_words(column: Column, values: pa.Array) -> Sequence[Words]:
+    """The words of a column of fixed width."""
+    if is_number(column):
+        return [numbers(column, values).view(np.uint64)]
+    raw = np.frombuffer(values.buffers()[1], dtype="<u8")
+    pairs = raw[2 * values.offset : 2 * (values.offset + len(values))].reshape(-1, 2)
+    return [np.ascontiguousarray(pairs[:, 0], dtype=np.uint64), np.ascontiguousarray(pairs[:, 1], dtype=np.uint64)]

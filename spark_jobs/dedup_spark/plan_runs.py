@@ -1,0 +1,84 @@
+"""Runs the chosen plans, date by date or many dates at once, and hands dates that adopt declines to the next plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+
+from pyspark.sql import SparkSession
+
+from dedup_clone.contract.request import DedupRequest, Plan
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark.adopt.orders import AdoptedDate, DateCost, DeclinedDate
+from dedup_spark.adopt.run import run_adopt
+from dedup_spark.choice import CARRIED, Choice, instead_of_adopt
+from dedup_spark.generation import Results
+from dedup_spark.landing.examination import ExaminedDelivery
+from dedup_spark.parent import Parent
+from dedup_spark.progress import Facts
+from dedup_spark.run_plan import WrittenFile, run_plan
+from dedup_spark.session import starting_early
+
+_BY_SPARK = (Plan.WINDOW, Plan.ANTIJOIN)
+
+
+def surely_needs_spark(request: DedupRequest) -> bool:
+    """Whether the request alone says so, before anything was looked at."""
+    return request.plan in _BY_SPARK or request.update_id_mode is not UpdateIdMode.LAST_SEEN
+
+
+def run_plans(
+    session: Callable[[], SparkSession],
+    request: DedupRequest,
+    applied: tuple[ExaminedDelivery, ...],
+    choices: dict[date, Choice],
+    parent: Parent,
+    facts: Facts,
+) -> tuple[dict[date, Choice], Results]:
+    """Returns the choices as they came out, and what was made. `session` is asked for only when Spark is needed."""
+    adopted: dict[date, AdoptedDate] = {}
+    fingerprints = _unchanged_fingerprints(request, applied, choices, parent)
+    costs: dict[date, DateCost] = {}
+    dates = _dates_of(Plan.ADOPT, choices)
+    if applied and dates:
+        others = any(choice.plan in _BY_SPARK for choice in choices.values())
+        with facts.phase(Plan.ADOPT.value), starting_early(session, needed=others):
+            outcomes = run_adopt(session, request, dates, applied, parent, facts.say)
+        for outcome in outcomes:
+            costs[outcome.day] = outcome.cost
+            if isinstance(outcome, DeclinedDate):
+                choices = {**choices, outcome.day: instead_of_adopt(outcome.reason)}
+                fingerprints[outcome.day] = outcome.key_fingerprint
+            else:
+                choices = {**choices, outcome.day: Choice(Plan.ADOPT, outcome.reason)}
+                adopted[outcome.day] = outcome
+    written: list[WrittenFile] = []
+    for plan in _BY_SPARK:
+        dates = _dates_of(plan, choices)
+        if applied and dates:
+            with facts.phase("start spark"):
+                started = session()
+            with facts.phase(plan.value):
+                written += run_plan(started, request, plan, dates, applied, parent, facts.say)
+    return choices, Results(tuple(written), adopted, fingerprints, costs)
+
+
+def _dates_of(plan: Plan, choices: dict[date, Choice]) -> set[date]:
+    return {day for day, choice in choices.items() if choice.plan == plan}
+
+
+def _unchanged_fingerprints(
+    request: DedupRequest, applied: tuple[ExaminedDelivery, ...], choices: dict[date, Choice], parent: Parent
+) -> dict[date, str]:
+    """Of dates that only late snapshots touch: rows with the highest update_id stay as they are."""
+    if request.update_id_mode is not UpdateIdMode.LAST_SEEN:
+        return {}
+    found = {}
+    for day, choice in choices.items():
+        before = parent.dates.get(day)
+        if before is None or before.key_fingerprint is None or choice.plan in (CARRIED, Plan.ADOPT):
+            continue
+        ids = [examined.delivery.snapshot_id for examined in applied if day in examined.kept]
+        if all(snapshot_id < before.max_update_id for snapshot_id in ids):
+            found[day] = before.key_fingerprint
+    return found

@@ -1,0 +1,209 @@
+"""What producers may do each in their own way: other types that hold the declared ones, other names, leftovers."""
+
+from __future__ import annotations
+
+import os
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from dedup_clone.checks.contents import duplicates_tolerated
+from dedup_clone.checks.verdicts import Level
+from dedup_clone.contract.request import Plan
+from dedup_clone.settings.feed import CheckSettings, DuplicateKeys
+from dedup_spark import storage
+from dedup_spark.column_types import arrow_schema
+from dedup_spark.fan_out import FanOut
+from dedup_spark.landing.examination import examine
+from dedup_spark.landing.inventory import MAXIMUM_FILES
+from tests.spark.deliveries import DAY, FILE, FOLDER, SCHEMA, TYPED, good, nullable, parquet, row, table
+from tests.spark.feed_area import FeedArea
+from tests.spark.tables import PRODUCTS
+from tests.spark.test_bad_input import deliver
+
+pytestmark = pytest.mark.spark
+
+BIG = 4_000_000_000
+
+
+@pytest.fixture
+def area(spark: SparkSession, tmp_path: Path) -> FeedArea:
+    return FeedArea(spark, str(tmp_path / "landing"), str(tmp_path / "state"), TYPED)
+
+
+def retyped(**kinds: pa.DataType) -> pa.Schema:
+    schema = SCHEMA
+    for name, kind in kinds.items():
+        schema = schema.set(schema.get_field_index(name), pa.field(name, kind))
+    return schema
+
+
+PART = pa.struct([("number", pa.int64()), ("price", pa.decimal128(38, 9))])
+INFO = pa.struct([("since", pa.date32()), ("label", pa.string()), ("weight", pa.float32())])
+REQUIRED = pa.schema([field.with_nullable(False) for field in SCHEMA])
+# Name -> schema and writer's options of a file with one row.
+FORMS: dict[str, tuple[pa.Schema, dict[str, Any]]] = {
+    "int_8": (retyped(code=pa.int8()), {}),
+    "int_16": (retyped(code=pa.int16()), {}),
+    "int_32": (retyped(code=pa.int32(), version=pa.int32()), {}),
+    "unsigned_8": (retyped(code=pa.uint8()), {}),
+    "unsigned_16": (retyped(code=pa.uint16()), {}),
+    "unsigned_32": (retyped(code=pa.uint32()), {}),
+    "milliseconds": (retyped(seen_at=pa.timestamp("ms", tz="Asia/Tokyo"), local_at=pa.timestamp("ms")), {}),
+    "short_decimal": (retyped(price=pa.decimal128(10, 2)), {}),
+    "decimal_in_int": (retyped(price=pa.decimal128(7, 2)), {"store_decimal_as_integer": True}),
+    "float_32": (retyped(amount=pa.float32()), {}),
+    "dictionaries": (
+        retyped(name=pa.dictionary(pa.int32(), pa.string()), note=pa.dictionary(pa.int8(), pa.string())),
+        {},
+    ),
+    "large_types": (retyped(note=pa.large_string(), raw=pa.large_binary(), tags=pa.large_list(pa.large_string())), {}),
+    "fixed_sizes": (retyped(raw=pa.binary(2), parts=pa.list_(PART, 1)), {}),
+    "date_64": (retyped(day=pa.date64(), opened=pa.date64()), {}),
+    "seconds_as_duration": (retyped(code=pa.duration("us")), {}),
+    "nested_order": (retyped(info=INFO), {}),
+    "other_order": (pa.schema(list(reversed(list(SCHEMA)))), {}),
+    "nullable_everywhere": (nullable(), {}),
+    "required_everywhere": (REQUIRED, {}),
+    "items": (retyped(tags=pa.list_(pa.string())), {"use_compliant_nested_type": False}),
+    "gzip": (SCHEMA, {"compression": "gzip"}),
+    "zstd": (SCHEMA, {"compression": "zstd"}),
+    "uncompressed": (SCHEMA, {"compression": "none"}),
+    "no_statistics": (SCHEMA, {"write_statistics": False, "store_schema": False}),
+    "pages_of_version_2": (SCHEMA, {"data_page_version": "2.0"}),
+    "checksums": (SCHEMA, {"write_page_checksum": True}),
+    "plain": (SCHEMA, {"use_dictionary": False}),
+    "delta": (SCHEMA, {"use_dictionary": False, "column_encoding": {"code": "DELTA_BINARY_PACKED"}}),
+}
+OF_WRITTEN_FORM = {"gzip", "zstd", "uncompressed", "no_statistics", "pages_of_version_2", "checksums", "plain", "delta"}
+# Arrow's schema is a writer's hint: Parquet's own types are the declared ones.
+OF_WRITTEN_FORM |= {"dictionaries", "large_types", "seconds_as_duration", "date_64"}
+PRODUCT = {"date": DAY, "product_id": 1, "store_id": 1, "attribute_id": 1, "attr_value": 1, "update_id": 1}
+NAMES = [
+    "with space", "quote'", 'double"quote', "hash#1", "percent%20", "plus+", "question?", "bracket[0]", "brace{a,b}",
+    "back\\slash", "Ünïcödé 日本 🚲", "semi;colon", "comma,", "a=b", "amp&", "tilde~", "dollar$x", "pipe|", "<tag>",
+]  # fmt: skip
+
+
+def one_row(schema: pa.Schema, code: int, **changes: Any) -> pa.Table:
+    return pa.Table.from_pylist([row(1, code, **changes)], schema=schema)
+
+
+def test_files_of_other_forms_in_one_delivery_are_read_as_declared(area: FeedArea) -> None:
+    files = {
+        f"{FOLDER}/{name}.parquet": parquet(one_row(schema, code), **options)
+        for code, (name, (schema, options)) in enumerate(FORMS.items())
+    }
+    files[f"{FOLDER}/above_int_32.parquet"] = parquet(one_row(retyped(code=pa.uint32()), BIG))
+    files[f"{FOLDER}/no_rows.parquet"] = parquet(SCHEMA.empty_table())
+    files[f"{FOLDER}/groups.parquet"] = parquet(
+        pa.Table.from_pylist([row(1, -code) for code in (1, 2, 3)], SCHEMA), row_group_size=1
+    )
+    candidate = area.publish(deliver(area, 1, files))
+    assert candidate.refused == ()
+    expected = [row(1, code) for code in [-3, -2, -1, *range(len(FORMS)), BIG]]
+    assert sorted(area.rows(), key=lambda r: r["code"]) == expected
+
+
+@pytest.mark.parametrize("plan", [Plan.AUTO, Plan.WINDOW])
+def test_files_of_any_name_that_a_load_job_can_name_are_read(area: FeedArea, plan: Plan) -> None:
+    area.plan = plan
+    files = {f"{FOLDER}/{name}.parquet": parquet(one_row(SCHEMA, code)) for code, name in enumerate(NAMES)}
+    candidate = area.publish(deliver(area, 1, files))
+    assert candidate.refused == ()
+    assert sorted(r["code"] for r in area.rows()) == list(range(len(NAMES)))
+
+
+def test_leftovers_of_other_writers_are_ignored_as_spark_ignores_them(area: FeedArea) -> None:
+    rubbish = [
+        "_temporary/0/part-0.parquet",
+        "_metadata",
+        f"{FOLDER}/_common_metadata",
+        f"{FOLDER}/.part-0.parquet.crc",
+    ]
+    rubbish += [f"{FOLDER}/_temporary/a.parquet", ".hidden/a.parquet", f"{FOLDER}/_part.parquet", "_committed_123"]
+    candidate = area.publish(deliver(area, 1, {**good(1), **dict.fromkeys(rubbish, b"rubbish")}))
+    assert candidate.refused == ()
+    assert len(area.rows()) == 3
+
+
+def test_folders_below_the_snapshot_are_free_without_date_folders(area: FeedArea) -> None:
+    area.date_folders = False
+    other = parquet(table(1, rows=1, code=9, day=date(2026, 3, 2)))
+    area.publish(deliver(area, 1, {"region=1/a/b.parquet": parquet(table(1)), "date=x/c.parquet": other}))
+    assert sorted((r["day"], r["code"]) for r in area.rows()) == [(DAY, 0), (DAY, 1), (DAY, 2), (date(2026, 3, 2), 9)]
+
+
+def test_name_that_spark_cannot_read_refuses_its_delivery_alone(area: FeedArea) -> None:
+    """A colon, on a file system; an object store takes it."""
+    area.plan = Plan.WINDOW
+    fine = deliver(area, 1, good(1))
+    candidate = area.publish(fine, deliver(area, 2, {f"{FOLDER}/a:1.parquet": good(2)[FILE]}))
+    assert "a:1.parquet] cannot be read by Spark: Caused by: java.net.URISyntaxException" in candidate.refused[0].reason
+    assert {r["version"] for r in area.rows()} == {1}
+
+
+def test_keys_of_a_megabyte_are_keys_like_others(area: FeedArea) -> None:
+    names = ["é" * 500_000 + end for end in ("a", "b")]
+    for version in (1, 2):
+        rows = [row(version, 1, name=name) for name in names]
+        area.publish(deliver(area, version, {f"{FOLDER}/a.parquet": parquet(pa.Table.from_pylist(rows, SCHEMA))}))
+    assert sorted((r["name"], r["version"]) for r in area.rows()) == [(name, 2) for name in names]
+
+
+def _as_written(area: FeedArea, content: bytes) -> bool:
+    arrival = deliver(area, 1, {f"{FOLDER}/a.parquet": content})
+    (examined,) = examine(area.request([arrival]), (arrival,), None, FanOut(area._session), whole=False).applied
+    return examined.files[0].is_as_written
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_only_files_of_the_written_form_are_said_to_have_it(area: FeedArea, name: str) -> None:
+    schema, options = FORMS[name]
+    assert _as_written(area, parquet(one_row(schema, 1), **options)) == (name in OF_WRITTEN_FORM)
+
+
+def test_file_that_the_job_wrote_has_the_written_form(area: FeedArea) -> None:
+    area.publish(deliver(area, 1, good(1)))
+    (file,) = area.files().files
+    with storage.open_input(storage.join(area.data_uri(), file.path)) as stream:
+        content = stream.read()
+    assert _as_written(area, content)
+
+
+@pytest.mark.parametrize("plan", [Plan.AUTO, Plan.WINDOW])
+def test_doubled_keys_are_published_once_and_tolerated_or_not_as_the_feed_says(area: FeedArea, plan: Plan) -> None:
+    area.plan = plan
+    rows = [row(1, 1, note="a"), row(1, 1, note="b"), row(1, 2)]
+    candidate = area.publish(deliver(area, 1, {FILE: parquet(pa.Table.from_pylist(rows, SCHEMA))}))
+    assert [(r["code"], r["note"]) for r in sorted(area.rows(), key=lambda r: r["code"])] == [(1, "b"), (2, "plain")]
+    for setting, level in ((DuplicateKeys.WARN, Level.WARN), (DuplicateKeys.FAIL, Level.FAIL)):
+        verdict = duplicates_tolerated(candidate, CheckSettings(duplicate_keys=setting))
+        assert verdict.level is level
+
+
+def test_ten_thousand_tiny_files_are_examined_as_one_delivery(spark: SparkSession, tmp_path: Path) -> None:
+    """All of one content, so that the test's own writing costs little."""
+    area = FeedArea(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
+    arrival = area.land(1, [PRODUCT])
+    content = Path(area.uri(arrival.objects[0].name))
+    for number in range(1, MAXIMUM_FILES):
+        os.link(content, content.with_name(f"tiny-{number}.parquet"))
+    arrival = area.arrive(1)
+    (examined,) = examine(area.request([arrival]), (arrival,), None, FanOut(area._session), whole=False).applied
+    assert examined.rows_by_date == {DAY: MAXIMUM_FILES}
+
+
+@pytest.mark.parametrize("plan", [Plan.AUTO, Plan.WINDOW])
+def test_a_thousand_tiny_files_are_published(spark: SparkSession, tmp_path: Path, plan: Plan) -> None:
+    area = FeedArea(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=plan)
+    schema = arrow_schema(PRODUCTS.columns)
+    for number in range(1000):
+        rows = pa.Table.from_pylist([{**PRODUCT, "product_id": number}], schema)
+        area.put(1, f"date={DAY}/tiny-{number}.parquet", rows)
+    assert area.publish(area.arrive(1)).refused == ()
+    assert sorted(r["product_id"] for r in area.rows()) == list(range(1000))

@@ -1,0 +1,351 @@
+"""Plan adopt, decision by decision: what is adopted, what is read, what falls back to another plan and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
+from dedup_clone.contract.manifest import DataFile, Difference
+from dedup_clone.contract.request import Plan
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark import storage
+from dedup_spark.adopt import run
+from dedup_spark.column_types import arrow_schema
+from dedup_spark.fingerprints import stored
+from tests.spark.feed_area import FeedArea
+from tests.spark.tables import PRODUCTS
+from tests.spark.test_dedup import FIRST, SECOND, found, row
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = arrow_schema(PRODUCTS.columns)
+
+
+@pytest.fixture
+def area(tmp_path: Path) -> FeedArea:
+    """Without Spark: what needs it fails."""
+    return FeedArea(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
+
+
+@pytest.fixture
+def with_spark(spark: SparkSession, area: FeedArea) -> FeedArea:
+    area.session = spark
+    return area
+
+
+def rows(snapshot_id: int, *products: int, day: date = FIRST) -> list[dict[str, Any]]:
+    return [row(snapshot_id, product, 10 * snapshot_id, day) for product in products]
+
+
+def files_of(area: FeedArea, day: date) -> list[DataFile]:
+    return [file for file in area.files().files if file.date == day]
+
+
+def path(area: FeedArea, file: DataFile) -> Path:
+    return Path(storage.join(area.data_uri(), file.path))
+
+
+def fingerprints(area: FeedArea, day: date) -> Path:
+    return Path(storage.join(area.data_uri(), stored.path_of(day)))
+
+
+def test_newest_files_become_the_dates_and_only_missing_rows_are_written(area: FeedArea) -> None:
+    area.publish(area.land(1, rows(1, *range(1000))))
+    arrival = area.land(2, rows(2, *range(3, 1003)))
+    candidate = area.publish(arrival)
+    entry, (adopted, survivors) = area.entry(FIRST), sorted(files_of(area, FIRST), key=lambda file: -file.rows)
+    assert (entry.plan, entry.adopted_delivery, entry.rows) == ("adopt", arrival.delivery, 1003)
+    assert (entry.new_keys, entry.survivors, entry.changed, entry.ties) == (3, 3, 997, 0)
+    assert "as 64-bit words; fingerprints of the parent carried" in entry.plan_reason
+    assert path(area, adopted).read_bytes() == Path(area.uri(arrival.objects[0].name)).read_bytes()
+    assert (survivors.rows, survivors.max_update_id) == (3, 1)
+    (metrics,) = candidate.metrics.dates
+    assert metrics.date == FIRST
+    assert metrics.bytes_read > 0
+    assert metrics.bytes_written == survivors.size + fingerprints(area, FIRST).stat().st_size
+    assert metrics.seconds is not None
+
+
+def test_what_is_written_into_landing_later_does_not_reach_the_generation(area: FeedArea) -> None:
+    arrival = area.land(1, rows(1, 1))
+    area.publish(arrival)
+    with Path(area.uri(arrival.objects[0].name)).open("r+b") as landed:
+        landed.write(b"other")
+    assert found(area) == [(1, 10, 1)]
+
+
+def test_same_rows_again_need_no_look_at_the_parents(area: FeedArea) -> None:
+    area.publish(area.land(1, [row(1, n, n) for n in range(500)]))
+    for file in files_of(area, FIRST):
+        path(area, file).unlink()
+    area.publish(area.land(2, [row(2, n, n) for n in range(500)]))
+    assert found(area) == [(n, n, 2) for n in range(500)]
+    assert area.entry(FIRST).plan_reason == "same keys and values as before: the parent's rows were not read"
+    assert area.entry(FIRST).changed == 0
+
+
+def test_values_are_left_alone_where_nobody_counts_changes(area: FeedArea) -> None:
+    area.compare_values = False
+    area.publish(area.land(1, rows(1, *range(500))))
+    for file in files_of(area, FIRST):
+        path(area, file).unlink()
+    area.publish(area.land(2, rows(2, *range(500))))
+    assert area.entry(FIRST).plan_reason == "same keys as before: the parent's rows were not read"
+    assert (area.entry(FIRST).changed, area.entry(FIRST).content_fingerprint) == (None, None)
+
+
+def test_changed_values_are_counted_whoever_brings_them(area: FeedArea) -> None:
+    """Key 1 changes by the newest delivery, 2 by an older one, 4 comes back changed; 3 stays as it was."""
+    area.publish(area.land(1, [row(1, n, n) for n in range(300)]))
+    area.publish(area.land(2, [row(2, n, n) for n in range(300) if n != 4]))
+    older = area.land(3, [row(3, n, 10**6 if n == 2 else n) for n in range(300) if n != 4])
+    newest = [row(4, n, None if n == 1 else 7 if n == 4 else n) for n in range(300) if n not in (2, 3)]
+    candidate = area.publish(older, area.land(4, newest))
+    assert (area.entry(FIRST).changed, area.entry(FIRST).survivors) == (3, 2)
+    changed = {example.key for example in candidate.examples if example.difference is Difference.CHANGED}
+    assert changed <= {f"product_id={n}, store_id=2072, attribute_id=1" for n in (1, 2, 4)}
+    assert changed
+
+
+def _delete(target: Path) -> None:
+    target.unlink()
+
+
+def _damage(target: Path) -> None:
+    target.write_bytes(target.read_bytes()[:-1] + b"\x77")
+
+
+def _of_another_date(target: Path) -> None:
+    target.write_bytes(target.with_name(f"{SECOND}.bin").read_bytes())
+
+
+@pytest.mark.parametrize("spoil", [_delete, _damage, _of_another_date])
+def test_fingerprints_that_are_gone_or_wrong_are_computed_again(area: FeedArea, spoil: Callable[[Path], None]) -> None:
+    area.publish(area.land(1, rows(1, 1, 2) + rows(1, 7, day=SECOND)))
+    spoil(fingerprints(area, FIRST))
+    area.publish(area.land(2, rows(2, 2, 3) + rows(2, 7, 8, day=SECOND)))
+    assert found(area) == [(1, 10, 1), (2, 20, 2), (3, 20, 2), (7, 20, 2), (8, 20, 2)]
+    assert "fingerprints of the parent computed" in area.entry(FIRST).plan_reason
+    assert "fingerprints of the parent carried" in area.entry(SECOND).plan_reason
+    area.publish(area.land(3, rows(3, 1, 2, 3, 4)))
+    assert "fingerprints of the parent carried" in area.entry(FIRST).plan_reason
+
+
+def test_carried_date_keeps_its_fingerprints_and_its_adopted_delivery(area: FeedArea) -> None:
+    first = area.land(1, rows(1, 1, 2) + rows(1, 1, day=SECOND))
+    area.publish(first)
+    area.publish(area.land(2, rows(2, 1, 2)))
+    assert (area.entry(SECOND).plan, area.entry(SECOND).adopted_delivery) == ("carried", first.delivery)
+    area.publish(area.land(3, rows(3, 1, 2) + rows(3, 2, day=SECOND)))
+    assert "fingerprints of the parent carried" in area.entry(SECOND).plan_reason
+    assert found(area) == [(1, 10, 1), (1, 30, 3), (2, 30, 3), (2, 30, 3)]
+
+
+def test_survivor_that_comes_back_leaves_the_survivors_files(area: FeedArea) -> None:
+    area.publish(area.land(1, rows(1, 1, 2, 3)))
+    area.publish(area.land(2, rows(2, 3)))
+    area.publish(area.land(3, rows(3, 1, 3)))
+    assert found(area) == [(1, 30, 3), (2, 10, 1), (3, 30, 3)]
+    entry = area.entry(FIRST)
+    assert (entry.new_keys, entry.survivors) == (0, 1)
+
+
+def test_survivors_files_are_few_and_those_that_lose_no_row_are_copied(area: FeedArea) -> None:
+    area.publish(area.land(1, rows(1, *range(100))))
+    area.publish(area.land(2, rows(2, *range(40, 100))))
+    (large,) = [file for file in files_of(area, FIRST) if file.max_update_id == 1]
+    for snapshot_id in range(3, 23):
+        area.publish(area.land(snapshot_id, rows(snapshot_id, *range(38 + snapshot_id, 100))))
+        survivors = [file for file in files_of(area, FIRST) if file.max_update_id < snapshot_id]
+        assert len(survivors) <= 5
+        if snapshot_id < 20:
+            assert large in survivors
+    assert area.entry(FIRST).survivors == 60
+    assert {update_id for product, _, update_id in found(area) if product < 40} == {1}
+
+
+def test_backlog_takes_survivors_from_older_deliveries_in_precedence(area: FeedArea) -> None:
+    """Product 2 stays from the parent, 3 and 4 from the later of two older deliveries, 5 comes back by an older one."""
+    area.publish(area.land(5, rows(5, 1, 2, 3, 5)))
+    area.publish(area.land(6, rows(6, 1, 2, 3)))
+    backlog = [
+        area.land(n, rows(n, *products)) for n, products in ((4, (1, 2, 9)), (7, (3, 4, 5)), (8, (3, 4)), (9, (1,)))
+    ]
+    area.publish(*backlog)
+    assert found(area) == [(1, 90, 9), (2, 60, 6), (3, 80, 8), (4, 80, 8), (5, 70, 7), (9, 40, 4)]
+    entry = area.entry(FIRST)
+    assert (entry.plan, entry.new_keys, entry.survivors) == ("adopt", 2, 5)
+
+
+def test_first_publish_of_a_backlog_needs_no_parent(area: FeedArea) -> None:
+    area.publish(*[area.land(n, rows(n, n, n + 1)) for n in (1, 2, 3)])
+    assert found(area) == [(1, 10, 1), (2, 20, 2), (3, 30, 3), (4, 30, 3)]
+    entry = area.entry(FIRST)
+    assert (entry.plan, entry.new_keys, entry.survivors, entry.changed) == ("adopt", 4, 2, 0)
+
+
+def test_repeated_keys_of_older_deliveries_are_counted_where_the_newest_has_them(area: FeedArea) -> None:
+    tied = area.land(1, rows(1, 1, 1, 1, 2))
+    candidate = area.publish(tied, area.land(2, rows(2, 1, 2)))
+    assert [metrics.ties for metrics in candidate.deliveries] == [2, 0]
+    assert (area.entry(FIRST).plan, area.entry(FIRST).ties) == ("adopt", 2)
+
+
+def test_repeated_keys_of_older_deliveries_that_the_newest_lacks_fall_back(with_spark: FeedArea) -> None:
+    area = with_spark
+    area.publish(area.land(1, [row(1, 1, 5), row(1, 1, 7)]), area.land(2, rows(2, 2)))
+    assert found(area) == [(1, 7, 1), (2, 20, 2)]
+    assert "older deliveries hold [1] keys more than once" in area.entry(FIRST).plan_reason
+
+
+def test_duplicate_that_is_delivered_again_and_again_is_seen_each_time(with_spark: FeedArea) -> None:
+    area = with_spark
+    for snapshot_id in (1, 2, 3):
+        area.publish(area.land(snapshot_id, [*rows(snapshot_id, *range(300)), row(snapshot_id, 7, 10**6)]))
+        entry = area.entry(FIRST)
+        assert (entry.plan, entry.ties, entry.rows) == ("antijoin", 1, 300)
+        assert entry.plan_reason == "not adopted: the delivery holds keys more than once ([1] surplus rows)"
+        assert (7, 10**6, snapshot_id) in found(area)
+    area.publish(area.land(4, rows(4, *range(300))))
+    assert (area.entry(FIRST).plan, area.entry(FIRST).changed) == ("adopt", 300)
+    assert "fingerprints of the parent computed" in area.entry(FIRST).plan_reason  # they said nothing of values
+
+
+def test_late_snapshot_falls_back_and_leaves_the_fingerprints_as_they_are(with_spark: FeedArea) -> None:
+    area = with_spark
+    area.plan = Plan.ADOPT
+    area.publish(area.land(7, rows(7, 1, 2)))
+    area.publish(area.land(3, rows(3, 1, 9)))
+    entry = area.entry(FIRST)
+    assert (entry.plan, entry.plan_reason) == (
+        "antijoin",
+        "not adopted: snapshot id [3] is not above [7], the date's highest",
+    )
+    area.publish(area.land(8, rows(8, 1, 2, 3)))
+    assert "fingerprints of the parent carried" in area.entry(FIRST).plan_reason
+    assert found(area) == [(1, 80, 8), (2, 80, 8), (3, 80, 8), (9, 30, 3)]
+
+
+def test_file_of_several_dates_is_not_adopted(with_spark: FeedArea) -> None:
+    area = with_spark
+    area.date_folders = False
+    area.put(1, "two.parquet", pa.Table.from_pylist(rows(1, 1) + rows(1, 1, day=SECOND), schema=SCHEMA))
+    area.publish(area.arrive(1))
+    assert "two.parquet] holds [2] dates" in area.entry(FIRST).plan_reason
+    area.put(2, "one.parquet", pa.Table.from_pylist(rows(2, 1), schema=SCHEMA))
+    area.publish(area.arrive(2))
+    assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("adopt", "carried")
+
+
+def test_file_that_is_not_as_the_job_writes_is_not_adopted(with_spark: FeedArea) -> None:
+    area = with_spark
+    narrow = SCHEMA.set(SCHEMA.get_field_index("attr_value"), pa.field("attr_value", pa.int32()))
+    area.put(1, f"date={FIRST}/narrow.parquet", pa.Table.from_pylist(rows(1, 1), schema=narrow))
+    area.put(1, f"date={SECOND}/wide.parquet", pa.Table.from_pylist(rows(1, 1, day=SECOND), schema=SCHEMA))
+    area.publish(area.arrive(1))
+    assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("antijoin", "adopt")
+    assert "narrow.parquet] has other column types" in area.entry(FIRST).plan_reason
+    area.publish(area.land(2, rows(2, 1, 2)))
+    assert "fingerprints of the parent computed" in area.entry(FIRST).plan_reason
+
+
+def test_older_delivery_of_narrower_types_gives_survivors_of_the_declared_ones(with_spark: FeedArea) -> None:
+    area = with_spark
+    narrow = SCHEMA.set(SCHEMA.get_field_index("product_id"), pa.field("product_id", pa.int32()))
+    area.put(1, f"date={FIRST}/narrow.parquet", pa.Table.from_pylist(rows(1, 1, 2), schema=narrow))
+    area.publish(area.arrive(1), area.land(2, rows(2, 2)))
+    assert found(area) == [(1, 10, 1), (2, 20, 2)]
+    assert area.entry(FIRST).plan == "antijoin"
+    assert {pq.read_schema(path(area, file)) for file in files_of(area, FIRST)} == {SCHEMA}
+
+
+def test_last_changed_is_not_adopted(with_spark: FeedArea) -> None:
+    with_spark.mode = UpdateIdMode.LAST_CHANGED
+    with_spark.publish(with_spark.land(1, rows(1, 1)))
+    assert "update_id mode [last_changed] compares values" in with_spark.entry(FIRST).plan_reason
+
+
+def test_exact_compares_all_keys(area: FeedArea) -> None:
+    area.exact = True
+    area.publish(area.land(1, rows(1, *range(500))))
+    area.publish(area.land(2, rows(2, *range(1, 501))))
+    assert area.entry(FIRST).plan_reason.startswith("all keys compared, as asked for")
+    assert (area.entry(FIRST).new_keys, area.entry(FIRST).survivors) == (1, 1)
+
+
+def test_state_that_lost_rows_is_noticed_where_it_is_compared(area: FeedArea) -> None:
+    area.publish(area.land(1, rows(1, 1, 2, 3)))
+    (file,) = files_of(area, FIRST)
+    pq.write_table(pa.Table.from_pylist(rows(1, 1, 2), schema=SCHEMA), path(area, file))
+    with pytest.raises(ContractViolation, match=r"has \[2\] keys of the parent after the dedup, expected \[3\]"):
+        area.publish(area.land(2, rows(2, 1, 4)))
+
+
+def test_landed_object_that_changed_since_the_inventory_is_not_adopted(
+    area: FeedArea, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrival = area.land(1, rows(1, 1))
+    target = Path(area.uri(arrival.objects[0].name))
+    adopt = run.AdoptDate.__call__
+
+    def change_first(*arguments: Any) -> Any:
+        target.write_bytes(target.read_bytes() + b"")
+        return adopt(*arguments)
+
+    monkeypatch.setattr(run.AdoptDate, "__call__", change_first)
+    with pytest.raises(DeliveryRefused, match=r"it was replaced or deleted, expected generation"):
+        area.publish(arrival)
+
+
+@pytest.mark.parametrize("crc32c", ["AAAAAA==", "yZRlqg=="])
+def test_copy_with_another_size_or_checksum_is_refused(tmp_path: Path, crc32c: str) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"hello world")  # its crc32c is yZRlqg==
+    size, generation = (11 if crc32c == "AAAAAA==" else 12), source.stat().st_mtime_ns
+    with pytest.raises(DeliveryRefused, match=r"its copy has size and checksum \[11, 'yZRlqg=='\]"):
+        storage.adopt(str(source), str(tmp_path / "copy"), storage.FrozenObject(generation, size, crc32c))
+    storage.adopt(str(source), str(tmp_path / "copy"), storage.FrozenObject(generation, 11, "yZRlqg=="))
+    assert (tmp_path / "copy").read_bytes() == b"hello world"
+
+
+def test_many_dates_run_as_spark_tasks_with_the_same_result(
+    with_spark: FeedArea, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "few_for_the_driver", lambda items, total_bytes: False)
+    area = with_spark
+    days = [date(2026, 3, n) for n in range(1, 6)]
+    area.publish(area.land(1, [r for day in days for r in rows(1, *range(50), day=day)]))
+    area.publish(area.land(2, [r for day in days[1:] for r in rows(2, *range(2, 51), day=day)]))
+    assert [area.entry(day).plan for day in days] == ["carried", "adopt", "adopt", "adopt", "adopt"]
+    assert [(area.entry(day).new_keys, area.entry(day).survivors) for day in days[1:]] == [(1, 2)] * 4
+    assert len(area.rows()) == 50 + 4 * 51
+
+
+@pytest.mark.parametrize("plan", [Plan.ADOPT, Plan.ANTIJOIN, Plan.WINDOW])
+def test_candidate_has_examples_of_keys_of_each_difference(with_spark: FeedArea, plan: Plan) -> None:
+    area = with_spark
+    area.plan = plan
+    area.publish(area.land(1, rows(1, *range(20)) + rows(1, 1, day=SECOND)))
+    candidate = area.publish(area.land(2, rows(2, *range(5, 25)) + rows(2, 2, day=SECOND)))
+    by_kind: dict[tuple[date, Difference], list[int]] = {}
+    for example in candidate.examples:
+        product, store, attribute = example.key.split(", ")
+        assert (store, attribute) == ("store_id=2072", "attribute_id=1")
+        by_kind.setdefault((example.date, example.difference), []).append(int(product.removeprefix("product_id=")))
+    new, survivors = by_kind[FIRST, Difference.NEW], by_kind[FIRST, Difference.SURVIVOR]
+    assert len(set(new)) == len(set(survivors)) == 3
+    assert set(new) <= set(range(20, 25))
+    assert set(survivors) <= set(range(5))
+    assert by_kind[SECOND, Difference.NEW] == [2]
+    assert by_kind[SECOND, Difference.SURVIVOR] == [1]
+    changed = by_kind.get((FIRST, Difference.CHANGED), [])
+    assert len(set(changed)) == 3
+    assert set(changed) <= set(range(5, 20))

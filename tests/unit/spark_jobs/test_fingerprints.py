@@ -1,0 +1,215 @@
+"""Fingerprints of key sets: the same for the same keys however they lie, and different for different keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dedup_clone.contract.table import Column, TableContract
+from dedup_spark.column_types import SCALARS
+from dedup_spark.fingerprints import stored
+from dedup_spark.fingerprints.buckets import LEAST_BITS, MOST_BITS, BucketFingerprints, bits_for, bucket_of
+from dedup_spark.fingerprints.hashing import KeyHasher
+from dedup_spark.fingerprints.key_columns import as_declared, key_columns
+
+ROWS = 3000
+MAKERS = {
+    "INT64": lambda n: (n - ROWS // 2) * 2**40 + n,
+    "DATE": lambda n: date(1900, 1, 1) + timedelta(days=n),
+    "TIMESTAMP": lambda n: datetime(1969, 12, 31, tzinfo=UTC) + timedelta(microseconds=n),
+    "BOOL": lambda n: n % 2 == 0,
+    "STRING": lambda n: "é" * (n % 7) + str(n),
+    "BYTES": lambda n: b"\x00" * (n % 5) + n.to_bytes(3, "big"),
+    "NUMERIC": lambda n: Decimal(n - 5) * Decimal("1000000000000.000000001"),
+}
+
+
+def hasher(*types: str, seed: int | None = None) -> KeyHasher:
+    columns = tuple(Column(f"c{place}", kind) for place, kind in enumerate(types))
+    return KeyHasher(columns) if seed is None else KeyHasher(columns, seed)
+
+
+def arrays(types: Sequence[str], numbers: Sequence[int]) -> list[pa.Array]:
+    return [pa.array([MAKERS[kind](n) for n in numbers], SCALARS[kind].in_arrow) for kind in types]
+
+
+def fingerprint(types: Sequence[str], numbers: Sequence[int], bits: int = 6) -> BucketFingerprints:
+    found = BucketFingerprints.empty(bits)
+    found.add(*hasher(*types).both(arrays(types, numbers)))
+    return found
+
+
+def same(one: BucketFingerprints, other: BucketFingerprints) -> bool:
+    return not one.differs(other).any() and one.digest() == other.digest()
+
+
+@pytest.mark.parametrize("kind", [kind for kind, scalar in SCALARS.items() if scalar.may_be_key])
+def test_each_key_type_has_distinct_hashes_for_distinct_values(kind: str) -> None:
+    types = ("INT64", "BOOL") if kind == "BOOL" else (kind,)
+    first, second = hasher(*types).both(arrays(types, range(ROWS)))
+    assert len(np.unique(first)) == len(np.unique(second)) == ROWS
+    assert not np.array_equal(first, second)
+    assert np.array_equal(first, hasher(*types).first(arrays(types, range(ROWS))))
+
+
+def test_order_and_grouping_into_files_do_not_matter() -> None:
+    types = ("INT64", "STRING", "NUMERIC")
+    whole = fingerprint(types, range(ROWS))
+    shuffled = list(range(ROWS))
+    Random(1).shuffle(shuffled)
+    parts = BucketFingerprints.empty(6)
+    for start, stop in ((0, 1), (1, 700), (700, 700), (700, ROWS)):
+        parts.merge(fingerprint(types, shuffled[start:stop]))
+    assert same(whole, parts)
+
+
+def test_slices_of_larger_arrays_hash_as_their_own_rows() -> None:
+    types = ("STRING", "BYTES", "NUMERIC", "BOOL", "DATE")
+    whole = hasher(*types).first(arrays(types, range(100)))
+    sliced = hasher(*types).first([array.slice(40, 30) for array in arrays(types, range(100))])
+    assert np.array_equal(whole[40:70], sliced)
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 16, 1023, 1024, 1025, 5000])
+def test_texts_of_any_length_differ_by_each_of_their_bytes(length: int) -> None:
+    text = bytes(Random(length).randrange(256) for _ in range(length))
+    others = [text + b"\x00", *([text[:-1], text[:-1] + bytes([text[-1] ^ 1])] if length else [])]
+    if length:
+        others.append(bytes([text[0] ^ 128]) + text[1:])
+    others = list(dict.fromkeys(other for other in others if other != text))
+    first = hasher("BYTES").first([pa.array([text, *others, text], pa.binary())])
+    assert first[0] == first[-1]
+    assert len(np.unique(first)) == len(others) + 1
+
+
+def test_bytes_do_not_move_between_neighbouring_columns() -> None:
+    first = hasher("STRING", "STRING").first([pa.array(["ab", "a", ""]), pa.array(["c", "bc", "abc"])])
+    assert len(np.unique(first)) == 3
+
+
+def test_equal_values_swapped_between_columns_differ() -> None:
+    first = hasher("INT64", "INT64").first([pa.array([1, 2, 0]), pa.array([2, 1, 3])])
+    assert len(np.unique(first)) == 3
+
+
+def test_narrower_physical_types_hash_as_the_declared_one() -> None:
+    number, text = Column("n", "INT64"), Column("t", "STRING")
+    values = [1, -7, 30000]
+    wide, narrow = pa.array(values, pa.int64()), as_declared(number, pa.array(values, pa.int16()))
+    assert np.array_equal(hasher("INT64").first([wide]), hasher("INT64").first([narrow]))
+    coded = as_declared(text, pa.array(["a", "b", "a"]).dictionary_encode())
+    assert np.array_equal(hasher("STRING").first([pa.array(["a", "b", "a"])]), hasher("STRING").first([coded]))
+
+
+def test_another_seed_gives_other_hashes() -> None:
+    values = arrays(("INT64",), range(ROWS))
+    assert not np.intersect1d(hasher("INT64", seed=1).first(values), hasher("INT64", seed=2).first(values)).size
+
+
+@pytest.mark.parametrize("bit", [0, 1, 31, 32, 62, 63])
+def test_each_input_bit_flips_each_output_bit_half_of_the_time(bit: int) -> None:
+    numbers = np.random.default_rng(bit).integers(-(2**63), 2**63, 4000)
+    flipped = (numbers.view(np.uint64) ^ np.uint64(1 << bit)).view(np.int64)
+    other = pa.array(np.arange(4000))
+    for place in (0, 1):
+        columns = [[pa.array(values), other][:: 1 - 2 * place] for values in (numbers, flipped)]
+        one, two = (hasher("INT64", "INT64").both(values) for values in columns)
+        for before, after in zip(one, two, strict=True):
+            changed = ((before ^ after)[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
+            assert np.abs(changed.mean(axis=0) - 0.5).max() < 0.05
+
+
+def test_keys_spread_evenly_over_the_buckets() -> None:
+    first = hasher("INT64", "INT64").first([pa.array(np.arange(1 << 16) << 30), pa.array(np.zeros(1 << 16, np.int64))])
+    counts = np.bincount(bucket_of(first, 9), minlength=512)
+    assert 60 < counts.min() <= counts.max() < 220  # 128 in the mean
+
+
+def test_one_key_more_less_or_other_shows_in_its_bucket_alone() -> None:
+    base = fingerprint(("INT64",), range(ROWS))
+    for numbers in (range(1, ROWS), range(ROWS + 1), [*range(1, ROWS), ROWS]):
+        other = fingerprint(("INT64",), numbers)
+        assert 1 <= base.differs(other).sum() <= 2
+        assert other.digest() != base.digest()
+
+
+def test_key_that_comes_twice_shows_again_when_it_was_removed_once() -> None:
+    twice = fingerprint(("INT64",), [*range(ROWS), 7])
+    base = fingerprint(("INT64",), range(ROWS))
+    assert twice.differs(base).sum() == 1
+    twice.remove(*hasher("INT64").both(arrays(("INT64",), [7])))
+    assert same(twice, base)
+
+
+def test_folded_fingerprints_equal_those_made_with_fewer_buckets() -> None:
+    fine, coarse = fingerprint(("INT64",), range(ROWS), 9), fingerprint(("INT64",), range(ROWS), 5)
+    assert same(fine.folded(5), coarse)
+    assert fine.digest() == coarse.digest()
+    assert fine.rows == ROWS
+
+
+def test_buckets_follow_rows_and_expected_differences() -> None:
+    assert bits_for(0, None) == LEAST_BITS
+    assert bits_for(10**12, None) == MOST_BITS
+    assert 64 <= 2_000_000 / 2 ** bits_for(2_000_000, None) <= 128
+    assert bits_for(2_000_000, 0.01) > bits_for(2_000_000, 0.001) > bits_for(2_000_000, 1e-6)
+
+
+def test_the_date_alone_is_no_part_of_a_dates_keys_unless_it_is_the_only_one() -> None:
+    columns = (Column("d", "DATE"), Column("k", "STRING"), Column("u", "INT64"))
+    assert [c.name for c in key_columns(TableContract(columns, "d", "u", ("k", "d"), (), 1))] == ["k"]
+    assert [c.name for c in key_columns(TableContract(columns, "d", "u", ("d",), (), 1))] == ["d"]
+
+
+COLUMNS = (Column("a", "INT64"),)
+
+
+def keep(folder: Path, found: BucketFingerprints) -> str:
+    uri = str(folder / "fingerprints.bin")
+    stored.write(uri, stored.StoredFingerprints(5, found), COLUMNS)
+    return uri
+
+
+def test_stored_fingerprints_come_back(tmp_path: Path) -> None:
+    found = fingerprint(("INT64",), range(ROWS))
+    back = stored.read(keep(tmp_path, found), COLUMNS, found.digest())
+    assert back
+    assert back.update_id == 5
+    assert same(back.buckets, found)
+
+
+def _spoil(content: bytes, how: str) -> bytes:
+    if how == "other magic":
+        return b"X" + content[1:]
+    if how == "cut":
+        return content[:-1]
+    if how == "cut header":
+        return content[:10]
+    if how == "empty":
+        return b""
+    spoilt = bytearray(content)
+    spoilt[len(content) // 2] ^= 4
+    return bytes(spoilt)
+
+
+@pytest.mark.parametrize("how", ["other magic", "cut", "cut header", "empty", "one bit"])
+def test_damaged_fingerprints_count_as_absent(tmp_path: Path, how: str) -> None:
+    found = fingerprint(("INT64",), range(ROWS))
+    uri = keep(tmp_path, found)
+    Path(uri).write_bytes(_spoil(Path(uri).read_bytes(), how))
+    assert stored.read(uri, COLUMNS, found.digest()) is None
+
+
+def test_fingerprints_of_other_keys_or_of_another_date_count_as_absent(tmp_path: Path) -> None:
+    found = fingerprint(("INT64",), range(ROWS))
+    uri = keep(tmp_path, found)
+    assert stored.read(uri, (Column("a", "STRING"),), found.digest()) is None
+    assert stored.read(uri, COLUMNS, fingerprint(("INT64",), range(5)).digest()) is None
+    assert stored.read(str(tmp_path / "none"), COLUMNS, found.digest()) is None
