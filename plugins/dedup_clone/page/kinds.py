@@ -1,0 +1,33 @@
+"""What a record of the ledger was: the first publish of a delivery, a replay of published ones, or a rollback."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.state.index import Index
+from dedup_clone.state.ledger import LedgerRecord
+
+
+class Kind(StrEnum):
+    """Only a PUBLISH can break the promise: readers had seen a REPLAY's snapshot before."""
+
+    PUBLISH = "publish"
+    REPLAY = "replay"
+    ROLLBACK = "rollback"
+
+
+def kinds_of(index: Index) -> dict[int, Kind]:
+    """The kind of each record, by its generation; judged by the records that the index has."""
+    kinds: dict[int, Kind] = {}
+    seen: set[Delivery] = set()
+    for record in index.records:
+        kinds[record.generation] = _kind(record, seen)
+        seen.update(record.deliveries)
+    return kinds
+
+
+def _kind(record: LedgerRecord, seen: set[Delivery]) -> Kind:
+    if record.restores is not None:
+        return Kind.ROLLBACK
+    return Kind.REPLAY if record.deliveries and seen.issuperset(record.deliveries) else Kind.PUBLISH

@@ -1,0 +1,56 @@
+// Talks to the page's own application and, with the person's login (a cookie), to Airflow's REST API.
+
+/** JSON of one of our own addresses. Throws an Error with a sentence for the person. */
+export async function read(path) {
+  let response;
+  try {
+    response = await fetch(path, { credentials: "same-origin", headers: { Accept: "application/json" } });
+  } catch {
+    throw new Error("Airflow cannot be reached. The page tries again by itself.");
+  }
+  if (response.ok) return response.json();
+  throw new Error(await sentence(response));
+}
+
+/** Starts a run of a DAG with parameters; returns its run id. Throws an Error with a sentence for the person. */
+export async function startRun(dagId, conf) {
+  let response;
+  try {
+    response = await fetch(`../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns`, {
+      method: "POST",
+      credentials: "same-origin",
+      headers: { "Content-Type": "application/json", Accept: "application/json" },
+      body: JSON.stringify({ logical_date: null, conf }),
+    });
+  } catch {
+    throw new Error("Airflow cannot be reached: nobody knows whether the run was started. Look at its list of runs.");
+  }
+  if (response.ok) return (await response.json()).dag_run_id;
+  if (response.status === 403) throw new Error(`Your role may look at ${dagId} but not start it. Nothing was started.`);
+  if (response.status === 404) throw new Error(`Airflow has no DAG ${dagId}. Nothing was started.`);
+  throw new Error(await sentence(response));
+}
+
+/** Shows another page of Airflow. The frame may not navigate its parent, so Airflow's own router is told. */
+export function openInAirflow(path) {
+  const target = new URL(`../${path}`, document.baseURI).pathname;
+  if (window.parent === window) {
+    window.location.assign(target);
+    return;
+  }
+  window.parent.history.pushState({}, "", target);
+  window.parent.dispatchEvent(new window.parent.PopStateEvent("popstate", { state: {} }));
+}
+
+async function sentence(response) {
+  if (response.status === 401) return "You are no longer logged in: load Airflow again.";
+  let detail;
+  try {
+    detail = (await response.json()).detail;
+  } catch {
+    detail = null;
+  }
+  if (typeof detail === "string") return detail;
+  if (Array.isArray(detail)) return detail.map((item) => item.msg ?? JSON.stringify(item)).join("; ");
+  return `Airflow answered ${response.status}.`;
+}

@@ -1,0 +1,111 @@
+// Two charts of the last publishes: how long readers waited, and what each snapshot brought.
+
+import { h } from "./dom.js";
+import { colour } from "./theme.js";
+import { count, duration, moment, short } from "./words.js";
+
+const HEIGHT = 220;
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+// Distances between two labels of the time axis; none so short that two labels read the same.
+const TIME_STEPS = [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 4 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY];
+const COUNT_STEPS = [1, 2, 5, 10, 20, 50];
+const seconds = (iso) => new Date(iso).getTime() / 1000;
+
+function axis(values, size, steps) {
+  return {
+    ...(steps ? { incrs: steps } : {}),
+    stroke: colour("muted"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1, size: 4 },
+    font: "11px system-ui, sans-serif", size, values,
+  };
+}
+
+function swatch(kind, text) {
+  return h("li", {}, h("span", { class: `swatch ${kind}` }), text);
+}
+
+/** Draws into `place` and again whenever its width changes. The readout says what the pointer is on. */
+function draw(place, label, key, options, data, readout) {
+  const box = h("div", { class: "chart", role: "img", "aria-label": label });
+  const line = h("p", { class: "readout" }, label);
+  place.observer?.disconnect();
+  place.chart?.destroy();
+  place.replaceChildren(h("ul", { class: "key" }, key), box, line);
+  const chart = new window.uPlot({
+    width: Math.max(200, box.clientWidth), height: HEIGHT, legend: { show: false },
+    tzDate: (at) => window.uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
+    cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
+    hooks: { setCursor: [(u) => { line.textContent = u.cursor.idx === null || u.cursor.idx === undefined ? label : readout(u.cursor.idx); }] },
+    ...options,
+  }, data, box);
+  place.chart = chart;
+  place.observer = new ResizeObserver(() => {
+    if (box.clientWidth && box.clientWidth !== chart.width) chart.setSize({ width: box.clientWidth, height: HEIGHT });
+  });
+  place.observer.observe(box);
+}
+
+const DATES = (u, splits) => splits.map((at) => {
+  const text = new Date(at * 1000).toISOString();
+  return text.slice(11, 16) === "00:00" ? text.slice(5, 10) : text.slice(11, 16);
+});
+
+export function renderLag(place, { publishes, promise, now }) {
+  const shown = publishes.filter((p) => p.lag_s !== null);
+  if (!shown.length) {
+    place.replaceChildren(h("p", { class: "muted" }, "The first publish will be the first point here."));
+    return;
+  }
+  const minutes = shown.map((p) => p.lag_s / 60);
+  const over = minutes.map((m) => (m > promise ? m : null));
+  const broken = over.filter((m) => m !== null).length;
+  const middle = [...minutes].sort((a, b) => a - b)[Math.floor(minutes.length / 2)];
+  const label = `Last ${shown.length}: median ${duration(middle * 60)}, longest ${duration(Math.max(...minutes) * 60)}, ${broken} over ${promise} min.`;
+  const limit = Math.max(promise * 1.15, ...minutes.map((m) => m * 1.05));
+  draw(place, label,
+    [swatch("lag", "arrival to swap, minutes"), swatch("promise", `promise, ${promise} min`), broken ? swatch("over", "over the promise") : null].filter(Boolean),
+    {
+      scales: { y: { range: [0, limit] }, x: spread(shown) },
+      axes: [axis(DATES, 28, TIME_STEPS), axis((u, splits) => splits.map((m) => `${m}`), 40)],
+      series: [
+        {},
+        { stroke: colour("new"), width: 1.5, points: { show: true, size: 5, fill: colour("surface") } },
+        { stroke: colour("late"), width: 1.5, dash: [6, 4], points: { show: false } },
+        { stroke: colour("late"), width: 0, paths: () => null, points: { show: true, size: 9, fill: colour("late") } },
+      ],
+    },
+    [shown.map((p) => seconds(p.arrived_at)), minutes, shown.map(() => promise), over],
+    (i) => `Snapshot ${shown[i].snapshot_id}, arrived ${moment(shown[i].arrived_at, now)}: readers saw it ${duration(shown[i].lag_s)} later.`);
+}
+
+/** A single point needs some room around it. */
+function spread(shown) {
+  return shown.length > 1 ? {} : { range: () => [seconds(shown[0].arrived_at) - 3600, seconds(shown[0].arrived_at) + 3600] };
+}
+
+export function renderRows(place, publishes) {
+  if (!publishes.length) {
+    place.replaceChildren(h("p", { class: "muted" }, "What each snapshot brought is shown from the first publish on."));
+    return;
+  }
+  const kept = publishes.map((p) => p.kept_rows);
+  const changed = publishes.map((p, i) => kept[i] + (p.changed_rows ?? 0));
+  const fresh = publishes.map((p, i) => changed[i] + p.new_rows);
+  const bars = (name) => ({
+    stroke: colour(name), fill: colour(name), width: 0, points: { show: false },
+    paths: window.uPlot.paths.bars({ size: [0.7, 28] }),
+  });
+  const newest = publishes[publishes.length - 1];
+  const say = (p) => `Snapshot ${p.snapshot_id} (generation ${p.generation}): ${count(p.new_rows)} new, ` +
+    `${p.changed_rows === null ? "changed not compared" : `${count(p.changed_rows)} changed`}, ${count(p.kept_rows)} kept.`;
+  draw(place, say(newest),
+    [swatch("new", "new keys"), swatch("changed", "changed values"), swatch("kept", "kept, though the snapshot lacks them")],
+    {
+      scales: { x: { time: false, range: () => [-0.6, publishes.length - 0.4] }, y: { range: (u, low, high) => [0, (high || 1) * 1.08] } },
+      axes: [axis((u, splits) => splits.map((i) => (Number.isInteger(i) ? publishes[i]?.generation ?? "" : "")), 28, COUNT_STEPS), axis((u, splits) => splits.map(short), 52)],
+      series: [{}, bars("new"), bars("changed"), bars("kept")],
+    },
+    [publishes.map((_, i) => i), fresh, changed, kept],
+    (i) => say(publishes[i]));
+}

@@ -1,0 +1,87 @@
+// Tables of what happened: publishes, generations, and what was refused, failed or excluded.
+
+import { openInAirflow } from "./airflow.js";
+import { h, pill, table } from "./dom.js";
+import { count, duration, moment, usd } from "./words.js";
+
+const FIRST_SHOWN = 12;
+const GENERATIONS_FIRST_SHOWN = 6;
+
+/** A link to a run; it goes through Airflow's own navigation. */
+export function runLink(dagId, runId, text) {
+  const path = `dags/${encodeURIComponent(dagId)}/runs/${encodeURIComponent(runId)}`;
+  return h("a", { href: `../${path}`, onclick: (event) => { event.preventDefault(); openInAirflow(path); } }, text);
+}
+
+export function renderPublishes(place, { publishes, promise, now }) {
+  if (!publishes.length) {
+    place.replaceChildren(h("p", { class: "muted" }, "No publish yet. The first snapshot that lands is published by itself."));
+    return;
+  }
+  const newest = [...publishes].reverse();
+  const columns = [
+    { title: "Generation", number: true, cell: (p) => runLink(p.dag_id, p.run_id, String(p.generation)) },
+    { title: "Snapshot", number: true, cell: (p) => p.snapshot_id },
+    { title: "Arrived", short: true, cell: (p) => moment(p.arrived_at, now) },
+    { title: "Swapped", short: true, cell: (p) => moment(p.swapped_at, now) },
+    { title: "Lag", number: true, cell: (p) => p.lag_s === null ? p.kind : h("span", { class: p.lag_s > promise * 60 ? "over" : null }, duration(p.lag_s)) },
+    { title: "Rows", number: true, cell: (p) => count(p.rows) },
+    { title: "New", number: true, cell: (p) => count(p.new_rows) },
+    { title: "Changed", number: true, cell: (p) => count(p.changed_rows) },
+    { title: "Kept", number: true, cell: (p) => count(p.kept_rows) },
+    { title: "Plan", short: true, cell: (p) => [p.engine, p.plans.length ? `: ${p.plans.join(", ")}` : ""] },
+    { title: "Cost", number: true, cell: (p) => usd(p.query_usd) },
+    { title: "MERGE", number: true, cell: (p) => usd(p.merge_usd) },
+    { title: "QUALIFY", number: true, cell: (p) => usd(p.qualify_usd) },
+    { title: "Reason", words: true, cell: (p) => p.restores ? `restores ${p.restores}: ${p.reason}` : p.reason },
+  ];
+  const show = (rows) => place.replaceChildren(
+    table("Publishes, newest first", columns, rows),
+    rows.length < newest.length
+      ? h("button", { class: "quiet", type: "button", onclick: () => show(newest) }, `Show all ${newest.length}`) : "");
+  show(newest.slice(0, FIRST_SHOWN));
+}
+
+function state(generation, now) {
+  if (generation.is_live) return pill("live", "fresh");
+  if (generation.restorable === "time travel") return `until ${moment(generation.until, now)}`;
+  return generation.restorable === "files" ? "from its files" : "no longer";
+}
+
+export function renderGenerations(place, { generations, now }) {
+  if (!generations.length) {
+    place.replaceChildren(h("p", { class: "muted" }, "A generation is one deduplicated table; each publish makes one."));
+    return;
+  }
+  const show = (rows) => place.replaceChildren(
+    table("Generations, newest first", [
+      { title: "Generation", number: true, cell: (g) => String(g.generation) },
+      { title: "Snapshot", number: true, cell: (g) => g.snapshot_id },
+      { title: "Restores", number: true, cell: (g) => g.restores === null ? "–" : String(g.restores) },
+      { title: "Swapped", short: true, cell: (g) => moment(g.swapped_at, now) },
+      { title: "Rows", number: true, cell: (g) => count(g.rows) },
+      { title: "Can be restored", short: true, cell: (g) => state(g, now) },
+    ], rows),
+    h("p", { class: "muted" }, "Until: as far as BigQuery's time travel reaches. What is out of reach can be replayed."),
+    rows.length < generations.length
+      ? h("button", { class: "quiet", type: "button", onclick: () => show(generations) }, `Show all ${generations.length}`) : "");
+  show(generations.slice(0, GENERATIONS_FIRST_SHOWN));
+}
+
+export function renderRefused(place, { refused, failures, excluded, now }) {
+  const parts = [];
+  if (refused.length) parts.push(h("h3", {}, "Refused deliveries"), table("Refused deliveries", [
+    { title: "Snapshot", number: true, cell: (a) => a.snapshot_id },
+    { title: "Arrived", short: true, cell: (a) => moment(a.arrived_at, now) },
+    { title: "Why", words: true, cell: (a) => a.reason },
+  ], refused));
+  if (failures.length) parts.push(h("h3", {}, "Attempts that changed nothing"), table("Attempts that changed nothing", [
+    { title: "Generation", number: true, cell: (f) => runLink(f.dag_id, f.run_id, String(f.generation)) },
+    { title: "Snapshot", number: true, cell: (f) => f.snapshot_id },
+    { title: "Outcome", short: true, cell: (f) => pill(f.outcome, f.outcome === "refused" ? "refused" : "fail") },
+    { title: "Why", words: true, cell: (f) => f.reason },
+  ], [...failures].reverse().slice(0, FIRST_SHOWN)));
+  if (excluded.length) parts.push(h("h3", {}, "Excluded by a rollback"),
+    h("p", {}, excluded.join(", ")), h("p", { class: "muted" }, "They stay out until they are replayed or delivered again."));
+  place.replaceChildren(...(parts.length ? parts : [h("p", { class: "muted" }, "None: everything that came was published.")]));
+}

@@ -1,0 +1,130 @@
+// The page: chooses a feed, reads what is known of it every few seconds, and renders the parts that changed.
+
+import { read } from "./airflow.js";
+import { renderCalendar } from "./calendar.js";
+import { renderChecks } from "./checks.js";
+import { renderCost } from "./cost.js";
+import { renderLag, renderRows } from "./charts.js";
+import { h } from "./dom.js";
+import { renderReplay, renderRollback } from "./forms.js";
+import { renderHero } from "./hero.js";
+import { renderGenerations, renderPublishes, renderRefused } from "./lists.js";
+import { followTheme } from "./theme.js";
+import { renderToday } from "./today.js";
+import { clock } from "./words.js";
+
+const EVERY_MS = 15000;
+const SUFFIXES = ["_watch", "_publish", "_rollback"];
+const place = (id) => document.getElementById(id);
+const rendered = new Map();
+let timer = null;
+let reading = 0;
+
+/** The parts of the page: where each is, what it is made from, and how. The rest of the view does not concern it. */
+const PARTS = [
+  ["lag", (v) => ({ publishes: v.publishes, promise: v.promise_minutes, now: v.now.slice(0, 10) }), renderLag],
+  ["rows", (v) => v.publishes, renderRows],
+  ["today", (v) => ({ ...v.today, now: v.now.slice(0, 16) }), renderToday],
+  ["cost", (v) => ({ live: v.live, costs: v.costs }), renderCost],
+  ["checks", (v) => v.checks, renderChecks],
+  ["partitions", (v) => ({ dates: v.dates, retention: v.retention_days }), renderCalendar],
+  ["publishes", (v) => ({ publishes: v.publishes, promise: v.promise_minutes, now: v.now.slice(0, 10) }), renderPublishes],
+  ["generations", (v) => ({ generations: v.generations, now: v.now.slice(0, 10) }), renderGenerations],
+  ["refused", (v) => ({ refused: v.refused, failures: v.failures, excluded: v.excluded, now: v.now.slice(0, 10) }), renderRefused],
+  ["replay", (v) => ({ feed: v.feed, replayable: v.replayable, choices: v.choices, engine: v.engine, may: v.may_replay, now: v.now.slice(0, 10) }), renderReplay],
+  ["rollback", (v) => ({ feed: v.feed, generations: v.generations, choices: v.choices, may: v.may_roll_back, now: v.now.slice(0, 10) }), renderRollback],
+];
+
+function renderPart([id, choose, render], view) {
+  const value = choose(view);
+  if (value.live) value.live = { ...value.live, age_s: null };
+  const text = JSON.stringify(value);
+  // A form that somebody fills in stays as it is: its lists are renewed when it is left.
+  if (rendered.get(id) === text || (rendered.has(id) && place(id).dataset.busy)) return;
+  rendered.set(id, text);
+  render(place(id), value);
+}
+
+function renderFeeds(feeds, chosen) {
+  const links = feeds.map((feed) =>
+    h("a", { href: `#${feed.feed}`, "aria-current": feed.feed === chosen ? "page" : null, title: feed.headline },
+      h("span", { class: `dot ${feed.state.replaceAll(" ", "-")}`, "aria-hidden": "true" }),
+      feed.feed, h("span", { class: "sr-only" }, `, ${feed.state}`)));
+  const focused = place("feeds").contains(document.activeElement) ? document.activeElement.hash : null;
+  place("feeds").replaceChildren(...links);
+  if (focused) links.find((link) => link.hash === focused)?.focus();
+}
+
+function say(text) {
+  place("notice").hidden = !text;
+  if (place("notice").textContent !== text) place("notice").textContent = text;
+}
+
+function showFeed(shown) {
+  place("hero").hidden = place("cards").hidden = !shown;
+}
+
+/** The feed that the address names: after `#`, or as the DAG on whose tab the page is shown. */
+function wantedFeed(feeds) {
+  const named = decodeURIComponent(window.location.hash.slice(1));
+  const dag = new URLSearchParams(window.location.search).get("dag");
+  if (feeds.some((feed) => feed.feed === named)) return { feed: named };
+  if (dag) {
+    const owner = SUFFIXES.filter((s) => dag.endsWith(s)).map((s) => dag.slice(0, -s.length))
+      .find((name) => feeds.some((feed) => feed.feed === name));
+    return owner ? { feed: owner } : { none: `The DAG ${dag} belongs to no feed. Choose a feed above.` };
+  }
+  const order = ["late", "unknown", "at risk", "fresh", "empty"];
+  const pressing = [...feeds].sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state))[0];
+  return pressing ? { feed: pressing.feed } : {
+    none: "No feed is known yet. A feed appears here as soon as its first snapshot has arrived.",
+  };
+}
+
+async function renew() {
+  const turn = ++reading;
+  clearTimeout(timer);
+  try {
+    const list = await read("api/feeds");
+    const wanted = wantedFeed(list.feeds);
+    if (turn !== reading) return;
+    renderFeeds(list.feeds, wanted.feed);
+    place("as-of").textContent = `as of ${clock(list.now)} UTC`;
+    if (wanted.none) {
+      showFeed(false);
+      say(wanted.none);
+    } else {
+      const view = await read(`api/feeds/${encodeURIComponent(wanted.feed)}`);
+      if (turn !== reading) return;
+      show(view);
+    }
+  } catch (error) {
+    if (turn === reading) say(error.message);
+  } finally {
+    if (turn === reading) timer = setTimeout(renew, EVERY_MS);
+  }
+}
+
+let feedShown = null;
+let lastView = null;
+
+function show(view) {
+  if (feedShown !== view.feed) {
+    rendered.clear();
+    for (const [id] of PARTS) delete place(id).dataset.busy;
+  }
+  feedShown = view.feed;
+  lastView = view;
+  say("");
+  showFeed(true);
+  renderHero(place("hero"), view);
+  for (const part of PARTS) renderPart(part, view);
+}
+
+followTheme(() => {
+  for (const id of ["lag", "rows"]) rendered.delete(id);
+  if (lastView) show(lastView);
+});
+window.addEventListener("hashchange", renew);
+document.addEventListener("visibilitychange", () => { if (!document.hidden) renew(); });
+renew();

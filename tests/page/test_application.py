@@ -1,0 +1,164 @@
+"""The page's web application: who is let in, what it answers, what it sends along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.page.access import airflow_dependencies
+from dedup_clone.page.application import create_application
+from dedup_clone.page.bucket import open_state_bucket
+from dedup_clone.page.reading import Indexes
+from dedup_clone.page.rights import Rights
+from tests.page.serving import MemoryStore, application, let_in
+from tests.unit.page.indexes import NOW, fresh, late, make_index
+
+PATHS = ["/", "/static/page.js", "/static/page.css", "/api/feeds", "/api/feeds/product_attributes"]
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(fresh(), late())
+
+
+@pytest.fixture
+def client(store: MemoryStore) -> TestClient:
+    return TestClient(application(store, now=lambda: NOW))
+
+
+class TestWithAirflowsLogin:
+    """Airflow's own dependencies and its simple auth manager."""
+
+    @pytest.fixture
+    def manager(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+        from airflow.api_fastapi import app as airflow_app
+        from airflow.models.revoked_token import RevokedToken
+
+        monkeypatch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "a secret of this test that is long enough for HS512 " * 2)
+        monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS", "admin:admin,vera:viewer")
+        monkeypatch.setattr(RevokedToken, "is_revoked", lambda jti: False)  # it would ask the database
+        airflow_app.init_auth_manager()
+        yield airflow_app.get_auth_manager()
+        airflow_app.purge_cached_app()
+
+    @pytest.fixture
+    def guarded(self, manager: Any, store: MemoryStore) -> TestClient:
+        return TestClient(create_application(Indexes(lambda: store), *airflow_dependencies(), lambda: NOW))
+
+    def token(self, manager: Any, name: str, role: str) -> str:
+        from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+        return str(manager.generate_jwt(SimpleAuthManagerUser(username=name, role=role)))
+
+    @pytest.mark.parametrize("path", [*PATHS, "/docs", "/openapi.json", "/api/feeds/nobody"])
+    def test_strangers_see_nothing(self, guarded: TestClient, store: MemoryStore, path: str) -> None:
+        assert guarded.get(path).status_code in ({401} if path in PATHS or "nobody" in path else {401, 404})
+        assert store.reads == []
+
+    @pytest.mark.parametrize(("name", "role", "may"), [("admin", "admin", True), ("vera", "viewer", False)])
+    def test_viewers_see_everything_and_may_start_nothing(
+        self, guarded: TestClient, manager: Any, name: str, role: str, may: bool
+    ) -> None:
+        cookie = {"Cookie": f"_token={self.token(manager, name, role)}"}
+        for path in PATHS:
+            assert guarded.get(path, headers=cookie).status_code == 200
+        view = guarded.get("/api/feeds/product_attributes", headers=cookie).json()
+        assert (view["may_replay"], view["may_roll_back"]) == (may, may)
+
+    def test_a_forged_token_is_refused(self, guarded: TestClient) -> None:
+        assert guarded.get("/api/feeds", headers={"Cookie": "_token=e30.e30.e30"}).status_code in {401, 403}
+
+
+def test_a_person_sees_only_the_feeds_whose_dags_that_person_may_read(store: MemoryStore) -> None:
+    rights = Rights(lambda dag_id: dag_id == "store_visits_publish", lambda dag_id: False)
+    client = TestClient(create_application(Indexes(lambda: store), let_in, lambda: rights, lambda: NOW))
+    assert [f["feed"] for f in client.get("/api/feeds").json()["feeds"]] == ["store_visits"]
+    assert client.get("/api/feeds/product_attributes").status_code == 404
+    assert client.get("/api/feeds/store_visits").status_code == 200
+
+
+def test_the_list_of_feeds_tells_the_state_of_each(client: TestClient) -> None:
+    feeds = client.get("/api/feeds").json()["feeds"]
+    assert [(f["feed"], f["state"]) for f in feeds] == [("product_attributes", "fresh"), ("store_visits", "late")]
+
+
+def test_a_thousand_publishes_and_730_partitions_cost_one_read_and_a_small_answer() -> None:
+    store = MemoryStore(make_index(1000))
+    client = TestClient(application(store, now=lambda: NOW))
+    answer = client.get("/api/feeds/product_attributes")
+    assert len(answer.json()["publishes"]) == 100
+    assert len(answer.json()["dates"]) == 730
+    assert len(answer.content) < 200_000
+    assert store.reads == ["product_attributes/index.json"]
+    assert store.listings == 1
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_runs_nothing_inline(client: TestClient) -> None:
+    page = client.get("/")
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    assert "<script>" not in page.text
+    assert "style=" not in page.text
+    assert "//" not in page.text.replace("<!--", "")
+    assert page.headers["x-content-type-options"] == "nosniff"
+
+
+def test_answers_are_not_kept_by_anybody_on_the_way(client: TestClient) -> None:
+    assert client.get("/api/feeds").headers["cache-control"] == "no-store"
+    assert client.get("/static/page.js").headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize(
+    "name", ["../view.py", "%2e%2e/view.py", "vendor/uplot/LICENSE", "..%2f..%2fcontract%2ferrors.py", "nothing.js", ""]
+)
+def test_only_the_pages_own_files_are_served(client: TestClient, name: str) -> None:
+    assert client.get(f"/static/{name}").status_code == 404
+
+
+def test_what_comes_from_data_is_sent_as_json_text_and_never_as_html(store: MemoryStore) -> None:
+    evil = '</script><img src=x onerror="alert(1)">'
+    index = replace(fresh(), description=evil, owner=evil)
+    client = TestClient(application(MemoryStore(index), now=lambda: NOW))
+    answer = client.get("/api/feeds/product_attributes")
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json()["description"] == evil
+    assert evil not in client.get("/").text
+
+
+def test_an_unreadable_index_is_told_in_a_sentence(store: MemoryStore) -> None:
+    from dedup_clone.state.store import StoredText
+
+    store.texts["older/index.json"] = StoredText("{}", 1)
+    client = TestClient(application(store, now=lambda: NOW + timedelta(minutes=1)))
+    assert "another version" in client.get("/api/feeds/older").json()["detail"]
+
+
+def test_a_deployment_that_names_no_bucket_is_told_which_variable_to_set() -> None:
+    def open_store() -> Any:
+        return open_state_bucket({})
+
+    client = TestClient(create_application(Indexes(open_store), let_in, lambda: Rights(bool, bool), lambda: NOW))
+    answer = client.get("/api/feeds")
+    assert answer.status_code == 503
+    assert "DEDUP_CLONE_STATE_BUCKET" in answer.json()["detail"]
+    with pytest.raises(ConfigurationError, match="DEDUP_CLONE_STATE_BUCKET"):
+        open_store()
+
+
+def test_the_chart_library_is_the_one_that_was_recorded() -> None:
+    from hashlib import sha256
+
+    from dedup_clone.page.application import STATIC
+
+    recorded = (STATIC.parents[3] / "docs" / "dependencies.md").read_text()
+    for name in ("uPlot.iife.min.js", "uPlot.min.css"):
+        assert sha256((STATIC / "vendor" / "uplot" / name).read_bytes()).hexdigest() in recorded
+    assert "MIT" in (STATIC / "vendor" / "uplot" / "LICENSE").read_text()

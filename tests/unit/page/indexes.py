@@ -1,0 +1,170 @@
+"""Indexes as a feed of any age would have them, generated."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
+from dedup_clone.state.index import (
+    ExpectedTimes,
+    Fate,
+    Index,
+    IndexArrival,
+    IndexChecks,
+    IndexDate,
+    IndexGeneration,
+    IndexVerdict,
+    TimeTravel,
+)
+from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome
+
+NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC)
+DAY_ROWS = 312_000_000
+TABLE_BYTES = 15e12
+
+
+def delivery(number: int) -> Delivery:
+    return Delivery(2000 + number, 1_795_000_000_000_000 + number)
+
+
+def record(number: int, arrived_at: datetime, lag_s: float, **changes: Any) -> LedgerRecord:
+    rows = DAY_ROWS * 730
+    values: dict[str, Any] = {
+        "feed": "product_attributes",
+        "outcome": Outcome.PUBLISHED,
+        "reason": "",
+        "snapshot_id": delivery(number).snapshot_id,
+        "deliveries": (delivery(number),),
+        "generation": number,
+        "parent": number - 1 or None,
+        "attempt": f"{number:08d}-a1b2c3",
+        "dag_id": "product_attributes_publish",
+        "run_id": f"publish__{delivery(number).snapshot_id}__{delivery(number).marker_generation}",
+        "restores": None,
+        "engine": Engine.SPARK,
+        "plans": ("adopt",),
+        "arrived_at": arrived_at,
+        "swapped_at": arrived_at + timedelta(seconds=lag_s),
+        "lag_s": lag_s,
+        "rows": rows,
+        "new_rows": rows // 2000 + number * 7919 % 100 * 10**6,
+        "changed_rows": rows // 1000 + number * 104_729 % 100 * 10**6,
+        "kept_rows": rows // 3000,
+        "dropped_rows": 0,
+        "ties": 0,
+        "bytes_read": 10**12,
+        "bytes_written": 10**10,
+        "shares": {"new_share": 0.0005, "survivor_share": 0.0003, "changed_share": 0.001},
+        "phases": {"until_lease": 5.0, "dedup": lag_s / 2, "load": lag_s / 3, "swap": 1.0},
+        "cost": Cost(2 * 10**7, 2 * 10**6, 1500, 0.0002, 186.9, 186.9),
+    }
+    return LedgerRecord(**{**values, **changes})
+
+
+def arrival(number: int, arrived_at: datetime, fate: Fate = Fate.PUBLISHED, **changes: Any) -> IndexArrival:
+    values = {"files": 8030, "bytes": int(TABLE_BYTES), "fate": fate, "reason": "", "refused_at": None, **changes}
+    return IndexArrival(delivery(number), arrived_at, **values)
+
+
+def checks(number: int, *, fails: bool = False) -> IndexChecks:
+    share = ("fail", "9,411,020,112 of 227,760,000,000 rows new (4.1320%)") if fails else ("pass", "0.0500%")
+    verdicts = (
+        IndexVerdict("before", "staging_rows", "pass", "730 of 730 as in the manifest", "every partition", ""),
+        IndexVerdict(
+            "before", "new_share", *share, "at most 20.00% as configured and 1.00% as usual",
+            "look at the snapshot with its producer; if it is right, rerun and accept [new_share]." if fails else "",
+        ),
+        IndexVerdict("before", "duplicate_keys", "warn", "12 surplus rows", "none", "ask the producer."),
+        *(() if fails else (IndexVerdict("after", "clone_of_staging", "pass", "of staging at T", "the same", ""),)),
+    )  # fmt: skip
+    return IndexChecks(f"{number:08d}-a1b2c3", number, delivery(number).snapshot_id, verdicts)
+
+
+def make_index(publishes: int = 120, dates: int = 730, now: datetime = NOW, **changes: Any) -> Index:
+    """A feed whose newest publish ended shortly before `now`; six arrivals a day."""
+    chance = random.Random(7)
+    newest = now - timedelta(minutes=78)
+    moments = [newest - timedelta(hours=4 * (publishes - number)) for number in range(1, publishes + 1)]
+    times = tuple(f"{newest - timedelta(hours=4 * place, minutes=6):%H:%M}" for place in range(6))
+    records = tuple(
+        record(number, at, chance.uniform(21, 41) * 60 if number % 37 else 68 * 60)
+        for number, at in enumerate(moments, 1)
+    )
+    today = now.date()
+    values: dict[str, Any] = {
+        "feed": "product_attributes",
+        "description": "Value of each attribute of each product in each store, by day.",
+        "owner": "data-platform",
+        "target": "local-dev.warehouse.product_attributes",
+        "engine": Engine.SPARK,
+        "promise_minutes": 60,
+        "expected": ExpectedTimes(times, "UTC", 30),
+        "max_age_minutes": None,
+        "generation": publishes or None,
+        "retention_days": 730,
+        "dates": tuple(
+            IndexDate(today - timedelta(days=days), int(DAY_ROWS * chance.uniform(0.7, 1.2)), chance.randrange(90_000))
+            for days in reversed(range(dates))
+        ),
+        "records": records,
+        "failures": (),
+        "arrivals": tuple(arrival(number, at) for number, at in enumerate(moments, 1))[-200:],
+        "checks": tuple(checks(number) for number in range(max(1, publishes - 9), publishes + 1)),
+        "generations": tuple(
+            IndexGeneration(
+                r.generation,
+                None,
+                r.snapshot_id,
+                r.rows,
+                r.swapped_at,
+                r.swapped_at,
+                f"data/{r.generation}/",
+                r.generation >= publishes - 1,
+            )
+            for r in records[-50:]
+            if r.swapped_at
+        ),
+        "excluded": (),
+        "time_travel": TimeTravel(168.0, now - timedelta(days=200)),
+    }
+    return Index(**{**values, **changes})
+
+
+def fresh(now: datetime = NOW) -> Index:
+    return make_index(now=now)
+
+
+def late(now: datetime = NOW) -> Index:
+    """A delivery was refused, the next one fails its check and waits too long."""
+    index = make_index(now=now - timedelta(hours=3))
+    refused = arrival(
+        121, now - timedelta(minutes=100), Fate.REFUSED, refused_at=now - timedelta(minutes=91),
+        reason="file [date=2026-11-20/part-3.parquet]: 14 rows have a NULL in key column [store_id]; nothing changed. "
+        "Ask the producer for a new delivery.",
+    )  # fmt: skip
+    waits = arrival(122, now - timedelta(minutes=72), Fate.WAITING)
+    failure = replace(
+        record(122, waits.arrived_at, 0),
+        outcome=Outcome.FAILED,
+        swapped_at=None,
+        lag_s=None,
+        cost=None,
+        reason="ended before its swap; staging is loaded; check [new_share] failed",
+    )
+    return replace(
+        index,
+        feed="store_visits",
+        description="Visitors, revenue and baskets of each store under each campaign.",
+        arrivals=(*index.arrivals, refused, waits),
+        failures=(failure,),
+        checks=(*index.checks, checks(122, fails=True)),
+        excluded=(delivery(90),),
+    )
+
+
+def empty(now: datetime = NOW) -> Index:
+    return make_index(0, 0, now=now, feed="worked_example", expected=None, time_travel=None)

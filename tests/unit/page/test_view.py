@@ -1,0 +1,78 @@
+"""What the page is told of one feed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+from dedup_clone.page.restoring import generation_view
+from dedup_clone.page.view import feed_view, summary
+from dedup_clone.state.index import TimeTravel
+from tests.unit.page.indexes import NOW, empty, fresh, late, make_index
+
+
+def test_the_view_is_json_whatever_the_feed_is_like() -> None:
+    for index in (fresh(), late(), empty(), make_index(1, 1)):
+        assert json.loads(json.dumps(feed_view(index, NOW)))["feed"] == index.feed
+
+
+def test_the_last_hundred_publishes_are_shown_and_counted() -> None:
+    view = feed_view(fresh(), NOW)
+    assert [p["generation"] for p in view["publishes"]] == list(range(21, 121))
+    assert view["costs"]["publishes"] == 100
+    assert round(view["costs"]["merge_usd"]) == 18690
+    assert view["live"]["generation"] == 120
+    assert view["live"]["age_s"] == 78 * 60
+
+
+def test_ids_are_texts_because_browsers_round_great_numbers() -> None:
+    view = feed_view(late(), NOW)
+    ids = [a[name] for a in view["replayable"] for name in ("snapshot_id", "marker_generation")]
+    assert all(isinstance(i, str) for i in (*ids, view["live"]["snapshot_id"]))
+
+
+def test_each_partition_tells_its_rows_and_its_days_until_it_expires() -> None:
+    dates = feed_view(fresh(), NOW)["dates"]
+    assert len(dates) == 730
+    assert (dates[0][0], dates[0][3]) == ("2024-11-22", 1)
+    assert (dates[-1][0], dates[-1][3]) == ("2026-11-21", 730)
+
+
+def test_refused_failed_and_excluded_are_told_with_their_reasons() -> None:
+    view = feed_view(late(), NOW)
+    assert [a["snapshot_id"] for a in view["refused"]] == ["2121"]
+    assert "NULL in key column [store_id]" in view["refused"][0]["reason"]
+    assert [f["generation"] for f in view["failures"]] == [122]
+    assert view["excluded"] == ["2090-1795000000000090"]
+    assert [a["snapshot_id"] for a in view["waiting"]] == ["2122"]
+    assert (view["checks"][-1]["published"], view["checks"][-1]["verdicts"][1]["level"]) == (False, "fail")
+
+
+def test_generations_tell_whether_and_by_what_they_can_be_restored() -> None:
+    index = fresh()
+    by = {g.generation: generation_view(index, g, NOW)["restorable"] for g in index.generations}
+    assert by[120] is None  # live
+    assert by[119] == "time travel"
+    assert by[71] is None  # older than a week, and its files are pruned
+    made_anew = replace(index, time_travel=TimeTravel(168.0, NOW - timedelta(minutes=1)))
+    assert generation_view(made_anew, index.generations[-2], NOW)["restorable"] == "files"
+
+
+def test_a_feed_whose_index_cannot_be_read_is_listed_with_the_reason() -> None:
+    assert summary("feed", None, "written by another version", NOW) == {
+        "feed": "feed",
+        "state": "unknown",
+        "headline": "written by another version",
+        "waiting": 0,
+    }
+
+
+def test_a_replay_of_an_old_snapshot_has_no_lag_and_breaks_no_promise() -> None:
+    index = fresh()
+    replay = replace(index.records[-1], deliveries=index.records[40].deliveries, lag_s=13 * 24 * 3600.0)
+    again = replace(index, records=(*index.records[:-1], replay))
+    view = feed_view(again, NOW)
+    assert (view["live"]["kind"], view["live"]["lag_s"]) == ("replay", None)
+    assert view["state"]["name"] == "fresh"
+    assert {p["kind"] for p in view["publishes"][:-1]} == {"publish"}
