@@ -19,6 +19,7 @@ from airflow.sdk import DAG, Asset, Context, TriggerRule, task
 from dedup_clone.orchestration import publish_tasks as steps
 from dedup_clone.orchestration.bigquery_jobs import AttemptJobOperator, LoadStagingOperator
 from dedup_clone.orchestration.connect import FeedSetup
+from dedup_clone.orchestration.deadlines import freshness_deadline
 from dedup_clone.orchestration.families import TAG, build_family
 from dedup_clone.orchestration.order_xcom import order_field
 from dedup_clone.orchestration.publish_form import publish_params
@@ -42,6 +43,7 @@ def publish(setup: FeedSetup) -> DAG:
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "publish"],
         params=publish_params(),
+        deadline=freshness_deadline(setup),
         template_searchpath=[str(setup.folders.sql)],
         user_defined_macros={"names": names},
         default_args={

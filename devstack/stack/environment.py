@@ -7,12 +7,16 @@ from pathlib import Path
 
 from devstack.stack import airflow_settings
 from devstack.stack.layout import Layout
+from devstack.stack.names import STATE_BUCKET
 from devstack.stack.ports import Ports
 from devstack.stack.processes import MARKER
 from devstack.stack.secret_keys import SecretKeys
 
 # Settings of the person's own Airflow or Google Cloud login must not leak into the stack.
 _FOREIGN_PREFIXES = ("AIRFLOW", "CLOUDSDK_", "GOOGLE_", "BIGQUERY_", "STORAGE_", "SPARK_", "PYSPARK_", "SUPERVISOR_")
+# What stands in front of storage and BigQuery, where something does: the long runs hold requests there.
+STORAGE_ENTRANCE_VARIABLE = "DEDUP_CLONE_STORAGE_ENTRANCE"
+BIGQUERY_ENTRANCE_VARIABLE = "DEDUP_CLONE_BIGQUERY_ENTRANCE"
 # Without compiled modules on disk each start of each part, and each Spark worker, compiles them anew.
 _FOREIGN = frozenset({"PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "BOTO_CONFIG", "BIGQUERYRC"})
 
@@ -32,8 +36,10 @@ def build(layout: Layout, ports: Ports, keys: SecretKeys, environ: Mapping[str, 
         # setproctitle would overwrite the memory in which the marker is read from outside.
         "SPT_NOENV": "1",
         "DEDUP_CLONE_PROFILE": "local",
-        "STORAGE_EMULATOR_HOST": ports.gcs_url,
-        "BIGQUERY_EMULATOR_HOST": ports.bigquery_url,
+        # The web server, which sees no profile, reads the page's contents there.
+        "DEDUP_CLONE_STATE_BUCKET": STATE_BUCKET,
+        "STORAGE_EMULATOR_HOST": environ.get(STORAGE_ENTRANCE_VARIABLE) or ports.gcs_url,
+        "BIGQUERY_EMULATOR_HOST": environ.get(BIGQUERY_ENTRANCE_VARIABLE) or ports.bigquery_url,
         "GOOGLE_CLOUD_PROJECT": "local-dev",
         # Without it the client asks the cloud's metadata server, and waits.
         "NO_GCE_CHECK": "true",

@@ -19,9 +19,15 @@ def test_each_feed_has_its_dags(bag: DagBag) -> None:
     assert bag.import_errors == {}
     assert [d.dag_id for d in bag.dags.values() if "configuration error" in d.tags] == []
     assert sorted(bag.dags) == [
+        "freshness_watchdog",
         "product_attributes_publish",
+        "product_attributes_rollback",
         "product_attributes_watch",
+        "store_visits_publish",
+        "store_visits_rollback",
+        "store_visits_watch",
         "worked_example_publish",
+        "worked_example_rollback",
         "worked_example_watch",
     ]
 
@@ -97,15 +103,46 @@ def test_a_bad_feed_file_shows_its_own_error_and_takes_no_other_feed_down(tmp_pa
     assert done.returncode == 0, done.stderr
     pages = dict(line.split(" | ", 1) for line in done.stdout.splitlines() if " | " in line)
     assert sorted(pages) == [
+        "freshness_watchdog",
         "product_attributes_publish",
+        "product_attributes_rollback",
         "product_attributes_watch",
+        "store_visits_publish",
+        "store_visits_rollback",
+        "store_visits_watch",
         "worked_example_publish",
+        "worked_example_rollback",
         "worked_example_watch",
     ]
     assert "configuration error" not in pages["product_attributes_publish"]
     for dag_id in ("worked_example_publish", "worked_example_watch"):
         assert "configuration error" in pages[dag_id]
         assert "unknown key [table.retention_day]: did you mean [retention_days]?" in pages[dag_id]
+
+
+def test_a_bad_feed_file_fails_its_own_task_of_the_watchdog_and_no_other(tmp_path: Path) -> None:
+    dags = copy_dags(tmp_path)
+    (dags / "feeds" / "worked_example.yaml").write_text("feed: worked_example\n")
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugins"), "DEDUP_CLONE_PROFILE": "local"}
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW_WATCHDOG, str(dags)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-3:] == [
+        "watch_product_attributes _PythonDecoratedOperator",
+        "watch_store_visits _PythonDecoratedOperator",
+        "watch_worked_example ShowConfigurationError",
+    ]
+
+
+SHOW_WATCHDOG = """
+import sys
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag(sys.argv[1])
+assert not bag.import_errors, bag.import_errors
+for task in bag.dags["freshness_watchdog"].tasks:
+    print(task.task_id, type(task).__name__)
+"""
 
 
 def test_dags_parse_from_the_tree_that_is_deployed(tmp_path: Path) -> None:

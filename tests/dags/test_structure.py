@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ from tests.golden_files import FOLDER, assert_golden
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
 
-FEEDS = ["product_attributes", "worked_example"]
+FEEDS = ["product_attributes", "store_visits", "worked_example"]
 
 
 def structure(dag: Any) -> dict[str, Any]:
@@ -33,10 +34,32 @@ def structure(dag: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("feed", FEEDS)
-@pytest.mark.parametrize("family", ["watch", "publish"])
+@pytest.mark.parametrize("family", ["watch", "publish", "rollback"])
 def test_structure(bag: DagBag, feed: str, family: str) -> None:
     dag = bag.dags[f"{feed}_{family}"]
     assert_golden(f"dags/{dag.dag_id}.json", json.dumps(structure(dag), indent=1, sort_keys=True) + "\n")
+
+
+def test_structure_of_the_watchdog(bag: DagBag) -> None:
+    assert_golden(
+        "dags/freshness_watchdog.json",
+        json.dumps(structure(bag.dags["freshness_watchdog"]), indent=1, sort_keys=True) + "\n",
+    )
+
+
+def test_each_feed_has_a_task_of_the_watchdog_that_depends_on_no_other(bag: DagBag) -> None:
+    dog = bag.dags["freshness_watchdog"]
+    assert sorted(dog.task_ids) == [f"watch_{feed}" for feed in FEEDS]
+    assert [t.task_id for t in dog.tasks if t.upstream_task_ids or t.downstream_task_ids] == []
+
+
+@pytest.mark.parametrize("feed", FEEDS)
+def test_each_publish_has_a_deadline_counted_from_the_arrival(bag: DagBag, feed: str) -> None:
+    (deadline,) = bag.dags[f"{feed}_publish"].deadline
+    assert type(deadline.reference).__name__ == "ArrivalReference"
+    assert deadline.interval == timedelta(minutes=60)
+    assert deadline.callback.path == "dedup_clone.orchestration.missed_deadline.tell_of_missed_deadline"
+    assert deadline.callback.kwargs["feed"] == feed
 
 
 @pytest.mark.parametrize("feed", FEEDS)
@@ -90,4 +113,4 @@ def test_the_production_profile_refuses_spark_with_the_way_out(monkeypatch: pyte
     monkeypatch.setenv("DEDUP_CLONE_PROFILE", "gcp")
     task: Any = DagBag(str(DAGS)).dags["product_attributes_publish"].get_task("dedup_snapshot")
     with pytest.raises(ConfigurationError, match=r"Runner \[serverless\] cannot submit.*set `runner: local`"):
-        task.execute({})
+        task.run_spark({})

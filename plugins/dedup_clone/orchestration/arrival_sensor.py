@@ -7,6 +7,7 @@ has the name of the first. So the trigger lists the landing prefix by itself, ev
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -16,14 +17,19 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.orchestration.connect import FeedSetup, connect
+from dedup_clone.orchestration.deadlines import ARRIVED_AT
 from dedup_clone.publish.backlog import waiting
+from dedup_clone.publish.page_index import tell_page
 from dedup_clone.publish.services import Services
 from dedup_clone.state.arrivals import Arrivals, Landing
+from dedup_clone.state.landing_watch import LandingWatch
+from dedup_clone.state.misnamed import MisnamedMarkers
 from dedup_clone.state.store import ObjectStore
 
 # More than two weeks of arrivals; with those that nothing accounts for, however many: runs lost in a crash are started.
 DELIVERIES_LOOKED_BACK = 100
 RUNS_ASKED_FOR_AT_ONCE = 100
+WHOLE_LOOK_EVERY_S = 30
 IDLE_LIMIT_S = 12 * 60 * 60  # a run without arrival ends, so that new code is picked up
 
 
@@ -64,21 +70,28 @@ class DeliverySensor(BaseOperator):
         return self._register(connect(self.setup))
 
     def _register(self, services: Services) -> list[dict[str, Any]]:
-        new = services.arrivals.unregistered(services.landing.markers())
+        look = services.landing.look()
+        for misnamed in MisnamedMarkers(services.store, self.setup.feed.feed).tell(look.misnamed):
+            services.fact(misnamed.text, level=logging.WARNING)
+        new = services.arrivals.unregistered(look.markers)
         for marker in new:
             services.arrivals.register(services.landing, marker)
             services.fact(
                 f"registered delivery [{marker.delivery.name}], arrived {marker.created_at:%Y-%m-%d %H:%M:%S} UTC",
                 snapshot_id=marker.delivery.snapshot_id,
             )
+        if new:
+            tell_page(services)
         recent = services.arrivals.deliveries()[-DELIVERIES_LOOKED_BACK:]
         started = sorted({*recent, *(m.delivery for m in new), *_unaccounted(services)})
+        landed = {marker.delivery: marker.created_at for marker in look.markers}
         return [
             {
                 "trigger_run_id": publish_run_id(delivery),
                 "conf": {
                     "snapshot_id": str(delivery.snapshot_id),
                     "marker_generation": str(delivery.marker_generation),
+                    ARRIVED_AT: (landed.get(delivery) or services.arrivals.read(delivery).arrived_at).isoformat(),
                 },
             }
             for delivery in self._without_run(started)
@@ -136,10 +149,10 @@ class DeliveryTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         from asgiref.sync import sync_to_async
 
-        landing, arrivals = await sync_to_async(self._open)()
+        watched = await sync_to_async(self._open)()
         for _ in range(int(IDLE_LIMIT_S / self.arguments["interval_s"])):
             try:
-                new = await asyncio.to_thread(lambda: arrivals.unregistered(landing.markers()))
+                new = await asyncio.to_thread(watched.look)
             except Exception as error:
                 self.log.warning("Listing %s failed, tries again: %s", self.arguments["prefix"], error)
                 new = []
@@ -150,14 +163,18 @@ class DeliveryTrigger(BaseTrigger):
             await asyncio.sleep(self.arguments["interval_s"])
         yield _event("no delivery within the idle limit; the next run goes on")
 
-    def _open(self) -> tuple[Landing, Arrivals]:
+    def _open(self) -> LandingWatch:
         from airflow.providers.google.cloud.hooks.gcs import GCSHook
 
-        client = GCSHook(gcp_conn_id=self.arguments["connection"]).get_conn()
-        landing = Landing(
-            ObjectStore(client, self.arguments["landing_bucket"]), self.arguments["prefix"], self.arguments["marker"]
+        asked = self.arguments
+        client = GCSHook(gcp_conn_id=asked["connection"]).get_conn()
+        state = ObjectStore(client, asked["state_bucket"])
+        return LandingWatch(
+            Landing(ObjectStore(client, asked["landing_bucket"]), asked["prefix"], asked["marker"]),
+            Arrivals(state, asked["feed"]),
+            MisnamedMarkers(state, asked["feed"]),
+            looks_until_whole=max(1, int(WHOLE_LOOK_EVERY_S / asked["interval_s"])),
         )
-        return landing, Arrivals(ObjectStore(client, self.arguments["state_bucket"]), self.arguments["feed"])
 
 
 def _event(message: str) -> TriggerEvent:

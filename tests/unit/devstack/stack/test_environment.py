@@ -97,3 +97,14 @@ def test_client_tools_files_name_the_ports(tmp_path: Path) -> None:
     client_tools.write(layout, PORTS)
     assert "gs_json_port = 12" in Path(client_tools.read(layout.stack_env)["BOTO_CONFIG"]).read_text()
     assert "api = http://127.0.0.1:14" in Path(client_tools.read(layout.stack_env)["BIGQUERYRC"]).read_text()
+
+
+def test_something_may_stand_in_front_of_storage_and_bigquery(tmp_path: Path) -> None:
+    entrances = {
+        environment.STORAGE_ENTRANCE_VARIABLE: "http://127.0.0.1:1",
+        environment.BIGQUERY_ENTRANCE_VARIABLE: "http://127.0.0.1:2",
+    }
+    parts = built(tmp_path, entrances)
+    assert (parts["STORAGE_EMULATOR_HOST"], parts["BIGQUERY_EMULATOR_HOST"]) == tuple(entrances.values())
+    parts = built(tmp_path, {})
+    assert (parts["STORAGE_EMULATOR_HOST"], parts["BIGQUERY_EMULATOR_HOST"]) == (PORTS.gcs_url, PORTS.bigquery_url)

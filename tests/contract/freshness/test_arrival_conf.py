@@ -1,0 +1,50 @@
+"""The watch DAG hands each run the arrival that its deadline counts from."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dedup_clone.orchestration.deadlines import arrival_of
+from dedup_clone.orchestration.publish_form import publish_params
+from tests.contract.publish.feed_world import FeedWorld
+from tests.contract.publish.test_arrivals import Watch
+
+
+@pytest.fixture
+def watch(world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> Watch:
+    return Watch(world, monkeypatch)
+
+
+def runs_to_start(watch: Watch) -> list[dict[str, Any]]:
+    context: Any = {}
+    return watch.sensor.register_deliveries(context, {"message": "looks"})
+
+
+def test_the_arrival_is_the_marker_s_creation(watch: Watch) -> None:
+    watch.mark(7)
+    (run,) = runs_to_start(watch)
+    (delivery,) = watch.world.services.arrivals.deliveries()
+    assert arrival_of(run["conf"]) == watch.world.services.arrivals.read(delivery).arrived_at
+
+
+def test_the_arrival_is_known_although_landing_was_cleaned_before_the_run_started(watch: Watch) -> None:
+    watch.mark(7)
+    runs_to_start(watch)
+    watch.world.storage.bucket("landing").blob(f"{watch.world.feed.landing.prefix}/snapshot_id=7/_SUCCESS").delete()
+    (run,) = runs_to_start(watch)
+    (delivery,) = watch.world.services.arrivals.deliveries()
+    arrived = arrival_of(run["conf"])
+    assert arrived is not None
+    assert abs(arrived - watch.world.services.arrivals.read(delivery).arrived_at) < timedelta(milliseconds=1)
+
+
+def test_the_form_takes_what_the_watch_dag_hands_over(watch: Watch) -> None:
+    watch.mark(7)
+    (run,) = runs_to_start(watch)
+    params = publish_params()
+    assert set(run["conf"]) <= set(params)
+    for name, value in run["conf"].items():
+        assert params[name].resolve(value) == value

@@ -1,0 +1,151 @@
+"""The callback of a missed deadline, on a real state bucket: it tells once, or not at all, and never fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dedup_clone.orchestration import missed_deadline
+from dedup_clone.orchestration.deadlines import freshness_deadline
+from dedup_clone.orchestration.missed_deadline import tell_of_missed_deadline
+from dedup_clone.settings.alerts import AlertSettings
+from dedup_clone.state.arrivals import Refusal
+from tests.contract.freshness.setups import setup_of
+from tests.contract.publish.feed_world import FeedWorld, row
+
+
+@pytest.fixture(autouse=True)
+def hook(world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.providers.google.cloud.hooks.gcs import GCSHook
+
+    monkeypatch.setenv("AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT", '{"conn_type": "google_cloud_platform"}')
+    monkeypatch.setattr(GCSHook, "get_conn", lambda self: world.storage)
+
+
+class Callback:
+    """Calls it as the triggerer does; `told` are the titles of what was told."""
+
+    def __init__(self, world: FeedWorld, caplog: pytest.LogCaptureFixture) -> None:
+        self.world = world
+        self.caplog = caplog
+        caplog.set_level(logging.INFO)
+
+    def call(self, dag_run: Any, **changes: Any) -> list[str]:
+        feed = self.world.feed.feed
+        arguments = {
+            "feed": feed,
+            "promise_minutes": 60,
+            "state_bucket": "state",
+            "connection": "google_cloud_default",
+            "alerts": AlertSettings().model_dump(mode="json"),
+            **changes,
+        }
+        self.caplog.clear()
+        context = {"dag_run": dag_run, "deadline": {"id": "x", "deadline_time": datetime.now(UTC)}}
+        assert asyncio.run(tell_of_missed_deadline(context=context, **arguments)) is None
+        return [r.getMessage().splitlines()[0] for r in self.caplog.records if r.name == "dedup_clone.alerts"]
+
+
+@pytest.fixture
+def callback(world: FeedWorld, caplog: pytest.LogCaptureFixture) -> Callback:
+    return Callback(world, caplog)
+
+
+def run_of(name: str, *, arrived: timedelta | None, run_id: str = "publish__7__1") -> dict[str, Any]:
+    """A run as the deadline's context describes it."""
+    snapshot, generation = name.split("-")
+    conf: dict[str, Any] = {"snapshot_id": snapshot, "marker_generation": generation}
+    if arrived is not None:
+        conf["arrived_at"] = (datetime.now(UTC) - arrived).isoformat()
+    return {
+        "dag_id": "sales_publish",
+        "dag_run_id": run_id,
+        "queued_at": (datetime.now(UTC) - timedelta(minutes=70)).isoformat().replace("+00:00", "Z"),
+        "run_after": "2026-01-01T00:00:00Z",
+        "state": "running",
+        "conf": conf,
+    }
+
+
+LATE = timedelta(minutes=61)
+
+
+def test_a_miss_is_told_once_with_lag_task_and_link(world: FeedWorld, callback: Callback) -> None:
+    name = world.land(7, [row(7, 1)])
+    world.resolve(name, run_id="publish__7__1")
+    assert callback.call(run_of(name, arrived=LATE)) == [f"[{world.feed.feed}] ALERT: promise_missed"]
+    message = callback.caplog.text
+    assert "snapshot 7 arrived" in message
+    assert "61 min ago, and is not live; promised are 60 min" in message
+    assert "Run [publish__7__1] is running and stands at task [dedup_snapshot]." in message
+    assert f"/dags/{world.feed.feed}_publish/runs/publish__7__1" in message
+    assert callback.call(run_of(name, arrived=LATE)) == []
+
+
+def test_nothing_is_told_when_another_run_published_the_delivery_in_time(world: FeedWorld, callback: Callback) -> None:
+    name = world.land(7, [row(7, 1)])
+    world.publish(name)
+    assert callback.call(run_of(name, arrived=timedelta(minutes=1))) == []
+
+
+def test_a_delivery_that_went_live_too_late_is_told(world: FeedWorld, callback: Callback) -> None:
+    name = world.land(7, [row(7, 1)])
+    world.publish(name)
+    told = callback.call(run_of(name, arrived=timedelta(minutes=100)))
+    assert told == [f"[{world.feed.feed}] ALERT: promise_missed"]
+    assert re.search(r"took (9\d|100) min from arrival to swap", callback.caplog.text)
+
+
+def test_a_superseded_delivery_is_nobody_s_miss(world: FeedWorld, callback: Callback) -> None:
+    first = world.land(7, [row(7, 1)])
+    world.publish(world.land(7, [row(7, 1, 21)]))
+    assert callback.call(run_of(first, arrived=LATE)) == []
+
+
+def test_a_refused_delivery_has_an_alert_of_its_own(world: FeedWorld, callback: Callback) -> None:
+    name = world.land(7, [row(7, 1)])
+    (delivery,) = world.services.arrivals.deliveries()
+    world.services.arrivals.refuse(Refusal(delivery, "why", "run", datetime.now(UTC)))
+    assert callback.call(run_of(name, arrived=LATE)) == []
+
+
+def test_a_slow_replay_is_told_and_leaves_no_record(world: FeedWorld, callback: Callback) -> None:
+    name = world.land(7, [row(7, 1)])
+    replay = run_of(name, arrived=None, run_id="manual__1")
+    assert callback.call(replay) == [f"[{world.feed.feed}] WARNING: replay_late"]
+    assert "was triggered 70 min ago" in callback.caplog.text
+    assert list(world.services.store.objects(world.services.layout.incidents)) == []
+
+
+def test_it_is_told_although_the_state_bucket_cannot_be_read(
+    world: FeedWorld, callback: Callback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(missed_deadline, "judge_late_run", fail)
+    told = callback.call(run_of("7-1", arrived=LATE))
+    assert told == [f"[{world.feed.feed}] ALERT: promise_missed"]
+    assert "the state bucket cannot be read (ConnectionError: no route)" in callback.caplog.text
+
+
+@pytest.mark.parametrize("dag_run", [None, {}, {"conf": "x"}, {"dag_run_id": 7, "queued_at": "never"}], ids=repr)
+def test_whatever_airflow_hands_over_it_does_not_raise(callback: Callback, dag_run: Any) -> None:
+    assert callback.call(dag_run) == []
+
+
+def test_alert_settings_of_another_version_do_not_raise(callback: Callback) -> None:
+    assert callback.call(run_of("7-1", arrived=LATE), alerts={"pigeons": 2}) == []
+
+
+def test_the_deadline_hands_over_what_the_callback_takes(world: FeedWorld, callback: Callback) -> None:
+    deadline = freshness_deadline(setup_of(world))
+    assert deadline.interval == timedelta(minutes=world.feed.freshness.promise_minutes)
+    kwargs = deadline.callback.kwargs
+    name = world.land(7, [row(7, 1)])
+    assert callback.call(run_of(name, arrived=LATE), **kwargs) == [f"[{world.feed.feed}] ALERT: promise_missed"]

@@ -1,0 +1,97 @@
+"""What a message says."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+
+from dedup_clone.freshness.alert import Alert, Moment
+from dedup_clone.freshness.incident import Kind, Severity
+from dedup_clone.freshness.measures import measures
+from dedup_clone.freshness.words import span
+from dedup_clone.settings.freshness import ExpectedArrivals
+from tests.unit.freshness.facts import NOW, facts, minutes, record, waits
+
+BEGAN = Alert(
+    feed="sales",
+    kind=Kind.PROMISE_MISSED,
+    severity=Severity.ALERT,
+    moment=Moment.BEGAN,
+    what="snapshot 8 <b>is</b> not live.",
+    since=NOW,
+    ended_at=None,
+    readers_see="snapshot 7",
+    next_step="open the run.",
+    runbook="https://host/runbook.md#promise_missed",
+    link="https://airflow/dags/sales_publish",
+)
+
+
+def test_the_beginning() -> None:
+    assert BEGAN.text.splitlines() == [
+        "[sales] ALERT: promise_missed",
+        "What: snapshot 8 <b>is</b> not live.",
+        "Since: 2026-06-15 12:00:00 UTC",
+        "Readers see: snapshot 7",
+        "Next: open the run.",
+        "Runbook: https://host/runbook.md#promise_missed",
+        "Airflow: https://airflow/dags/sales_publish",
+    ]
+
+
+def test_the_end() -> None:
+    ended = dataclasses.replace(BEGAN, moment=Moment.ENDED, ended_at=NOW + minutes(90))
+    assert ended.title == "[sales] RECOVERED: promise_missed"
+    assert "Lasted: 2026-06-15 12:00:00 UTC to 2026-06-15 13:30:00 UTC (90 min)" in ended.text
+    assert "Next: nothing." in ended.text
+
+
+def test_markup_in_data_is_text_in_mail() -> None:
+    assert "&lt;b&gt;is&lt;/b&gt;" in BEGAN.html
+    assert "<b>" not in BEGAN.html
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-3, "0 s"), (45.4, "45 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (7260, "2 h 01 min")],
+)
+def test_span(seconds: float, text: str) -> None:
+    assert span(timedelta(seconds=seconds)) == text
+
+
+def test_span_of_days() -> None:
+    assert span(timedelta(days=3, hours=5)) == "3 d 5 h"
+
+
+def test_measures_of_a_feed() -> None:
+    daily = ExpectedArrivals(times=("11:00",))
+    known = facts(expected=daily, waiting=(waits(minutes(3)), waits(minutes(2), 9)), arrivals=(NOW - minutes(60),))
+    assert measures(NOW, known, 2) == {
+        "deliveries_waiting": 2.0,
+        "waiting_seconds": 180.0,
+        "promise_seconds": 3600.0,
+        "incidents_open": 2.0,
+        "arrivals_overdue": 0.0,
+        "lag_seconds": 1800.0,
+        "rows": 1000.0,
+        "rows_new": 10.0,
+        "rows_changed": 5.0,
+        "rows_kept": 2.0,
+        "cost_usd": 0.0002,
+        "bytes_billed": 20.0,
+        "age_seconds": 7200.0,
+        "generation": 7.0,
+    }
+
+
+def test_what_is_not_known_is_no_measure() -> None:
+    unknown = facts(live=None, history=())
+    assert set(measures(NOW, unknown, 0)) == {
+        "deliveries_waiting",
+        "waiting_seconds",
+        "promise_seconds",
+        "incidents_open",
+    }
+    assert "rows_changed" not in measures(NOW, facts(history=(record(changed_rows=None),)), 0)

@@ -1,0 +1,74 @@
+"""The runbook has a heading for every incident and every check, and for nothing else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dedup_clone.checks.shares import SHARE_CHECKS
+from dedup_clone.freshness.incident import Kind
+
+REPOSITORY = Path(__file__).parents[3]
+LIBRARY = REPOSITORY / "plugins" / "dedup_clone"
+RUNBOOK = (REPOSITORY / "docs" / "runbook.md").read_text()
+SOURCES = [*sorted((LIBRARY / "checks").glob("*.py")), *sorted((LIBRARY / "publish").glob("*.py"))]
+CHECK_NAME = re.compile(r"[a-z]+(_[a-z]+)*")
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[str, list[str]]]:
+    """Name of each called function, and its arguments that are texts."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            values = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+            yield name, values
+
+
+def check_names() -> set[str]:
+    """What the verdicts of checks/ are called: named where a verdict is made, or handed to a parameter `check`."""
+    trees = [ast.parse(path.read_text()) for path in SOURCES]
+    takes_a_name = {"verdict", "Verdict"} | {
+        node.name
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and "check" in [a.arg for a in node.args.args]
+    }
+    named = {v[0] for tree in trees for name, v in calls(tree) if name in takes_a_name and v}
+    return {name for name in named if CHECK_NAME.fullmatch(name)} | {check.name for check in SHARE_CHECKS}
+
+
+def headings(section: str) -> list[str]:
+    """The third-level headings below a second-level one."""
+    text = RUNBOOK.split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
+    return re.findall(r"^### (.+)$", text, re.MULTILINE)
+
+
+def test_the_checks_are_found_in_the_code() -> None:
+    assert {"staging_rows", "target_rows", "new_share", "keys_unique", "target_policies"} <= check_names()
+
+
+def test_each_incident_has_a_heading_of_its_name() -> None:
+    assert sorted(headings("Alerts")) == sorted(Kind)
+
+
+@pytest.mark.parametrize("name", sorted(check_names()))
+def test_each_check_has_a_heading_of_its_name(name: str) -> None:
+    assert name in headings("Checks")
+
+
+def test_no_heading_is_left_of_a_check_that_is_gone() -> None:
+    assert set(headings("Checks")) - check_names() == set()
+
+
+def test_each_heading_says_what_it_means_what_readers_see_and_what_to_do() -> None:
+    entries = re.split(r"^### ", RUNBOOK.split("\n## Alerts\n", 1)[1], flags=re.MULTILINE)[1:]
+    lacking = [
+        entry.splitlines()[0]
+        for entry in entries
+        if not all(word in entry for word in ("**Means**", "**Readers see**", "**Do**"))
+    ]
+    assert lacking == []
