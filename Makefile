@@ -13,7 +13,7 @@ UV := uv==0.13.9
 # Holds the lock that the environment was built from: the same text again needs no installation.
 STAMP := $(VENV)/installed.lock
 
-.PHONY: help setup demo up down status land test check golden lock
+.PHONY: help setup demo up down status land test soak check golden lock
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,12 +42,16 @@ down: ## Stop everything that the stack started; its data stay under .local
 status: ## Say which parts of the stack run
 	@$(PY) -m devstack.stack status
 
-land: ## Land one more realistic snapshot (FEED=worked_example, SNAPSHOT_ID=n to choose)
+land: ## Land one more snapshot of a feed in dags/feeds (FEED=store_visits, SNAPSHOT_ID=n to choose)
 	@$(PY) -m devstack.producer land $(if $(FEED),--feed $(FEED)) $(if $(SNAPSHOT_ID),--snapshot-id $(SNAPSHOT_ID))
 
 test: setup ## Run all tests: the quick ones two files at a time, then the real stack by itself
 	$(PY) -m pytest -q -n 2 --dist loadfile --ignore tests/stack
 	$(PY) -m pytest -q tests/stack
+
+soak: setup ## Kill every process at every step, twelve markers at once, readers during 50 swaps: about an hour, a report
+	@devstack/require.sh >/dev/null
+	$(PY) -m soak all
 
 check: setup ## Lint, formatting, types, import layers, Google's grammar on every rendered SQL
 	$(PY) -m ruff check .

@@ -10,11 +10,10 @@ before that leaves target as it is; clear the run from its first task, or let th
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Asset, Context, TriggerRule, task
+from airflow.sdk import DAG, Context, TriggerRule, task
 
 from dedup_clone.orchestration import publish_tasks as steps
 from dedup_clone.orchestration.bigquery_jobs import AttemptJobOperator, LoadStagingOperator
@@ -25,33 +24,21 @@ from dedup_clone.orchestration.order_xcom import order_field
 from dedup_clone.orchestration.publish_form import publish_params
 from dedup_clone.orchestration.runners import dedup_operator
 from dedup_clone.orchestration.swap_job import swap_configuration
+from dedup_clone.orchestration.target_dags import target_asset, target_dag_arguments
 
 
 def publish(setup: FeedSetup) -> DAG:
-    names = setup.names
-    target = Asset(
-        name=f"{names.dataset}.{names.target_table}",
-        uri=f"bigquery://{names.project}/{names.dataset}/{names.target_table}",
-    )
+    target = target_asset(setup)
     with DAG(
         setup.publish_dag_id,
         description=f"Publishes {setup.feed.feed}: {setup.feed.description}",
         schedule=None,
-        start_date=datetime(2026, 1, 1, tzinfo=UTC),
         max_active_runs=1,
-        is_paused_upon_creation=False,
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "publish"],
         params=publish_params(),
         deadline=freshness_deadline(setup),
-        template_searchpath=[str(setup.folders.sql)],
-        user_defined_macros={"names": names},
-        default_args={
-            "owner": setup.feed.owner,
-            "retries": 3,
-            "retry_delay": timedelta(seconds=10),
-            "execution_timeout": timedelta(hours=1),
-        },
+        **target_dag_arguments(setup),
     ) as dag:
         # -- 1 resolve --- in: parameters, state   runs: worker    out: the order (lease taken, request written)
         @task
@@ -93,7 +80,7 @@ def publish(setup: FeedSetup) -> DAG:
             task_id="swap_target",
             setup=setup,
             step="swap",
-            configuration=swap_configuration(setup.feed.feed, names.target_table),
+            configuration=swap_configuration(setup.feed.feed, setup.names.target_table),
         )
         commit, clean = commit_generation(), prune_state()
 

@@ -9,12 +9,12 @@ next arrival builds on the restored rows. To go forward again, roll back to the 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import DAG, Asset, Context, TriggerRule, task
+from airflow.sdk import DAG, Context, TriggerRule, task
 
 from dedup_clone.orchestration import publish_tasks as steps
 from dedup_clone.orchestration import rollback_tasks as rollback_steps
@@ -23,32 +23,20 @@ from dedup_clone.orchestration.connect import FeedSetup
 from dedup_clone.orchestration.families import TAG, build_family
 from dedup_clone.orchestration.rollback_form import rollback_params
 from dedup_clone.orchestration.swap_job import swap_configuration
+from dedup_clone.orchestration.target_dags import target_asset, target_dag_arguments
 
 
 def rollback(setup: FeedSetup) -> DAG:
-    names = setup.names
-    target = Asset(
-        name=f"{names.dataset}.{names.target_table}",
-        uri=f"bigquery://{names.project}/{names.dataset}/{names.target_table}",
-    )
+    target = target_asset(setup)
     with DAG(
         setup.rollback_dag_id,
         description=f"Makes an earlier generation of {setup.feed.feed} live again",
         schedule=None,
-        start_date=datetime(2026, 1, 1, tzinfo=UTC),
         max_active_runs=4,  # one may wait for approval while another is at work; the lease keeps them apart
-        is_paused_upon_creation=False,
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "rollback"],
         params=rollback_params(),
-        template_searchpath=[str(setup.folders.sql)],
-        user_defined_macros={"names": names},
-        default_args={
-            "owner": setup.feed.owner,
-            "retries": 3,
-            "retry_delay": timedelta(seconds=10),
-            "execution_timeout": timedelta(hours=1),
-        },
+        **target_dag_arguments(setup),
     ) as dag:
         # -- 1 difference - in: the form           runs: worker    out: what would change
         @task
@@ -92,7 +80,7 @@ def rollback(setup: FeedSetup) -> DAG:
             task_id="swap_target",
             setup=setup,
             step="swap",
-            configuration=swap_configuration(setup.feed.feed, names.target_table),
+            configuration=swap_configuration(setup.feed.feed, setup.names.target_table),
         )
         commit = commit_generation()
 

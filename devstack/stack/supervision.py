@@ -140,6 +140,10 @@ class Supervisor:
     def start(self, name: str) -> None:
         self._call("startProcess", name, False)
 
+    def stop(self, name: str) -> None:
+        """Stops one part and waits until it has ended."""
+        self._call("stopProcess", name, True)
+
     def ask_all_to_stop(self) -> None:
         """Asks all parts to stop, at the same time; shutdown waits for them."""
         self._call("stopAllProcesses", False)

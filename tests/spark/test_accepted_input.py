@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 
 from dedup_clone.checks.contents import duplicates_tolerated
 from dedup_clone.checks.verdicts import Level
+from dedup_clone.contract.landed_objects import MAXIMUM_FILES
 from dedup_clone.contract.request import Plan
 from dedup_clone.settings.feed import CheckSettings, DuplicateKeys
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.fan_out import FanOut
 from dedup_spark.landing.examination import examine
-from dedup_spark.landing.inventory import MAXIMUM_FILES
 from tests.spark.deliveries import DAY, FILE, FOLDER, SCHEMA, TYPED, good, nullable, parquet, row, table
 from tests.spark.feed_area import FeedArea
 from tests.spark.tables import PRODUCTS

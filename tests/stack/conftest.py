@@ -1,30 +1,27 @@
-"""One real stack for the session: fake-gcs-server, the stand-in and Airflow, in a folder of its own, always stopped."""
+"""One real stack for the session: fake-gcs-server, the stand-in and Airflow, in a folder of its own, always stopped.
+
+It stands behind the gates of the long runs, so that a test can hold a request; those that hold none notice nothing.
+"""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from soak.stack import SoakStack, running
 from tests.stack.local_stack import LocalStack
 
 REPOSITORY = Path(__file__).parents[2]
 
 
-def _stack(command: str, environment: dict[str, str]) -> None:
-    subprocess.run([sys.executable, "-m", "devstack.stack", command], cwd=REPOSITORY, env=environment, check=True)
+@pytest.fixture(scope="session")
+def gated_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SoakStack]:
+    with running(tmp_path_factory.mktemp("stack") / "local", all_feeds=True) as stack:
+        yield stack
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    local = tmp_path_factory.mktemp("stack") / "local"
-    environment = {**os.environ, "DEDUP_CLONE_LOCAL_DIR": str(local)}
-    _stack("up", environment)
-    try:
-        yield LocalStack(REPOSITORY, local)
-    finally:
-        _stack("down", environment)
+def stack(gated_stack: SoakStack) -> LocalStack:
+    return LocalStack(REPOSITORY, gated_stack.layout.local)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from datetime import UTC, timedelta
 
 import dedup_clone
@@ -100,15 +99,13 @@ def _nothing_to_do(services: Services, trigger: Trigger, backlog: Backlog, paren
 
 
 def _intent(services: Services, trigger: Trigger, parent: int | None, generation: int) -> Intent:
-    return Intent(
-        kind=IntentKind.PUBLISH,
+    return Intent.begin(
+        IntentKind.PUBLISH,
         dag_id=trigger.dag_id,
         run_id=trigger.run_id,
-        attempt=f"{generation:08d}-{secrets.token_hex(3)}",
         parent=parent,
         generation=generation,
-        taken_at=services.now(),
-        jobs=(),
+        now=services.now(),
     )
 
 

@@ -5,7 +5,6 @@ It is restored by cloning staging as it was when that generation was checked (no
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -133,15 +132,13 @@ def _in_time_travel(services: Services, manifest: Manifest) -> datetime | None:
 
 
 def _intent(services: Services, trigger: RollbackTrigger, parent: int | None, generation: int) -> Intent:
-    return Intent(
-        kind=IntentKind.ROLLBACK,
+    return Intent.begin(
+        IntentKind.ROLLBACK,
         dag_id=trigger.dag_id,
         run_id=trigger.run_id,
-        attempt=f"{generation:08d}-{secrets.token_hex(3)}",
         parent=parent,
         generation=generation,
-        taken_at=services.now(),
-        jobs=(),
+        now=services.now(),
     )
 
 

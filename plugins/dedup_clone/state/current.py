@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,6 +34,14 @@ class Intent:
     generation: int
     taken_at: datetime
     jobs: tuple[str, ...]
+
+    @classmethod
+    def begin(
+        cls, kind: IntentKind, *, dag_id: str, run_id: str, parent: int | None, generation: int, now: datetime
+    ) -> Intent:
+        """A new attempt: no other has its name, even if it works on the same generation number."""
+        attempt = f"{generation:08d}-{secrets.token_hex(3)}"
+        return cls(kind, dag_id, run_id, attempt, parent, generation, now, ())
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from dedup_clone.contract import landed_objects
 from dedup_clone.contract.delivery import Arrival, LandedObject
 from dedup_clone.contract.table import TableContract
-from dedup_spark.landing import inventory
 from dedup_spark.landing.inventory import changed_objects, data_files
 from tests.spark.feed_area import FEED, FeedArea
 from tests.spark.tables import PRODUCTS
@@ -67,7 +67,7 @@ def test_characters_that_no_load_job_can_name_are_refused_printably(area: FeedAr
 
 
 def test_more_files_than_one_load_job_takes_are_refused(area: FeedArea, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inventory, "MAXIMUM_FILES", 3)
+    monkeypatch.setattr(landed_objects, "MAXIMUM_FILES", 3)
     files = [(f"date=2026-03-01/{n}.parquet", 9) for n in range(4)]
     assert names(area, *files[:3])[1] == []
     _, (problem,) = names(area, *files)

@@ -1,0 +1,13 @@
+"""`python -m soak all|kill|markers|readers`: the long runs, from a checkout."""
+
+import sys
+from pathlib import Path
+
+_CHECKOUT = Path.cwd() if (Path.cwd() / "soak").is_dir() else Path(__file__).resolve().parents[1]
+for _folder in ("spark_jobs", "plugins"):
+    sys.path.insert(0, str(_CHECKOUT / _folder))
+
+from soak.command import main  # noqa: E402 - the paths above come first
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

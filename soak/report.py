@@ -1,0 +1,109 @@
+"""The report of a long run: Markdown for people, JSON for programs, written anew after every result."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from soak.kill import PointResult
+
+
+@dataclass
+class Report:
+    """`sections` are the results of the runs that are not the kill matrix: name, verdict, facts, problems."""
+
+    folder: Path
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    points: list[PointResult] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
+
+    given_up: str = ""
+
+    @property
+    def markdown(self) -> Path:
+        return self.folder / "report.md"
+
+    @property
+    def is_good(self) -> bool:
+        return not self.given_up and all(p.is_good for p in self.points) and all(not s.problems for s in self.sections)
+
+    def add_point(self, result: PointResult) -> None:
+        self.points.append(result)
+        self.write()
+
+    def add_section(self, section: Section) -> None:
+        self.sections.append(section)
+        self.write()
+
+    def give_up(self, reason: str) -> None:
+        """The run ended before its end."""
+        self.given_up = reason
+        self.write()
+
+    def last_section_lines(self) -> list[str]:
+        return _section_lines(self.sections[-1])
+
+    def write(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "report.json").write_text(json.dumps(self.to_plain(), indent=1, default=str) + "\n")
+        self.markdown.write_text("\n".join(self.to_markdown()) + "\n")
+
+    def to_plain(self) -> dict[str, Any]:
+        return {
+            "started_at": self.started_at,
+            "machine": platform.platform(),
+            "is_good": self.is_good,
+            "given_up": self.given_up,
+            "kill_points": [asdict(p) | {"is_good": p.is_good} for p in self.points],
+            "sections": [asdict(s) for s in self.sections],
+        }
+
+    def to_markdown(self) -> list[str]:
+        good = sum(p.is_good for p in self.points)
+        verdict = "everything ended well" if self.is_good else "**something went wrong**"
+        lines = [f"# Long run of {self.started_at:%Y-%m-%d %H:%M} UTC: {verdict}", ""]
+        if self.points:
+            lines += [f"## Kill matrix: {good} of {len(self.points)} points", "", *_point_table(self.points), ""]
+        for section in self.sections:
+            lines += [*_section_lines(section), ""]
+        if self.given_up:
+            lines += [f"**The run was given up: {self.given_up}**"]
+        return lines
+
+
+@dataclass(frozen=True)
+class Section:
+    """One of the other runs."""
+
+    name: str
+    facts: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def _section_lines(section: Section) -> list[str]:
+    heading = f"## {section.name}: {'good' if not section.problems else '**failed**'}"
+    return [heading, "", *(f"- {fact}" for fact in section.facts), *(f"- **{p}**" for p in section.problems)]
+
+
+def _point_table(points: list[PointResult]) -> list[str]:
+    lines = [
+        "| Point | How it was hit | What brought it back | Recovery | Verdict |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for p in points:
+        recovered = "-" if p.recovered_s is None else f"{p.recovered_s:.0f} s"
+        verdict = "good" if p.is_good else "**" + "; ".join(p.problems) + "**"
+        cells = (f"`{p.point}`", f"{p.how}: {p.hit}", p.recovered_by, recovered, verdict)
+        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    return lines
+
+
+def line_of(result: PointResult) -> str:
+    """One line for the terminal."""
+    verdict = "good" if result.is_good else "FAILED: " + "; ".join(result.problems)
+    recovered = "" if result.recovered_s is None else f"recovered in {result.recovered_s:5.1f} s, "
+    return f"  {result.point:<36} {recovered}{result.seconds:5.1f} s in all, {verdict}  [{result.recovered_by}]"

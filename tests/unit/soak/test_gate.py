@@ -1,0 +1,117 @@
+"""The gate: passes everything on, and holds exactly the request that somebody waits for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from devstack.http_calls import Answer, Unreachable, call
+from soak.gate import Gate, When
+from soak.held_request import Service
+
+PATIENCE_S = 30.0
+
+
+class Upstream(BaseHTTPRequestHandler):
+    """Counts what reaches it; says its own address, as storage does in its links."""
+
+    protocol_version = "HTTP/1.1"
+    reached: list[str]
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.reached.append(self.path)
+        body = b'{"link": "http://%s/next"}' % self.headers["Host"].encode()
+        self.send_response(201)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Location", f"http://{self.headers['Host']}/session")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@pytest.fixture
+def reached() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def gate(reached: list[str]) -> Iterator[Gate]:
+    handler = type("BoundUpstream", (Upstream,), {"reached": reached})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        gate = Gate(Service.STORAGE, f"http://127.0.0.1:{server.server_port}")
+        gate.start()
+        yield gate
+        gate.stop()
+        server.shutdown()
+
+
+class Sender(threading.Thread):
+    """One request in the background; `answer` is None when the connection broke."""
+
+    def __init__(self, gate: Gate, path: str) -> None:
+        super().__init__(daemon=True)
+        self.answer: Answer | None = None
+        self._url = f"{gate.url}{path}"
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.answer = call("POST", self._url, body={"a": 1}, timeout_s=PATIENCE_S)
+        except Unreachable:
+            self.answer = None
+
+
+def test_a_request_that_nobody_waits_for_passes_and_links_lead_through_the_gate(gate: Gate) -> None:
+    answer = call("POST", f"{gate.url}/x", body={})
+    assert (answer.status, answer.json()) == (201, {"link": f"{gate.url}/next"})
+
+
+def test_a_request_held_before_has_done_nothing_until_it_is_released(gate: Gate, reached: list[str]) -> None:
+    hold = gate.hold(lambda request: request.path == "/held", When.BEFORE)
+    sender = Sender(gate, "/held")
+    assert hold.wait(PATIENCE_S)
+    assert reached == []
+    call("POST", f"{gate.url}/other", body={})
+    hold.release()
+    sender.join(PATIENCE_S)
+    assert reached == ["/other", "/held"]
+    assert sender.answer
+    assert sender.answer.status == 201
+
+
+def test_a_request_held_after_has_been_carried_out(gate: Gate, reached: list[str]) -> None:
+    hold = gate.hold(lambda request: request.path == "/held", When.AFTER)
+    sender = Sender(gate, "/held")
+    assert hold.wait(PATIENCE_S)
+    assert reached == ["/held"]
+    assert sender.answer is None
+    hold.drop()
+    sender.join(PATIENCE_S)
+    assert sender.answer is None
+
+
+def test_a_dropped_request_never_arrives_and_breaks_its_connection(gate: Gate, reached: list[str]) -> None:
+    hold = gate.hold(lambda request: True, When.BEFORE)
+    sender = Sender(gate, "/held")
+    assert hold.wait(PATIENCE_S)
+    hold.drop()
+    sender.join(PATIENCE_S)
+    assert (sender.answer, reached) == (None, [])
+
+
+def test_a_hold_takes_one_request_only(gate: Gate, reached: list[str]) -> None:
+    hold = gate.hold(lambda request: True, When.BEFORE)
+    sender = Sender(gate, "/first")
+    assert hold.wait(PATIENCE_S)
+    call("POST", f"{gate.url}/second", body={})
+    assert reached == ["/second"]
+    gate.forget(hold)
+    sender.join(PATIENCE_S)
+    assert reached == ["/second", "/first"]
