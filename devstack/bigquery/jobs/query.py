@@ -23,7 +23,7 @@ from devstack.bigquery.jobs.source_files import ObjectStore
 from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import ResultTable, StatementRunner
 from devstack.bigquery.jobs.table_reader import NameDefaults
-from devstack.bigquery.sql.parser import parse_script
+from devstack.bigquery.sql.parser import parse_script, parsed_script
 from devstack.bigquery.sql.statements import Declare, Delete, If, Merge, Query, Script, SetVariable, Update
 from devstack.bigquery.storage.catalog import HOUR_US, Catalog
 from devstack.bigquery.storage.decorators import split_decorator
@@ -69,7 +69,7 @@ class QueryWork:
 
     def _mutated_table(self, record: JobRecord) -> TableId | None:
         try:
-            statements = parse_script(record.configuration["query"]["query"]).statements
+            statements = parsed_script(record.configuration["query"]["query"]).statements
             if len(statements) == 1 and isinstance(statements[0], Update | Delete | Merge):
                 return _name_defaults(record).table(statements[0].table)
         except StandInError:

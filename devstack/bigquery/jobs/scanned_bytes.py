@@ -26,6 +26,9 @@ from devstack.bigquery.storage.refusals import BytesBilledLimitExceeded
 MEGABYTE = 1 << 20
 MINIMUM_BILLED = 10 * MEGABYTE
 
+QUERIES_KEPT = 256
+_QUALIFIED: dict[tuple[str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], exp.Expression] = {}
+
 Prune = Callable[[pa.Table, str, list[exp.Expression]], set[str]]
 
 
@@ -151,7 +154,7 @@ def _scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]
     if not tables:
         return []
     try:
-        qualified = qualify(renamed, schema=dict(schema), dialect="bigquery", validate_qualify_columns=False)
+        qualified = _qualify(renamed, schema)
     except SqlglotError:
         # An expression that the analysis does not know: all columns, an upper bound.
         return [_Scan(table, version, mark, None, []) for mark, (table, version) in tables.items()]
@@ -161,6 +164,17 @@ def _scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]
         for alias, source in scope.sources.items()
         if isinstance(source, exp.Table) and source.name in tables
     ]
+
+
+def _qualify(tree: exp.Expression, schema: Mapping[str, Mapping[str, str]]) -> exp.Expression:
+    """The tree with each column's table. The same few queries come again and again: their answers are kept."""
+    key = (tree.sql(dialect="bigquery"), tuple((mark, tuple(types.items())) for mark, types in schema.items()))
+    if key not in _QUALIFIED:
+        if len(_QUALIFIED) >= QUERIES_KEPT:
+            _QUALIFIED.clear()
+        columns: dict[str, object] = {mark: dict(types) for mark, types in schema.items()}
+        _QUALIFIED[key] = qualify(tree, schema=columns, dialect="bigquery", validate_qualify_columns=False)
+    return _QUALIFIED[key].copy()
 
 
 def _system_time(source: exp.Table) -> exp.Expression | None:

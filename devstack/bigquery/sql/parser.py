@@ -6,7 +6,9 @@ checked node by node, so that a construct which the stand-in does not carry out 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -29,12 +31,20 @@ from devstack.bigquery.sql.statements import (
 )
 from devstack.bigquery.sql.tokens import Cursor, tokenize
 
+TEXTS_KEPT = 256
+
 
 def parse_script(text: str) -> Script:
-    """Statements of a job's text.
+    """Statements of a job's text, which the caller may change.
 
     Raises InvalidQuery for text that GoogleSQL does not accept, NotImplementedConstruct for what the stand-in lacks.
     """
+    return copy.deepcopy(parsed_script(text))
+
+
+@lru_cache(maxsize=TEXTS_KEPT)
+def parsed_script(text: str) -> Script:
+    """The same for those who only look: the texts that readers send again and again are parsed once."""
     cursor = Cursor(text, tokenize(text))
     statements = _statements(cursor, ())
     if not cursor.at_end():

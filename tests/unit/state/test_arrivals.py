@@ -9,6 +9,8 @@ import pytest
 
 from dedup_clone.contract.delivery import INT64_MAX
 from dedup_clone.orchestration.arrival_sensor import DeliveryTrigger
+from dedup_clone.state import landing_watch
+from dedup_clone.state.landing_watch import LandingWatch
 from tests.unit.state.conftest import FEED, Buckets
 
 WRONG_FOLDERS = [
@@ -81,10 +83,11 @@ def test_trigger_warns_of_a_misnamed_marker_and_goes_on_to_the_next_delivery(
         marker="_SUCCESS",
         interval_s=0.01,
     )
-    monkeypatch.setattr(trigger, "_open", lambda: (buckets.landing, buckets.arrivals, buckets.misnamed))
+    watch = LandingWatch(buckets.landing, buckets.arrivals, buckets.misnamed, looks_until_whole=1)
+    monkeypatch.setattr(trigger, "_open", lambda: watch)
     buckets.put("snapshot_id=abc/_SUCCESS")
     warned: list[str] = []
-    monkeypatch.setattr(trigger.log, "warning", lambda text, *values: _note(warned, buckets, text % values))
+    monkeypatch.setattr(landing_watch.log, "warning", lambda text, *values: _note(warned, buckets, text % values))
     event = asyncio.run(_first_event(trigger))
     assert event["message"].startswith("noticed deliveries [4-")
     assert [text for text in warned if "folder [snapshot_id=abc/] names no snapshot id" in text] == warned
