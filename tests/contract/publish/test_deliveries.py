@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from dedup_clone.checks.verdicts import Level
@@ -58,16 +56,6 @@ def test_a_refused_delivery_among_many_blocks_none(world: FeedWorld) -> None:
     record = world.publish(names[1])
     assert [d.snapshot_id for d in record.deliveries] == [7, 9]
     assert [d.snapshot_id for d in world.services.arrivals.refused()] == [8]
-
-
-def test_every_order_of_arrivals_ends_in_the_same_table(world: FeedWorld) -> None:
-    tables = []
-    for number, order in enumerate(itertools.permutations((1, 2, 3))):
-        for snapshot in order:
-            rows = [row(10 * number + snapshot, key, snapshot) for key in range(snapshot, snapshot + 3)]
-            world.publish(world.land(10 * number + snapshot, rows))
-        tables.append({(day, key): (value, update - 10 * number) for day, key, value, update in world.rows()})
-    assert all(table == tables[0] for table in tables)
 
 
 @pytest.fixture

@@ -94,6 +94,10 @@ def test_a_partition_that_expires_between_load_and_check_is_no_difference(timed:
     timed.load(order)
     timed.move_to(timed.next_midnight() + timedelta(hours=1))
     assert timed.rows(timed.feed.staging) == expected(row(7, 2, day=newest))
+    candidate = timed.services.manifests.candidate(order.attempt)
+    assert candidate is not None
+    assert candidate.manifest is not None
+    assert candidate.manifest.rows == 2  # a check that asks for as many rows in staging would refuse for ever
     timed.swap(order, timed.check(order))
     timed.commit(order)
     assert timed.rows() == expected(row(7, 2, day=newest))
