@@ -90,14 +90,14 @@ class DuckDbSession:
 
     def schema(self, sql: str) -> tuple[TableField, ...]:
         """The result's columns; nothing is run."""
-        relation = self._relation(sql)
-        return tuple(field_from_duckdb(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True))
+        return _fields(self._relation(sql))
 
     def run(self, sql: str) -> tuple[tuple[TableField, ...], pa.Table]:
         """Columns and rows of a SELECT, the rows in the form in which segments keep them."""
-        columns = self.schema(sql)
+        relation = self._relation(sql)
+        columns = _fields(relation)
         try:
-            rows = self._relation(sql).to_arrow_table()
+            rows = relation.to_arrow_table()
         except duckdb.Error as error:
             raise self._translated(error) from error
         positional = tuple(TableField(f"c{i}", c.type, c.mode, c.fields) for i, c in enumerate(columns))
@@ -114,3 +114,7 @@ class DuckDbSession:
         if self._stop.is_set():
             return StoppedJob("Job execution was cancelled: User requested cancellation")
         return error_of_duckdb(error)
+
+
+def _fields(relation: duckdb.DuckDBPyRelation) -> tuple[TableField, ...]:
+    return tuple(field_from_duckdb(name, kind) for name, kind in zip(relation.columns, relation.types, strict=True))

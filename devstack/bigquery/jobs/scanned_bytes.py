@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
-from sqlglot.optimizer.scope import traverse_scope
+from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from devstack.bigquery.errors import InvalidQuery
 from devstack.bigquery.jobs.external_tables import FILE_NAME
@@ -27,7 +27,7 @@ MEGABYTE = 1 << 20
 MINIMUM_BILLED = 10 * MEGABYTE
 
 QUERIES_KEPT = 256
-_QUALIFIED: dict[tuple[str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], exp.Expression] = {}
+_QUALIFIED: dict[tuple[str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], tuple[Scope, ...]] = {}
 
 Prune = Callable[[pa.Table, str, list[exp.Expression]], set[str]]
 
@@ -154,27 +154,28 @@ def _scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]
     if not tables:
         return []
     try:
-        qualified = _qualify(renamed, schema)
+        scopes = _qualified_scopes(renamed, schema)
     except SqlglotError:
         # An expression that the analysis does not know: all columns, an upper bound.
         return [_Scan(table, version, mark, None, []) for mark, (table, version) in tables.items()]
     return [
         _scan(scope, alias, *tables[source.name], constants)
-        for scope in traverse_scope(qualified)
+        for scope in scopes
         for alias, source in scope.sources.items()
         if isinstance(source, exp.Table) and source.name in tables
     ]
 
 
-def _qualify(tree: exp.Expression, schema: Mapping[str, Mapping[str, str]]) -> exp.Expression:
-    """The tree with each column's table. The same few queries come again and again: their answers are kept."""
+def _qualified_scopes(tree: exp.Expression, schema: Mapping[str, Mapping[str, str]]) -> tuple[Scope, ...]:
+    """The tree's scopes with each column's table, to be read only. The same few queries come again and again."""
     key = (tree.sql(dialect="bigquery"), tuple((mark, tuple(types.items())) for mark, types in schema.items()))
     if key not in _QUALIFIED:
         if len(_QUALIFIED) >= QUERIES_KEPT:
             _QUALIFIED.clear()
         columns: dict[str, object] = {mark: dict(types) for mark, types in schema.items()}
-        _QUALIFIED[key] = qualify(tree, schema=columns, dialect="bigquery", validate_qualify_columns=False)
-    return _QUALIFIED[key].copy()
+        qualified = qualify(tree, schema=columns, dialect="bigquery", validate_qualify_columns=False)
+        _QUALIFIED[key] = tuple(traverse_scope(qualified))
+    return _QUALIFIED[key]
 
 
 def _system_time(source: exp.Table) -> exp.Expression | None:
