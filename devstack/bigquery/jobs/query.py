@@ -14,6 +14,7 @@ from devstack.bigquery.jobs.dry_run import dry_run_statistics
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import external_tables, parse_definitions
 from devstack.bigquery.jobs.load_request import CREATE_DISPOSITIONS, LOAD_WRITE_DISPOSITIONS, choose, table_id_from_api
+from devstack.bigquery.jobs.query_cache import QueryCache
 from devstack.bigquery.jobs.query_parameters import parse_parameters
 from devstack.bigquery.jobs.record import JobRecord
 from devstack.bigquery.jobs.runner import JobContext
@@ -37,8 +38,13 @@ class QueryWork:
         self._catalog = catalog
         self._objects = objects
         self._line = DmlLine()
+        self._cache = QueryCache(catalog)
 
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
+        cached = self._cache.find(context.record)
+        if cached is not None:
+            self._keep_destination(context, cached)
+            return cached.statistics()
         query = context.record.configuration["query"]
         script = parse_script(query["query"])
         session = DuckDbSession(context.stop)
@@ -95,6 +101,8 @@ class QueryWork:
         if result is None and context.record.configuration["query"].get("destinationTable"):
             raise InvalidQuery("Cannot set destination table in jobs with DDL or DML statements")
         outcome = runner.run(statement, lambda found: JobMark(context.record.key, found.statistics()), result)
+        if result is not None:
+            self._cache.keep(context.record, outcome)
         self._keep_destination(context, outcome)
         return outcome.statistics()
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from devstack.bigquery.storage.model import JobMark, TableId
+from devstack.bigquery.storage.model import JobMark, TableId, TableVersion
 from devstack.bigquery.storage.row_policies import policy_reference
 
 
@@ -23,6 +23,8 @@ class Outcome:
     dropped_row_policies: int | None = None  # of DROP ALL ROW ACCESS POLICIES
     changed_rows: Mapping[str, int] | None = None  # of DML: how many were `inserted`, `updated`, `deleted`
     destination: TableId | None = None  # of a SELECT
+    versions: Mapping[TableId, TableVersion] = field(default_factory=dict)  # of the tables read, as they are now
+    cache_hit: bool = False
 
     def statistics(self) -> dict[str, Any]:
         query: dict[str, Any] = {
@@ -30,7 +32,7 @@ class Outcome:
             "totalBytesProcessed": str(self.bytes_processed),
             "totalBytesBilled": str(self.bytes_billed),
             "totalSlotMs": str(self.slot_ms),
-            "cacheHit": False,
+            "cacheHit": self.cache_hit,
             "billingTier": 1,
         }
         if self.tables:

@@ -265,7 +265,8 @@ class StatementRunner:
     @staticmethod
     def _read_outcome(kind: str, scanned: ScannedBytes, sql: StatementSql, started: float) -> Outcome:
         slot_ms = max(1, int((time.perf_counter() - started) * 1000))
-        return Outcome(kind, scanned.processed, scanned.billed, slot_ms, tuple(sql.reader.tables))
+        tables, versions = tuple(sql.reader.tables), sql.reader.versions
+        return Outcome(kind, scanned.processed, scanned.billed, slot_ms, tables, versions=versions)
 
     def _target(self, name: TableName) -> TableId:
         table = self.state.defaults.table(name)

@@ -85,6 +85,11 @@ class TableReader:
         return sorted({table for table, _ in self._read if table.dataset})
 
     @property
+    def versions(self) -> dict[TableId, TableVersion]:
+        """The tables read as they are now, each at its version."""
+        return {table: version for (table, moment), version in self._read.items() if moment is None and table.dataset}
+
+    @property
     def views(self) -> int:
         return len(self._views)
 

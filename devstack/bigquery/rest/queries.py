@@ -73,7 +73,7 @@ def _results(stand_in: StandIn, call: Call, record: JobRecord, timeout_ms: int, 
     statistics = record.statistics
     query = statistics["query"]
     body |= {
-        "cacheHit": False,
+        "cacheHit": query["cacheHit"],
         "totalBytesProcessed": statistics["totalBytesProcessed"],
         "totalBytesBilled": query["totalBytesBilled"],
         "totalSlotMs": statistics["totalSlotMs"],
