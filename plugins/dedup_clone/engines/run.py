@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, DeliveryMetrics, Manifest, RefusedDelivery
-from dedup_clone.contract.records import from_json
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.engines.append import load_incoming
 from dedup_clone.engines.evidence import Evidence, gather_evidence
@@ -33,11 +32,11 @@ def dedup_in_bigquery(services: Services, attempt: str) -> None:
 
 
 def _read_request(services: Services, attempt: str) -> DedupRequest:
-    name = services.layout.request(attempt)
-    stored = services.store.read(name)
-    if stored is None:
-        raise ContractViolation(f"[{services.store.uri(name)}] is gone: clear the run from its first task.")
-    return from_json(DedupRequest, stored.text, where=services.store.uri(name))
+    request = services.manifests.request(attempt)
+    if request is None:
+        name = services.store.uri(services.layout.request(attempt))
+        raise ContractViolation(f"[{name}] is gone: clear the run from its first task.")
+    return request
 
 
 @dataclass

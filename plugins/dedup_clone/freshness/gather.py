@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.records import from_json
 from dedup_clone.freshness.facts import (
     DagActivity,
     Facts,
@@ -16,8 +15,8 @@ from dedup_clone.freshness.facts import (
     WaitingDelivery,
 )
 from dedup_clone.publish.backlog import waiting
-from dedup_clone.publish.orders import SwapOrder
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.swap_files import find_swap
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.current import Current
 from dedup_clone.state.index import published_records
@@ -81,9 +80,8 @@ def _refused(services: Services, live: LedgerRecord | None) -> Iterable[RefusedD
     since = None if live is None else live.swapped_at
     infos = [i for i in services.store.objects(services.layout.refused) if since is None or i.created_at >= since]
     for info in sorted(infos, key=lambda i: i.created_at)[-REASONS_READ:]:
-        stored = services.store.read(info.name)
-        if stored is not None:
-            refusal = from_json(Refusal, stored.text, where=services.store.uri(info.name))
+        refusal = services.store.read_record(Refusal, info.name)
+        if refusal is not None:
             yield RefusedDelivery(refusal.delivery, refusal.reason, refusal.refused_at)
 
 
@@ -99,6 +97,5 @@ def _target(services: Services, live: LedgerRecord | None) -> TargetState:
 
 
 def _cloned_at(services: Services, live: LedgerRecord) -> datetime | None:
-    name = services.layout.swap_order(live.attempt)
-    stored = services.store.read(name)
-    return None if stored is None else from_json(SwapOrder, stored.text, where=services.store.uri(name)).checked_at
+    swap = find_swap(services, live.attempt)
+    return None if swap is None else swap.checked_at

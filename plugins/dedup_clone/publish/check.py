@@ -7,10 +7,10 @@ from dedup_clone.checks.policies import policies_present
 from dedup_clone.checks.shares import PUBLISHES_COMPARED, shares_within_bounds
 from dedup_clone.checks.verdicts import Verdict, Verdicts, accept, require, verdict
 from dedup_clone.contract.manifest import Candidate, Manifest
-from dedup_clone.contract.records import to_json
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.orders import PublishOrder, SwapOrder
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.swap_files import keep_swap
 from dedup_clone.publish.verdict_files import keep
 from dedup_clone.state.index import published_records
 from dedup_clone.state.staging import StagingState
@@ -47,7 +47,7 @@ def check_before_swap(services: Services, order: PublishOrder) -> SwapOrder:
         bytes_billed=staging.bytes_billed,
         staging_bytes=staging.table.size,
     )
-    services.store.put(services.layout.swap_order(order.attempt), to_json(swap))
+    keep_swap(services, swap)
     return swap
 
 

@@ -10,7 +10,6 @@ from dedup_clone.checks.shares import shares
 from dedup_clone.checks.verdicts import Verdict, Verdicts
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
-from dedup_clone.contract.records import from_json
 from dedup_clone.publish.check import judge_policies
 from dedup_clone.publish.costs import cost_of
 from dedup_clone.publish.ledger_table import append_to_ledger_table
@@ -19,6 +18,7 @@ from dedup_clone.publish.page_index import refresh_index
 from dedup_clone.publish.refusals import set_aside
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.status import refresh_status
+from dedup_clone.publish.swap_files import find_swap
 from dedup_clone.publish.verdict_files import keep, read_kept
 from dedup_clone.state.current import Intent
 from dedup_clone.state.ledger import LedgerRecord, Outcome
@@ -74,14 +74,14 @@ def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, Verd
 
 def _read_attempt(services: Services, attempt: str) -> tuple[Candidate, Manifest, SwapOrder]:
     candidate = services.manifests.candidate(attempt)
-    name = services.layout.swap_order(attempt)
-    stored = services.store.read(name)
-    if candidate is None or candidate.manifest is None or stored is None:
+    swap = find_swap(services, attempt)
+    if candidate is None or candidate.manifest is None or swap is None:
+        name = services.store.uri(services.layout.swap_order(attempt))
         raise ContractViolation(
-            f"Attempt [{attempt}] lacks its candidate manifest or [{services.store.uri(name)}] although it was "
+            f"Attempt [{attempt}] lacks its candidate manifest or [{name}] although it was "
             f"swapped: restore the objects (soft delete keeps them for seven days), then retry."
         )
-    return candidate, candidate.manifest, from_json(SwapOrder, stored.text, where=services.store.uri(name))
+    return candidate, candidate.manifest, swap
 
 
 def _judge(services: Services, manifest: Manifest, swap: SwapOrder, target: Observation) -> tuple[Verdict, ...]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dedup_clone.checks.verdicts import Verdicts
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import Candidate
-from dedup_clone.contract.records import from_json
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.publish.ledger_table import append_to_ledger_table
 from dedup_clone.publish.page_index import tell_page
 from dedup_clone.publish.refusals import set_aside
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.verdict_files import find_kept
 from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.ledger import LedgerRecord, Outcome
 
@@ -28,15 +26,9 @@ def discard(services: Services, intent: Intent) -> None:
         record = _record(services, intent, tried, candidate)
         services.ledger.write(record)
         tell_page(services, ended=record)
-        append_to_ledger_table(services, record, _kept_verdicts(services, intent.attempt))
+        verdicts = find_kept(services, intent.attempt, "before")
+        append_to_ledger_table(services, record, () if verdicts is None else (verdicts,))
     services.current.release(intent.attempt)
-
-
-def _kept_verdicts(services: Services, attempt: str) -> tuple[Verdicts, ...]:
-    """Those of the checks before the swap, if the attempt came so far."""
-    name = services.layout.verdicts(attempt, "before")
-    stored = services.store.read(name)
-    return () if stored is None else (from_json(Verdicts, stored.text, where=services.store.uri(name)),)
 
 
 @dataclass(frozen=True)
@@ -56,11 +48,9 @@ def _tried(services: Services, intent: Intent, candidate: Candidate | None) -> _
         if manifest is None:
             return None
         return _Tried(manifest.deliveries[-1], (), manifest.engine, manifest.restores)
-    name = services.layout.request(intent.attempt)
-    request = services.store.read(name)
-    if request is None:
+    asked = services.manifests.request(intent.attempt)
+    if asked is None:
         return None
-    asked = from_json(DedupRequest, request.text, where=services.store.uri(name))
     deliveries = tuple(item.delivery for item in asked.deliveries)
     return _Tried(deliveries[-1], deliveries, asked.engine, None)
 

@@ -6,16 +6,14 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from dedup_clone.checks.verdicts import Verdicts
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation, DedupCloneError, LostRace
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.contract.records import from_json
 from dedup_clone.publish.backlog import waiting
-from dedup_clone.publish.orders import SwapOrder
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.swap_files import find_swap
+from dedup_clone.publish.verdict_files import find_kept
 from dedup_clone.settings.freshness import ExpectedArrivals
-from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.index import (
     FAILURES_KEPT,
     RECORDS_KEPT,
@@ -156,11 +154,9 @@ def _arrival(services: Services, before: IndexArrival | None, delivery: Delivery
         before = IndexArrival(delivery, record.arrived_at, len(record.objects), size, fate, "", None)
     if fate is not Fate.REFUSED or before.refused_at is not None:
         return replace(before, fate=fate)
-    name = services.layout.refusal(delivery)
-    stored = services.store.read(name)
-    if stored is None:
+    refusal = services.arrivals.refusal(delivery)
+    if refusal is None:
         return replace(before, fate=fate)
-    refusal = from_json(Refusal, stored.text, where=services.store.uri(name))
     return replace(before, fate=fate, reason=refusal.reason, refused_at=refusal.refused_at)
 
 
@@ -178,11 +174,9 @@ def _checks(services: Services, known: Known) -> tuple[IndexChecks, ...]:
 
 
 def _verdicts(services: Services, attempt: str, phase: str) -> Iterable[IndexVerdict]:
-    name = services.layout.verdicts(attempt, phase)
-    stored = services.store.read(name)
-    if stored is None:
+    verdicts = find_kept(services, attempt, phase)
+    if verdicts is None:
         return []
-    verdicts = from_json(Verdicts, stored.text, where=services.store.uri(name))
     return [IndexVerdict(phase, v.check, str(v.level), v.found, v.expected, v.next_step) for v in verdicts.items]
 
 
@@ -202,8 +196,7 @@ def _generations(services: Services, known: Known, records: tuple[LedgerRecord, 
 def _generation(services: Services, record: LedgerRecord) -> IndexGeneration | None:
     if record.swapped_at is None:
         return None
-    name = services.layout.swap_order(record.attempt)
-    stored = services.store.read(name)
+    swap = find_swap(services, record.attempt)
     try:
         manifest = services.manifests.read(record.generation)
     except ContractViolation:
@@ -214,7 +207,7 @@ def _generation(services: Services, record: LedgerRecord) -> IndexGeneration | N
         snapshot_id=record.snapshot_id,
         rows=record.rows,
         swapped_at=record.swapped_at,
-        checked_at=from_json(SwapOrder, stored.text, where=services.store.uri(name)).checked_at if stored else None,
+        checked_at=swap.checked_at if swap else None,
         data_folder=manifest.data_folder,
         has_files=False,
     )

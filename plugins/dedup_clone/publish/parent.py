@@ -8,7 +8,6 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import ParentGeneration
 from dedup_clone.publish.export import export_generation
-from dedup_clone.publish.rollback import files_are_there
 from dedup_clone.publish.services import Services
 
 
@@ -23,7 +22,7 @@ def name_parent(
         return None
     if engine is not Engine.SPARK:
         return _without_files(services, parent)
-    if files_are_there(services, parent):
+    if services.manifests.files_are_there(parent):
         return services.manifests.parent(parent.generation)
     return export_generation(services, attempt, parent, oldest=oldest)
 

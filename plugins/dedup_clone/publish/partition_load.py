@@ -42,11 +42,14 @@ def load_dates(
     A task that dies in between leaves `loading` behind, so that its retry loads the whole table.
     """
     begin_load(services, order, manifest)
+    files = services.manifests.candidate_files(candidate)
+    uris: dict[date, list[str]] = {day: [] for day in dates}
+    for file in files.files if files else ():
+        if file.date in uris:
+            uris[file.date].append(f"{manifest.data_folder}{file.path}")
     configurations = {
-        attempt_job_id(order.feed, order.attempt, f"{STEP}_{day:%Y%m%d}", 1): _configuration(
-            services, candidate, manifest, day
-        )
-        for day in dates
+        attempt_job_id(order.feed, order.attempt, f"{STEP}_{day:%Y%m%d}", 1): _configuration(services, day, of_day)
+        for day, of_day in uris.items()
     }
     services.current.record_jobs(order.attempt, configurations)
     for job_id, configuration in configurations.items():
@@ -71,12 +74,10 @@ def _manifest_in_staging(services: Services) -> Manifest | None:
     return manifest if manifest is not None and manifest.digest == staging.manifest_digest else None
 
 
-def _configuration(services: Services, candidate: Candidate, manifest: Manifest, day: date) -> dict[str, Any]:
-    files = services.manifests.candidate_files(candidate)
-    paths = [file.path for file in files.files if file.date == day] if files else []
+def _configuration(services: Services, day: date, uris: list[str]) -> dict[str, Any]:
     return {
         "load": {
-            "sourceUris": [f"{manifest.data_folder}{path}" for path in paths],
+            "sourceUris": uris,
             "sourceFormat": "PARQUET",
             "destinationTable": table_reference(services, f"{services.names.staging_table}${day:%Y%m%d}"),
             "createDisposition": "CREATE_NEVER",

@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 import dedup_clone
 from dedup_clone.contract.errors import ConfigurationError, LostRace
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, FileList, Manifest
-from dedup_clone.contract.records import from_json
 from dedup_clone.publish.backlog import excluded_after
 from dedup_clone.publish.healing import heal
-from dedup_clone.publish.orders import PublishOrder, SwapOrder
+from dedup_clone.publish.orders import PublishOrder
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.swap_files import find_swap
 from dedup_clone.state.current import Intent, IntentKind
-from dedup_clone.state.ledger import Outcome
+from dedup_clone.state.index import published_records
 
 RESTORED = "restored"  # the plan of a date whose rows were made live again
 GENERATIONS_OFFERED = 50
@@ -47,16 +47,13 @@ class Restorable:
 
 def restorable_generations(services: Services) -> list[Restorable]:
     """What a rollback may choose from, newest first; the live generation is not among them."""
-    live = services.current.read().generation
-    published = {
-        r.generation: r for r in services.ledger.read_last(GENERATIONS_OFFERED) if r.outcome is Outcome.PUBLISHED
-    }
+    live, oldest = services.current.read().generation, _oldest_in_time_travel(services)
     found = []
-    for generation, record in sorted(published.items(), reverse=True):
-        if generation != live and record.swapped_at:
-            manifest = services.manifests.read(generation)
-            restored_at = _in_time_travel(services, manifest)
-            if restored_at or files_are_there(services, manifest):
+    for record in reversed(published_records(services.store, services.feed.feed)[-GENERATIONS_OFFERED:]):
+        if record.generation != live and record.swapped_at:
+            manifest = services.manifests.read(record.generation)
+            restored_at = _in_time_travel(services, manifest, oldest)
+            if restored_at or services.manifests.files_are_there(manifest):
                 found.append(Restorable(manifest, record.snapshot_id, record.swapped_at, restored_at))
     return found
 
@@ -110,25 +107,19 @@ def resolve_rollback(services: Services, trigger: RollbackTrigger) -> PublishOrd
     )
 
 
-def files_are_there(services: Services, manifest: Manifest) -> bool:
-    """Whether every file of the generation still lies in its data folder, in its size."""
-    files = services.manifests.files(manifest.generation)
-    if manifest.data_folder is None or files is None:
-        return False
-    folder = manifest.data_folder.removeprefix(services.store.uri(""))
-    sizes = {info.name.removeprefix(folder): info.size for info in services.store.objects(folder)}
-    return all(sizes.get(file.path) == file.size for file in files.files)
-
-
-def _in_time_travel(services: Services, manifest: Manifest) -> datetime | None:
-    """When staging held exactly this generation, if BigQuery can still show it."""
-    name = services.layout.swap_order(manifest.attempt)
-    stored, staging = services.store.read(name), services.warehouse.table(services.feed.staging)
-    if stored is None or staging is None:
+def _oldest_in_time_travel(services: Services) -> datetime | None:
+    """How far back staging can be cloned; None when there is no staging."""
+    staging = services.warehouse.table(services.feed.staging)
+    if staging is None:
         return None
-    checked_at = from_json(SwapOrder, stored.text, where=services.store.uri(name)).checked_at
-    oldest = services.now() - services.warehouse.time_travel_window() + TIME_TRAVEL_MARGIN
-    return checked_at if checked_at > max(oldest, staging.created_at) else None
+    window = services.warehouse.time_travel_window() - TIME_TRAVEL_MARGIN
+    return max(services.now() - window, staging.created_at)
+
+
+def _in_time_travel(services: Services, manifest: Manifest, oldest: datetime | None) -> datetime | None:
+    """When staging held exactly this generation, if BigQuery can still show it."""
+    swap = find_swap(services, manifest.attempt)
+    return swap.checked_at if swap and oldest and swap.checked_at > oldest else None
 
 
 def _intent(services: Services, trigger: RollbackTrigger, parent: int | None, generation: int) -> Intent:
@@ -144,7 +135,7 @@ def _intent(services: Services, trigger: RollbackTrigger, parent: int | None, ge
 
 def _restored(services: Services, wanted: Restorable, intent: Intent, live: Manifest) -> Manifest:
     source = wanted.manifest
-    has_files = files_are_there(services, source)
+    has_files = services.manifests.files_are_there(source)
     reason = f"content of generation {source.generation}"
     return replace(
         source,

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from dedup_clone.contract.delivery import INT64_MAX, Arrival, Delivery, LandedObject
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.records import to_json
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.misnamed import Misnamed
 from dedup_clone.state.store import ObjectInfo, ObjectStore
@@ -134,15 +134,18 @@ class Arrivals:
         return sorted(self._named(self._layout.refused))
 
     def read(self, delivery: Delivery) -> Arrival:
-        name = self._layout.arrival(delivery)
-        stored = self._store.read(name)
-        if stored is None:
+        arrival = self._store.read_record(Arrival, self._layout.arrival(delivery))
+        if arrival is None:
             known = ", ".join(d.name for d in self.deliveries()) or "none"
             raise ContractViolation(
                 f"Delivery [{delivery.name}] of [{self.feed}] is not registered; registered are: {known}. "
                 f"Land its marker, or name one of these."
             )
-        return from_json(Arrival, stored.text, where=self._store.uri(name))
+        return arrival
+
+    def refusal(self, delivery: Delivery) -> Refusal | None:
+        """Why a delivery was set aside; None when it was not."""
+        return self._store.read_record(Refusal, self._layout.refusal(delivery))
 
     def uri(self, delivery: Delivery) -> str:
         return self._store.uri(self._layout.arrival(delivery))

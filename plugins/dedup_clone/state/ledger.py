@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.records import to_json
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 
@@ -80,16 +80,9 @@ class Ledger:
 
     def read(self, attempt: str) -> LedgerRecord | None:
         """The record of one attempt, None when it has none yet."""
-        name = self._layout.ledger_record(attempt)
-        stored = self._store.read(name)
-        return None if stored is None else from_json(LedgerRecord, stored.text, where=self._store.uri(name))
+        return self._store.read_record(LedgerRecord, self._layout.ledger_record(attempt))
 
     def read_last(self, count: int) -> list[LedgerRecord]:
         """The newest `count` records, newest last."""
         names = sorted(info.name for info in self._store.objects(self._layout.ledger))[-count:]
-        records = []
-        for name in names:
-            stored = self._store.read(name)
-            if stored is not None:
-                records.append(from_json(LedgerRecord, stored.text, where=self._store.uri(name)))
-        return records
+        return [record for name in names if (record := self._store.read_record(LedgerRecord, name)) is not None]

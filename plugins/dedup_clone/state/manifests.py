@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
-from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.records import to_json
 from dedup_clone.contract.request import DedupRequest, ParentGeneration
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
@@ -23,21 +23,23 @@ class Manifests:
         self._store.put(name, to_json(request))
         return self._store.uri(name)
 
+    def request(self, attempt: str) -> DedupRequest | None:
+        """What `attempt` was asked to do; None for one that died before, and for a rollback."""
+        return self._store.read_record(DedupRequest, self._layout.request(attempt))
+
     def candidate(self, attempt: str) -> Candidate | None:
         """What the dedup job of `attempt` handed back; None when it did not finish."""
-        name = self._layout.candidate(attempt)
-        stored = self._store.read(name)
-        return None if stored is None else from_json(Candidate, stored.text, where=self._store.uri(name))
+        return self._store.read_record(Candidate, self._layout.candidate(attempt))
 
     def candidate_files(self, candidate: Candidate) -> FileList | None:
         """The file list that a candidate names, None when it names none. Raises ContractViolation when it is gone."""
         uri = candidate.file_list_uri
         if uri is None:
             return None
-        stored = self._store.read(uri.removeprefix(f"gs://{self._store.bucket}/"))
-        if stored is None:
+        files = self._store.read_record(FileList, uri.removeprefix(self._store.uri("")))
+        if files is None:
             raise ContractViolation(f"File list [{uri}] is gone: clear the run from its first task.")
-        return from_json(FileList, stored.text, where=uri)
+        return files
 
     def commit(self, manifest: Manifest, files: FileList | None) -> None:
         """Write header and file list (if any) of a generation; harmless when they are there already."""
@@ -47,9 +49,16 @@ class Manifests:
 
     def files(self, generation: int) -> FileList | None:
         """The committed file list of a generation, None where it has no files."""
-        name = self._layout.file_list(generation)
-        stored = self._store.read(name)
-        return None if stored is None else from_json(FileList, stored.text, where=self._store.uri(name))
+        return self._store.read_record(FileList, self._layout.file_list(generation))
+
+    def files_are_there(self, manifest: Manifest) -> bool:
+        """Whether every file of the committed generation still lies in its data folder, in its size."""
+        files = self.files(manifest.generation)
+        if manifest.data_folder is None or files is None:
+            return False
+        folder = manifest.data_folder.removeprefix(self._store.uri(""))
+        sizes = {info.name.removeprefix(folder): info.size for info in self._store.objects(folder)}
+        return all(sizes.get(file.path) == file.size for file in files.files)
 
     def write_candidate(self, attempt: str, candidate: Candidate) -> None:
         """Hand back what an attempt is to publish; the first candidate of an attempt stays."""
@@ -57,13 +66,13 @@ class Manifests:
 
     def read(self, generation: int) -> Manifest:
         name = self._layout.manifest(generation)
-        stored = self._store.read(name)
-        if stored is None:
+        manifest = self._store.read_record(Manifest, name)
+        if manifest is None:
             raise ContractViolation(
                 f"[{self._store.uri(name)}] is gone although CURRENT names generation [{generation}]: "
                 f"restore the object (soft delete keeps it for seven days), then retry."
             )
-        return from_json(Manifest, stored.text, where=self._store.uri(name))
+        return manifest
 
     def parent(self, generation: int | None) -> ParentGeneration | None:
         """How a request names the generation that it builds on."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.records import to_json
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 
@@ -33,8 +33,7 @@ class StagingFile:
         self._name = FeedLayout(feed).staging
 
     def read(self) -> Staging | None:
-        stored = self._store.read(self._name)
-        return None if stored is None else from_json(Staging, stored.text, where=self._store.uri(self._name))
+        return self._store.read_record(Staging, self._name)
 
     def write(self, staging: Staging) -> None:
         stored = self._store.read(self._name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.records import to_json
 from dedup_clone.state.store import ObjectStore
 
 FOLDER = "_status/"  # no feed can have this name
@@ -28,9 +28,5 @@ def write_status_row(store: ObjectStore, row: StatusRow) -> None:
 
 def read_status_rows(store: ObjectStore) -> list[StatusRow]:
     """All feeds' rows, by feed."""
-    rows = []
-    for info in store.objects(FOLDER):
-        stored = store.read(info.name)
-        if stored is not None:
-            rows.append(from_json(StatusRow, stored.text, where=store.uri(info.name)))
-    return sorted(rows, key=lambda row: row.feed)
+    rows = (store.read_record(StatusRow, info.name) for info in store.objects(FOLDER))
+    return sorted((row for row in rows if row is not None), key=lambda row: row.feed)

@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, TypeVar, cast
 
 from dedup_clone.contract.errors import LostRace
+from dedup_clone.contract.records import from_json
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Client
 
 PARALLEL_REQUESTS = 10  # as many connections as the client keeps
 READ_CHUNK_BYTES = 256 * 1024
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ class ObjectStore:
             return StoredText(blob.download_as_bytes().decode(), int(blob.generation))
         except NotFound:
             return None
+
+    def read_record(self, kind: type[T], name: str) -> T | None:
+        """The record of type `kind` that the object holds, None when it is absent. Raises ContractViolation."""
+        stored = self.read(name)
+        return None if stored is None else from_json(kind, stored.text, where=self.uri(name))
 
     def read_if_changed(self, name: str, known_generation: int) -> StoredText | None:
         """The object's text, None when it still is the generation that the caller knows. NotFound when it is absent."""
