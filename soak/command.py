@@ -61,7 +61,7 @@ def run_readers(folder: Path, report: Report, options: argparse.Namespace) -> No
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    everything = commands.add_parser("all", help="kill matrix, markers, readers")
+    everything = commands.add_parser("all", help="readers, kill matrix, markers")
     kill = commands.add_parser("kill", help="the kill matrix, or some of its points")
     commands.add_parser("markers", help="twelve markers at once, with Airflow up and with Airflow down")
     read = commands.add_parser("readers", help="readers during swaps")
@@ -76,6 +76,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def carry_out(options: argparse.Namespace, local: Path, report: Report) -> None:
+    if options.command in ("all", "readers"):
+        run_readers(local / "readers", report, options)
     if options.command in ("all", "kill", "markers"):
         chosen = points.choose(options.points) if options.command != "markers" else []
         with running(local / "stack") as stack:
@@ -84,8 +86,6 @@ def carry_out(options: argparse.Namespace, local: Path, report: Report) -> None:
                 run_points(stack, deliveries, report, chosen)
             if options.command in ("all", "markers"):
                 run_markers(stack, deliveries, report)
-    if options.command in ("all", "readers"):
-        run_readers(local / "readers", report, options)
 
 
 def main(arguments: list[str]) -> int:

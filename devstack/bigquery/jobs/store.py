@@ -19,12 +19,13 @@ class JobStore:
         self._folder = folder
         self._changed = threading.Condition()
         self._records: dict[str, JobRecord] = {}
+        self._keys_by_request: dict[tuple[str, str, str], str] = {}
         for path in folder.glob("*/*/*") if folder.exists() else ():
             if is_aside(path):
                 path.unlink()
             else:
                 record = JobRecord.decode(path.read_bytes())
-                self._records[record.key] = record
+                self._keep(record)
 
     def add(self, record: JobRecord) -> None:
         if not JOB_ID.fullmatch(record.job_id):
@@ -48,10 +49,8 @@ class JobStore:
 
     def find_request(self, project: str, location: str, request_id: str) -> JobRecord | None:
         """The job that an earlier jobs.query with this requestId made."""
-        return next(
-            (record for record in self.all(project) if record.location == location and record.request_id == request_id),
-            None,
-        )
+        key = self._keys_by_request.get((project, location, request_id))
+        return self._records.get(key) if key is not None else None
 
     def all(self, project: str | None = None) -> list[JobRecord]:
         """Newest first."""
@@ -81,4 +80,9 @@ class JobStore:
 
     def _write(self, record: JobRecord) -> None:
         write_durably(self._path(record), record.encode())
+        self._keep(record)
+
+    def _keep(self, record: JobRecord) -> None:
         self._records[record.key] = record
+        if record.request_id is not None:
+            self._keys_by_request[record.project, record.location, record.request_id] = record.key
