@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from devstack.bigquery.errors import InvalidQuery
+from devstack.bigquery.jobs.changes import Changes
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
-from devstack.bigquery.jobs.mutation import Changes
 from devstack.bigquery.jobs.partition_rows import split_rows
 from devstack.bigquery.sql.types import quoted
 from devstack.bigquery.storage.catalog import Catalog, Change

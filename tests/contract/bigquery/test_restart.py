@@ -154,3 +154,32 @@ def test_changes_of_rows_and_kills_leave_the_whole_effect_or_none(server: Restar
         else:
             assert job.error_result["reason"] == "backendError"
         assert rows_of(client, "SELECT COUNT(*), MIN(number), MAX(number) FROM d.t") == [(20, value, value)]
+
+
+def test_repeated_request_attaches_to_its_first_job_also_after_a_restart(server: Restarting) -> None:
+    client = bigquery_client(server.address)
+    client.create_dataset("warehouse")
+    make_table(client, "warehouse.t")
+    asked_once, asked_again = uuid.uuid4().hex, uuid.uuid4().hex
+    first = _insert_a_row(server, asked_once)
+    assert _insert_a_row(server, asked_once) == first
+    server.kill()
+    server.start()
+    assert _insert_a_row(server, asked_once) == first
+    assert _insert_a_row(server, asked_again) != first
+    assert rows_of(bigquery_client(server.address), "SELECT COUNT(*) FROM warehouse.t") == [(2,)]
+
+
+def _insert_a_row(server: Restarting, request_id: str) -> str:
+    """The id of the job that answered."""
+    body = {
+        "query": "INSERT INTO warehouse.t (day, id, number) VALUES (DATE '2026-01-31', 1, 1)",
+        "useLegacySql": False,
+        "requestId": request_id,
+    }
+    url = f"http://{server.address}/bigquery/v2/projects/{PROJECT}/queries"
+    answer = requests.post(url, json=body, timeout=30)
+    answer.raise_for_status()
+    assert answer.json()["jobComplete"]
+    job_id: str = answer.json()["jobReference"]["jobId"]
+    return job_id
