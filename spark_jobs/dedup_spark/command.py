@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
+import os
 import sys
 
 from dedup_clone.contract.errors import DedupCloneError
@@ -16,10 +18,16 @@ from dedup_spark.session import LazySession, starting_early
 
 log = logging.getLogger("dedup_spark")
 
+# How a stored procedure of BigQuery hands over its argument `request`, as JSON: it has no command line.
+PROCEDURE_ARGUMENT = "BIGQUERY_PROC_PARAM.request"
+
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="dedup_snapshot.py", description="Deduplicate deliveries into a generation.")
-    parser.add_argument("--request", required=True, metavar="URI", help="request.json, gs://… or a path")
+    given = json.loads(os.environ.get(PROCEDURE_ARGUMENT, "null"))
+    parser.add_argument(
+        "--request", required=given is None, default=given, metavar="URI", help="request.json, gs://… or a path"
+    )
     uri = parser.parse_args(arguments).request
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)

@@ -6,7 +6,6 @@ from datetime import date
 
 from dedup_clone.contract.manifest import DateMetrics, DedupMetrics
 from dedup_spark.adopt.orders import DateCost
-from dedup_spark.choice import CARRIED
 from dedup_spark.generation import Generation, Results
 from dedup_spark.landing.examination import ExaminedDelivery
 from dedup_spark.parent import Parent
@@ -24,7 +23,7 @@ def metrics_of(
     by_date = tuple(
         _date_metrics(entry.date, results, held.get(entry.date, 0))
         for entry in generation.dates
-        if entry.plan != CARRIED
+        if entry.date in results.dates
     )
     return DedupMetrics(
         bytes_read=sum(examined.bytes for examined in applied) + sum(metrics.bytes_read for metrics in by_date),
@@ -36,8 +35,9 @@ def metrics_of(
 
 def _date_metrics(day: date, results: Results, held_bytes: int) -> DateMetrics:
     """A date that was declined cost twice: the look at its keys, and the plan that wrote it."""
-    cost = results.costs.get(day, DateCost(0, 0, 0.0))
-    if day in results.adopted:
+    rewritten = results.rewritten.get(day)
+    cost = rewritten.cost if rewritten else results.costs.get(day, DateCost(0, 0, 0.0))
+    if rewritten or day in results.adopted:
         return DateMetrics(day, cost.bytes_read, cost.bytes_written, cost.seconds)
     written = sum(record.file.size for record in results.written if record.file.date == day)
     return DateMetrics(day, cost.bytes_read + held_bytes, cost.bytes_written + written, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
 from dedup_clone.contract.delivery import Delivery
@@ -15,19 +15,30 @@ from dedup_clone.contract.records import digest
 from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.adopt.orders import AdoptedDate, DateCost
-from dedup_spark.choice import CARRIED, Choice
+from dedup_spark.choice import CARRIED, KEPT, Choice
 from dedup_spark.parent import Parent
+from dedup_spark.rewrite.orders import RewrittenDate
 from dedup_spark.run_plan import WrittenFile
 
 
 @dataclass(frozen=True)
 class Results:
-    """What the plans made. `fingerprints` are of dates that were written, not adopted, as far as they are known."""
+    """What the plans made. `fingerprints` are of dates that Spark wrote, as far as they are known.
+
+    `declined` are those of them whose fingerprints another plan has written already.
+    """
 
     written: tuple[WrittenFile, ...]
     adopted: dict[date, AdoptedDate]
     fingerprints: dict[date, str]
     costs: dict[date, DateCost]
+    rewritten: dict[date, RewrittenDate] = field(default_factory=dict)
+    declined: frozenset[date] = frozenset()
+
+    @property
+    def dates(self) -> set[date]:
+        """Dates that were looked at or written."""
+        return {record.file.date for record in self.written} | self.costs.keys() | self.rewritten.keys()
 
     def ties(self, source: int) -> int:
         """Surplus rows of one applied delivery, by its number."""
@@ -36,16 +47,21 @@ class Results:
 
     def examples(self) -> list[KeyExample]:
         found = [example for adopted in self.adopted.values() for example in adopted.examples]
+        found += [example for rewritten in self.rewritten.values() for example in rewritten.examples]
         return found + [example for record in self.written for example in record.examples]
 
 
 @dataclass(frozen=True)
 class Generation:
-    """Dates and files of the new generation; `carried` are the dates whose files are still to be copied."""
+    """Dates and files of the new generation; `carried` are the dates whose files are still to be copied.
+
+    `same_fingerprints` are the dates whose fingerprints are the parent's and are to be copied, too.
+    """
 
     dates: tuple[DateEntry, ...]
     files: tuple[DataFile, ...]
     carried: frozenset[date]
+    same_fingerprints: frozenset[date]
 
 
 def assemble(
@@ -64,31 +80,75 @@ def assemble(
     carried: set[date] = set()
     for day, choice in choices.items():
         before = parent.dates.get(day)
-        adopted = results.adopted.get(day)
+        adopted, rewritten = results.adopted.get(day), results.rewritten.get(day)
         if adopted:
             entry = _adopted(adopted)
-        elif choice.plan == CARRIED:
+        elif rewritten:
+            entry = _rewritten(rewritten, choice, before)
+        elif choice.plan in (CARRIED, KEPT):
             entry = _carried(parent.dates[day], choice)
         else:
             entry = replace(_entry(day, choice, by_date[day]), key_fingerprint=results.fingerprints.get(day))
         _require_parent_complete(entry, before)
         if before and day not in delivered:
             entry = replace(entry, survivors=before.survivors)
-        own = adopted.files if adopted else tuple(record.file for record in by_date[day])
+        own = _own_files(day, results, by_date[day])
         # A value may change and change back from one delivery to the next: the row is as before, its update_id is not.
         once = mode is UpdateIdMode.LAST_CHANGED and delivered.get(day) == 1
-        if choice.plan == CARRIED or (once and _is_as_before(entry, before)):
+        if own and not rewritten and once and _is_as_before(entry, before):
+            entry = replace(entry, plan_reason=f"{choice.reason}; no row changed, so the parent's files are kept")
+            own = None
+        if own is None:
             own = parent.files_of(day)
             carried.add(day)
-        if choice.plan != CARRIED and day in carried:
-            entry = replace(entry, plan_reason=f"{choice.reason}; no row changed, so the parent's files are kept")
         entries.append(replace(entry, files_digest=files_digest(own)))
         files += own
-    return Generation(tuple(entries), tuple(files), frozenset(carried))
+    same = frozenset(entry.date for entry in entries if _has_parents_fingerprints(entry, results, parent))
+    return Generation(tuple(entries), tuple(files), frozenset(carried), same)
+
+
+def _own_files(day: date, results: Results, written: list[WrittenFile]) -> tuple[DataFile, ...] | None:
+    """None where the parent's stay."""
+    if day in results.adopted:
+        return results.adopted[day].files
+    if day in results.rewritten:
+        return results.rewritten[day].files
+    return tuple(record.file for record in written) or None
+
+
+def _has_parents_fingerprints(entry: DateEntry, results: Results, parent: Parent) -> bool:
+    before, rewritten = parent.dates.get(entry.date), results.rewritten.get(entry.date)
+    if entry.date in results.adopted or entry.date in results.declined or (rewritten and rewritten.wrote_fingerprints):
+        return False
+    known = before.key_fingerprint if before else None
+    return known is not None and known == entry.key_fingerprint
+
+
+def _rewritten(found: RewrittenDate, choice: Choice, before: DateEntry | None) -> DateEntry:
+    ids = [(file.min_update_id, file.max_update_id) for file in found.files or ()]
+    if found.files is None and before:
+        ids = [(before.min_update_id, before.max_update_id)]
+    return DateEntry(
+        date=found.day,
+        rows=found.rows,
+        new_keys=found.new_keys,
+        changed=found.changed,
+        survivors=found.survivors,
+        ties=0,
+        plan=Plan.REWRITE,
+        plan_reason=choice.reason,
+        min_update_id=min(low for low, _ in ids),
+        max_update_id=max(high for _, high in ids),
+        adopted_delivery=None,
+        key_fingerprint=found.key_fingerprint,
+        content_fingerprint=found.content_fingerprint,
+        files_digest="",
+    )
 
 
 def _carried(before: DateEntry, choice: Choice) -> DateEntry:
-    return replace(before, new_keys=0, changed=0, ties=0, plan=choice.plan, plan_reason=choice.reason)
+    plan = before.plan if choice.plan == KEPT else choice.plan
+    return replace(before, new_keys=0, changed=0, ties=0, plan=plan, plan_reason=choice.reason)
 
 
 def _adopted(found: AdoptedDate) -> DateEntry:
@@ -156,7 +216,6 @@ def header(
     file_list_digest: str,
 ) -> Manifest:
     """`dropped_rows` are older than the retention, of the applied deliveries and of the parent."""
-    folded = {d.snapshot_id: d for d in (*request.folded, *applied)}
     return Manifest(
         format_version=FORMAT_VERSION,
         feed=request.feed,
@@ -169,7 +228,7 @@ def header(
         retention_day=request.retention_day,
         data_folder=request.data_uri,
         file_list_digest=file_list_digest,
-        deliveries=tuple(sorted(folded.values())),
+        deliveries=request.folded_with(applied),
         excluded=request.excluded,
         applied=applied,
         code_version=request.code_version,

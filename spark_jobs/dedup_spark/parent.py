@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
+from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import digest, from_json
@@ -14,13 +15,18 @@ from dedup_spark import storage
 
 @dataclass(frozen=True)
 class Parent:
-    """Dates and files within the retention. `newest_id` is the highest snapshot id folded in or in a row."""
+    """Dates and files within the retention. `newest_id` is the highest snapshot id folded in or in a row.
+
+    `deliveries` are those folded in, as far as `complete_since`, the oldest day kept then.
+    """
 
     data_uri: str
     dates: dict[date, DateEntry]
     files: tuple[DataFile, ...]
     newest_id: int | None
     dropped_rows: int
+    deliveries: frozenset[Delivery] = frozenset()
+    complete_since: date = date.max
 
     def uri(self, file: DataFile) -> str:
         return storage.join(self.data_uri, file.path)
@@ -57,11 +63,20 @@ def read_parent(request: DedupRequest) -> Parent:
     ids = [d.snapshot_id for d in manifest.deliveries] + [e.max_update_id for e in manifest.dates]
     return Parent(
         data_uri=named.data_uri,
-        dates={e.date: e for e in manifest.dates if e.date >= oldest},
+        dates={e.date: _in_mode(request, manifest, e) for e in manifest.dates if e.date >= oldest},
         files=tuple(file for file in listed.files if file.date >= oldest),
         newest_id=max(ids, default=None),
         dropped_rows=sum(e.rows for e in manifest.dates if e.date < oldest),
+        deliveries=frozenset(manifest.deliveries if manifest.update_id_mode is request.update_id_mode else ()),
+        complete_since=manifest.retention_day,
     )
+
+
+def _in_mode(request: DedupRequest, manifest: Manifest, entry: DateEntry) -> DateEntry:
+    """Fingerprints are of other rows where the parent's `update_id` meant something else."""
+    if manifest.update_id_mode is request.update_id_mode:
+        return entry
+    return replace(entry, key_fingerprint=None, content_fingerprint=None)
 
 
 def _require_same_table(request: DedupRequest, manifest: Manifest, named: ParentGeneration) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date
 
 from pyspark.sql import SparkSession
 
 from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark.adopt.applicability import date_orders
+from dedup_spark.adopt.first_look import FirstLook
 from dedup_spark.adopt.orders import AdoptedDate, DateCost, DeclinedDate
 from dedup_spark.adopt.run import run_adopt
 from dedup_spark.choice import CARRIED, Choice, instead_of_adopt
@@ -16,15 +19,25 @@ from dedup_spark.generation import Results
 from dedup_spark.landing.examination import ExaminedDelivery
 from dedup_spark.parent import Parent
 from dedup_spark.progress import Facts
+from dedup_spark.rewrite.first_look import RewriteLook
+from dedup_spark.rewrite.run import run_rewrite, streamable
 from dedup_spark.run_plan import WrittenFile, run_plan
 from dedup_spark.session import starting_early
 
-_BY_SPARK = (Plan.WINDOW, Plan.ANTIJOIN)
+_ONLY_BY_SPARK = (Plan.WINDOW, Plan.ANTIJOIN)
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What was found while the landed files were judged."""
+
+    adopt: FirstLook
+    rewrite: RewriteLook
 
 
 def surely_needs_spark(request: DedupRequest) -> bool:
     """Whether the request alone says so, before anything was looked at."""
-    return request.plan in _BY_SPARK or request.update_id_mode is not UpdateIdMode.LAST_SEEN
+    return request.plan in _ONLY_BY_SPARK or (request.exact and request.update_id_mode is UpdateIdMode.LAST_CHANGED)
 
 
 def run_plans(
@@ -33,17 +46,22 @@ def run_plans(
     applied: tuple[ExaminedDelivery, ...],
     choices: dict[date, Choice],
     parent: Parent,
+    looked: Looks,
     facts: Facts,
 ) -> tuple[dict[date, Choice], Results]:
-    """Returns the choices as they came out, and what was made. `session` is asked for only when Spark is needed."""
+    """Returns the choices as they came out, and what was made. `session` is asked for only when Spark is needed.
+
+    What `looked` found and nobody takes is deleted here.
+    """
     adopted: dict[date, AdoptedDate] = {}
     fingerprints = _unchanged_fingerprints(request, applied, choices, parent)
     costs: dict[date, DateCost] = {}
-    dates = _dates_of(Plan.ADOPT, choices)
-    if applied and dates:
-        others = any(choice.plan in _BY_SPARK for choice in choices.values())
+    orders = date_orders(_dates_of(Plan.ADOPT, choices), applied, parent) if applied else []
+    known = looked.adopt.take(orders)
+    if orders:
+        others = _need_spark(request, choices, applied)
         with facts.phase(Plan.ADOPT.value), starting_early(session, needed=others):
-            outcomes = run_adopt(session, request, dates, applied, parent, facts.say)
+            outcomes = run_adopt(session, request, orders, known, facts.say)
         for outcome in outcomes:
             costs[outcome.day] = outcome.cost
             if isinstance(outcome, DeclinedDate):
@@ -52,15 +70,24 @@ def run_plans(
             else:
                 choices = {**choices, outcome.day: Choice(Plan.ADOPT, outcome.reason)}
                 adopted[outcome.day] = outcome
+    declined = frozenset(costs.keys() - adopted.keys())
+    with facts.phase(Plan.REWRITE.value), starting_early(session, needed=_need_spark(request, choices, applied)):
+        streamed = run_rewrite(session, request, choices, applied, parent, looked.rewrite, facts.say, declined)
+    choices, rewritten, costs = {**choices, **streamed.choices}, streamed.rewritten, {**costs, **streamed.costs}
     written: list[WrittenFile] = []
-    for plan in _BY_SPARK:
-        dates = _dates_of(plan, choices)
+    for plan in (*_ONLY_BY_SPARK, Plan.REWRITE):
+        dates = _dates_of(plan, choices) - rewritten.keys()
         if applied and dates:
             with facts.phase("start spark"):
                 started = session()
-            with facts.phase(plan.value):
+            with facts.phase(f"{plan.value} by spark"):
                 written += run_plan(started, request, plan, dates, applied, parent, facts.say)
-    return choices, Results(tuple(written), adopted, fingerprints, costs)
+    return choices, Results(tuple(written), adopted, fingerprints, costs, rewritten, declined)
+
+
+def _need_spark(request: DedupRequest, choices: dict[date, Choice], applied: tuple[ExaminedDelivery, ...]) -> bool:
+    by_spark = {day for day, choice in choices.items() if choice.plan in (*_ONLY_BY_SPARK, Plan.REWRITE)}
+    return bool(applied) and not by_spark <= streamable(request, choices, applied).keys()
 
 
 def _dates_of(plan: Plan, choices: dict[date, Choice]) -> set[date]:

@@ -15,6 +15,7 @@ from dedup_spark.marks import STATE
 from dedup_spark.parent import Parent
 from dedup_spark.plans import PLANS
 from dedup_spark.progress import DateProgress
+from dedup_spark.rewrite.file_sizes import file_bytes
 from dedup_spark.slices import slice_dates
 from dedup_spark.sources import Sources, delivered_rows, state_rows
 from dedup_spark.writer import RECORD_SCHEMA, Writer, column_of
@@ -43,7 +44,8 @@ def run_plan(
 ) -> list[WrittenFile]:
     """`dates` are those that take this plan. Writes their files below the request's data folder."""
     context = session.sparkContext
-    slices = slice_dates(bytes_by_date(dates, applied, parent), context.defaultParallelism)
+    size = file_bytes(request, max((examined.bytes for examined in applied), default=0), parent)
+    slices = slice_dates(bytes_by_date(dates, applied, parent), size, context.defaultParallelism)
     progress = DateProgress(context, slices.buckets, say)
     sources = Sources(
         request.table,

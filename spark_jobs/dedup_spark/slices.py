@@ -13,8 +13,6 @@ from pyspark.sql import functions as f
 from dedup_clone.contract.table import TableContract
 from dedup_spark.marks import BUCKET
 
-# BigQuery loads and Spark reads files of this size well; smaller dates get one file.
-TARGET_FILE_BYTES = 256 << 20
 # Tasks of small generations: enough to keep the cores busy, few enough that their start costs nothing.
 _TASKS_PER_CORE = 4
 
@@ -27,11 +25,11 @@ class Slices:
     tasks: int
 
 
-def slice_dates(bytes_by_date: Mapping[date, int], cores: int) -> Slices:
-    """`bytes_by_date` is what a date will hold as written, about."""
-    buckets = {day: _power_of_two(size / TARGET_FILE_BYTES) for day, size in bytes_by_date.items()}
+def slice_dates(bytes_by_date: Mapping[date, int], file_bytes: int, cores: int) -> Slices:
+    """`bytes_by_date` is what a date will hold as written, about; smaller dates than `file_bytes` get one file."""
+    buckets = {day: _power_of_two(size / file_bytes) for day, size in bytes_by_date.items()}
     pairs = sum(buckets.values())
-    full = sum(bytes_by_date.values()) // TARGET_FILE_BYTES
+    full = sum(bytes_by_date.values()) // file_bytes
     return Slices(buckets, max(1, min(pairs, max(full, cores * _TASKS_PER_CORE))))
 
 

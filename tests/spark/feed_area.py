@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -18,7 +18,14 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import FORMAT_VERSION, Candidate, DateEntry, FileList, Manifest
 from dedup_clone.contract.precedence import fold_backlog
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.contract.request import DedupRequest, ParentGeneration, Plan, RequestedDelivery, SourceFormat
+from dedup_clone.contract.request import (
+    USUAL_FILE_BYTES,
+    DedupRequest,
+    ParentGeneration,
+    Plan,
+    RequestedDelivery,
+    SourceFormat,
+)
 from dedup_clone.contract.table import TableContract, UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
@@ -44,6 +51,7 @@ class FeedArea:
     date_folders: bool = True
     exact: bool = False
     compare_values: bool = True
+    file_bytes: int = USUAL_FILE_BYTES
     manifest: Manifest | None = None
     parent: ParentGeneration | None = None
     _numbers: Iterable[int] = field(default_factory=lambda: itertools.count(1))
@@ -129,6 +137,7 @@ class FeedArea:
             attempt_uri=storage.join(self.state, f"attempts/{attempt}/"),
             exact=self.exact,
             compare_values=self.compare_values,
+            file_bytes=self.file_bytes,
         )
 
     def run(self, request: DedupRequest) -> Candidate:
@@ -147,6 +156,16 @@ class FeedArea:
         candidate = self.run(self.request(arrivals, retention_day=retention_day))
         if candidate.manifest:
             self.commit(candidate)
+        return candidate
+
+    def requested(self, arrival: Arrival) -> RequestedDelivery:
+        return RequestedDelivery(arrival.delivery, storage.join(self.state, f"arrivals/{arrival.delivery.name}.json"))
+
+    def replay(self, arrival: Arrival) -> Candidate:
+        """Publish a delivery again that is folded in."""
+        request = replace(self.request([arrival]), deliveries=(self.requested(arrival),))
+        candidate = self.run(request)
+        self.commit(candidate)
         return candidate
 
     def commit(self, candidate: Candidate) -> None:

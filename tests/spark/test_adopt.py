@@ -17,7 +17,7 @@ from dedup_clone.contract.manifest import DataFile, Difference
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
-from dedup_spark.adopt import run
+from dedup_spark.adopt import first_look, over_dates
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.fingerprints import stored
 from tests.spark.feed_area import FeedArea
@@ -211,7 +211,7 @@ def test_duplicate_that_is_delivered_again_and_again_is_seen_each_time(with_spar
     for snapshot_id in (1, 2, 3):
         area.publish(area.land(snapshot_id, [*rows(snapshot_id, *range(300)), row(snapshot_id, 7, 10**6)]))
         entry = area.entry(FIRST)
-        assert (entry.plan, entry.ties, entry.rows) == ("antijoin", 1, 300)
+        assert (entry.plan, entry.ties, entry.rows) == ("rewrite", 1, 300)
         assert entry.plan_reason == "not adopted: the delivery holds keys more than once ([1] surplus rows)"
         assert (7, 10**6, snapshot_id) in found(area)
     area.publish(area.land(4, rows(4, *range(300))))
@@ -225,10 +225,8 @@ def test_late_snapshot_falls_back_and_leaves_the_fingerprints_as_they_are(with_s
     area.publish(area.land(7, rows(7, 1, 2)))
     area.publish(area.land(3, rows(3, 1, 9)))
     entry = area.entry(FIRST)
-    assert (entry.plan, entry.plan_reason) == (
-        "antijoin",
-        "not adopted: snapshot id [3] is not above [7], the date's highest",
-    )
+    assert entry.plan == "rewrite"
+    assert entry.plan_reason.startswith("not adopted: snapshot id [3] is not above [7], the date's highest")
     area.publish(area.land(8, rows(8, 1, 2, 3)))
     assert "fingerprints of the parent carried" in area.entry(FIRST).plan_reason
     assert found(area) == [(1, 80, 8), (2, 80, 8), (3, 80, 8), (9, 30, 3)]
@@ -251,7 +249,7 @@ def test_file_that_is_not_as_the_job_writes_is_not_adopted(with_spark: FeedArea)
     area.put(1, f"date={FIRST}/narrow.parquet", pa.Table.from_pylist(rows(1, 1), schema=narrow))
     area.put(1, f"date={SECOND}/wide.parquet", pa.Table.from_pylist(rows(1, 1, day=SECOND), schema=SCHEMA))
     area.publish(area.arrive(1))
-    assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("antijoin", "adopt")
+    assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("rewrite", "adopt")
     assert "narrow.parquet] has other column types" in area.entry(FIRST).plan_reason
     area.publish(area.land(2, rows(2, 1, 2)))
     assert "fingerprints of the parent computed" in area.entry(FIRST).plan_reason
@@ -263,7 +261,7 @@ def test_older_delivery_of_narrower_types_gives_survivors_of_the_declared_ones(w
     area.put(1, f"date={FIRST}/narrow.parquet", pa.Table.from_pylist(rows(1, 1, 2), schema=narrow))
     area.publish(area.arrive(1), area.land(2, rows(2, 2)))
     assert found(area) == [(1, 10, 1), (2, 20, 2)]
-    assert area.entry(FIRST).plan == "antijoin"
+    assert area.entry(FIRST).plan == "rewrite"
     assert {pq.read_schema(path(area, file)) for file in files_of(area, FIRST)} == {SCHEMA}
 
 
@@ -294,13 +292,14 @@ def test_landed_object_that_changed_since_the_inventory_is_not_adopted(
 ) -> None:
     arrival = area.land(1, rows(1, 1))
     target = Path(area.uri(arrival.objects[0].name))
-    adopt = run.AdoptDate.__call__
+    look = first_look.LookAtDate.__call__
 
-    def change_first(*arguments: Any) -> Any:
+    def change_afterwards(*arguments: Any) -> Any:
+        looked = look(*arguments)
         target.write_bytes(target.read_bytes() + b"")
-        return adopt(*arguments)
+        return looked
 
-    monkeypatch.setattr(run.AdoptDate, "__call__", change_first)
+    monkeypatch.setattr(first_look.LookAtDate, "__call__", change_afterwards)
     with pytest.raises(DeliveryRefused, match=r"it was replaced or deleted, expected generation"):
         area.publish(arrival)
 
@@ -319,7 +318,7 @@ def test_copy_with_another_size_or_checksum_is_refused(tmp_path: Path, crc32c: s
 def test_many_dates_run_as_spark_tasks_with_the_same_result(
     with_spark: FeedArea, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "few_for_the_driver", lambda items, total_bytes: False)
+    monkeypatch.setattr(over_dates, "few_for_the_driver", lambda items, total_bytes: False)
     area = with_spark
     days = [date(2026, 3, n) for n in range(1, 6)]
     area.publish(area.land(1, [r for day in days for r in rows(1, *range(50), day=day)]))

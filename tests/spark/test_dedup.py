@@ -18,7 +18,7 @@ from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.request import Plan
-from dedup_spark import job, slices, storage
+from dedup_spark import job, storage
 from dedup_spark.column_types import arrow_schema
 from tests.spark.feed_area import FeedArea
 from tests.spark.tables import PRODUCTS
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.spark
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 
 
-@pytest.fixture(params=[Plan.WINDOW, Plan.ANTIJOIN, Plan.AUTO])
+@pytest.fixture(params=[Plan.WINDOW, Plan.ANTIJOIN, Plan.REWRITE, Plan.AUTO])
 def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> FeedArea:
     return FeedArea(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=request.param)
 
@@ -156,10 +156,8 @@ def test_files_are_sorted_by_the_clustering_columns(area: FeedArea) -> None:
 
 
 @pytest.mark.parametrize("area", [Plan.WINDOW, Plan.ANTIJOIN], indirect=True)
-def test_large_date_is_written_as_several_files_without_losing_or_doubling_keys(
-    area: FeedArea, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(slices, "TARGET_FILE_BYTES", 1000)
+def test_large_date_is_written_as_several_files_without_losing_or_doubling_keys(area: FeedArea) -> None:
+    area.file_bytes = 1000
     area.publish(area.land(1, [row(1, n, 1) for n in range(300)] + [row(1, 1, 1, SECOND)]))
     area.publish(area.land(2, [row(2, n, 2) for n in range(100, 400)] + [row(2, 1, 2, SECOND)]))
     assert sum(file.date == FIRST for file in area.files().files) > 1

@@ -23,12 +23,24 @@ class LeaseHeld(DedupCloneError):
     """Another publish, rollback or bootstrap of the feed is under way."""
 
 
+class RollbackRefused(DedupCloneError):
+    """A rollback while another run is at work, or one that was approved when another generation was live."""
+
+
+class BootstrapRefused(DedupCloneError):
+    """An existing table cannot be taken over as it is, or changed meanwhile: says what is in the way."""
+
+
 class LostRace(DedupCloneError):
     """Somebody else changed CURRENT or STAGING since it was read: reread, then decide again."""
 
 
 class CheckFailed(DedupCloneError):
     """A check before or after the swap failed: before it, target keeps its old content."""
+
+
+class ApprovalTooLate(DedupCloneError):
+    """What was approved can no longer be published: another run took the lease while this one waited."""
 
 
 class OutcomeUnknown(DedupCloneError):
@@ -42,6 +54,14 @@ class JobFailed(DedupCloneError):
         super().__init__(text)
         self.message = message
         self.by_content = by_content
+
+
+class SparkUnavailable(DedupCloneError):
+    """The service that runs Spark could not be reached or has no room now: trying again may mend it."""
+
+
+class SparkRunFailed(DedupCloneError):
+    """A Spark run failed or was cancelled. Names the run, what was said of it, and where its log is."""
 
 
 class AlertNotSent(DedupCloneError):

@@ -39,7 +39,10 @@ class ObjectVersion:
 def data_objects(
     request: DedupRequest, arrival: Arrival, uri: Callable[[str], str]
 ) -> tuple[list[DataObject], list[str]]:
-    """The delivery's data files, and what is wrong with the inventory itself. `uri` names an object in messages."""
+    """The delivery's data files, of the request's dates if it names some, and what is wrong with the inventory itself.
+
+    `uri` names an object in messages.
+    """
     sizes = {landed.name: landed.size for landed in arrival.objects}
     problems = [
         f"object [{_printable(uri(_below(arrival, name)))}] is newer than the marker, expected all files before it"
@@ -54,17 +57,28 @@ def data_objects(
         problem, day = _judged_name(name, request)
         if problem:
             problems.append(f"object [{_printable(uri(name))}] {problem}")
-        else:
+        elif request.dates is None or day in request.dates:
             files.append(DataObject(name, landed, day))
     folder = _printable(uri(""))
     if not files and not problems:
         problems.append(f"folder [{folder}] holds no data files [*{SUFFIX}]")
-    if len(files) > MAXIMUM_FILES:
+    if len(files) > MAXIMUM_FILES and request.takes_over is None:  # an existing table is written anew
         problems.append(
             f"folder [{folder}] holds [{len(files)}] data files, expected at most [{MAXIMUM_FILES}], which is as many "
             f"as one load job takes: write fewer, larger files"
         )
     return files, problems
+
+
+def dates_of(arrival: Arrival, partition_column: str) -> dict[date, list[LandedObject]]:
+    """The delivery's data files by the date of their folder; those in no such folder are left out."""
+    found: dict[date, list[LandedObject]] = {}
+    for landed in arrival.objects:
+        name = _below(arrival, landed.name)
+        day = None if is_ignored(name, landed.size) else _folder_date(name, partition_column)
+        if day is not None:
+            found.setdefault(day, []).append(landed)
+    return found
 
 
 def changed_objects(arrival: Arrival, now: Mapping[str, ObjectVersion], uri: Callable[[str], str]) -> list[str]:

@@ -40,10 +40,10 @@ class DateEntry:
     rows: unique keys. new_keys: keys that the parent lacked. changed: keys of both whose values differ (None when the
     plan does not compare values). survivors: rows that the newest applied snapshot lacks. ties: surplus rows of equal
     keys inside single deliveries. `adopted_delivery` is the one whose files the date holds unchanged. Fingerprints are
-    hex texts, None when the plan keeps none; `key_fingerprint` is of the keys whose rows have `max_update_id`, and
-    their bucket fingerprints lie in the data folder, `fingerprints/<date>.bin`: an aid that may be absent, computed
-    again when it does not fold to this text. `content_fingerprint` is of those rows' values. `files_digest` is over
-    path, rows and size of the date's files.
+    hex texts, None when the plan keeps none; `key_fingerprint` is of the keys whose rows have `max_update_id` (in mode
+    last_changed, of those that the date's newest delivery holds), and their bucket fingerprints lie in the data folder,
+    `fingerprints/<date>.bin`: an aid that may be absent, computed again when it does not fold to this text.
+    `content_fingerprint` is of those rows' values. `files_digest` is over path, rows and size of the date's files.
     """
 
     date: date
@@ -66,7 +66,8 @@ class DateEntry:
 class Manifest:
     """The header. `deliveries` are all ever folded in (the latest of each id), `applied` those of this publish.
 
-    `restores` is the generation whose content a rollback made live again; `applied` is then empty. `data_folder` is
+    `restores` is the generation whose content a rollback made live again; `applied` is then empty. Both lists are
+    empty for a table that was taken over, on which the next delivery builds by the rows' own update ids. `data_folder` is
     None where an engine left no files: whoever builds on the generation exports target first.
     """
 
@@ -94,6 +95,13 @@ class Manifest:
     @property
     def rows(self) -> int:
         return sum(entry.rows for entry in self.dates)
+
+    @property
+    def snapshot_id(self) -> int:
+        """The snapshot that readers see: the newest folded in; of a table that was taken over, its highest update id."""
+        if self.deliveries:
+            return self.deliveries[-1].snapshot_id
+        return max((entry.max_update_id for entry in self.dates), default=0)
 
     @property
     def digest(self) -> str:

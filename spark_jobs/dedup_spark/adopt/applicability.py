@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import date
 from statistics import median
 
-from dedup_clone.contract.delivery import LandedObject
+from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.manifest import DateEntry
-from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.adopt.orders import DateOrder, DeliveredDate, LandedPart, StateDate
 from dedup_spark.landing.examination import ExaminedDelivery
-from dedup_spark.landing.inspection import Inspected
+from dedup_spark.landing.inspection import Inspected, LandedFile
 from dedup_spark.marks import STATE
 from dedup_spark.parent import Parent
 
@@ -33,16 +34,16 @@ def obstacles(request: DedupRequest, applied: Applied, parent: Parent) -> dict[d
     found: dict[date, str] = {}
     for day in sorted(delivered):
         having = [examined for examined in applied if day in examined.kept]
-        obstacle = _order_obstacle(having[-1], parent.dates.get(day)) or _file_obstacle(day, having)
+        obstacle = _order_obstacle(having[-1].delivery, parent.dates.get(day)) or _file_obstacle(day, having)
         if obstacle:
             found[day] = obstacle
     return found
 
 
-def _order_obstacle(newest: ExaminedDelivery, before: DateEntry | None) -> str | None:
-    if before is None or newest.delivery.snapshot_id > before.max_update_id:
+def _order_obstacle(newest: Delivery, before: DateEntry | None) -> str | None:
+    if before is None or newest.snapshot_id > before.max_update_id:
         return None
-    return f"snapshot id [{newest.delivery.snapshot_id}] is not above [{before.max_update_id}], the date's highest"
+    return f"snapshot id [{newest.snapshot_id}] is not above [{before.max_update_id}], the date's highest"
 
 
 def _file_obstacle(day: date, having: list[ExaminedDelivery]) -> str | None:
@@ -58,15 +59,48 @@ def _file_obstacle(day: date, having: list[ExaminedDelivery]) -> str | None:
 
 def date_orders(dates: set[date], applied: Applied, parent: Parent) -> list[DateOrder]:
     """The largest first, so that no long task starts last."""
-    orders = [_order(day, applied, parent) for day in dates]
+    orders = []
+    for day in dates:
+        having = [(number, e) for number, e in enumerate(applied, start=STATE + 1) if day in e.kept]
+        orders.append(_order(day, [_delivered(number, examined, day) for number, examined in having], parent))
+    return with_threads(orders)
+
+
+def presumed_orders(
+    request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile], parent: Parent
+) -> list[DateOrder]:
+    """The orders as they will be if every delivery that has `files` is applied, rows not counted yet.
+
+    Dates come from folders; those that cannot be adopted whatever their files hold are left out.
+    """
+    if request.update_id_mode is not UpdateIdMode.LAST_SEEN or request.plan not in (Plan.AUTO, Plan.ADOPT):
+        return []
+    by_date: defaultdict[date, defaultdict[int, list[LandedFile]]] = defaultdict(lambda: defaultdict(list))
+    for file in files:
+        if file.folder_date and request.retention_day <= file.folder_date <= request.latest_day:
+            by_date[file.folder_date][file.snapshot_id].append(file)
+    having = {file.snapshot_id for file in files}
+    present = [arrival for arrival in arrivals if arrival.delivery.snapshot_id in having]
+    orders = []
+    for day, landed in by_date.items():
+        delivered = [
+            DeliveredDate(number, arrival.delivery, _presumed_parts(arrival, landed[arrival.delivery.snapshot_id]))
+            for number, arrival in enumerate(present, start=STATE + 1)
+            if arrival.delivery.snapshot_id in landed
+        ]
+        if _order_obstacle(delivered[-1].delivery, parent.dates.get(day)) is None:
+            orders.append(_order(day, delivered, parent))
+    return with_threads(orders)
+
+
+def with_threads(orders: Sequence[DateOrder]) -> list[DateOrder]:
+    """The same orders, the largest first, with the number of threads that each should have."""
     usual = median(order.bytes for order in orders) if orders else 0
-    orders = [_with_threads(order, usual) for order in orders]
-    return sorted(orders, key=lambda order: (-order.bytes, order.day))
+    return sorted((_with_threads(order, usual) for order in orders), key=lambda order: (-order.bytes, order.day))
 
 
-def _order(day: date, applied: Applied, parent: Parent) -> DateOrder:
-    having = [(number, e) for number, e in enumerate(applied, start=STATE + 1) if day in e.kept]
-    *older, newest = [_delivered(number, examined, day) for number, examined in having]
+def _order(day: date, delivered: Sequence[DeliveredDate], parent: Parent) -> DateOrder:
+    *older, newest = delivered
     return DateOrder(day, newest, tuple(older), _state(day, parent), threads=1)
 
 
@@ -77,15 +111,27 @@ def _with_threads(order: DateOrder, usual_bytes: float) -> DateOrder:
 
 
 def _delivered(source: int, examined: ExaminedDelivery, day: date) -> DeliveredDate:
-    arrival = examined.arrival
-    frozen = {storage.object_uri(arrival.bucket, landed.name): landed for landed in arrival.objects}
-    files = [_part(inspected, frozen, day) for inspected in _files_of(examined, day)]
-    return DeliveredDate(source, examined.delivery, tuple(sorted(files, key=lambda file: file.uri)))
+    frozen = _frozen(examined.arrival)
+    parts = [_part(i.file.uri, frozen, i.rows_by_date[day]) for i in _files_of(examined, day)]
+    return DeliveredDate(source, examined.delivery, _sorted(parts))
 
 
-def _part(inspected: Inspected, frozen: Mapping[str, LandedObject], day: date) -> LandedPart:
-    landed = frozen[inspected.file.uri]
-    return LandedPart(inspected.file.uri, landed.size, landed.generation, landed.crc32c, inspected.rows_by_date[day])
+def _presumed_parts(arrival: Arrival, files: Sequence[LandedFile]) -> tuple[LandedPart, ...]:
+    frozen = _frozen(arrival)
+    return _sorted([_part(file.uri, frozen, rows=0) for file in files])
+
+
+def _frozen(arrival: Arrival) -> dict[str, LandedObject]:
+    return {storage.object_uri(arrival.bucket, landed.name): landed for landed in arrival.objects}
+
+
+def _part(uri: str, frozen: Mapping[str, LandedObject], rows: int) -> LandedPart:
+    landed = frozen[uri]
+    return LandedPart(uri, landed.size, landed.generation, landed.crc32c, rows)
+
+
+def _sorted(parts: Sequence[LandedPart]) -> tuple[LandedPart, ...]:
+    return tuple(sorted(parts, key=lambda part: part.uri))
 
 
 def _files_of(examined: ExaminedDelivery, day: date) -> list[Inspected]:
@@ -97,8 +143,9 @@ def _state(day: date, parent: Parent) -> StateDate | None:
     before = parent.dates.get(day)
     if before is None:
         return None
-    # As many keys go as come, about.
-    share = 2 * before.new_keys / before.rows if 0 < before.new_keys < before.rows else None
+    # As many keys go as come, about; a bucket is also opened for values that changed.
+    differing = 2 * before.new_keys + (before.changed or 0)
+    share = differing / before.rows if before.new_keys > 0 and differing < before.rows else None
     return StateDate(
         parent.data_uri, parent.files_of(day), before.rows, before.max_update_id, before.key_fingerprint, share
     )

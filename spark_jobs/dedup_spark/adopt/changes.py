@@ -11,6 +11,9 @@ from dedup_spark.fingerprints.key_columns import Words
 
 _ONE = np.uint64(1)
 _LOOKED_AT = 1000
+# A bitmap with so many places for each hash takes one of sixteen for another's.
+_SLOTS_PER_HASH, _LEAST_BITS, _MOST_BITS = 16, 10, 24
+_PART_BITS = 12
 
 
 def changed_rows(
@@ -46,3 +49,35 @@ def overtaken_rows(
     losers = np.flatnonzero(is_state[order] & ~is_last)
     winning = winners[np.searchsorted(winners, losers)]
     return int((contents[order[losers]] != contents[order[winning]]).sum())
+
+
+def lacking(asked: Words, held: Words) -> int:
+    """How many of the distinct hashes `asked` are not among the distinct hashes `held`.
+
+    A bitmap finds nearly all of them; sums over many small parts say where it missed some, and only there the hashes
+    are sorted, which costs more than all the rest.
+    """
+    found, others = asked[~_seen(held, asked)], held[~_seen(asked, held)]
+    differs = _sums(asked) - _sums(found) != _sums(held) - _sums(others)
+    again = compare(held[differs[_part(held)]] >> _ONE, asked[differs[_part(asked)]] >> _ONE, 0).missing
+    return int((~differs[_part(found)]).sum()) + len(again)
+
+
+def _seen(held: Words, asked: Words) -> npt.NDArray[np.bool_]:
+    """For each hash whether one of `held` begins with the same bits."""
+    bits = min(max((len(held) * _SLOTS_PER_HASH).bit_length(), _LEAST_BITS), _MOST_BITS)
+    shift = np.uint64(64 - bits)
+    seen = np.zeros(1 << bits, dtype=bool)
+    seen[(held >> shift).astype(np.intp)] = True
+    return seen[(asked >> shift).astype(np.intp)]
+
+
+def _sums(hashes: Words) -> Words:
+    sums = np.zeros(1 << _PART_BITS, dtype=np.uint64)
+    np.add.at(sums, _part(hashes), hashes)
+    return sums
+
+
+def _part(hashes: Words) -> npt.NDArray[np.intp]:
+    """By the lowest bits, which the bitmap does not look at, but one: comparisons have no room for it."""
+    return ((hashes >> _ONE) & np.uint64((1 << _PART_BITS) - 1)).astype(np.intp)

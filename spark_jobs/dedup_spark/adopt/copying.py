@@ -2,31 +2,56 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
 from uuid import uuid4
 
 from dedup_clone.contract.manifest import DataFile
 from dedup_spark import storage
 from dedup_spark.adopt.orders import DateOrder, LandedPart
-
-# Copies wait for the storage, not for this machine.
-_THREADS = 8
+from dedup_spark.fan_out import FanOut
 
 
-def adopt_files(order: DateOrder, partition_column: str, data_uri: str) -> list[DataFile]:
-    """Raises DeliveryRefused when a landed object is no longer what its inventory froze."""
-    run = uuid4().hex[:12]
+@dataclass(frozen=True)
+class _Copy:
+    """One file of the delivery of `snapshot_id`, and its name below the data folder."""
 
-    def copy(numbered: tuple[int, LandedPart]) -> DataFile:
-        number, part = numbered
-        path = f"{partition_column}={order.day.isoformat()}/adopted-{run}-{number:05d}.parquet"
+    day: date
+    snapshot_id: int
+    part: LandedPart
+    path: str
+
+
+@dataclass(frozen=True)
+class _Copier:
+    data_uri: str
+
+    def __call__(self, copy: _Copy) -> DataFile:
+        part = copy.part
         expected = storage.FrozenObject(part.generation, part.size, part.crc32c)
-        storage.adopt(part.uri, storage.join(data_uri, path), expected)
-        snapshot_id = order.newest.delivery.snapshot_id
-        return DataFile(path, order.day, part.rows, part.size, snapshot_id, snapshot_id)
+        storage.adopt(part.uri, storage.join(self.data_uri, copy.path), expected)
+        return DataFile(copy.path, copy.day, part.rows, part.size, copy.snapshot_id, copy.snapshot_id)
 
-    parts = list(enumerate(order.newest.files))
-    if len(parts) == 1:
-        return [copy(parts[0])]
-    with ThreadPoolExecutor(min(_THREADS, max(1, len(parts)))) as pool:
-        return list(pool.map(copy, parts))
+
+def adopt_files(
+    orders: Sequence[DateOrder], partition_column: str, data_uri: str, fan_out: FanOut
+) -> dict[date, tuple[DataFile, ...]]:
+    """Each date's copies of its newest delivery. Raises DeliveryRefused when a landed object is no longer what its
+    inventory froze."""
+    run = uuid4().hex[:12]
+    copies = [
+        _Copy(
+            order.day,
+            order.newest.delivery.snapshot_id,
+            part,
+            f"{partition_column}={order.day.isoformat()}/adopted-{run}-{number:05d}.parquet",
+        )
+        for order in orders
+        for number, part in enumerate(order.newest.files)
+    ]
+    found: defaultdict[date, list[DataFile]] = defaultdict(list)
+    for file in fan_out.map(_Copier(data_uri), copies, 0, "copy adopted files"):
+        found[file.date].append(file)
+    return {day: tuple(files) for day, files in found.items()}

@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from dedup_clone.contract.manifest import Difference, KeyExample
+from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
-from dedup_spark.adopt.copying import adopt_files
 from dedup_spark.adopt.differences import EXAMPLES, Differences, Limits, find_differences
 from dedup_spark.adopt.key_reader import KeyReader
-from dedup_spark.adopt.orders import AdoptedDate, DateCost, DateOrder, DeclinedDate
+from dedup_spark.adopt.orders import AdoptedDate, DateCost, DateOrder, DeclinedDate, Outcome
 from dedup_spark.adopt.repeated_keys import Values
-from dedup_spark.adopt.sides import DateSides, open_sides
+from dedup_spark.adopt.sides import DateSides, DeliveredFingerprints, open_sides
 from dedup_spark.adopt.survivors import rows_of, write_survivors
 from dedup_spark.examples import key_texts
 from dedup_spark.fingerprints import stored
@@ -34,25 +35,34 @@ class AdoptDate:
     held_bytes: int
     limits: Limits
 
-    def __call__(self, order: DateOrder) -> AdoptedDate | DeclinedDate:
-        """Writes the date's files below the data folder, or declines and leaves the date to another plan.
+    @classmethod
+    def of(cls, request: DedupRequest, held_bytes: int, limits: Limits) -> Self:
+        return cls(request.table, request.data_uri, request.exact, request.compare_values, held_bytes, limits)
 
-        Raises DeliveryRefused when landing changed meanwhile.
-        """
-        began = time.monotonic()
-        reader = KeyReader(self.table)
-        sides = open_sides(self.table, order, reader, self.held_bytes, compare_values=self.compare_values)
-        found = find_differences(sides, exact=self.exact, limits=self.limits)
+    def __call__(self, order: DateOrder) -> Outcome:
+        """Writes the date's survivors and fingerprints below the data folder; or declines, for another plan."""
+        began, reader = time.monotonic(), KeyReader(self.table)
+        sides = self.open(order, reader, order.newest.rows)
+        return self.settle(order, sides, sides.fingerprints(), reader, began)
+
+    def open(self, order: DateOrder, reader: KeyReader, rows: int) -> DateSides:
+        """`rows` are about those of the newest delivery."""
+        return open_sides(self.table, order, reader, self.held_bytes, rows, compare_values=self.compare_values)
+
+    def settle(
+        self, order: DateOrder, sides: DateSides, delivered: DeliveredFingerprints, reader: KeyReader, began: float
+    ) -> Outcome:
+        """Decides by the deliveries' fingerprints; `began` is when the date was, on the monotonic clock."""
+        found = find_differences(sides, delivered, exact=self.exact, limits=self.limits)
         written = self._write_fingerprints(order, sides, found)
         obstacle = _obstacle(found)
         if obstacle:
             return DeclinedDate(order.day, obstacle, found.fingerprints.digest(), _cost(reader, written, began))
         survivors = write_survivors(order, found, reader, self.data_uri)
-        adopted = adopt_files(order, self.table.partition_column, self.data_uri)
         return AdoptedDate(
             day=order.day,
             delivery=order.newest.delivery,
-            files=(*adopted, *survivors.copied, *survivors.written),
+            files=(*survivors.copied, *survivors.written),
             new_keys=found.new_keys,
             changed=found.changed if order.state else 0,
             survivors=rows_of([*survivors.copied, *survivors.written]),

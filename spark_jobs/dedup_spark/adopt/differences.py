@@ -15,12 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dedup_spark.adopt.changes import changed_rows, overtaken_rows
+from dedup_spark.adopt.changes import changed_rows, lacking, overtaken_rows
 from dedup_spark.adopt.comparison import compare, places
 from dedup_spark.adopt.key_words import pack
+from dedup_spark.adopt.picking import pick_differing
 from dedup_spark.adopt.repeated_keys import Values, repetitions, surplus_keys
-from dedup_spark.adopt.side import Picked, in_buckets
-from dedup_spark.adopt.sides import DateSides
+from dedup_spark.adopt.selection import Selection, select, select_whole
+from dedup_spark.adopt.side import Picked
+from dedup_spark.adopt.sides import DateSides, DeliveredFingerprints
 from dedup_spark.adopt.slices import slices_of
 from dedup_spark.fingerprints.buckets import BucketFingerprints
 from dedup_spark.fingerprints.key_columns import Words
@@ -29,10 +31,20 @@ from dedup_spark.marks import STATE
 EXAMPLES = 3
 
 
+@dataclass(frozen=True)
+class KeptRows:
+    """Rows that survive, decoded: key columns, update_ids, value columns."""
+
+    values: Values
+    ids: npt.NDArray[np.int64]
+    others: Values
+
+
 @dataclass
 class Differences:
     """`kept` are rows that survive and `removed` survivors that do not, by source and file number, row numbers.
 
+    `decoded` are rows of `kept` as far as their values were at hand.
     `repeated` are the keys that N holds more often than once, one entry for each surplus row; `unresolved` older
     deliveries hold a surviving key twice: only their values could tell which row counts. `fingerprints` are of N's
     distinct keys. `changed` is None where the values of both sides are not at hand.
@@ -46,6 +58,7 @@ class Differences:
     ranked: bool = False
     ties: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     kept: defaultdict[tuple[int, int], list[npt.NDArray[np.int64]]] = field(default_factory=lambda: defaultdict(list))
+    decoded: defaultdict[tuple[int, int], list[KeptRows]] = field(default_factory=lambda: defaultdict(list))
     removed: defaultdict[tuple[int, int], list[npt.NDArray[np.int64]]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -68,12 +81,14 @@ class Limits:
     hashes: int
 
 
-def find_differences(sides: DateSides, *, exact: bool, limits: Limits) -> Differences:
+# About 100 bytes a row and 8 a hash.
+LIMITS = Limits(rows=2 << 20, hashes=32 << 20)
+
+
+def find_differences(sides: DateSides, delivered: DeliveredFingerprints, *, exact: bool, limits: Limits) -> Differences:
     """`exact` compares all keys themselves, whatever the fingerprints say."""
-    bits, base = sides.bits, sides.base
-    newest = sides.newest.fingerprints(bits)
-    older = [side.fingerprints(bits) for _, side in sides.older]
-    common = min(bits, base.bits) if base else bits
+    newest, older, base = delivered.newest, delivered.older, sides.base
+    common = min(sides.bits, base.bits) if base else sides.bits
     folded = [part.folded(common) for part in (newest, *([base] if base else []), *older)]
     is_open = np.full(1 << common, exact and len(folded) > 1)
     for other in folded[1:]:
@@ -86,20 +101,33 @@ def find_differences(sides: DateSides, *, exact: bool, limits: Limits) -> Differ
         hash_slices = slices_of(folded[0].counts.astype(float), limits.hashes)
         found.repeated += surplus_keys(sides.newest, sides.columns, hash_slices, common)
         found.new_keys = newest.rows - found.surplus_rows
-    expected = sum(part.counts.astype(float) for part in folded) + sides.survivor_rows / len(is_open)
-    for part in slices_of(np.where(is_open, expected, 0.0), limits.rows):
-        _compare_keys(sides, part.of(is_open), common, found)
+    expected = np.sum([part.counts for part in folded], axis=0, dtype=float) + sides.survivor_rows / len(is_open)
+    # With several deliveries a bucket has more than two sides, and no sum tells them apart.
+    narrow = base is not None and not older and not exact
+    selection = select(folded[0], folded[1]) if narrow else select_whole(is_open, common)
+    slices = slices_of(np.where(is_open, expected, 0.0), limits.rows)
+    if len(slices) > 1 and selection.narrows:
+        # Few passes rather than many: only what is compared is picked, and buckets that it does not explain come last.
+        left = [
+            _compare_keys(sides, selection.of(part), found, sparing=True)
+            for part in slices_of(selection.weights(expected), limits.rows)
+        ]
+        is_open = np.zeros_like(is_open)
+        is_open[np.concatenate(left)] = True
+        selection, slices = select_whole(is_open, common), slices_of(np.where(is_open, expected, 0.0), limits.rows)
+    for part in slices:
+        _compare_keys(sides, selection.of(part), found, sparing=False)
     for values in found.repeated:
         arrays = [column.combine_chunks() for column in values]
         newest.remove(*sides.hashing.keys.both(arrays))
     return found
 
 
-def _compare_keys(sides: DateSides, is_open: npt.NDArray[np.bool_], bits: int, found: Differences) -> None:
-    choose = in_buckets(is_open, bits)
-    newest = sides.newest.pick(choose)
-    others = [(STATE, sides.state.pick(choose))] if sides.state else []
-    others += [(source, side.pick(choose)) for source, side in sides.older]
+def _compare_keys(sides: DateSides, selection: Selection, found: Differences, *, sparing: bool) -> npt.NDArray[np.intp]:
+    """Returns the buckets that were left out (see `pick_differing`)."""
+    newest, state, left = pick_differing(sides, selection, sparing=sparing)
+    others = [(STATE, state)] if sides.state else []
+    others += [(source, side.pick(selection.picks)) for source, side in sides.older]
     packed = pack(sides.columns, [newest.values, *(picked.values for _, picked in others)])
     words, other_words = packed.parts[0], packed.parts[1:]
     found.ranked |= packed.ranked
@@ -110,7 +138,7 @@ def _compare_keys(sides: DateSides, is_open: npt.NDArray[np.bool_], bits: int, f
     if found.changed is not None:
         missing = compare(words, other_words[0], 0).missing if sides.older else compared.missing
         count, rows = changed_rows(newest, others[0][1], other_words[0], missing, EXAMPLES)
-        found.changed += count
+        found.changed += count + lacking(others[0][1].counted, newest.counted)
         if len(rows) and len(found.changed_examples) < EXAMPLES:
             found.changed_examples.append(_take(others[0][1], rows))
     if sides.older:
@@ -119,6 +147,7 @@ def _compare_keys(sides: DateSides, is_open: npt.NDArray[np.bool_], bits: int, f
         found.new_keys += compared.added
         _add_new_examples(newest, words, compared.added_sample, found)
     _settle(sides, others, other_words, compared.missing, found)
+    return left
 
 
 def _count_new(sides: DateSides, picked: Sequence[Picked], parts: Sequence[Words], found: Differences) -> None:
@@ -189,7 +218,12 @@ def _settle_state(sides: DateSides, picked: Picked, winners: npt.NDArray[np.intp
 
 def _keep(source: int, picked: Picked, rows: npt.NDArray[np.intp], found: Differences) -> None:
     for file in np.unique(picked.files[rows]):
-        found.kept[source, int(file)].append(picked.rows[rows[picked.files[rows] == file]])
+        chosen = rows[picked.files[rows] == file]
+        found.kept[source, int(file)].append(picked.rows[chosen])
+        if picked.others is not None:
+            places = pa.array(chosen)
+            others = tuple(values.take(places) for values in picked.others)
+            found.decoded[source, int(file)].append(KeptRows(_take(picked, chosen), picked.ids[chosen], others))
     if len(rows) and len(found.survivor_examples) < EXAMPLES:
         found.survivor_examples.append(_take(picked, rows[:EXAMPLES]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -54,27 +54,39 @@ class KeyReader:
 
     def batches(self, uri: str, *, with_ids: bool, with_others: bool) -> Iterator[KeyBatch]:
         """Batches in the order of the file's rows; empty ones are left out."""
-        others = self.table.value_columns if with_others else ()
-        columns = key_columns(self.table)
-        names = [column.name for column in columns]
-        wanted = [*names, *([self.table.snapshot_id_column] if with_ids else []), *(column.name for column in others)]
-        kinds = [field.type for field in arrow_schema(others)]
+        wanted = [column.name for column in key_columns(self.table)]
+        wanted += [self.table.snapshot_id_column] if with_ids else []
+        wanted += [column.name for column in self.table.value_columns] if with_others else []
         with storage.open_input(uri) as source, pq.ParquetFile(source, pre_buffer=True) as file:
-            start = 0
-            for group in range(file.num_row_groups):  # one at a time: pages of a whole large file are not held
-                self.count(stored_bytes(file, group, wanted))
-                rows = batch_rows(file, group, wanted)
-                for batch in file.iter_batches(rows, row_groups=[group], columns=wanted, use_threads=False):
-                    values = tuple(as_declared(column, batch.column(column.name)) for column in columns)
-                    ids = batch.column(self.table.snapshot_id_column).cast(pa.int64()).to_numpy() if with_ids else None
-                    if batch.num_rows:
-                        beside = (declared(batch.column(c.name), kind) for c, kind in zip(others, kinds, strict=True))
-                        yield KeyBatch(start, values, ids, tuple(beside) if with_others else None)
-                    start += batch.num_rows
+            for start, batch in record_batches(file, wanted, self.count):
+                yield self.key_batch(start, batch, with_ids=with_ids, with_others=with_others)
+
+    def key_batch(self, start: int, batch: pa.RecordBatch, *, with_ids: bool, with_others: bool) -> KeyBatch:
+        """The wanted columns of decoded rows, as declared."""
+        columns, others = key_columns(self.table), self.table.value_columns if with_others else ()
+        values = tuple(as_declared(column, batch.column(column.name)) for column in columns)
+        ids = batch.column(self.table.snapshot_id_column).cast(pa.int64()).to_numpy() if with_ids else None
+        kinds = [field.type for field in arrow_schema(others)]
+        beside = tuple(declared(batch.column(c.name), kind) for c, kind in zip(others, kinds, strict=True))
+        return KeyBatch(start, values, ids, beside if with_others else None)
 
     def count(self, stored: int) -> None:
         with self._lock:
             self.bytes_read += stored
+
+
+def record_batches(
+    file: pq.ParquetFile, columns: list[str], count: Callable[[int], None]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Decoded rows with the number of the first; empty batches are left out. `count` is told the bytes as stored."""
+    start = 0
+    for group in range(file.num_row_groups):  # one at a time: pages of a whole large file are not held
+        count(stored_bytes(file, group, columns))
+        rows = batch_rows(file, group, columns)
+        for batch in file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
+            if batch.num_rows:
+                yield start, batch
+            start += batch.num_rows
 
 
 def declared(values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -83,9 +95,13 @@ def declared(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def batch_rows(file: pq.ParquetFile, group: int, columns: list[str]) -> int:
     """Rows of a batch: as many as stay in the processor's cache, fewer where they are wide."""
-    metadata = file.metadata.row_group(group)
     size = sum(chunk.total_uncompressed_size for chunk in _chunks(file, group, columns))
-    return int(min(_BATCH_ROWS, max(_BATCH_BYTES * metadata.num_rows // max(size, 1), 1)))
+    return rows_of_size(file.metadata.row_group(group).num_rows, size)
+
+
+def rows_of_size(rows: int, size: int) -> int:
+    """How many of so many rows of `size` bytes together make a batch."""
+    return min(_BATCH_ROWS, max(_BATCH_BYTES * rows // max(size, 1), 1))
 
 
 def stored_bytes(file: pq.ParquetFile, group: int, columns: list[str]) -> int:

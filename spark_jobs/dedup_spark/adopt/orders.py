@@ -11,7 +11,10 @@ from dedup_clone.contract.manifest import DataFile, KeyExample
 
 @dataclass(frozen=True)
 class LandedPart:
-    """One file of a delivery with rows of this date only; generation and crc32c as its inventory froze them."""
+    """One file of a delivery with rows of this date only; generation and crc32c as its inventory froze them.
+
+    `rows` is 0 where they were not counted yet.
+    """
 
     uri: str
     size: int
@@ -59,7 +62,12 @@ class DateOrder:
     threads: int
 
     @property
+    def objects(self) -> int:
+        return len(self.newest.files)
+
+    @property
     def bytes(self) -> int:
+        """As stored, of both sides."""
         landed = sum(file.size for part in (self.newest, *self.older) for file in part.files)
         return landed + (sum(file.size for file in self.state.files) if self.state else 0)
 
@@ -75,7 +83,10 @@ class DateCost:
 
 @dataclass(frozen=True)
 class AdoptedDate:
-    """A date whose files are in the new data folder. `ties` by source number, surplus rows inside one delivery."""
+    """A date whose survivors are in the new data folder; `files` are theirs until the delivery's own were copied.
+
+    `ties` by source number, surplus rows inside one delivery.
+    """
 
     day: date
     delivery: Delivery
@@ -99,3 +110,6 @@ class DeclinedDate:
     reason: str
     key_fingerprint: str
     cost: DateCost
+
+
+Outcome = AdoptedDate | DeclinedDate

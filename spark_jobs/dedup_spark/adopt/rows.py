@@ -18,13 +18,17 @@ from dedup_spark.column_types import arrow_schema
 
 @dataclass(frozen=True)
 class RowSource:
-    """Rows to take from a file: those numbered in `kept`, and of those with an id below `below` all but `removed`."""
+    """Rows to take from a file: those numbered in `kept`, and of those with an id below `below` all but `removed`.
+
+    `decoded` are all these rows where they are at hand, so that the file is not read.
+    """
 
     uri: str
     rows: int
     kept: Numbers
     removed: Numbers
     below: int | None
+    decoded: tuple[pa.Table, ...] = ()
 
     @property
     def most_rows(self) -> int:
@@ -37,6 +41,9 @@ def row_numbers(parts: Sequence[Numbers]) -> Numbers:
 
 def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
     """Counts what it decodes in `reader`."""
+    if source.decoded:
+        yield from source.decoded
+        return
     table = reader.table
     names = [column.name for column in table.columns]
     schema = arrow_schema(table.columns)

@@ -1,73 +1,45 @@
-"""Runs plan adopt over its dates: in threads on the driver when they are small, as Spark tasks when they are not."""
+"""Runs plan adopt over its dates, as far as the first look left them open, and copies what they adopt."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from datetime import date
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
+from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.request import DedupRequest
-from dedup_spark.adopt.applicability import Applied, date_orders
+from dedup_spark.adopt.copying import adopt_files
 from dedup_spark.adopt.date import AdoptDate
-from dedup_spark.adopt.differences import Limits
-from dedup_spark.adopt.orders import AdoptedDate, DateOrder, DeclinedDate
-from dedup_spark.fan_out import few_for_the_driver
-from dedup_spark.parent import Parent
-from dedup_spark.progress import DateProgress, DriverProgress
-
-Outcome = AdoptedDate | DeclinedDate
-
-_DRIVER_THREADS = 4
-# Decoded keys held between two passes over the files: of one date in a task, of several dates on the driver.
-_HELD_BYTES = 256 << 20
-_DRIVER_HELD_BYTES = 64 << 20
-LIMITS = Limits(rows=16 << 20, hashes=64 << 20)
-
-
-@dataclass(frozen=True)
-class _Reported:
-    """Tells the driver of each date that is done."""
-
-    adopt: AdoptDate
-    finished: Callable[[date, int], None]
-
-    def __call__(self, order: DateOrder) -> Outcome:
-        outcome = self.adopt(order)
-        self.finished(order.day, 0)
-        return outcome
+from dedup_spark.adopt.differences import LIMITS
+from dedup_spark.adopt.orders import AdoptedDate, DateOrder, Outcome
+from dedup_spark.adopt.over_dates import over_dates
+from dedup_spark.fan_out import FanOut
 
 
 def run_adopt(
     session: Callable[[], SparkSession],
     request: DedupRequest,
-    dates: set[date],
-    applied: Applied,
-    parent: Parent,
+    orders: Sequence[DateOrder],
+    known: Mapping[DateOrder, Outcome],
     say: Callable[[str], None],
 ) -> list[Outcome]:
-    """`session` is asked for only when there is enough to do. Raises DeliveryRefused when landing changed."""
-    orders = date_orders(dates, applied, parent)
-    adopt = AdoptDate(request.table, request.data_uri, request.exact, request.compare_values, _HELD_BYTES, LIMITS)
-    # Copies count too: each is a request, however small the file.
-    items = sum(1 + len(order.newest.files) for order in orders)
-    if few_for_the_driver(items, sum(order.bytes for order in orders)):
-        return _on_driver(replace(adopt, held_bytes=_DRIVER_HELD_BYTES), orders, say)
-    context = session().sparkContext
-    context.setJobDescription(
-        f"{request.feed} generation {request.generation}: adopt over {len(orders)} dates, compare keys and copy files"
-    )
-    progress = DateProgress(context, dict.fromkeys(dates, 1), say)
-    task = _Reported(adopt, progress.reporter())
-    with progress.reporting():
-        return list(context.parallelize(orders, len(orders)).map(task).collect())
+    """`known` are outcomes of some orders already. `session` is asked for only when there is enough to do.
+
+    Raises DeliveryRefused when landing changed.
+    """
+    rest = [order for order in orders if order not in known]
+    where = f"{request.feed} generation {request.generation}"
+
+    def work(held_bytes: int) -> AdoptDate:
+        return AdoptDate.of(request, held_bytes, LIMITS)
+
+    made = over_dates(session, work, rest, f"{where}: adopt, compare keys", say)
+    outcomes = {**known, **dict(zip(rest, made, strict=True))}
+    adopted = [order for order in orders if isinstance(outcomes[order], AdoptedDate)]
+    copies = adopt_files(adopted, request.table.partition_column, request.data_uri, FanOut(session))
+    return [_with_copies(outcomes[order], copies.get(order.day, ())) for order in orders]
 
 
-def _on_driver(adopt: AdoptDate, orders: Sequence[DateOrder], say: Callable[[str], None]) -> list[Outcome]:
-    progress = DriverProgress({order.day: 1 for order in orders}, say)
-    task = _Reported(adopt, progress.finished)
-    with progress.reporting(), ThreadPoolExecutor(min(_DRIVER_THREADS, os.cpu_count() or 1)) as pool:
-        return list(pool.map(task, orders))
+def _with_copies(outcome: Outcome, copies: tuple[DataFile, ...]) -> Outcome:
+    return replace(outcome, files=(*copies, *outcome.files)) if isinstance(outcome, AdoptedDate) else outcome

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TypeVar
 
@@ -24,6 +24,9 @@ from dedup_spark.fingerprints.key_columns import Words
 from dedup_spark.fingerprints.value_hashing import ValueHasher
 
 Result = TypeVar("Result")
+# Values of picked rows, held so that those of them that survive need not be read again.
+_HELD_OTHERS_BYTES = 64 << 20
+
 Choose = Callable[[Words], npt.NDArray[np.bool_]]
 
 
@@ -31,7 +34,9 @@ Choose = Callable[[Words], npt.NDArray[np.bool_]]
 class Picked:
     """Rows picked by a pass: their key columns, update_ids, and where they lie.
 
-    `contents` are hashes of their values, empty where values are not compared.
+    `contents` are hashes of their values, empty where values are not compared; `others` are the values themselves,
+    None where they were not decoded or are too many to be held. `firsts` are the keys' first hashes. Of further rows
+    there are hashes alone, in any order: `counted` of their values, `counted_firsts` of their keys.
     """
 
     values: tuple[pa.ChunkedArray, ...]
@@ -39,9 +44,30 @@ class Picked:
     rows: Numbers
     ids: Numbers
     contents: Words
+    others: tuple[pa.ChunkedArray, ...] | None
+    firsts: Words = field(default_factory=lambda: _NO_WORDS)
+    counted_firsts: Words = field(default_factory=lambda: _NO_WORDS)
+    counted: Words = field(default_factory=lambda: _NO_WORDS)
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def only(self, kept: npt.NDArray[np.bool_], counted: npt.NDArray[np.bool_]) -> Picked:
+        """The rows that are `kept`; of those in `counted` the hashes alone."""
+        rows = np.flatnonzero(kept)
+        places = pa.array(rows)
+        also = np.flatnonzero(counted) if len(self.contents) else _NO_ROWS
+        return Picked(
+            values=tuple(values.take(places) for values in self.values),
+            files=self.files[rows],
+            rows=self.rows[rows],
+            ids=self.ids[rows],
+            firsts=self.firsts[rows],
+            contents=self.contents[rows] if len(self.contents) else self.contents,
+            counted_firsts=np.concatenate([self.counted_firsts, self.firsts[also]]),
+            counted=np.concatenate([self.counted, self.contents[also]]),
+            others=None if self.others is None else tuple(values.take(places) for values in self.others),
+        )
 
 
 class Budget:
@@ -74,6 +100,10 @@ class _Hashed:
     batch: KeyBatch
     first: Words
     contents: Words | None
+
+
+# File number, row numbers, rows.
+_Place = tuple[int, npt.NDArray[np.intp], _Hashed]
 
 
 class Side:
@@ -127,20 +157,28 @@ class Side:
 
         return np.concatenate([_NO_WORDS, *(words for part in self._by_thread(gather) for words in part)])
 
-    def pick(self, choose: Choose) -> Picked:
-        """Keys, places and hashes of the values of the rows that `choose` picks by their first hashes."""
-        with_others = self._hashing.values is not None
+    def pick(self, choose: Choose, count: Choose | None = None, only_id: int | None = None) -> Picked:
+        """Keys, places and hashes of the values of the rows that `choose` picks by their first hashes.
 
-        def gather(numbers: Sequence[int]) -> list[tuple[int, npt.NDArray[np.intp], _Hashed]]:
-            found = []
+        Of the rows that `count` picks (those with update_id `only_id`, if that is given) only hashes.
+        """
+        with_others = self._hashing.values is not None
+        room = Budget(_HELD_OTHERS_BYTES)
+
+        def gather(numbers: Sequence[int]) -> tuple[list[_Place], list[tuple[Words, Words]]]:
+            found, counted = [], []
             for number in numbers:
                 for hashed in self._replayed(number, with_others=with_others):
                     rows = np.flatnonzero(choose(hashed.first))
                     if len(rows):
-                        found.append((number, rows + hashed.batch.start, self._taken(hashed, rows)))
-            return found
+                        found.append((number, rows + hashed.batch.start, self._taken(hashed, rows, room)))
+                    if count and with_others:
+                        rows = np.flatnonzero(count(hashed.first) & self._has_id(number, hashed.batch, only_id))
+                        counted.append((hashed.first[rows], self._contents(hashed, rows)))
+            return found, counted
 
-        found = [item for part in self._by_thread(gather) for item in part]
+        parts = self._by_thread(gather)
+        found = [item for part, _ in parts for item in part]
         return Picked(
             values=tuple(
                 pa.chunked_array([taken.batch.values[place] for _, _, taken in found], SCALARS[column.type].in_arrow)
@@ -149,20 +187,42 @@ class Side:
             files=np.concatenate([_NO_FILES, *(np.full(len(rows), number, np.int32) for number, rows, _ in found)]),
             rows=np.concatenate([_NO_ROWS, *(rows.astype(np.int64) for _, rows, _ in found)]),
             ids=np.concatenate([_NO_ROWS, *(self._ids(number, taken.batch) for number, _, taken in found)]),
+            firsts=np.concatenate([_NO_WORDS, *(taken.first for _, _, taken in found)]),
             contents=np.concatenate([_NO_WORDS, *(t.contents for _, _, t in found if t.contents is not None)]),
+            counted_firsts=np.concatenate([_NO_WORDS, *(firsts for _, counted in parts for firsts, _ in counted)]),
+            counted=np.concatenate([_NO_WORDS, *(contents for _, counted in parts for _, contents in counted)]),
+            others=_joined([taken.batch.others for _, _, taken in found]),
         )
 
-    def _taken(self, hashed: _Hashed, rows: npt.NDArray[np.intp]) -> _Hashed:
+    def _taken(self, hashed: _Hashed, rows: npt.NDArray[np.intp], room: Budget) -> _Hashed:
         """The chosen rows; values are hashed of these alone where no earlier pass did."""
         places, batch, contents = pa.array(rows), hashed.batch, hashed.contents
         first = hashed.first[rows]
+        others = None if batch.others is None else tuple(array.take(places) for array in batch.others)
         if contents is not None:
             contents = contents[rows]
-        elif self._hashing.values is not None and batch.others is not None:
-            contents = self._hashing.values.hash(first, [array.take(places) for array in batch.others])
+        elif self._hashing.values is not None and others is not None:
+            contents = self._hashing.values.hash(first, others)
         values = tuple(array.take(places) for array in batch.values)
         ids = None if batch.ids is None else batch.ids[rows]
-        return _Hashed(KeyBatch(batch.start, values, ids, None), first, contents)
+        if others is not None and not room.take(sum(array.nbytes for array in others)):
+            others = None
+        return _Hashed(KeyBatch(batch.start, values, ids, others), first, contents)
+
+    def _contents(self, hashed: _Hashed, rows: npt.NDArray[np.intp]) -> Words:
+        """Hashes of the values of these rows, where values are compared."""
+        if hashed.contents is not None:
+            return hashed.contents[rows]
+        assert self._hashing.values
+        assert hashed.batch.others is not None
+        places = pa.array(rows)
+        return self._hashing.values.hash(hashed.first[rows], [array.take(places) for array in hashed.batch.others])
+
+    def _has_id(self, number: int, batch: KeyBatch, only_id: int | None) -> npt.NDArray[np.bool_]:
+        """One answer for all rows where the file has one id."""
+        if only_id is None or batch.ids is None:
+            return np.asarray(only_id in (None, self._constant_ids[number]))
+        return np.asarray(batch.ids == only_id)
 
     def _ids(self, number: int, batch: KeyBatch) -> Numbers:
         return np.full(batch.rows, self._constant_ids[number], np.int64) if batch.ids is None else batch.ids
@@ -207,6 +267,14 @@ class Side:
 def in_buckets(is_open: npt.NDArray[np.bool_], bits: int) -> Choose:
     """Chooses rows whose bucket is open."""
     return lambda first: is_open[bucket_of(first, bits)]
+
+
+def _joined(parts: Sequence[tuple[pa.Array, ...] | None]) -> tuple[pa.ChunkedArray, ...] | None:
+    """Column by column; None where a part is missing, or there is none to say the types."""
+    present = [part for part in parts if part is not None]
+    if not present or len(present) < len(parts):
+        return None
+    return tuple(pa.chunked_array(list(column)) for column in zip(*present, strict=True))
 
 
 _NO_WORDS: Words = np.zeros(0, dtype=np.uint64)

@@ -40,17 +40,33 @@ class DateSides:
     survivor_rows: int
     carried: bool
 
+    def fingerprints(self) -> DeliveredFingerprints:
+        """Reads the deliveries' files. Raises whatever a damaged one makes of its reader."""
+        newest = self.newest.fingerprints(self.bits)
+        return DeliveredFingerprints(newest, tuple(side.fingerprints(self.bits) for _, side in self.older))
+
+
+@dataclass(frozen=True)
+class DeliveredFingerprints:
+    """Of all rows of the deliveries; `older` in the order of the sides."""
+
+    newest: BucketFingerprints
+    older: tuple[BucketFingerprints, ...]
+
 
 def open_sides(
-    table: TableContract, order: DateOrder, reader: KeyReader, held_bytes: int, *, compare_values: bool
+    table: TableContract, order: DateOrder, reader: KeyReader, held_bytes: int, rows: int, *, compare_values: bool
 ) -> DateSides:
-    """Reads the parent's fingerprints, or its key columns when there are none that fit."""
+    """Reads the parent's fingerprints, or its key columns when there are none that fit.
+
+    `rows` are about those of the newest delivery: they choose the number of buckets.
+    """
     columns = key_columns(table)
     hashing = Hashing(KeyHasher(columns), ValueHasher(table.value_columns) if compare_values else None)
     budget = Budget(held_bytes)
     make = partial(_delivered, reader=reader, hashing=hashing, budget=budget, threads=order.threads)
     state = order.state
-    bits = bits_for(order.newest.rows, state.differing_share if state else None)
+    bits = bits_for(rows, state.differing_share if state else None)
     state_side = _state_side(state, reader, hashing, budget, order.threads) if state else None
     base, carried = _base(order, columns, state_side, bits, with_values=compare_values)
     return DateSides(

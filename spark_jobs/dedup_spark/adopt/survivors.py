@@ -6,27 +6,24 @@ a few times in its life and a date has few files, however many snapshots it live
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from uuid import uuid4
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
-from dedup_spark.adopt.differences import Differences
+from dedup_spark.adopt.differences import Differences, KeptRows
 from dedup_spark.adopt.key_reader import KeyReader
 from dedup_spark.adopt.orders import DateOrder
 from dedup_spark.adopt.rows import RowSource, read_rows, row_numbers
 from dedup_spark.column_types import arrow_schema
+from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.marks import STATE
+from dedup_spark.sorted_files import SortedFiles
 
 MOST_FILES = 8
-_ROW_GROUP_ROWS = 1 << 20
-_ROW_GROUP_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -39,18 +36,18 @@ class SurvivorFiles:
 
 def write_survivors(order: DateOrder, found: Differences, reader: KeyReader, data_uri: str) -> SurvivorFiles:
     """Raises pyarrow's errors when an older delivery's file cannot be read as declared."""
-    staying, sources = _sort_out(order, found)
+    staying, sources = _sort_out(order, found, reader.table)
     staying = _merge(staying, sources, order)
     state_uri = order.state.data_uri if order.state else ""
     for file in staying:
         storage.copy(storage.join(state_uri, file.path), storage.join(data_uri, file.path))
-    writer = _Writer(reader.table, data_uri, order.day.isoformat())
+    written = SortedFiles(reader.table, data_uri, order.day, "survivors", file_bytes=None)
     for table in (table for source in sources for table in read_rows(reader, source)):
-        writer.add(table)
-    return SurvivorFiles(tuple(staying), tuple(writer.close(order)))
+        written.add(table)
+    return SurvivorFiles(tuple(staying), written.close())
 
 
-def _sort_out(order: DateOrder, found: Differences) -> tuple[list[DataFile], list[RowSource]]:
+def _sort_out(order: DateOrder, found: Differences, table: TableContract) -> tuple[list[DataFile], list[RowSource]]:
     """The parent's survivor files that lose no row, and what is to be read for the new file."""
     staying: list[DataFile] = []
     sources: list[RowSource] = []
@@ -64,7 +61,8 @@ def _sort_out(order: DateOrder, found: Differences) -> tuple[list[DataFile], lis
         elif file.min_update_id < state.base_id:
             sources.append(RowSource(uri, file.rows, kept, removed, state.base_id))
         elif len(kept):
-            sources.append(RowSource(uri, file.rows, kept, removed, None))
+            decoded = _decoded(table, order, found.decoded[STATE, number], len(kept))
+            sources.append(RowSource(uri, file.rows, kept, removed, None, decoded))
     for part in order.older:
         for number, landed in enumerate(part.files):
             kept = row_numbers(found.kept[part.source, number])
@@ -73,64 +71,39 @@ def _sort_out(order: DateOrder, found: Differences) -> tuple[list[DataFile], lis
     return staying, sources
 
 
+def _decoded(table: TableContract, order: DateOrder, parts: Sequence[KeptRows], expected: int) -> tuple[pa.Table, ...]:
+    """The rows as declared; nothing unless all that are expected are at hand."""
+    if sum(len(part.ids) for part in parts) != expected:
+        return ()
+    return tuple(_as_table(table, order, part) for part in parts)
+
+
+def _as_table(table: TableContract, order: DateOrder, rows: KeptRows) -> pa.Table:
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {
+        table.partition_column: pa.repeat(pa.scalar(order.day, pa.date32()), len(rows.ids)),
+        table.snapshot_id_column: pa.array(rows.ids, pa.int64()),
+    }
+    columns.update(zip((column.name for column in key_columns(table)), rows.values, strict=True))
+    columns.update(zip((column.name for column in table.value_columns), rows.others, strict=True))
+    return pa.table([columns[column.name] for column in table.columns], schema=arrow_schema(table.columns))
+
+
 def _merge(staying: list[DataFile], sources: list[RowSource], order: DateOrder) -> list[DataFile]:
-    """Moves small files into `sources` when a file is written anyway; returns those that stay."""
+    """Moves small files into `sources` when a file is written anyway, and all when they are too many.
+
+    Returns those that stay.
+    """
     rows = sum(source.most_rows for source in sources)
     left = sorted(staying, key=lambda file: file.rows)
-    while rows and left and (left[0].rows <= rows or len(left) >= MOST_FILES):
+    # Other plans may have left many small files of old rows.
+    all_of_them = len(left) > MOST_FILES
+    while left and (all_of_them or (rows and (left[0].rows <= rows or len(left) >= MOST_FILES))):
         assert order.state
         file = left.pop(0)
         rows += file.rows
         uri = storage.join(order.state.data_uri, file.path)
         sources.append(RowSource(uri, file.rows, row_numbers([]), row_numbers([]), order.state.base_id))
     return left
-
-
-@dataclass
-class _Writer:
-    """One Parquet file, made when the first row comes; each row group is sorted by the clustering columns."""
-
-    table: TableContract
-    data_uri: str
-    day: str
-    _pending: list[pa.Table] = field(default_factory=list)
-    _path: str = ""
-    _rows: int = 0
-    _ids: list[int] = field(default_factory=list)
-    _open: tuple[pa.NativeFile, pq.ParquetWriter] | None = None
-
-    def add(self, rows: pa.Table) -> None:
-        self._pending.append(rows)
-        total = sum(table.num_rows for table in self._pending)
-        if total >= _ROW_GROUP_ROWS or sum(table.nbytes for table in self._pending) >= _ROW_GROUP_BYTES:
-            self._write_row_group()
-
-    def _write_row_group(self) -> None:
-        group = pa.concat_tables(self._pending)
-        self._pending = []
-        inner = [name for name in self.table.keys if name != self.table.partition_column]
-        order = [name for name in (*self.table.cluster_by, *inner)]
-        if order:
-            group = group.take(pc.sort_indices(group, [(name, "ascending") for name in dict.fromkeys(order)]))
-        if self._open is None:
-            self._path = f"{self.table.partition_column}={self.day}/survivors-{uuid4().hex[:12]}.parquet"
-            stream = storage.open_output(storage.join(self.data_uri, self._path))
-            schema = arrow_schema(self.table.columns)
-            self._open = stream, pq.ParquetWriter(stream, schema, compression="zstd", store_schema=False)
-        self._open[1].write_table(group, row_group_size=group.num_rows)
-        bounds = pc.min_max(group[self.table.snapshot_id_column])
-        self._ids += [bounds["min"].as_py(), bounds["max"].as_py()]
-        self._rows += group.num_rows
-
-    def close(self, order: DateOrder) -> Iterator[DataFile]:
-        if self._pending:
-            self._write_row_group()
-        if self._open:
-            stream, parquet = self._open
-            parquet.close()
-            size = stream.tell()
-            stream.close()
-            yield DataFile(self._path, order.day, self._rows, size, min(self._ids), max(self._ids))
 
 
 def rows_of(files: Sequence[DataFile]) -> int:

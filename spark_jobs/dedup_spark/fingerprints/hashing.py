@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -60,27 +61,28 @@ class HashChain:
     """One hash of many rows, while words are mixed in. `number` tells the independent hashes of a seed apart."""
 
     def __init__(self, rows: int, seed: int, number: int) -> None:
-        drawn = blake2b(f"{seed}/{number}".encode(), digest_size=16).digest()
-        start, factor = (int.from_bytes(part, "big") for part in (drawn[:8], drawn[8:]))
-        self._state = np.full(rows, start, dtype=np.uint64)
+        start, factor = _drawn(seed, number)
+        self._start: np.uint64 | None = np.uint64(start)  # of all rows, until the first words come
+        self._state = np.empty(rows, dtype=np.uint64)
         self._spare = np.empty(rows, dtype=np.uint64)
-        self._factor = np.uint64(factor | 1)
+        self._factor = np.uint64(factor)
 
     def mix(self, words: Words) -> None:
         state, spare = self._state, self._spare
-        np.bitwise_xor(state, words, out=state)
+        np.bitwise_xor(state if self._start is None else self._start, words, out=state)
+        self._start = None
         np.multiply(state, self._factor, out=state)
         np.right_shift(state, _HALF, out=spare)
         np.bitwise_xor(state, spare, out=state)
 
     def mix_some(self, rows: npt.NDArray[np.intp], words: Words) -> None:
-        some = self._state[rows] ^ words
+        some = self._begun()[rows] ^ words
         some *= self._factor
         some ^= some >> _HALF
         self._state[rows] = some
 
     def finished(self) -> Words:
-        state, spare = self._state, self._spare
+        state, spare = self._begun(), self._spare
         for shift, factor in _FINAL:
             np.right_shift(state, np.uint64(shift), out=spare)
             np.bitwise_xor(state, spare, out=state)
@@ -88,6 +90,19 @@ class HashChain:
         np.right_shift(state, _FINAL_SHIFT, out=spare)
         np.bitwise_xor(state, spare, out=state)
         return state
+
+    def _begun(self) -> Words:
+        if self._start is not None:
+            self._state.fill(self._start)
+            self._start = None
+        return self._state
+
+
+@lru_cache
+def _drawn(seed: int, number: int) -> tuple[int, int]:
+    """Start and odd factor of a chain."""
+    drawn = blake2b(f"{seed}/{number}".encode(), digest_size=16).digest()
+    return int.from_bytes(drawn[:8], "big"), int.from_bytes(drawn[8:], "big") | 1
 
 
 def mix_texts(chains: Sequence[HashChain], array: pa.Array) -> None:

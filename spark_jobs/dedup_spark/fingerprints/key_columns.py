@@ -44,6 +44,8 @@ def is_text(column: Column) -> bool:
 
 def numbers(column: Column, values: pa.Array) -> npt.NDArray[np.int64]:
     """The signed numbers of a column for which `is_number` holds."""
+    if column.type == "INT64":
+        return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.int64)
     if column.type == "BOOL":
         values = values.cast(pa.uint8())
     elif column.type == "DATE":

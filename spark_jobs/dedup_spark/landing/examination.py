@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -16,6 +17,8 @@ from dedup_spark.fan_out import FanOut
 from dedup_spark.landing.inspection import Inspected, Inspector, LandedFile
 from dedup_spark.landing.inventory import changed_objects, data_files
 from dedup_spark.landing.spark_probe import unreadable_by_spark
+
+Inspect = Callable[[Sequence[LandedFile]], list[Inspected]]
 
 _PROBLEMS_NAMED = 5
 
@@ -47,11 +50,18 @@ class Examination:
 
 
 def examine(
-    request: DedupRequest, arrivals: tuple[Arrival, ...], newest_known: int | None, fan_out: FanOut, *, whole: bool
+    request: DedupRequest,
+    arrivals: tuple[Arrival, ...],
+    newest_known: int | None,
+    fan_out: FanOut,
+    *,
+    whole: bool,
+    inspect: Inspect | None = None,
 ) -> Examination:
     """Judge every delivery. `newest_known` is the highest snapshot id of the parent, None without a parent.
 
-    `whole`, after Spark failed: Spark too reads every file that was found to be good.
+    `whole`, after Spark failed: Spark too reads every file that was found to be good. `inspect` judges the files where
+    the caller has more to do with their rows.
     """
     problems: dict[Delivery, list[str]] = {}
     files: list[LandedFile] = []
@@ -64,8 +74,7 @@ def examine(
             files += found
             owner.update((f.uri, arrival.delivery) for f in found)
     inspected: defaultdict[Delivery, list[Inspected]] = defaultdict(list)
-    inspector = Inspector(request.table, request.latest_day)
-    for result in fan_out.map(inspector, files, sum(f.size for f in files), "inspect landed files"):
+    for result in inspect(files) if inspect else inspect_files(request, files, fan_out):
         delivery = owner[result.file.uri]
         inspected[delivery].append(result)
         problems[delivery] += result.problems
@@ -84,6 +93,12 @@ def examine(
             if problems[a.delivery]
         ),
     )
+
+
+def inspect_files(request: DedupRequest, files: Sequence[LandedFile], fan_out: FanOut) -> list[Inspected]:
+    """Judges each file by a pass of its own."""
+    inspector = Inspector(request.table, request.latest_day, own_ids=request.takes_over is not None)
+    return fan_out.map(inspector, files, sum(f.size for f in files), "inspect landed files")
 
 
 def require_unchanged(request: DedupRequest, applied: tuple[ExaminedDelivery, ...]) -> None:
@@ -120,6 +135,11 @@ def _order_problems(request: DedupRequest, delivery: Delivery, newest_known: int
 def _reason(request: DedupRequest, delivery: Delivery, problems: list[str]) -> str:
     named = "; ".join(problems[:_PROBLEMS_NAMED])
     more = f"; and {len(problems) - _PROBLEMS_NAMED} more" if len(problems) > _PROBLEMS_NAMED else ""
+    if request.takes_over is not None:
+        return (
+            f"The existing table cannot become feed [{request.feed}]: {named}{more}. Nothing was changed. "
+            f"Next: mend these rows in the table, then trigger the bootstrap again."
+        )
     return (
         f"Delivery [{delivery.name}] of feed [{request.feed}] is refused, nothing of it was used: {named}{more}. "
         f"Next: correct it and deliver snapshot [{delivery.snapshot_id}] again, the marker last."

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
 from dedup_spark.landing.page_formats import unsupported_formats
-from dedup_spark.landing.parquet_footer import read_footer
+from dedup_spark.landing.parquet_footer import Footer, read_footer
 from dedup_spark.landing.unreadable import unreadable
 from dedup_spark.landing.value_checks import Faults, count_faults, plain
 
@@ -55,10 +55,11 @@ class Inspected:
 
 @dataclass(frozen=True)
 class Inspector:
-    """Judges files of one request."""
+    """Judges files of one request. `own_ids`: rows have update ids of their own, not the folder's."""
 
     table: TableContract
     latest_day: date
+    own_ids: bool = False
 
     def __call__(self, landed: LandedFile) -> Inspected:
         if not landed.size:
@@ -78,55 +79,88 @@ class Inspector:
             return self._refused(landed, unreadable(content, error))
 
     def _judge(self, landed: LandedFile, source: pa.NativeFile) -> Inspected:
-        with pq.ParquetFile(source, pre_buffer=True, page_checksum_verification=True) as file:
-            footer = read_footer(self.table, file)
-            if footer.problems:
-                return self._refused(landed, *footer.problems)
-            counts = _Counts(self.table, landed, self.latest_day)
-            for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
-                counts.add(batch)
-            # Only now: pyarrow ends the process when it is asked how an encrypted column is written.
-            found = unsupported_formats(file.metadata) + counts.problems()
-        problems = tuple(f"file [{landed.uri}] {problem}" for problem in found)
-        return Inspected(landed, footer.schema.json(), dict(counts.by_date), problems, footer.is_as_written)
+        with open_landed(source) as file:
+            judgement = self.begin(landed, file)
+            if judgement.footer.problems:
+                return self._refused(landed, *judgement.footer.problems)
+            for group in range(file.num_row_groups):  # one at a time: pages of a whole large file are not held
+                for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False):
+                    judgement.add(batch)
+            return judgement.inspected(file)
+
+    def begin(self, landed: LandedFile, file: pq.ParquetFile) -> Judgement:
+        """Judges the footer; whoever reads the file's rows adds them all."""
+        return Judgement(self.table, landed, self.latest_day, read_footer(self.table, file), own_ids=self.own_ids)
 
     @staticmethod
     def _refused(landed: LandedFile, *problems: str) -> Inspected:
         return Inspected(landed, "", {}, tuple(f"file [{landed.uri}] {problem}" for problem in problems))
 
 
+def open_landed(source: pa.NativeFile) -> pq.ParquetFile:
+    """A reader that compares the checksums of pages with what they hold."""
+    return pq.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
+
+
 @dataclass
-class _Counts:
-    """Adds up what is wrong with a file's rows, batch by batch."""
+class Judgement:
+    """What is wrong with a file: its footer, and its rows as far as their batches were added (of all columns)."""
 
     table: TableContract
     landed: LandedFile
     latest_day: date
+    footer: Footer
     by_date: Counter[date] = field(default_factory=Counter)
     nulls: Counter[str] = field(default_factory=Counter)
     faults: Faults = field(default_factory=Counter)
     other_ids: int = 0
+    own_ids: bool = False
 
     def add(self, batch: pa.RecordBatch) -> None:
         table = self.table
         required = [c.name for c in table.columns if c.mode is ColumnMode.REQUIRED]
         for name in {*table.keys, table.snapshot_id_column, *required}:
             self.nulls[name] += batch.column(name).null_count
+        only_folders = self._count_dates(
+            plain(batch.column(table.partition_column)).drop_null().cast(pa.date32()).cast(pa.int32())
+        )
         for column in table.columns:
-            count_faults(column, batch.column(column.name), self.faults)
-        self._count_dates(plain(batch.column(table.partition_column)).drop_null().cast(pa.date32()).cast(pa.int32()))
-        ids = plain(batch.column(table.snapshot_id_column)).drop_null().cast(pa.int64())
-        self.other_ids += pc.sum(pc.not_equal(ids, self.landed.snapshot_id)).as_py() or 0
+            # The date of a folder is a date that BigQuery has.
+            if column.name != table.partition_column or not only_folders:
+                count_faults(column, batch.column(column.name), self.faults)
+        if not self.own_ids:
+            self._count_other_ids(plain(batch.column(table.snapshot_id_column)).drop_null().cast(pa.int64()))
 
-    def _count_dates(self, days: pa.Array) -> None:
+    def _count_other_ids(self, ids: pa.Array) -> None:
+        bounds, expected = pc.min_max(ids), self.landed.snapshot_id
+        if len(ids) and not bounds["min"].as_py() == bounds["max"].as_py() == expected:
+            self.other_ids += pc.not_equal(ids, expected).true_count
+
+    def _count_dates(self, days: pa.Array) -> bool:
+        """Whether all are the folder's."""
         bounds = pc.min_max(days)
         if len(days) and bounds["min"] == bounds["max"]:
-            self.by_date[_day(bounds["min"].as_py())] += len(days)
-            return
+            day = _day(bounds["min"].as_py())
+            self.by_date[day] += len(days)
+            return day == self.landed.folder_date
         for entry in pc.value_counts(days):
             self.by_date[_day(entry["values"].as_py())] += entry["counts"].as_py()
+        return False
 
-    def problems(self) -> list[str]:
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong so far."""
+        return not self.footer.problems and not self._problems()
+
+    def inspected(self, file: pq.ParquetFile) -> Inspected:
+        """The verdict, when all rows were added."""
+        # Only now: pyarrow ends the process when it is asked how an encrypted column is written.
+        found = unsupported_formats(file.metadata) + self._problems()
+        problems = tuple(f"file [{self.landed.uri}] {problem}" for problem in found)
+        by_date = dict(self.by_date)
+        return Inspected(self.landed, self.footer.schema.json(), by_date, problems, self.footer.is_as_written)
+
+    def _problems(self) -> list[str]:
         table, landed = self.table, self.landed
         found = [
             f"column [{name}]: {count} rows are [NULL], expected none"

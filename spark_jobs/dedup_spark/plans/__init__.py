@@ -13,4 +13,6 @@ from dedup_spark.sources import Sources
 PLANS: dict[Plan, Callable[[Sources], DataFrame]] = {
     Plan.WINDOW: window.resolve,
     Plan.ANTIJOIN: antijoin.resolve,
+    # Dates of plan rewrite that cannot be streamed (`dedup_spark.rewrite`).
+    Plan.REWRITE: antijoin.resolve,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -91,3 +92,10 @@ def copy(source_uri: str, target_uri: str) -> None:
     token, _, _ = target.rewrite(source)
     while token:
         token, _, _ = target.rewrite(source, token=token)
+
+
+def delete(uri: str) -> None:
+    from google.api_core.exceptions import NotFound
+
+    with suppress(NotFound):
+        _blob(uri).delete()

@@ -93,3 +93,7 @@ def copy(source_uri: str, target_uri: str) -> None:
     except OSError:
         shutil.copyfile(source, part)
     part.replace(target)
+
+
+def delete(uri: str) -> None:
+    _path(uri).unlink(missing_ok=True)

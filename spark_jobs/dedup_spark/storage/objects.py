@@ -81,6 +81,14 @@ def copy(source_uri: str, target_uri: str) -> None:
         files.copy(source_uri, target_uri)
 
 
+def delete(uri: str) -> None:
+    """Delete an object that is no longer wanted; one that is absent already does not matter."""
+    if _is_cloud(uri):
+        cloud.delete(uri)
+    else:
+        files.delete(uri)
+
+
 def adopt(source_uri: str, target_uri: str, expected: FrozenObject) -> None:
     """Copy that very version of an object; later changes of the source do not reach the copy.
 

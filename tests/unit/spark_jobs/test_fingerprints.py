@@ -18,6 +18,7 @@ from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.buckets import LEAST_BITS, MOST_BITS, BucketFingerprints, bits_for, bucket_of
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
+from dedup_spark.fingerprints.value_hashing import ValueHasher
 
 ROWS = 3000
 MAKERS = {
@@ -124,6 +125,16 @@ def test_each_input_bit_flips_each_output_bit_half_of_the_time(bit: int) -> None
         for before, after in zip(one, two, strict=True):
             changed = ((before ^ after)[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
             assert np.abs(changed.mean(axis=0) - 0.5).max() < 0.05
+
+
+def test_hashes_stay_those_that_stored_fingerprints_were_made_of() -> None:
+    """Whoever changes one of these changes the seed or the stored version, too."""
+    hasher = KeyHasher((Column("number", "INT64"), Column("name", "STRING")))
+    first, second = hasher.both([pa.array([7, -1]), pa.array(["shoe", ""])])
+    assert [hex(word) for word in first] == ["0x70c33d4767d67e28", "0xb8f26ef061884701"]
+    assert [hex(word) for word in second] == ["0x1e240d3d650d51fd", "0x9952fe45aa22f85c"]
+    contents = ValueHasher((Column("value", "INT64"),)).hash(first, [pa.array([1, None])])
+    assert [hex(word) for word in contents] == ["0xace05ac63fc581d4", "0x2b9ad4eb7faa28d2"]
 
 
 def test_keys_spread_evenly_over_the_buckets() -> None:

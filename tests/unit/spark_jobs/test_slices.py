@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from dedup_spark.slices import TARGET_FILE_BYTES, slice_dates
+from dedup_spark.slices import slice_dates
 
 FIRST = date(2026, 1, 1)
+FILE_BYTES = 256 << 20
 
 
 def days(count: int, size: int) -> dict[date, int]:
@@ -14,20 +15,20 @@ def days(count: int, size: int) -> dict[date, int]:
 
 
 def test_small_date_is_one_file() -> None:
-    assert set(slice_dates(days(13, 1000), cores=2).buckets.values()) == {1}
+    assert set(slice_dates(days(13, 1000), FILE_BYTES, cores=2).buckets.values()) == {1}
 
 
 def test_large_date_is_cut_into_files_of_at_most_the_target_size() -> None:
-    (count,) = slice_dates(days(1, 20 << 30), cores=2).buckets.values()
-    assert (20 << 30) / count <= TARGET_FILE_BYTES
-    assert (20 << 30) / count > TARGET_FILE_BYTES / 2
+    (count,) = slice_dates(days(1, 20 << 30), FILE_BYTES, cores=2).buckets.values()
+    assert (20 << 30) / count <= FILE_BYTES
+    assert (20 << 30) / count > FILE_BYTES / 2
 
 
 def test_small_generation_has_no_more_tasks_than_files_nor_many_for_each_core() -> None:
-    assert slice_dates(days(2, 1000), cores=2).tasks == 2
-    assert slice_dates(days(730, 1000), cores=2).tasks == 8
+    assert slice_dates(days(2, 1000), FILE_BYTES, cores=2).tasks == 2
+    assert slice_dates(days(730, 1000), FILE_BYTES, cores=2).tasks == 8
 
 
 def test_large_generation_has_a_task_for_each_target_size() -> None:
-    slices = slice_dates(days(730, 20 << 30), cores=100)
+    slices = slice_dates(days(730, 20 << 30), FILE_BYTES, cores=100)
     assert slices.tasks == 730 * 80

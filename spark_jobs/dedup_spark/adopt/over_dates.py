@@ -1,0 +1,79 @@
+"""One function over many dates: in threads on the driver when they are small, as Spark tasks when they are not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date
+from typing import Generic, Protocol, TypeVar
+
+from pyspark.sql import SparkSession
+
+from dedup_spark.fan_out import few_for_the_driver
+from dedup_spark.progress import DateProgress, DriverProgress
+
+
+class Order(Protocol):
+    """What a call is told about its date. `objects` is how many files it touches, `bytes` their size."""
+
+    @property
+    def day(self) -> date: ...
+
+    @property
+    def objects(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+
+AnyOrder = TypeVar("AnyOrder", bound=Order)
+Result = TypeVar("Result")
+
+_DRIVER_THREADS = 4
+# Decoded keys held between two passes over the files: of one date in a task, of several dates on the driver.
+_HELD_BYTES = 256 << 20
+_DRIVER_HELD_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class _Reported(Generic[AnyOrder, Result]):
+    """Tells the driver of each date that is done."""
+
+    work: Callable[[AnyOrder], Result]
+    finished: Callable[[date, int], None]
+
+    def __call__(self, order: AnyOrder) -> Result:
+        result = self.work(order)
+        self.finished(order.day, 0)
+        return result
+
+
+def over_dates(
+    session: Callable[[], SparkSession],
+    work: Callable[[int], Callable[[AnyOrder], Result]],
+    orders: Sequence[AnyOrder],
+    description: str,
+    say: Callable[[str], None],
+) -> list[Result]:
+    """`work` makes the function, told how many bytes it may hold. `session` is asked for only if it is worth it.
+
+    Results come in the order of `orders`, whose first should be the largest.
+    """
+    if not orders:
+        return []
+    dates = {order.day: 1 for order in orders}
+    # Files count too: each is a request or more, however small it is.
+    items = sum(1 + order.objects for order in orders)
+    if few_for_the_driver(items, sum(order.bytes for order in orders)):
+        on_driver = DriverProgress(dates, say)
+        task = _Reported(work(_DRIVER_HELD_BYTES), on_driver.finished)
+        with on_driver.reporting(), ThreadPoolExecutor(min(_DRIVER_THREADS, os.cpu_count() or 1)) as pool:
+            return list(pool.map(task, orders))
+    context = session().sparkContext
+    context.setJobDescription(f"{description} of {len(orders)} dates")
+    progress = DateProgress(context, dates, say)
+    task = _Reported(work(_HELD_BYTES), progress.reporter())
+    with progress.reporting():
+        return list(context.parallelize(orders, len(orders)).map(task).collect())

@@ -1,0 +1,130 @@
+"""Which rows of differing buckets are compared. Where one key makes the difference, its hash is known beforehand.
+
+A bucket that has one key more on one side than on the other, and the same keys otherwise, differs in its sums by that
+key's hashes: only rows of that hash are compared, all others are the same on both sides. What has that hash is held
+against the sums; a bucket that it does not explain is compared as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from dedup_spark.adopt.slices import Slice
+from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
+from dedup_spark.fingerprints.key_columns import Words
+
+# Kinds of buckets: nothing to do; all keys are compared; one key is looked up; keys agree and values do not.
+CLOSED, WHOLE, SINGLE, VALUES = range(4)
+# So many open buckets are compared as a whole in any case: examples of changed rows come from there.
+_SAMPLED = 64
+# Memory for two hashes of a row, as a share of what a picked row takes.
+_WEIGHT_OF_HASHES = 0.2
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """`kinds` by bucket; `targets` by bucket: the first hash to look up, `seconds` the second that it should have.
+
+    `more` says in which buckets it is the newest delivery that has the key.
+    """
+
+    bits: int
+    kinds: npt.NDArray[np.uint8]
+    targets: Words
+    seconds: Words
+    more: Mask
+
+    def picks(self, first: Words) -> Mask:
+        """Rows in buckets whose keys differ, by their first hashes."""
+        kinds = self.kinds[bucket_of(first, self.bits)]
+        return np.asarray((kinds == WHOLE) | (kinds == SINGLE))
+
+    def compares(self, first: Words) -> Mask:
+        """Of these rows, those whose keys have to be compared: the others are on both sides."""
+        buckets = bucket_of(first, self.bits)
+        kinds = self.kinds[buckets]
+        mask: Mask = kinds == WHOLE
+        narrowed = np.flatnonzero(kinds == SINGLE)
+        mask[narrowed] = first[narrowed] == self.targets[buckets[narrowed]]
+        return mask
+
+    def counts(self, first: Words) -> Mask:
+        """Rows in buckets whose keys agree and whose values do not."""
+        return np.asarray(self.kinds[bucket_of(first, self.bits)] == VALUES)
+
+    def counts_all(self, first: Words) -> Mask:
+        """Those, and the rows in differing buckets whose keys need no comparison."""
+        buckets = bucket_of(first, self.bits)
+        kinds = self.kinds[buckets]
+        mask: Mask = kinds == VALUES
+        narrowed = np.flatnonzero(kinds == SINGLE)
+        mask[narrowed] = first[narrowed] != self.targets[buckets[narrowed]]
+        return mask
+
+    def is_single(self, first: Words) -> Mask:
+        """Rows in buckets of which one key is looked up."""
+        return np.asarray(self.kinds[bucket_of(first, self.bits)] == SINGLE)
+
+    @property
+    def narrows(self) -> bool:
+        """Whether there is any such bucket."""
+        return bool((self.kinds == SINGLE).any())
+
+    def of(self, part: Slice) -> Selection:
+        """In this range of buckets alone."""
+        kinds = np.zeros_like(self.kinds)
+        kinds[part.start : part.stop] = self.kinds[part.start : part.stop]
+        return replace(self, kinds=kinds)
+
+    def with_kind(self, kind: int, buckets: npt.NDArray[np.intp]) -> Selection:
+        """The same, but for the kind of these buckets."""
+        kinds = self.kinds.copy()
+        kinds[buckets] = kind
+        return replace(self, kinds=kinds)
+
+    def weights(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Of the expected `rows` by bucket, as many as need their memory when only what is compared is picked."""
+        of_hashes = np.where(self.kinds == CLOSED, 0.0, _WEIGHT_OF_HASHES)
+        return np.asarray(rows * np.where(self.kinds == WHOLE, 1.0, of_hashes))
+
+    def unexplained(self, newest: tuple[Words, Words], base: tuple[Words, Words]) -> npt.NDArray[np.intp]:
+        """Buckets of kind SINGLE in which what is compared is not the one key that makes the difference.
+
+        `newest` and `base` are both hashes of the rows in such buckets that are compared, of either side.
+        """
+        singles = np.flatnonzero(self.kinds == SINGLE)
+        right, wrong = np.zeros(len(singles), dtype=np.int64), np.zeros(len(singles), dtype=np.int64)
+        for (first, second), is_newest in ((newest, True), (base, False)):
+            buckets = bucket_of(first, self.bits)
+            expected = (self.more[buckets] == is_newest) & (second == self.seconds[buckets])
+            places = np.searchsorted(singles, buckets)
+            right += np.bincount(places[expected], minlength=len(singles))
+            wrong += np.bincount(places[~expected], minlength=len(singles))
+        return np.asarray(singles[(right != 1) | (wrong != 0)])
+
+
+def select_whole(is_open: Mask, bits: int) -> Selection:
+    """All keys of open buckets are compared."""
+    none, nothing = np.zeros(len(is_open), dtype=bool), np.zeros(0, dtype=np.uint64)
+    return Selection(bits, np.where(is_open, WHOLE, CLOSED).astype(np.uint8), nothing, nothing, none)
+
+
+def select(newest: BucketFingerprints, base: BucketFingerprints) -> Selection:
+    """As few rows as the fingerprints of the two key sets, in the same number of buckets, allow."""
+    differs, values_differ = newest.differs(base), newest.values_differ(base)
+    kinds = np.zeros(len(differs), dtype=np.uint8)
+    if values_differ is not None:
+        kinds[values_differ] = VALUES
+    more, less = newest.counts == base.counts + np.uint32(1), newest.counts + np.uint32(1) == base.counts
+    targets = np.where(more, newest.firsts - base.firsts, base.firsts - newest.firsts)
+    seconds = np.where(more, newest.seconds - base.seconds, base.seconds - newest.seconds)
+    is_own = bucket_of(targets, newest.bits) == np.arange(len(differs))
+    kinds[differs] = WHOLE
+    kinds[differs & (more | less) & is_own] = SINGLE
+    kinds[np.flatnonzero(kinds)[:_SAMPLED]] = WHOLE
+    return Selection(newest.bits, kinds, targets, seconds, more)

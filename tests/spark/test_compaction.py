@@ -1,0 +1,85 @@
+"""Files of survivors: few a date, however many snapshots they live through and whoever wrote them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from dedup_clone.contract.manifest import DataFile
+from dedup_clone.contract.request import Plan
+from dedup_spark.adopt.survivors import MOST_FILES
+from dedup_spark.column_types import arrow_schema
+from dedup_spark.rewrite import file_sizes
+from tests.spark.feed_area import FeedArea
+from tests.spark.tables import PRODUCTS
+from tests.spark.test_adopt import rows
+from tests.spark.test_dedup import FIRST, SECOND, found
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def area(tmp_path: Path) -> FeedArea:
+    """Without Spark: what needs it fails."""
+    return FeedArea(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
+
+
+def survivors_of(area: FeedArea) -> list[DataFile]:
+    newest = area.entry(FIRST).max_update_id
+    return [file for file in area.files().files if file.date == FIRST and file.max_update_id < newest]
+
+
+def test_a_date_that_loses_keys_with_every_snapshot_has_at_most_eight_files_of_survivors(area: FeedArea) -> None:
+    """Each snapshot lacks fewer keys than the one before, so that files are merged as late as possible."""
+    lost = [2 ** (13 - n) for n in range(14)]
+    first, expected = 0, 0
+    area.publish(area.land(1, rows(1, *range(sum(lost) + 1))))
+    for snapshot_id, count in enumerate(lost, start=2):
+        first, expected = first + count, expected + count
+        area.publish(area.land(snapshot_id, rows(snapshot_id, *range(first, sum(lost) + 1))))
+        assert len(survivors_of(area)) <= MOST_FILES
+        assert sum(file.rows for file in survivors_of(area)) == area.entry(FIRST).survivors == expected
+    assert len(survivors_of(area)) == MOST_FILES
+
+
+def test_more_files_than_that_become_one_although_no_survivor_came_or_went(spark: SparkSession, area: FeedArea) -> None:
+    """Spark wrote the date in many small files, of which only one holds a row of the newest snapshot."""
+    area.session, area.plan, area.file_bytes = spark, Plan.WINDOW, 500
+    area.publish(area.land(1, rows(1, *range(300))))
+    area.publish(area.land(2, rows(2, 7)))
+    assert len(survivors_of(area)) > MOST_FILES
+    area.session, area.plan = None, Plan.AUTO
+    area.publish(area.land(3, rows(3, 7)))
+    (file,) = survivors_of(area)
+    assert (file.rows, area.entry(FIRST).plan, area.entry(FIRST).survivors) == (299, "adopt", 299)
+    assert len(found(area)) == 300
+
+
+def test_rewrite_leaves_no_file_of_survivors_apart(area: FeedArea) -> None:
+    area.publish(area.land(1, rows(1, *range(100))))
+    for snapshot_id in range(2, 6):
+        area.publish(area.land(snapshot_id, rows(snapshot_id, *range(snapshot_id, 100))))
+    assert len(area.files().files) > 1
+    area.plan = Plan.REWRITE
+    area.publish(area.land(6, rows(6, *range(6, 100))))
+    (file,) = area.files().files
+    assert (file.rows, file.min_update_id, file.max_update_id) == (100, 1, 6)
+
+
+def test_dates_of_the_most_files_are_written_anew_where_one_load_job_could_not_take_all(
+    area: FeedArea, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve files and two, with room for eight of survivors each: more than twenty."""
+    monkeypatch.setattr(file_sizes, "FILES_PER_JOB", 20)
+    for day, count in ((FIRST, 12), (SECOND, 2)):
+        for number in range(count):
+            part = pa.Table.from_pylist(rows(1, number, day=day), schema=arrow_schema(PRODUCTS.columns))
+            area.put(1, f"date={day}/{number}.parquet", part)
+    area.publish(area.arrive(1))
+    assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("rewrite", "adopt")
+    assert area.entry(FIRST).plan_reason.startswith("not adopted: its [12] files are too many beside the others'")
+    assert [file.rows for file in area.files().files if file.date == FIRST] == [12]
+    assert len(found(area)) == 14

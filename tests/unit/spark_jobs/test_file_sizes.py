@@ -1,0 +1,41 @@
+"""How large written files should be, and when a date has so many small ones that they become few."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from dedup_clone.contract.manifest import DataFile
+from dedup_spark.rewrite.file_sizes import are_scattered, good_file_bytes
+
+MEGABYTE = 1 << 20
+
+
+def files(count: int, size: int) -> list[DataFile]:
+    return [DataFile(f"{n}", date(2026, 1, 1), 1, size, 1, 1) for n in range(count)]
+
+
+def test_the_size_asked_for_holds_while_one_load_job_takes_all_files() -> None:
+    assert good_file_bytes(256 * MEGABYTE, 100 << 30) == 256 * MEGABYTE
+
+
+def test_a_table_of_many_terabytes_has_files_so_large_that_one_load_job_takes_them() -> None:
+    table = 15 << 40
+    assert table / good_file_bytes(256 * MEGABYTE, table) <= 5_000
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "scattered"),
+    [
+        (8, MEGABYTE, False),  # few
+        (9, MEGABYTE, True),
+        (80, 256 * MEGABYTE, False),  # large
+        (80, 100 * MEGABYTE, False),  # not much would be gained
+        (200, 40 * MEGABYTE, True),
+    ],
+)
+def test_files_are_scattered_when_they_are_several_times_as_many_as_needed(
+    count: int, size: int, scattered: bool
+) -> None:
+    assert are_scattered(files(count, size), 256 * MEGABYTE) is scattered
