@@ -46,8 +46,12 @@ def _connect(found: Installation, channel: grpc.Channel) -> Service:
     messages = importlib.import_module("local_service_pb2")
     stub = importlib.import_module("local_service_pb2_grpc").ZetaSqlLocalServiceStub(channel)
     language = stub.GetLanguageOptions(messages.LanguageOptionsRequest(maximum_features=True))
+    options = importlib.import_module("zetasql.public.options_pb2")
     # BigQuery is the product that ZetaSQL calls external: it has INT64 and FLOAT64, but no INT32 nor DOUBLE.
-    language.product_mode = importlib.import_module("zetasql.public.options_pb2").PRODUCT_EXTERNAL
+    language.product_mode = options.PRODUCT_EXTERNAL
+    # Not among the maximum, although BigQuery has it: CREATE PROCEDURE ... LANGUAGE PYTHON.
+    if options.FEATURE_NON_SQL_PROCEDURE not in language.enabled_language_features:
+        language.enabled_language_features.append(options.FEATURE_NON_SQL_PROCEDURE)
     return Service(stub, messages, language)
 
 

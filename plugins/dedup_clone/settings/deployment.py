@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.settings.alerts import AlertSettings
 from dedup_clone.settings.identifiers import BucketName, ConnectionId, DatasetName, Location, ProjectId
+from dedup_clone.settings.spark import Runner, SparkSettings
 from dedup_clone.settings.strict_yaml import StrictModel, read_model
 
 PROFILE_VARIABLE = "DEDUP_CLONE_PROFILE"
 
 
-class Runner(StrEnum):
-    """Where Spark runs."""
-
-    LOCAL = "local"
-    SERVERLESS = "serverless"
-
-
 class Deployment(StrictModel):
-    """One profile. `notice_interval_s`: how often landing is listed; `job_poll_interval_s`: how often jobs are."""
+    """One profile. `notice_interval_s`: how often landing is listed; `job_poll_interval_s`: how often jobs are.
+
+    `runner`: of the feeds that name none; `spark`: what it needs to know.
+    """
 
     project: ProjectId
     location: Location
@@ -36,9 +32,17 @@ class Deployment(StrictModel):
     google_cloud_connection: ConnectionId
     spark_connection: ConnectionId
     runner: Runner
+    spark: SparkSettings = SparkSettings()
     notice_interval_s: Annotated[int, Field(ge=1, le=60)]
     job_poll_interval_s: Annotated[int, Field(ge=1, le=60)]
     alerts: AlertSettings = AlertSettings()
+
+    @model_validator(mode="after")
+    def runner_has_what_it_needs(self) -> Self:
+        missing = self.spark.missing_for(self.runner)
+        if missing:
+            raise ValueError(f"runner [{self.runner}] needs [spark.{missing}]")
+        return self
 
 
 def read_deployment(folder: Path, environment: Mapping[str, str] = os.environ) -> Deployment:

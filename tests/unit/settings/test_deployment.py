@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.settings.deployment import Runner, read_deployment
+from dedup_clone.settings.deployment import read_deployment
+from dedup_clone.settings.spark import Runner
 
 PROFILES = Path(__file__).parents[3] / "dags" / "profiles"
 
@@ -23,3 +24,26 @@ def test_production_needs_no_variable() -> None:
 def test_an_unknown_profile_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(ConfigurationError, match=r"is \[prod\], expected one of \['gcp', 'local'\]"):
         read_deployment(PROFILES, {"DEDUP_CLONE_PROFILE": "prod"})
+
+
+def profile_with(folder: Path, *lines: str) -> Path:
+    text = (PROFILES / "local.yaml").read_text()
+    (folder / "mine.yaml").write_text("\n".join([text.replace("runner: local", ""), *lines]))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        (["runner: serverless"], r"runner \[serverless\] needs \[spark\.region\]"),
+        (["runner: cluster", "spark: {}"], r"runner \[cluster\] needs \[spark\.region\]"),
+        (["runner: bigquery_procedure"], r"needs \[spark\.procedure_connection\]"),
+        (["runner: serverless", "spark:", "  region: EU"], r"mine\.yaml:\d+: \[spark\.region\]"),
+        (["runner: serverless", "spark:", "  regoin: europe-west1"], r"unknown key.*did you mean \[region\]"),
+        (["runner: yarn"], r"\[runner\].*'local', 'serverless', 'cluster' or 'bigquery_procedure'"),
+        (["runner: cluster", "spark:", "  region: us-east1", "  cluster: {idle_delete_minutes: 1}"], "greater than"),
+    ],
+)
+def test_a_profile_that_cannot_run_spark_is_refused(lines: list[str], fault: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=fault):
+        read_deployment(profile_with(tmp_path, *lines), {"DEDUP_CLONE_PROFILE": "mine"})

@@ -1,0 +1,32 @@
+"""Runner `local`: Spark on this machine, by spark-submit."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from dedup_clone.orchestration.by_engine import ByEngine
+from dedup_clone.orchestration.connect import FeedSetup
+from dedup_clone.orchestration.spark_conf import emulator_spark_conf, local_spark_conf
+
+
+class LocalSparkOperator(ByEngine, SparkSubmitOperator):
+    """spark-submit, unless the order's engine is one in SQL."""
+
+
+def local_spark_operator(setup: FeedSetup, *, task_id: str, request_uri: str, **kwargs: Any) -> LocalSparkOperator:
+    """The dedup task of the one-machine stack: the job's sources as they lie, the storage emulator's address."""
+    python_path = os.pathsep.join([str(setup.folders.plugins), str(setup.folders.spark_jobs)])
+    return LocalSparkOperator(
+        task_id=task_id,
+        setup=setup,
+        application=str(setup.folders.spark_jobs / "dedup_snapshot.py"),
+        application_args=["--request", request_uri],
+        conn_id=setup.deployment.spark_connection,
+        name=f"dedup {setup.feed.feed}",
+        conf={**local_spark_conf(), **emulator_spark_conf(os.environ.get("STORAGE_EMULATOR_HOST", ""))},
+        env_vars={"PYTHONPATH": python_path},
+        **kwargs,
+    )

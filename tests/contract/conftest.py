@@ -1,0 +1,29 @@
+"""What this project sends to BigQuery and Cloud Storage in these tests says nothing that the services do not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.rest_recording import RequestJudge
+
+# Here requests are sent that are wrong on purpose, to see what the stand-in makes of them.
+WRONG_ON_PURPOSE = Path(__file__).parent / "bigquery"
+
+
+@pytest.fixture(scope="session")
+def request_judge() -> Iterator[RequestJudge]:
+    judge = RequestJudge()
+    with pytest.MonkeyPatch.context() as patch:
+        judge.listen(patch)
+        yield judge
+
+
+@pytest.fixture(autouse=True)
+def requests_are_well_formed(request: pytest.FixtureRequest, request_judge: RequestJudge) -> Iterator[None]:
+    request_judge.faults.clear()
+    yield
+    if not request.path.is_relative_to(WRONG_ON_PURPOSE):
+        assert request_judge.faults == []

@@ -1,0 +1,71 @@
+"""Opens Google's own clients on the fake, in place of what Airflow's hook opens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
+from airflow.providers.google.cloud.hooks.dataproc import DataprocHook
+from google.api_core.client_options import ClientOptions
+from google.auth.credentials import AnonymousCredentials
+from google.auth.transport.requests import AuthorizedSession
+from google.cloud.bigquery import Client
+from google.cloud.dataproc_v1 import BatchControllerClient, ClusterControllerClient, JobControllerClient
+from google.cloud.dataproc_v1.services.batch_controller.transports import BatchControllerGrpcTransport
+from google.cloud.dataproc_v1.services.cluster_controller.transports import ClusterControllerGrpcTransport
+from google.cloud.dataproc_v1.services.job_controller.transports import JobControllerGrpcTransport
+
+from tests.contract.dataproc.fake.faults import KILLED, WorkerKilled
+
+
+class _Killing(grpc.UnaryUnaryClientInterceptor):
+    """Takes the caller down where the fake says so."""
+
+    def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        call = continuation(details, request)
+        if call.exception() is not None and call.details() == KILLED:
+            raise WorkerKilled
+        return call
+
+
+def connect_hook(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow's hook opens its clients on `address`."""
+    channel = grpc.intercept_channel(grpc.insecure_channel(address), _Killing())
+
+    def opening(client: Any, transport: Any) -> Callable[..., Any]:
+        return lambda self, region=None: client(transport=transport(channel=channel))
+
+    monkeypatch.setattr(DataprocHook, "__init__", lambda self, **_: None)
+    monkeypatch.setattr(DataprocHook, "get_batch_client", opening(BatchControllerClient, BatchControllerGrpcTransport))
+    monkeypatch.setattr(DataprocHook, "get_job_client", opening(JobControllerClient, JobControllerGrpcTransport))
+    monkeypatch.setattr(
+        DataprocHook, "get_cluster_client", opening(ClusterControllerClient, ClusterControllerGrpcTransport)
+    )
+
+
+class _KillingSession(AuthorizedSession):
+    """The same over HTTP."""
+
+    def request(self, *args: Any, **kwargs: Any) -> Any:
+        response = super().request(*args, **kwargs)
+        if not response.ok and KILLED in response.text:
+            raise WorkerKilled
+        return response
+
+
+def connect_bigquery(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow's BigQuery hook opens its client on `address`."""
+
+    def open_client(self: Any, *, project_id: str, location: str) -> Client:
+        return Client(
+            project=project_id,
+            location=location,
+            _http=_KillingSession(AnonymousCredentials()),
+            client_options=ClientOptions(api_endpoint=address),
+        )
+
+    monkeypatch.setattr(BigQueryHook, "__init__", lambda self, **_: None)
+    monkeypatch.setattr(BigQueryHook, "get_client", open_client)

@@ -1,0 +1,171 @@
+"""Dataproc's JobController, BatchController and ClusterController as real gRPC services over a fake world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent import futures
+from typing import Any
+
+import grpc
+from google.cloud.dataproc_v1.types import batches as b
+from google.cloud.dataproc_v1.types import clusters as c
+from google.cloud.dataproc_v1.types import jobs as j
+from google.longrunning import operations_pb2
+from google.protobuf import empty_pb2
+
+from tests.contract.dataproc.fake import rules
+from tests.contract.dataproc.fake.faults import Faults, Refused
+from tests.contract.dataproc.fake.world import FakeCluster, Run, World
+
+_BATCH_STATES = {None: "RUNNING", "well": "SUCCEEDED", "failed": "FAILED", "cancelled": "CANCELLED"}
+_JOB_STATES = {None: "RUNNING", "well": "DONE", "failed": "ERROR", "cancelled": "CANCELLED"}
+_OPERATIONS = "projects/p/regions/r/operations"
+Handler = Callable[[Any], Any]
+
+
+class FakeDataproc:
+    """One server on 127.0.0.1; `reset` gives it a new world. `requests` are what was accepted, by method."""
+
+    def __init__(self) -> None:
+        self.reset()
+        self._server = grpc.server(futures.ThreadPoolExecutor(4))
+        self._server.add_generic_rpc_handlers(self._handlers())
+        port = self._server.add_insecure_port("127.0.0.1:0")
+        self.address = f"127.0.0.1:{port}"
+        self._server.start()
+
+    def reset(self, **world: Any) -> World:
+        self.world, self.faults, self.requests = World(**world), Faults(), []
+        return self.world
+
+    def stop(self) -> None:
+        self._server.stop(None)
+
+    # -- batches
+
+    def create_batch(self, request: b.CreateBatchRequest) -> operations_pb2.Operation:
+        rules.check_name(rules.BATCH_ID, request.batch_id)
+        rules.check_labels(request.batch.labels)
+        rules.check_serverless_properties(request.batch.runtime_config.properties)
+        ttl = request.batch.environment_config.execution_config.ttl
+        rules.check_duration(ttl.total_seconds(), rules.TTL_S, "ttl")
+        self.world.begin(request.batch_id, request.batch.pyspark_batch.args[1])
+        return operations_pb2.Operation(name=f"{_OPERATIONS}/{request.batch_id}")
+
+    def get_batch(self, request: b.GetBatchRequest) -> b.Batch:
+        run = self._look(request.name.rsplit("/", 1)[1])
+        return b.Batch(
+            name=request.name,
+            state=_BATCH_STATES[run.outcome],
+            state_message=run.message if run.outcome else "",
+            operation=f"{_OPERATIONS}/{run.name}",
+            runtime_info={"endpoints": {"Spark UI": f"https://spark.example/{run.name}"}},
+        )
+
+    def cancel_operation(self, request: operations_pb2.CancelOperationRequest) -> empty_pb2.Empty:
+        self.world.cancel(request.name.rsplit("/", 1)[1])
+        return empty_pb2.Empty()
+
+    # -- jobs
+
+    def submit_job(self, request: j.SubmitJobRequest) -> j.Job:
+        name, cluster = request.job.reference.job_id, request.job.placement.cluster_name
+        rules.check_name(rules.JOB_ID, name)
+        rules.check_labels(request.job.labels)
+        found = self.world.cluster(cluster)
+        if found.state != "RUNNING":
+            raise Refused("FAILED_PRECONDITION", f"Cluster {cluster} is {found.state}")
+        return self._job(self.world.begin(name, request.job.pyspark_job.args[1], cluster))
+
+    def get_job(self, request: j.GetJobRequest) -> j.Job:
+        return self._job(self._look(request.job_id))
+
+    def cancel_job(self, request: j.CancelJobRequest) -> j.Job:
+        if self.world.run(request.job_id).outcome is not None:
+            raise Refused("FAILED_PRECONDITION", f"Job {request.job_id} is in a terminal state")
+        return self._job(self.world.cancel(request.job_id))
+
+    # -- clusters
+
+    def create_cluster(self, request: c.CreateClusterRequest) -> operations_pb2.Operation:
+        rules.check_name(rules.CLUSTER_NAME, request.cluster.cluster_name)
+        rules.check_labels(request.cluster.labels)
+        idle = request.cluster.config.lifecycle_config.idle_delete_ttl.total_seconds()
+        rules.check_duration(idle, rules.IDLE_S, "idle_delete_ttl")
+        rules.require(request.cluster.config.worker_config.num_instances >= 2, "fewer than two workers")
+        cluster = self.world.make_cluster(request.cluster.cluster_name)
+        return operations_pb2.Operation(name=f"{_OPERATIONS}/{cluster.name}")
+
+    def get_cluster(self, request: c.GetClusterRequest) -> c.Cluster:
+        return self._cluster(self.world.look_at_cluster(request.cluster_name))
+
+    def delete_cluster(self, request: c.DeleteClusterRequest) -> operations_pb2.Operation:
+        self.world.delete_cluster(request.cluster_name)
+        return operations_pb2.Operation(name=f"{_OPERATIONS}/{request.cluster_name}")
+
+    # -- what they have in common
+
+    def _look(self, name: str) -> Run:
+        run = self.world.run(name)
+        run.look()
+        return run
+
+    def _job(self, run: Run) -> j.Job:
+        status = {"state": _JOB_STATES[run.outcome], "details": run.message if run.outcome else ""}
+        tracked = {
+            "name": "a",
+            "state": "RUNNING",
+            "progress": 0.5,
+            "tracking_url": f"https://spark.example/{run.name}",
+        }
+        return j.Job(reference={"job_id": run.name}, status=status, yarn_applications=[tracked])
+
+    def _cluster(self, cluster: FakeCluster) -> c.Cluster:
+        detail = "Insufficient 'CPUS' quota" if cluster.state == "ERROR" else ""
+        return c.Cluster(cluster_name=cluster.name, status={"state": cluster.state, "detail": detail})
+
+    def _handlers(self) -> list[grpc.GenericRpcHandler]:
+        package = "google.cloud.dataproc.v1"
+        operation = operations_pb2.Operation.SerializeToString
+        empty = empty_pb2.Empty.SerializeToString
+        cancel = operations_pb2.CancelOperationRequest.FromString
+        services = {
+            f"{package}.BatchController": {
+                "CreateBatch": (self.create_batch, b.CreateBatchRequest.deserialize, operation),
+                "GetBatch": (self.get_batch, b.GetBatchRequest.deserialize, b.Batch.serialize),
+            },
+            f"{package}.JobController": {
+                "SubmitJob": (self.submit_job, j.SubmitJobRequest.deserialize, j.Job.serialize),
+                "GetJob": (self.get_job, j.GetJobRequest.deserialize, j.Job.serialize),
+                "CancelJob": (self.cancel_job, j.CancelJobRequest.deserialize, j.Job.serialize),
+            },
+            f"{package}.ClusterController": {
+                "CreateCluster": (self.create_cluster, c.CreateClusterRequest.deserialize, operation),
+                "GetCluster": (self.get_cluster, c.GetClusterRequest.deserialize, c.Cluster.serialize),
+                "DeleteCluster": (self.delete_cluster, c.DeleteClusterRequest.deserialize, operation),
+            },
+            "google.longrunning.Operations": {"CancelOperation": (self.cancel_operation, cancel, empty)},
+        }
+        return [
+            grpc.method_handlers_generic_handler(
+                service,
+                {
+                    method: grpc.unary_unary_rpc_method_handler(
+                        self._serving(method, handler), request_deserializer=read, response_serializer=write
+                    )
+                    for method, (handler, read, write) in methods.items()
+                },
+            )
+            for service, methods in services.items()
+        ]
+
+    def _serving(self, method: str, handler: Handler) -> Callable[[Any, grpc.ServicerContext], Any]:
+        def serve(request: Any, context: grpc.ServicerContext) -> Any:
+            try:
+                answer = self.faults.serve(method, lambda: handler(request))
+            except Refused as refused:
+                context.abort(grpc.StatusCode[refused.code], str(refused))
+            self.requests.append((method, request))
+            return answer
+
+        return serve

@@ -1,0 +1,103 @@
+"""Every fault at every call of every runner: one effective Spark run, the right final state, nothing left behind."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+import pytest
+
+from tests.contract.dataproc.conftest import RUNNERS, Fake, MakePlay
+from tests.contract.dataproc.fake.faults import Fault
+
+CODES = ("UNAVAILABLE", "INTERNAL", "RESOURCE_EXHAUSTED")
+
+
+def kinds(method: str, number: int) -> list[Fault]:
+    """Every way in which one call can go wrong."""
+    refused = [Fault(method, number, code) for code in CODES]
+    lost = [Fault(method, number, code, accepted=True) for code in ("UNAVAILABLE", "INTERNAL")]
+    return refused + lost + killed(method, number)
+
+
+def killed(method: str, number: int) -> list[Fault]:
+    """The caller dies, before or after its call was accepted."""
+    return [Fault(method, number, "ABORTED", accepted=accepted, kills=True) for accepted in (False, True)]
+
+
+def calls_of(runner: str, fakes: object, play: MakePlay) -> list[tuple[str, int]]:
+    fake = fakes(runner)
+    assert play(runner).run().state == "success"
+    return sorted(set(fake.faults.calls))
+
+
+def assert_one_effective_run(fake: Fake, faults: object) -> None:
+    world = fake.world
+    assert [run.argument for run in world.ended_well] == [
+        "gs://state/worked_example/attempts/00000007-abc123/request.json"
+    ], faults
+    assert world.active == [], faults
+    assert world.costly_clusters == [], faults
+    assert world.most_at_once == 1, faults
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_single_fault_at_any_call_is_sat_out(runner: str, fakes, play: MakePlay) -> None:
+    calls = calls_of(runner, fakes, play)
+    assert len(calls) >= 4
+    for method, number in calls:
+        for fault in kinds(method, number):
+            fake = fakes(runner)
+            fake.faults.plan([fault])
+            done = play(runner).run()
+            assert done.state == "success", (str(fault), done.errors)
+            assert_one_effective_run(fake, str(fault))
+            assert len(fake.world.runs) == 1, str(fault)
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_two_faults_in_one_history_are_sat_out(runner: str, fakes, play: MakePlay) -> None:
+    random = Random(20261121)
+    calls = calls_of(runner, fakes, play)
+    pairs = list(product([f for m, n in calls for f in kinds(m, n)], repeat=2))
+    for first, second in random.sample(pairs, 25):
+        fake = fakes(runner)
+        fake.faults.plan([first, second])
+        done = play(runner).run()
+        assert done.state == "success", (str(first), str(second), done.errors)
+        assert_one_effective_run(fake, (str(first), str(second)))
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_failed_run_is_followed_by_one_under_the_next_name_whoever_is_killed(
+    runner: str, fakes, play: MakePlay
+) -> None:
+    fake = fakes(runner, endings=[("failed", "executors were preempted")])
+    assert play(runner).run().state == "success"
+    calls = sorted(set(fake.faults.calls))
+    for method, number in calls:
+        for fault in killed(method, number):
+            fake = fakes(runner, endings=[("failed", "executors were preempted")])
+            fake.faults.plan([fault])
+            done = play(runner).run()
+            assert done.state == "success", (str(fault), done.errors)
+            assert_one_effective_run(fake, str(fault))
+            assert sorted(run.outcome for run in fake.world.runs.values()) == ["failed", "well"], str(fault)
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_task_that_fails_for_good_leaves_nothing_at_work(runner: str, fakes, play: MakePlay) -> None:
+    fake = fakes(runner, endings=[("failed", "out of memory")] * 9)
+    done = play(runner).run()
+    assert (done.state, done.tries) == ("failed", 4)
+    assert "out of memory" in done.error
+    assert "Its log: https://console.cloud.google.com/" in done.error
+    assert [run.outcome for run in fake.world.runs.values()] == ["failed"] * 4
+    assert fake.world.costly_clusters == []
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_slow_states_are_waited_for(runner: str, fakes, play: MakePlay) -> None:
+    fake = fakes(runner, slowness=60)
+    assert play(runner).run().state == "success"
+    assert_one_effective_run(fake, "slow")

@@ -1,0 +1,67 @@
+"""What is asked of Dataproc and BigQuery for one run, to the letter, and judged by their own descriptions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+
+from dedup_clone.orchestration.runners.serverless import batch_of
+from dedup_clone.orchestration.runners.spark_run import SparkOrder
+from dedup_clone.settings.spark import SparkSize
+from tests.contract.dataproc.airflow_play import SPARK
+from tests.contract.dataproc.conftest import RUNNERS, Fake, MakePlay
+from tests.golden_files import assert_golden
+from tests.rest_schemas import described
+
+MADE_BY = ("CreateBatch", "SubmitJob", "CreateCluster", "InsertJob")
+SCHEMAS = {"CreateBatch": "Batch", "SubmitJob": "SubmitJobRequest", "CreateCluster": "Cluster"}
+
+
+def what_was_made(fake: Fake) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for method, request in fake.requests:
+        if method in MADE_BY:
+            assert method not in made
+            made[method] = request if isinstance(request, dict) else MessageToDict(type(request).pb(request))
+    return made
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_requests_of_a_run(runner: str, fakes, play: MakePlay) -> None:
+    fake = fakes(runner)
+    assert play(runner, size=SparkSize(properties={"spark.sql.shuffle.partitions": "64"})).run().state == "success"
+    assert_golden(f"dataproc/{runner}.json", json.dumps(what_was_made(fake), indent=1, sort_keys=True) + "\n")
+
+
+@pytest.mark.parametrize("runner", ["serverless", "cluster", "own_cluster"])
+def test_the_description_of_the_rest_api_knows_every_field(runner: str, fakes, play: MakePlay) -> None:
+    fake = fakes(runner)
+    assert play(runner).run().state == "success"
+    for method, request in what_was_made(fake).items():
+        message = {"CreateBatch": "batch", "CreateCluster": "cluster"}.get(method)
+        body = request[message] if message else {k: v for k, v in request.items() if k not in ("projectId", "region")}
+        assert described("dataproc").message_faults(SCHEMAS[method], body) == []
+
+
+def order(**changes: Any) -> SparkOrder:
+    usual = {"request_uri": "r", "main_uri": "m", "archive_uri": "a", "properties": {}, "labels": {}}
+    return SparkOrder(**{**usual, "executors": 2, "executor_cores": 4, "limit_s": 60, **changes})
+
+
+@pytest.mark.parametrize("path", ["pyspark_batch.args", "environment_config.execution_config.ttl", "labels"])
+def test_a_misspelt_field_is_never_sent(path: str) -> None:
+    """Google's messages refuse unknown fields on every level, so that none can be ignored."""
+    from google.cloud.dataproc_v1 import CreateBatchRequest
+
+    batch = batch_of(order(), SPARK)
+    CreateBatchRequest({"batch": batch})
+    *folders, name = path.split(".")
+    inside: Any = batch
+    for folder in folders:
+        inside = inside[folder]
+    inside[f"{name}s_"] = inside.pop(name)
+    with pytest.raises((ValueError, TypeError)):
+        CreateBatchRequest({"batch": batch})

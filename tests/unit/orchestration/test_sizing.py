@@ -1,0 +1,95 @@
+"""From rows, dates and bytes to executors and minutes: enough for the target, never more than is of use."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dedup_clone.orchestration.runners.sizing import size_run, spark_properties
+from dedup_clone.orchestration.runners.workload import Workload
+from dedup_clone.settings.spark import Runner, SparkSize
+
+TERABYTE = 10**12
+REMOTE = [Runner.SERVERLESS, Runner.CLUSTER, Runner.BIGQUERY_PROCEDURE]
+
+
+def work(rows: int, *, dates: int = 730, size: int = 15 * TERABYTE, adoptable: bool = True) -> Workload:
+    return Workload(1, size, rows, rows, dates, adoptable)
+
+
+def test_the_reference_table_is_adopted_within_the_hour() -> None:
+    size = size_run(work(312_500_000_000), SparkSize(), Runner.SERVERLESS)
+    assert (size.executors, size.cores) == (31, 124)
+    assert size.in_time
+    assert 15 < size.expected_minutes <= 20
+
+
+def test_rewriting_it_needs_more_than_the_usual_bound_and_says_so() -> None:
+    size = size_run(work(312_500_000_000, adoptable=False), SparkSize(), Runner.SERVERLESS)
+    assert size.executors == 100
+    assert not size.in_time
+    assert "LATER than the target of 20: raise spark.max_executors" in size.words
+
+
+def test_a_small_snapshot_gets_the_smallest_run() -> None:
+    size = size_run(work(104_000, dates=13, size=10**6), SparkSize(), Runner.SERVERLESS)
+    assert size.executors == 2
+    assert size.expected_minutes == pytest.approx(1.5, abs=0.1)
+
+
+def test_cores_without_a_task_are_not_asked_for() -> None:
+    size = size_run(work(10**11, dates=2, size=8 * 2**30), SparkSize(), Runner.SERVERLESS)
+    assert size.cores == 8
+
+
+def test_a_feed_that_knows_better_is_obeyed() -> None:
+    size = size_run(work(10**11), SparkSize(executors=7, executor_cores=8), Runner.CLUSTER)
+    assert (size.executors, size.cores, size.reason) == (7, 56, "as the feed says")
+
+
+@given(
+    rows=st.integers(0, 10**13),
+    dates=st.integers(1, 4000),
+    size=st.integers(0, 10**14),
+    target=st.integers(3, 600),
+    bound=st.integers(2, 2000),
+    cores=st.sampled_from([4, 8, 16]),
+    gigabytes=st.integers(2, 7),
+    adoptable=st.booleans(),
+    runner=st.sampled_from(REMOTE),
+)
+def test_bounds_hold_whatever_the_work(
+    rows: int,
+    dates: int,
+    size: int,
+    target: int,
+    bound: int,
+    cores: int,
+    gigabytes: int,
+    adoptable: bool,
+    runner: Runner,
+) -> None:
+    wish = SparkSize(target_minutes=target, max_executors=bound, executor_cores=cores, memory_gb_per_core=gigabytes)
+    result = size_run(work(rows, dates=dates, size=size, adoptable=adoptable), wish, runner)
+    assert 2 <= result.executors <= bound
+    properties = spark_properties(result, wish)
+    low, first, high = (
+        int(properties[f"spark.dynamicAllocation.{name}Executors"]) for name in ("min", "initial", "max")
+    )
+    assert 2 == low <= first <= high <= bound
+    for role in ("executor", "driver"):
+        memory = sum(int(properties[f"spark.{role}.{kind}"][:-1]) for kind in ("memory", "memoryOverhead"))
+        assert 1024 <= memory / int(properties[f"spark.{role}.cores"]) <= 7424
+
+
+def test_more_rows_never_get_less() -> None:
+    sizes = [size_run(work(10**n), SparkSize(), Runner.SERVERLESS).executors for n in range(6, 14)]
+    assert sizes == sorted(sizes)
+
+
+def test_the_feeds_properties_come_on_top() -> None:
+    wish = SparkSize(properties={"spark.sql.shuffle.partitions": "64"})
+    properties = spark_properties(size_run(work(1), wish, Runner.SERVERLESS), wish)
+    assert properties["spark.sql.shuffle.partitions"] == "64"
+    assert properties["spark.hadoop.mapreduce.outputcommitter.factory.scheme.gs"].endswith("ManifestCommitterFactory")
