@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from devstack.bigquery.errors import StandInError, StoppedJob
-from devstack.bigquery.sql import json_text
+from devstack.bigquery.sql import farm_fingerprint, json_text
 from devstack.bigquery.sql.transpile import error_of_duckdb
 from devstack.bigquery.sql.types import TableField, field_from_duckdb
 from devstack.bigquery.storage.arrow_schema import conform
@@ -30,6 +30,7 @@ def _open() -> duckdb.DuckDBPyConnection:
     )
     # The extension is part of the package; the setting exists only after it is loaded.
     connection.execute("LOAD icu")
+    farm_fingerprint.register(connection)
     json_text.register(connection)
     return connection
 

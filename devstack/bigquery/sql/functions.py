@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from devstack.bigquery.sql import farm_fingerprint
 from devstack.bigquery.sql.failures import failure, refusal
 
 _IS_BLOB = "typeof({0}) = 'BLOB'"
@@ -55,6 +56,7 @@ SCALAR: Mapping[str, Mapping[int | str, str]] = {
     "ENDS_WITH": {2: "ends_with({0}, {1})"},
     "ERROR": {1: failure("{0}")},
     "EXP": {1: "exp({0})"},
+    "FARM_FINGERPRINT": {1: f"{farm_fingerprint.FUNCTION}({_AS_BYTES})"},
     "FROM_BASE64": {1: "from_base64({0})"},
     "FROM_HEX": {1: "unhex({0})"},
     "GENERATE_ARRAY": {2: "generate_series({0}, {1})", 3: "generate_series({0}, {1}, {2})"},

@@ -17,6 +17,7 @@ from devstack.bigquery.sql.writer.operators import quotient
 
 _ROUNDING = {"ROUND": "round", "TRUNC": "trunc", "CEIL": "ceil", "CEILING": "ceil", "FLOOR": "floor"}
 _FORMAT_ITEM = re.compile(r"%(?P<flags>[^a-zA-Z%]*)(?P<kind>[a-zA-Z%]|\Z)")
+_PRECISION = re.compile(r"\.\d{1,2}")
 # Types whose JSON text differs between BigQuery and DuckDB; so do long integers, which BigQuery puts in quotes.
 _JSON_OTHERWISE = "'DOUBLE|FLOAT|DECIMAL|TIMESTAMP|BLOB|TIME|HUGEINT'"
 
@@ -81,7 +82,7 @@ def _to_json_string(writer: Writer, name: str, arguments: list[exp.Expr]) -> str
 
 @special("FORMAT")
 def _format(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
-    """%s, %d and %t without flags, and %%."""
+    """%s, %d and %t without flags, %e with a precision, and %%."""
     if not arguments:
         raise invalid_call(name, 0, "1 or more")
     values = writer.write_all(arguments[1:])
@@ -95,16 +96,29 @@ def _format(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
         if item["kind"] == "%":
             pieces.append("'%'")
             continue
-        if item["flags"] or item["kind"] not in ("s", "d", "t"):
+        is_scientific = item["kind"] == "e" and _PRECISION.fullmatch(item["flags"])
+        if not is_scientific and (item["flags"] or item["kind"] not in ("s", "d", "t")):
             raise NotImplementedConstruct(f"FORMAT element {item.group()}")
         if used == len(values):
             raise InvalidQuery(f"Too few arguments to FORMAT for pattern [{template}]")
-        pieces.append(_formatted(item["kind"], values[used]))
+        pieces.append(
+            _scientific(item.group(), values[used]) if is_scientific else _formatted(item["kind"], values[used])
+        )
         used += 1
     if used != len(values):
         raise InvalidQuery(f"Too many arguments to FORMAT for pattern [{template}]: [{len(values)}], expected [{used}]")
     pieces.append(text_literal(template[position:]))
     return f"({' || '.join(pieces)})"
+
+
+def _scientific(element: str, value: str) -> str:
+    """BigQuery writes NaN without a sign, and a negative zero with none either."""
+    number = f"TRY_CAST(CAST({value} AS VARCHAR) AS DOUBLE)"
+    text = (
+        f"CASE WHEN isnan({number}) THEN 'nan' WHEN {number} = 0 THEN printf('{element}', 0.0::DOUBLE) "
+        f"ELSE printf('{element}', {number}) END"
+    )
+    return refused_when(f"typeof({value}) <> 'DOUBLE'", f"FORMAT {element} of other types than FLOAT64", text)
 
 
 def _formatted(kind: str, value: str) -> str:

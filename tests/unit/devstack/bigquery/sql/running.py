@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 from sqlglot import exp
 
-from devstack.bigquery.sql import json_text
+from devstack.bigquery.sql import farm_fingerprint, json_text
 from devstack.bigquery.sql.parser import parse_script
 from devstack.bigquery.sql.statements import Query, TableName
 from devstack.bigquery.sql.transpile import error_of_duckdb, to_duckdb
@@ -37,6 +37,7 @@ def run(
     connection = duckdb.connect()
     try:
         connection.execute("SET TimeZone = 'UTC'")
+        farm_fingerprint.register(connection)
         json_text.register(connection)
         relation = connection.sql(sql)
         fields = tuple(field_from_duckdb(n, kind) for n, kind in zip(relation.columns, relation.types, strict=True))

@@ -300,6 +300,36 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
             [("616263", b"abc", "0cc175b9c0f1b6a831c399e269772661", "YWJj", True, 3)],
         ),
         (
+            "SELECT FARM_FINGERPRINT('1footrue'), FARM_FINGERPRINT(b'2applefalse'), FARM_FINGERPRINT(''), FARM_FINGERPRINT(NULL), FARM_FINGERPRINT('é'), FARM_FINGERPRINT('abcd'), FARM_FINGERPRINT(REPEAT('a', 20)), FARM_FINGERPRINT(REPEAT('b', 64)), FARM_FINGERPRINT(REPEAT('c', 65)), FARM_FINGERPRINT(REPEAT('d', 1000))",
+            [
+                (
+                    -1541654101129638711,
+                    2794438866806483259,
+                    -7286425919675154353,
+                    None,
+                    693143013273849025,
+                    1897425971756105985,
+                    -3381482602415553746,
+                    -4601531033605899640,
+                    -2503419774240374623,
+                    6978421505671780345,
+                )
+            ],
+        ),
+        (
+            "SELECT FORMAT('%.16e', x), FORMAT('%.2e|%d', x, 1) FROM UNNEST([0.1, -0.0, 5e-324, 1.7976931348623157e308, CAST('nan' AS FLOAT64), CAST('-inf' AS FLOAT64), NULL, 123456.789]) x",
+            [
+                ("1.0000000000000001e-01", "1.00e-01|1"),
+                ("0.0000000000000000e+00", "0.00e+00|1"),
+                ("4.9406564584124654e-324", "4.94e-324|1"),
+                ("1.7976931348623157e+308", "1.80e+308|1"),
+                ("nan", "nan|1"),
+                ("-inf", "-inf|1"),
+                (None, None),
+                ("1.2345678900000000e+05", "1.23e+05|1"),
+            ],
+        ),
+        (
             "SELECT FORMAT('%s-%d', 'a', 3), FORMAT('%t|%t', DATE '2020-01-01', 1.5), FORMAT('%d%%', 5), FORMAT('%t', NULL)",
             [("a-3", "2020-01-01|1.5", "5%", "NULL")],
         ),

@@ -1,0 +1,249 @@
+"""Audits of a published feed on a real object store and the stand-in: what they find, cost and keep."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from dedup_clone.audit import target as target_side
+from dedup_clone.audit.choose import choose_partitions
+from dedup_clone.audit.compare import compare_fingerprints
+from dedup_clone.audit.files import fingerprint_files
+from dedup_clone.audit.target import fingerprint_target
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation, LostRace
+from dedup_clone.freshness.gather import gather
+from dedup_clone.freshness.judge import judge
+from dedup_clone.settings.content_audit import SMALLEST_QUERY_BYTES, ContentAuditSettings
+from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, AuditsFile
+from tests.contract.publish.feed_world import TODAY, FeedWorld, row
+
+DAYS = [TODAY - timedelta(days=n) for n in range(3)]
+ROWS = [row(7, product, day=day) for day in DAYS for product in range(4)]
+EQUAL, UNEQUAL, OVER_BUDGET = AuditOutcome.EQUAL, AuditOutcome.UNEQUAL, AuditOutcome.OVER_BUDGET
+
+
+def audit(world: FeedWorld, day: date | None = None, *, run_id: str = "audit-1") -> tuple[AuditRecord, ...]:
+    """All steps, as the DAG has them."""
+    services = world.services
+    chosen = choose_partitions(services, day)
+    found = fingerprint_target(services, chosen.dates, run_id)
+    files = {p.date: fingerprint_files(services, p.generation, p.date) for p in found if p.found}
+    return compare_fingerprints(services, found, files)
+
+
+def settings(world: FeedWorld, **changes: Any) -> None:
+    world.feed = world.feed.model_copy(update={"content_audit": ContentAuditSettings(**changes)})
+
+
+def kept(world: FeedWorld) -> Audits:
+    return AuditsFile(world.services.store, world.feed.feed).read()
+
+
+def outcomes(world: FeedWorld) -> dict[date, AuditOutcome]:
+    return {record.date: record.outcome for record in kept(world).records}
+
+
+def change_target(world: FeedWorld, statement: str) -> None:
+    world.bigquery.query_and_wait(statement.format(target=f"warehouse.{world.feed.target}", day=f"DATE '{DAYS[0]}'"))
+
+
+def incidents(world: FeedWorld) -> list[str]:
+    facts = gather(world.services, watch=None, publish=None, look_again=timedelta(minutes=5))
+    return [incident.name for incident in judge(world.services.now(), facts)]
+
+
+@pytest.fixture
+def published(world: FeedWorld) -> FeedWorld:
+    world.publish(world.land(7, ROWS))
+    return world
+
+
+def test_a_published_partition_is_equal(published: FeedWorld) -> None:
+    (record,) = audit(published)
+    assert (record.date, record.generation, record.outcome) == (DAYS[0], 1, EQUAL)
+    assert record.found is not None
+    assert record.found.rows == 4
+    assert kept(published).records == (record,)
+    assert incidents(published) == []
+
+
+def test_rows_that_older_snapshots_left_are_equal_too(published: FeedWorld) -> None:
+    published.publish(published.land(8, [row(8, 1, 99), row(8, 50)]))
+    (record,) = audit(published)
+    assert (record.generation, record.outcome, record.found and record.found.rows) == (2, EQUAL, 5)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("UPDATE {target} SET attr_value = 21 WHERE date = {day} AND product_id = 2", "4 rows, whose values differ"),
+        ("UPDATE {target} SET attr_value = NULL WHERE date = {day} AND product_id = 2", "4 rows, whose values differ"),
+        ("DELETE FROM {target} WHERE date = {day} AND product_id = 2", "target has 3 rows, the files have 4"),
+        ("INSERT INTO {target} SELECT * FROM {target} WHERE date = {day} AND product_id = 2", "target has 5 rows"),
+    ],
+)
+def test_what_is_wrong_in_bigquery_is_told_until_it_is_right(published: FeedWorld, statement: str, said: str) -> None:
+    change_target(published, statement)
+    with pytest.raises(CheckFailed, match=r"does not hold what was published:\n  partition .* found \[\d rows, fing"):
+        audit(published)
+    assert outcomes(published) == {DAYS[0]: UNEQUAL}
+    assert incidents(published) == [f"content_unequal-{DAYS[0]}"]
+    facts = gather(published.services, watch=None, publish=None, look_again=timedelta(minutes=5))
+    assert said in judge(published.services.now(), facts)[0].what
+    (delivery,) = published.services.arrivals.deliveries()
+    published.publish(delivery.name, replay=True, run_id="replay", reason="unequal")
+    assert [r.outcome for r in audit(published, run_id="audit-2")] == [EQUAL]  # it is its turn again
+    assert incidents(published) == []
+
+
+def test_partitions_take_turns(published: FeedWorld) -> None:
+    found = [audit(published, run_id=f"audit-{n}")[0].date for n in range(4)]
+    assert found == [*DAYS, DAYS[0]]
+
+
+def test_as_many_partitions_a_day_as_the_feed_says(published: FeedWorld) -> None:
+    settings(published, partitions_per_day=2)
+    assert [record.date for record in audit(published)] == DAYS[:2]
+
+
+def test_a_partition_can_be_asked_for(published: FeedWorld) -> None:
+    assert [record.date for record in audit(published, DAYS[2])] == [DAYS[2]]
+    with pytest.raises(ConfigurationError, match=rf"those that can are: {DAYS[2]} to {DAYS[0]}"):
+        choose_partitions(published.services, TODAY + timedelta(days=1))
+
+
+def test_a_day_costs_no_more_than_its_budget(published: FeedWorld) -> None:
+    settings(published, partitions_per_day=3, bytes_per_day=2 * SMALLEST_QUERY_BYTES)
+    assert len(audit(published)) == 2
+    assert sum(kept(published).jobs.values()) == 2 * SMALLEST_QUERY_BYTES
+    with pytest.raises(CheckFailed, match=r"No partition was audited: .* \[20971520\] are spent today"):
+        audit(published, run_id="audit-2")
+    clock = published.now
+    published.now = lambda: clock() + timedelta(days=1)  # type: ignore[method-assign]
+    assert len(audit(published, run_id="audit-3")) == 2
+
+
+def test_a_job_is_told_the_budget_that_is_left(published: FeedWorld) -> None:
+    settings(published, bytes_per_day=3 * SMALLEST_QUERY_BYTES)
+    audit(published)
+    audit(published, run_id="audit-2")
+    jobs = [published.bigquery.get_job(job_id) for job_id in kept(published).jobs]
+    assert {job.maximum_bytes_billed for job in jobs} == {3 * SMALLEST_QUERY_BYTES, 2 * SMALLEST_QUERY_BYTES}
+
+
+def test_partitions_larger_than_the_budget_are_passed_over_and_kept_as_such(
+    published: FeedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = target_side._bill
+    sizes = iter([1 << 50])
+    monkeypatch.setattr(target_side, "_bill", lambda size: next(sizes, whole(size)))
+    assert [(r.date, r.outcome) for r in audit(published)] == [(DAYS[0], OVER_BUDGET), (DAYS[1], EQUAL)]
+    monkeypatch.setattr(target_side, "_bill", lambda size: 1 << 50)
+    with pytest.raises(CheckFailed, match=r"larger than a whole day's budget: .*1125899906842624.*Raise it"):
+        audit(published, run_id="audit-2")
+    assert set(outcomes(published).values()) == {OVER_BUDGET}  # the turn goes on to others, if there are
+
+
+def test_a_publish_in_between_is_noticed_and_the_partition_asked_again(
+    published: FeedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = published.land(8, [row(8, 1, 99)])
+    ask, asked = target_side._result, []
+
+    def publish_meanwhile(services: Any, job_id: str) -> Any:
+        found = ask(services, job_id)
+        asked.append(job_id)
+        if len(asked) == 1:
+            published.publish(name)
+        return found
+
+    monkeypatch.setattr(target_side, "_result", publish_meanwhile)
+    (record,) = audit(published)
+    assert (record.generation, record.outcome, len(asked)) == (2, EQUAL, 2)
+
+
+def test_nothing_is_asked_while_a_swap_is_not_committed(published: FeedWorld) -> None:
+    order = published.resolve(published.land(8, [row(8, 1, 99)]))
+    published.deduplicate(order)
+    published.load(order)
+    published.swap(order, published.check(order))
+    with pytest.raises(LostRace, match=r"a swap is being committed.*target_drift"):
+        audit(published)
+    published.commit(order)
+    assert [(r.generation, r.outcome) for r in audit(published)] == [(2, EQUAL)]
+
+
+def test_a_retried_task_uses_the_job_that_it_made(published: FeedWorld) -> None:
+    for _ in range(2):
+        fingerprint_target(published.services, (DAYS[0],), "audit-1")
+    assert len(kept(published).jobs) == 1
+
+
+def test_a_generation_that_was_pruned_meanwhile_is_told_from_a_wrong_one(published: FeedWorld) -> None:
+    found = fingerprint_target(published.services, (DAYS[0],), "audit-1")
+    manifest = published.services.manifests.read(1)
+    assert manifest.data_folder is not None
+    published.services.store.delete_folder(manifest.data_folder.removeprefix("gs://state/"))
+    with pytest.raises(ContractViolation, match=r"\.parquet\] is gone. If a publish .* trigger the audit again"):
+        fingerprint_files(published.services, found[0].generation, DAYS[0])
+
+
+def test_a_file_that_cannot_be_read_is_named(published: FeedWorld) -> None:
+    services = published.services
+    manifest, files = services.manifests.read(1), services.manifests.files(1)
+    assert files is not None
+    broken = next(file for file in files.files if file.date == DAYS[0])
+    services.store.put(f"{manifest.data_folder}{broken.path}".removeprefix("gs://state/"), "no Parquet")
+    with pytest.raises(ContractViolation, match=rf"date={DAYS[0]}/.*\.parquet\] cannot be read: .*restore the object"):
+        fingerprint_files(services, 1, DAYS[0])
+
+
+def nothing_published(world: FeedWorld) -> str:
+    return "nothing was published yet"
+
+
+def an_engine_without_files(world: FeedWorld) -> str:
+    world.feed = world.feed.model_copy(update={"engine": Engine.BIGQUERY})
+    world.publish(world.land(7, ROWS))
+    return r"was made by engine \[bigquery\], which leaves no files"
+
+
+def a_row_policy(world: FeedWorld) -> str:
+    world.publish(world.land(7, ROWS))
+    world.bigquery.query_and_wait(
+        f"CREATE ROW ACCESS POLICY own ON warehouse.{world.feed.target} GRANT TO ('user:a@example.com') "
+        "FILTER USING (store_id = 1)"
+    )
+    return r"target has row or column policies \(own\)"
+
+
+def only_ending_partitions(world: FeedWorld) -> str:
+    table = world.feed.table.model_copy(update={"retention_days": 2})
+    world.feed = world.feed.model_copy(update={"table": table})
+    world.publish(world.land(7, ROWS[:4]))
+    return "has no partition that does not end within two days"
+
+
+@pytest.mark.parametrize("case", [nothing_published, an_engine_without_files, a_row_policy, only_ending_partitions])
+def test_where_nothing_can_be_compared_it_says_why(world: FeedWorld, case: Callable[[FeedWorld], str]) -> None:
+    reason = case(world)
+    chosen = choose_partitions(world.services, None)
+    assert chosen.dates == ()
+    assert re.search(reason, chosen.reason)
+
+
+def test_what_was_found_of_dates_that_are_gone_is_dropped(published: FeedWorld) -> None:
+    audit(published)
+    (record,) = kept(published).records
+    old = dataclasses.replace(record, date=TODAY - timedelta(days=900), outcome=UNEQUAL)
+    AuditsFile(published.services.store, published.feed.feed).change(
+        lambda audits: dataclasses.replace(audits, records=(old, *audits.records))
+    )
+    audit(published, run_id="audit-2")
+    assert sorted(outcomes(published)) == [DAYS[1], DAYS[0]]

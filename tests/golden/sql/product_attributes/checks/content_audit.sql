@@ -1,0 +1,21 @@
+-- Purpose: fingerprint one partition of target as readers see it: the rows' canonical texts, hashed and added up so that
+--   the order of rows does not count. The same is computed from the generation's files; both must be equal.
+-- Params: @audited_date DATE.
+-- Writes: nothing; scans all columns of one partition.  Safe to retry: yes.
+SELECT
+  COUNT(*) AS row_count,
+  IFNULL(BIT_XOR(fingerprint), 0) AS exclusive_or,
+  IFNULL(SUM(CAST(fingerprint AS NUMERIC)), NUMERIC '0') AS total
+FROM (
+  SELECT
+    FARM_FINGERPRINT(CONCAT(
+      CONCAT(IFNULL(CAST(UNIX_DATE(`date`) AS STRING), 'n'), ';'),
+      CONCAT(IFNULL(CAST(`product_id` AS STRING), 'n'), ';'),
+      CONCAT(IFNULL(CAST(`store_id` AS STRING), 'n'), ';'),
+      CONCAT(IFNULL(CAST(`attribute_id` AS STRING), 'n'), ';'),
+      CONCAT(IFNULL(CAST(`attr_value` AS STRING), 'n'), ';'),
+      CONCAT(IFNULL(CAST(`update_id` AS STRING), 'n'), ';')
+    )) AS fingerprint
+  FROM `local-dev.warehouse.product_attributes`
+  WHERE `date` = @audited_date
+) AS hashed;

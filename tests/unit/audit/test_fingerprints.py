@@ -1,0 +1,97 @@
+"""The fingerprint of a partition's rows: what changes it, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dedup_clone.audit.files import BATCH_ROWS, batch_rows, fingerprint_batches
+from dedup_clone.state.audits import PartitionFingerprint
+from tests.unit.audit.values import TABLE, batch, random_rows
+
+Row = dict[str, Any]
+ROWS = 60
+
+
+def fingerprint(rows: list[Row], *, batch_rows: int = 17) -> PartitionFingerprint:
+    whole = batch(rows)
+    return fingerprint_batches(TABLE, [whole.slice(at, batch_rows) for at in range(0, len(rows), batch_rows)])
+
+
+def test_the_order_of_rows_and_their_batches_do_not_count() -> None:
+    rows = random_rows(1, ROWS)
+    assert fingerprint(rows[::-1], batch_rows=60) == fingerprint(rows)
+
+
+@pytest.mark.parametrize(("row_bytes", "expected"), [(1, BATCH_ROWS), (64, BATCH_ROWS), (1 << 20, 16), (1 << 30, 1)])
+def test_batches_of_long_rows_have_few(row_bytes: int, expected: int) -> None:
+    group: Any = SimpleNamespace(total_byte_size=row_bytes * 100, num_rows=100)
+    assert batch_rows(group) == expected
+
+
+def test_a_partition_without_rows() -> None:
+    assert fingerprint([]) == PartitionFingerprint(0, 0, 0)
+
+
+def one_value(rows: list[Row]) -> None:
+    rows[20]["c_numeric"] = Decimal(1 if rows[20]["c_numeric"] != 1 else 2)
+
+
+def one_bit_of_a_float(rows: list[Row]) -> None:
+    rows[20]["c_float64"] = 0.1 if rows[20]["c_float64"] == 0.1 + 2**-56 else 0.1 + 2**-56
+
+
+def a_missing_row(rows: list[Row]) -> None:
+    del rows[20]
+
+
+def a_row_twice(rows: list[Row]) -> None:
+    rows.append(dict(rows[20]))
+
+
+def two_rows_twice_instead_of_two_others(rows: list[Row]) -> None:
+    rows[5], rows[6] = dict(rows[7]), dict(rows[7])
+
+
+def null_instead_of_empty(rows: list[Row]) -> None:
+    rows[20]["c_string"] = "" if rows[20]["c_string"] is None else None
+
+
+def values_swapped_between_two_rows(rows: list[Row]) -> None:
+    one = next(i for i, r in enumerate(rows) if r["c_bool"] is True)
+    other = next(i for i, r in enumerate(rows) if r["c_bool"] is None)
+    rows[one]["c_bool"], rows[other]["c_bool"] = None, True
+
+
+def elements_in_another_order(rows: list[Row]) -> None:
+    row = next(r for r in rows if len(set(r["r_int64"])) > 1)
+    row["r_int64"] = row["r_int64"][::-1]
+
+
+def a_nested_value(rows: list[Row]) -> None:
+    row = next(r for r in rows if r["list"])
+    row["list"][-1]["tags"] = [*row["list"][-1]["tags"], "more"]
+
+
+CHANGES = (
+    one_value,
+    one_bit_of_a_float,
+    a_missing_row,
+    a_row_twice,
+    two_rows_twice_instead_of_two_others,
+    null_instead_of_empty,
+    values_swapped_between_two_rows,
+    elements_in_another_order,
+    a_nested_value,
+)
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_each_change_is_seen(change: Callable[[list[Row]], None]) -> None:
+    rows = random_rows(4, ROWS)
+    change(rows)
+    assert fingerprint(rows) != fingerprint(random_rows(4, ROWS))
