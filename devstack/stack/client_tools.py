@@ -72,8 +72,12 @@ def write(layout: Layout, ports: Ports) -> None:
     _put(tools / "token", TOKEN)
     _put(tools / "boto", boto_text(ports))
     _put(tools / "bigqueryrc", bigqueryrc_text(ports))
-    lines = [f"{name}={shlex.quote(value)}" for name, value in variables(layout, ports).items()]
-    _put(layout.stack_env, "\n".join(lines) + "\n")
+    write_variables(layout.stack_env, variables(layout, ports))
+
+
+def write_variables(path: Path, values: dict[str, str]) -> None:
+    """A stack.env, as `read` and a shell read it."""
+    _put(path, "\n".join(f"{name}={shlex.quote(value)}" for name, value in values.items()) + "\n")
 
 
 def read(path: Path) -> dict[str, str]:

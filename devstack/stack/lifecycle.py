@@ -101,7 +101,7 @@ def _start(
     for part in airflow_parts:
         supervisor.start(part.name)
     health.wait(layout, supervisor, stores, timeout_s=STORES_TIMEOUT_S, say=say)
-    resources.make_missing(chosen)
+    resources.make_missing(chosen.gcs_url, chosen.bigquery_url)
     layout.started_mark.touch()
     health.wait(layout, supervisor, airflow_parts, timeout_s=AIRFLOW_TIMEOUT_S, say=say)
     return chosen

@@ -3,17 +3,17 @@
 from devstack.http_calls import Answer, call
 from devstack.stack.errors import StackError
 from devstack.stack.names import BUCKETS, DATASET, LOCATION, PROJECT_ID
-from devstack.stack.ports import Ports
 
 _EXISTS = 409
 
 
-def make_missing(ports: Ports) -> None:
+def make_missing(gcs_url: str, bigquery_url: str) -> None:
+    """Makes what does not exist. Raises StackError when a part refuses."""
     for bucket in BUCKETS:
-        url = f"{ports.gcs_url}/storage/v1/b?project={PROJECT_ID}"
+        url = f"{gcs_url}/storage/v1/b?project={PROJECT_ID}"
         _expect_made(f"bucket [{bucket}]", call("POST", url, body={"name": bucket, "location": LOCATION}))
     dataset = {"datasetReference": {"projectId": PROJECT_ID, "datasetId": DATASET}, "location": LOCATION}
-    url = f"{ports.bigquery_url}/bigquery/v2/projects/{PROJECT_ID}/datasets"
+    url = f"{bigquery_url}/bigquery/v2/projects/{PROJECT_ID}/datasets"
     _expect_made(f"dataset [{PROJECT_ID}.{DATASET}]", call("POST", url, body=dataset))
 
 

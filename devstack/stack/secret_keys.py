@@ -17,7 +17,7 @@ class SecretKeys:
     api_secret_key: str
 
 
-def _new_key() -> str:
+def new_key() -> str:
     return base64.urlsafe_b64encode(os.urandom(KEY_BYTES)).decode()
 
 
@@ -25,7 +25,7 @@ def load_or_make(layout: Layout) -> SecretKeys:
     path = layout.airflow_home / "keys.json"
     if path.exists():
         return SecretKeys(**json.loads(path.read_text()))
-    keys = SecretKeys(_new_key(), _new_key(), _new_key())
+    keys = SecretKeys(new_key(), new_key(), new_key())
     new = path.with_suffix(".new")
     new.touch(mode=0o600)
     new.write_text(json.dumps(asdict(keys), indent=1) + "\n")

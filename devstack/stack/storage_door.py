@@ -1,7 +1,8 @@
 """A door to the local storage for `gcloud storage`: `python -m devstack.stack.storage_door --port P --storage URL`.
 
 Before it copies a folder, gcloud asks for the bucket's storage layout, which fake-gcs-server does not know. The
-door answers that one request, as a bucket without folders does, and passes everything else on unchanged.
+door answers that one request, as a bucket without folders does. A deletion is answered 204, as Cloud Storage does:
+fake-gcs-server says 200 and `null`, on which gcloud fails. Everything else is passed on unchanged.
 """
 
 import argparse
@@ -63,6 +64,10 @@ class Door(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def _answer_deleted(self) -> None:
+        self.send_response(204)
+        self.end_headers()
+
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         storage = HTTPConnection(self.storage_address, timeout=UPSTREAM_TIMEOUT_S)
@@ -73,6 +78,10 @@ class Door(BaseHTTPRequestHandler):
             self._answer(502, {"error": {"code": 502, "message": f"The local storage does not answer: {error}"}})
             return
         with response:
+            if self.command == "DELETE" and response.status == 200:
+                response.read()
+                self._answer_deleted()
+                return
             self.send_response_only(response.status, response.reason)
             for name, value in passed_on(response.getheaders()):
                 self.send_header(name, value)

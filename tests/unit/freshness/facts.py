@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.freshness.facts import DagActivity, Facts, TargetState, WaitingDelivery
 from dedup_clone.settings.freshness import ExpectedArrivals, FreshnessSettings
+from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionFingerprint
 from dedup_clone.state.current import Current, Intent, IntentKind
 from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome
 from dedup_clone.warehouse.facts import TableFacts
@@ -97,6 +98,16 @@ def waits(since: timedelta, snapshot_id: int = 8, *, registered: bool = True) ->
     return WaitingDelivery(Delivery(snapshot_id, 1), NOW - since, registered)
 
 
+def audits(*outcomes: AuditOutcome) -> Audits:
+    """An audit of each outcome, of the days from 1 June on."""
+    held = PartitionFingerprint(4, 5, 6)
+    records = tuple(
+        AuditRecord(date(2026, 6, day), 7, outcome, NOW - minutes(60), held, held, 0)
+        for day, outcome in enumerate(outcomes, 1)
+    )
+    return Audits(NOW.date(), {}, records)
+
+
 def facts(*, expected: ExpectedArrivals | None = None, max_age_minutes: int | None = None, **changes: Any) -> Facts:
     """All is well: one snapshot is live, nothing waits, DAGs run. The promise is 60 minutes."""
     settings = FreshnessSettings(promise_minutes=60, expected_arrivals=expected, max_age_minutes=max_age_minutes)
@@ -116,5 +127,6 @@ def facts(*, expected: ExpectedArrivals | None = None, max_age_minutes: int | No
         watch=activity(),
         publish=activity("sales_publish"),
         look_again=minutes(5),
+        audits=audits(),
     )
     return dataclasses.replace(plain, **changes)

@@ -12,7 +12,8 @@ from dedup_clone.freshness.incident import Kind, Severity
 from dedup_clone.freshness.measures import measures
 from dedup_clone.freshness.words import span
 from dedup_clone.settings.freshness import ExpectedArrivals
-from tests.unit.freshness.facts import NOW, facts, minutes, record, waits
+from dedup_clone.state.audits import AuditOutcome
+from tests.unit.freshness.facts import NOW, audits, facts, minutes, record, waits
 
 BEGAN = Alert(
     feed="sales",
@@ -84,6 +85,11 @@ def test_measures_of_a_feed() -> None:
         "age_seconds": 7200.0,
         "generation": 7.0,
     }
+
+
+def test_measures_of_the_content_audit() -> None:
+    found = measures(NOW, facts(audits=audits(AuditOutcome.EQUAL, AuditOutcome.UNEQUAL)), 1)
+    assert (found["partitions_unequal"], found["audit_age_seconds"]) == (1.0, 3600.0)
 
 
 def test_what_is_not_known_is_no_measure() -> None:

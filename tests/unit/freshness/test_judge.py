@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,10 +12,12 @@ from dedup_clone.freshness.facts import Facts, MisnamedMarker, RefusedDelivery
 from dedup_clone.freshness.incident import Kind
 from dedup_clone.freshness.judge import judge
 from dedup_clone.settings.freshness import ExpectedArrivals
+from dedup_clone.state.audits import AuditOutcome
 from dedup_clone.state.current import IntentKind
 from tests.unit.freshness.facts import (
     NOW,
     activity,
+    audits,
     current,
     facts,
     intent,
@@ -25,6 +28,7 @@ from tests.unit.freshness.facts import (
     waits,
 )
 
+EQUAL, UNEQUAL, OVER_BUDGET = AuditOutcome.EQUAL, AuditOutcome.UNEQUAL, AuditOutcome.OVER_BUDGET
 DAILY = ExpectedArrivals(times=("11:00",), zone="UTC", grace_minutes=30)
 OLD_FAILURE, NEW_FAILURE = NOW - minutes(40), NOW - minutes(3)
 
@@ -98,6 +102,10 @@ CASES: dict[str, tuple[Facts, list[str]]] = {
     "the lease is held for a while": (facts(current=current(intent(minutes(59)))), []),
     "a dead run holds the lease": (facts(current=current(intent(minutes(61)))), ["lease_held"]),
     "a run at work may take longer": (facts(current=current(intent(minutes(119))), holder_runs=True), []),
+    "a run that waits for approval gives way": (
+        facts(current=current(replace(intent(minutes(121)), waits_for_approval=True)), holder_runs=True),
+        [],
+    ),
     "a run at work holds the lease too long": (
         facts(current=current(intent(minutes(121))), holder_runs=True),
         ["lease_held"],
@@ -128,6 +136,10 @@ CASES: dict[str, tuple[Facts, list[str]]] = {
         facts(target=target(materialized_views=("totals",))),
         ["target_materialized_view"],
     ),
+    # -- contents
+    "a partition was audited and is equal": (facts(audits=audits(EQUAL)), []),
+    "a partition holds other values": (facts(audits=audits(EQUAL, UNEQUAL)), ["content_unequal-2026-06-02"]),
+    "a partition was too large to audit": (facts(audits=audits(OVER_BUDGET)), []),
     # -- deliveries
     "two deliveries were refused": (
         facts(refused=tuple(RefusedDelivery(Delivery(n, 1), "NULL keys", NOW) for n in (8, 9))),

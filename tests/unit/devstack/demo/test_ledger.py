@@ -47,6 +47,10 @@ def test_run_without_a_record_is_an_error_that_names_both(bucket: Bucket) -> Non
         ledger.of_run(bucket, "feed", "publish__2__99")
 
 
+def test_record_of_a_publish_that_compared_no_values_is_read() -> None:
+    assert ledger.from_record({**RECORD, "changed_rows": None}, "some-record").changed_rows is None
+
+
 def test_record_without_a_needed_field_is_named() -> None:
     without = {name: value for name, value in RECORD.items() if name != "kept_rows"}
     with pytest.raises(DemoFailed, match=r"some-record.*kept_rows"):

@@ -36,6 +36,11 @@ def test_publishes_show_arrival_lag_and_counts_within_the_width() -> None:
     assert max(map(len, (head, line, phases))) <= show.WIDTH
 
 
+def test_changes_that_were_not_compared_are_not_called_none() -> None:
+    _, line, _ = show.publishes([replace(ONE, changed_rows=None)])
+    assert line.split()[-4:] == ["104,000", "26", "?", "26"]
+
+
 def test_many_phases_are_cut_at_the_width() -> None:
     lines = show.publishes([replace(ONE, phases={f"phase_{n}": 1.0 for n in range(40)})])
     assert max(map(len, lines)) == show.WIDTH

@@ -42,6 +42,15 @@ def test_content_passes_through_unchanged(door: str, storage_url: str, size: int
     assert [blob.name for blob in client(door).list_blobs(bucket, prefix="a/")] == ["a/b=1/x"]
 
 
+def test_a_deletion_is_answered_as_cloud_storage_does(door: str, storage_url: str) -> None:
+    bucket = client(storage_url).create_bucket("door-deletion")
+    bucket.blob("x").upload_from_string(b"x")
+    answer = call("DELETE", f"{door}/storage/v1/b/door-deletion/o/x")
+    assert (answer.status, answer.text) == (204, "")
+    assert not bucket.blob("x").exists()
+    assert call("DELETE", f"{door}/storage/v1/b/door-deletion/o/x").status == 404
+
+
 def test_errors_of_the_storage_pass_through(door: str) -> None:
     assert call("GET", f"{door}/storage/v1/b/no-such-bucket").status == 404
 

@@ -1,0 +1,102 @@
+"""Assumptions about what is counted: metadata, dry runs, MERGE, the dataset's storage."""
+
+from __future__ import annotations
+
+from deploy.probe.assumption import DoesNotHold, Register, expect
+from deploy.probe.world import World
+
+assumption = Register()
+METADATA_BYTES = 10 * 1024**2
+ROWS = 1000
+ROW_BYTES = 24
+
+
+def table_of(world: World, name: str) -> str:
+    return world.new_table(name, [(world.today, key, key) for key in range(ROWS)])
+
+
+@assumption(
+    "metadata-query-bills-its-minimum",
+    says="A query of one INFORMATION_SCHEMA view bills at most 10 MB",
+    rule="A publish costs less than 0.001 USD of queries.",
+)
+def metadata_query(world: World) -> str:
+    """Reads rows a partition of one table."""
+    table_of(world, "metadata")
+    job = world.query(f"SELECT partition_id FROM {world.view('PARTITIONS')} WHERE table_name = 'metadata'")
+    billed = job.total_bytes_billed or 0
+    if billed > METADATA_BYTES:
+        raise DoesNotHold(f"Billed [{billed}] bytes, expected at most [{METADATA_BYTES}].")
+    return f"Billed {billed} bytes."
+
+
+@assumption(
+    "count-reads-nothing",
+    says="COUNT(*) of a table processes no bytes",
+    rule="Row counts may be asked for at any time.",
+)
+def count_reads_nothing(world: World) -> str:
+    """Reads the statistics of COUNT(*)."""
+    table = table_of(world, "counted")
+    job = world.query(f"SELECT COUNT(*) FROM `{table}`")
+    expect("bytes processed", job.total_bytes_processed, 0)
+    return "No bytes processed."
+
+
+@assumption(
+    "dry-run-tells-bytes",
+    says="A dry run tells the logical bytes of the referenced columns and bills nothing",
+    rule="Costs are said before they arise.",
+)
+def dry_run(world: World) -> str:
+    """Asks for the bytes of two of three columns of eight bytes."""
+    from google.cloud import bigquery
+
+    table = table_of(world, "dry")
+    config = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False)
+    job = world.client.query(f"SELECT id, number FROM `{table}`", job_config=config, location=world.location)
+    expect("bytes", job.total_bytes_processed, ROWS * 16)
+    return f"{ROWS * 16} bytes for {ROWS} rows of two columns."
+
+
+@assumption(
+    "merge-counts-updated-partitions",
+    says="MERGE with an UPDATE counts what it scans and the full size of each updated partition (F22)",
+    rule="The comparison with MERGE in docs/costs.md and in the ledger.",
+)
+def merge_counts(world: World) -> str:
+    """Updates one row of one partition and compares the processed bytes with the partition's size."""
+    table, source = table_of(world, "merged"), world.new_table("merge_source", [(world.today, 1, 99)])
+    job = world.query(
+        f"MERGE `{table}` t USING `{source}` s ON t.day = s.day AND t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET number = s.number"
+    )
+    processed, size = job.total_bytes_processed or 0, ROWS * ROW_BYTES
+    if processed < size:
+        raise DoesNotHold(f"Processed [{processed}] bytes, expected at least the partition's [{size}].")
+    return f"Processed {processed} bytes for a partition of {size}."
+
+
+@assumption(
+    "storage-billed-by-logical-bytes",
+    says="A dataset is billed by logical bytes unless somebody chose otherwise (F15)",
+    rule="Six full rewrites a day are free of storage cost only then; pre-flight asserts it.",
+)
+def billing_model(world: World) -> str:
+    """Reads storageBillingModel of a new dataset."""
+    found = world.rest(f"datasets/{world.name}").get("storageBillingModel")
+    if found not in (None, "LOGICAL", "STORAGE_BILLING_MODEL_UNSPECIFIED"):
+        raise DoesNotHold(f"storageBillingModel is [{found}]: the project's default was changed.")
+    return f"storageBillingModel is [{found or 'not set'}]."
+
+
+@assumption(
+    "time-travel-window",
+    says="A dataset's time travel is seven days unless somebody chose otherwise (F9)",
+    rule="A rollback within it clones; older generations are loaded from their files.",
+)
+def time_travel_window(world: World) -> str:
+    """Reads maxTimeTravelHours of a new dataset."""
+    found = world.rest(f"datasets/{world.name}").get("maxTimeTravelHours", "168")
+    expect("hours", str(found), "168")
+    return "168 hours."

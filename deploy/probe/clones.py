@@ -1,0 +1,220 @@
+"""Assumptions about CLONE: the swap, what a clone carries, what is refused, going back."""
+
+from __future__ import annotations
+
+from google.api_core.exceptions import BadRequest
+
+from deploy.probe.assumption import DoesNotHold, Register, expect
+from deploy.probe.world import MILLISECONDS_PER_DAY, World
+
+assumption = Register()
+
+
+def refused(world: World, sql: str, words: str = "") -> str:
+    """BigQuery's own words. Raises DoesNotHold when it carries the statement out or refuses it for another reason.
+
+    `words`: what a documented message says; without, any refusal will do.
+    """
+    try:
+        world.query(sql)
+    except BadRequest as error:
+        message = str(error.errors[0].get("message", error)) if error.errors else str(error)
+        if words.lower() not in message.lower():
+            raise DoesNotHold(f"Refused, but for another reason: {message}") from error
+        return f"Refused: {message}"
+    raise DoesNotHold(f"Carried out: {sql}")
+
+
+def swap(world: World, target: str, staging: str, at: str = "", options: str = "") -> None:
+    as_of = f" FOR SYSTEM_TIME AS OF {at}" if at else ""
+    world.query(f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}`{as_of} {options}")
+
+
+@assumption(
+    "clone-replaces",
+    says="CREATE OR REPLACE TABLE … CLONE replaces an existing clone (F1)",
+    rule="The swap is one statement; target is never dropped.",
+)
+def clone_replaces(world: World) -> str:
+    """Clones staging twice onto the same target, with other rows the second time."""
+    staging, target = world.new_table("replaces", [(world.today, 1, 1)]), world.table("replaces_target")
+    swap(world, target, staging)
+    world.load(staging, [(world.today, 1, 2)])
+    expect("rows before the second swap", world.numbers(target), [1])
+    swap(world, target, staging)
+    expect("rows after it", world.numbers(target), [2])
+    return "Two swaps; between them target kept its rows although staging was loaded anew."
+
+
+@assumption(
+    "clone-in-script-with-parameters",
+    says="CLONE takes FOR SYSTEM_TIME AS OF @parameter and OPTIONS with parameters, inside IF in a script (F1)",
+    rule="The swap asserts the parent and clones staging as it was checked, in one job.",
+)
+def clone_in_script(world: World) -> str:
+    """Runs a script of the swap's shape with T, description, label and expiration as query parameters."""
+    staging, target = world.new_table("script", [(world.today, 1, 1)]), world.table("script_target")
+    checked_at = world.now()
+    world.load(staging, [(world.today, 1, 2)])
+    world.query(
+        f"""DECLARE live STRING DEFAULT '';
+        IF live != @generation THEN
+          ASSERT live = '' AS 'somebody else published';
+          CREATE OR REPLACE TABLE `{target}` CLONE `{staging}` FOR SYSTEM_TIME AS OF @checked_at
+          OPTIONS (partition_expiration_days = @days, description = @description,
+                   labels = [('dedup_clone_generation', @generation)]);
+        END IF""",
+        {"generation": "7", "checked_at": checked_at, "days": 365.0, "description": "from a parameter"},
+    )
+    made = world.client.get_table(target)
+    expect("rows as of T", world.numbers(target), [1])
+    expect("description", made.description, "from a parameter")
+    expect("label", made.labels.get("dedup_clone_generation"), "7")
+    expect("expiration", made.time_partitioning.expiration_ms, 365 * MILLISECONDS_PER_DAY)
+    return "Rows as of T; description, label and expiration are the parameters'."
+
+
+@assumption(
+    "labels-as-text",
+    says='INFORMATION_SCHEMA.TABLE_OPTIONS writes labels as [STRUCT("name", "value"), …]',
+    rule="The swap reads target's generation from there and asserts it.",
+)
+def labels_as_text(world: World) -> str:
+    """Reads a label with the regular expression of sql/publish/swap_target.sql."""
+    table = world.new_table("labels")
+    world.query(f"ALTER TABLE `{table}` SET OPTIONS (labels = [('dedup_clone_generation', '41'), ('other', 'x')])")
+    found = world.rows(
+        f"""SELECT REGEXP_EXTRACT(option_value, r'"dedup_clone_generation", "([0-9]+)"'), option_value
+        FROM {world.view("TABLE_OPTIONS")} WHERE table_name = 'labels' AND option_name = 'labels'"""
+    )
+    expect("generation in the text", found[0][0] if found else None, "41")
+    return f"The text is {found[0][1]}"
+
+
+@assumption(
+    "clone-time",
+    says="tables.get shows a clone's base and, with FOR SYSTEM_TIME, that very time (F8)",
+    rule="The check after the swap: target is a clone of staging at T.",
+)
+def clone_time(world: World) -> str:
+    """Compares cloneDefinition with the base and T of the statement, and TABLES.table_type with CLONE."""
+    staging, target = world.new_table("clone_time", [(world.today, 1, 1)]), world.table("clone_time_target")
+    at = world.now()
+    world.query(f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}` FOR SYSTEM_TIME AS OF @at", {"at": at})
+    definition = world.client.get_table(target).clone_definition
+    if definition is None or definition.base_table_reference is None or definition.clone_time is None:
+        raise DoesNotHold("target has no cloneDefinition with base and time.")
+    expect("base", definition.base_table_reference.table_id, "clone_time")
+    apart_ms = abs((definition.clone_time - at).total_seconds()) * 1000
+    if apart_ms >= 1:
+        raise DoesNotHold(f"cloneTime is [{definition.clone_time}], expected [{at}] to the millisecond.")
+    types = world.rows(f"SELECT table_type FROM {world.view('TABLES')} WHERE table_name = 'clone_time_target'")
+    expect("table_type", types, [("CLONE",)])
+    return f"cloneTime {definition.clone_time.isoformat()}, table_type CLONE."
+
+
+@assumption(
+    "other-partitioning-refused",
+    says="A clone does not replace a table that is partitioned differently (F2)",
+    rule="Pre-flight compares the layouts and says so before anything is loaded.",
+)
+def other_partitioning(world: World) -> str:
+    """Clones a partitioned table over one without partitions."""
+    staging, target = world.new_table("partitioning", [(world.today, 1, 1)]), world.table("partitioning_target")
+    world.query(f"CREATE TABLE `{target}` (day DATE, id INT64, number INT64)")
+    return refused(world, f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}`", "different partitioning")
+
+
+@assumption(
+    "other-clustering-refused",
+    says="A clone does not replace a table that is clustered differently (F2)",
+    rule="Pre-flight compares the layouts and says so before anything is loaded.",
+)
+def other_clustering(world: World) -> str:
+    """Clones a table that is clustered by id over one that is clustered by number."""
+    staging = world.new_table("clustering", [(world.today, 1, 1)])
+    target = world.new_table("clustering_target", clustering=["number"])
+    return refused(world, f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}`")
+
+
+@assumption(
+    "clone-without-options",
+    says="A clone carries its base's partition expiration, labels and description only if OPTIONS say so (F7)",
+    rule="The swap always gives all three, and they are checked after it.",
+)
+def clone_without_options(world: World) -> str:
+    """Clones a table that has all three without OPTIONS, and reads what the clone has."""
+    staging, target = world.new_table("no_options", [(world.today, 1, 1)]), world.table("no_options_target")
+    swap(world, target, staging)
+    made = world.client.get_table(target)
+    carried = {
+        "expiration": made.time_partitioning.expiration_ms is not None,
+        "labels": bool(made.labels),
+        "description": made.description is not None,
+    }
+    expect("options that came along", sorted(name for name, there in carried.items() if there), [])
+    return "None of the three came along."
+
+
+@assumption(
+    "clone-keeps-layout",
+    says="A clone has its base's schema, partitioning and clustering",
+    rule="The second swap is not refused for another layout.",
+)
+def clone_keeps_layout(world: World) -> str:
+    """Compares the three of base and clone."""
+    staging, target = world.new_table("layout", [(world.today, 1, 1)]), world.table("layout_target")
+    swap(world, target, staging)
+    base, made = world.client.get_table(staging), world.client.get_table(target)
+    expect("schema", made.schema, base.schema)
+    expect("partition column", made.time_partitioning.field, base.time_partitioning.field)
+    expect("clustering", made.clustering_fields, base.clustering_fields)
+    return "All three are equal."
+
+
+@assumption(
+    "clone-depth",
+    says="The fourth clone in a chain is refused (F3)",
+    rule="Staging stays a base table; target is a clone of it, never of a clone.",
+)
+def clone_depth(world: World) -> str:
+    """Clones a clone of a clone of a clone."""
+    last = world.new_table("depth0", [(world.today, 1, 1)])
+    for depth in (1, 2, 3):
+        following = world.table(f"depth{depth}")
+        swap(world, following, last)
+        last = following
+    return refused(world, f"CREATE TABLE `{world.table('depth4')}` CLONE `{last}`")
+
+
+@assumption(
+    "clone-back",
+    says="Staging as it was before a load can be cloned to target (F9)",
+    rule="A rollback within time travel loads nothing.",
+)
+def clone_back(world: World) -> str:
+    """Loads two snapshots, clones staging as of the first."""
+    staging, target = world.new_table("back", [(world.today, 1, 1)]), world.table("back_target")
+    at = world.now()
+    world.load(staging, [(world.today, 1, 2)])
+    swap(world, target, staging)
+    world.query(f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}` FOR SYSTEM_TIME AS OF @at", {"at": at})
+    expect("rows", world.numbers(target), [1])
+    return "The first snapshot's rows are back."
+
+
+@assumption(
+    "time-travel-after-replace",
+    says="A table's past from before CREATE OR REPLACE can be read",
+    rule="An operator can look at what readers saw before a swap.",
+)
+def time_travel_after_replace(world: World) -> str:
+    """Reads target FOR SYSTEM_TIME AS OF a time before its second swap."""
+    staging, target = world.new_table("past", [(world.today, 1, 1)]), world.table("past_target")
+    swap(world, target, staging)
+    at = world.now()
+    world.load(staging, [(world.today, 1, 2)])
+    swap(world, target, staging)
+    rows = world.rows(f"SELECT number FROM `{target}` FOR SYSTEM_TIME AS OF @at", {"at": at})
+    expect("rows before the swap", rows, [(1,)])
+    return "The replaced rows can be read."

@@ -1,0 +1,48 @@
+resource "google_service_account" "of" {
+  for_each = local.accounts
+
+  account_id   = "${var.name}-${each.key}"
+  display_name = each.value
+
+  depends_on = [google_project_service.needed]
+}
+
+resource "google_project_iam_member" "granted" {
+  for_each = local.project_grants
+
+  project = var.project
+  role    = each.value.role
+  member  = google_service_account.of[each.value.who].member
+}
+
+resource "google_bigquery_dataset_iam_member" "granted" {
+  for_each = local.dataset_grants
+
+  dataset_id = google_bigquery_dataset.warehouse.dataset_id
+  role       = each.value.role
+  member     = google_service_account.of[each.value.who].member
+}
+
+resource "google_bigquery_dataset_iam_member" "readers" {
+  for_each = toset(var.readers)
+
+  dataset_id = google_bigquery_dataset.warehouse.dataset_id
+  role       = "roles/bigquery.dataViewer"
+  member     = each.value
+}
+
+resource "google_storage_bucket_iam_member" "granted" {
+  for_each = local.bucket_grants
+
+  bucket = each.value.place == "landing" ? google_storage_bucket.landing.name : google_storage_bucket.state.name
+  role   = each.value.role
+  member = google_service_account.of[each.value.who].member
+}
+
+resource "google_service_account_iam_member" "granted" {
+  for_each = local.account_grants
+
+  service_account_id = google_service_account.of[each.value.place].name
+  role               = each.value.role
+  member             = google_service_account.of[each.value.who].member
+}

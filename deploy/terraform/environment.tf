@@ -1,0 +1,66 @@
+resource "google_composer_environment" "airflow" {
+  name   = var.name
+  region = var.region
+  labels = local.labels
+
+  config {
+    environment_size = "ENVIRONMENT_SIZE_SMALL"
+
+    node_config {
+      service_account = google_service_account.of["airflow"].email
+    }
+
+    software_config {
+      image_version = var.image_version
+
+      # The web server sees plugins/ only: the page learns from here where its contents are.
+      env_variables = {
+        DEDUP_CLONE_PROFILE      = "gcp"
+        DEDUP_CLONE_STATE_BUCKET = google_storage_bucket.state.name
+      }
+
+      airflow_config_overrides = {
+        "core-dagbag_import_timeout" = "120"
+      }
+    }
+
+    workloads_config {
+      scheduler {
+        cpu        = 1
+        memory_gb  = 4
+        storage_gb = 1
+        count      = 1
+      }
+
+      # Noticing deliveries and waiting for jobs happen here; the second takes over when the first dies.
+      triggerer {
+        cpu       = 1
+        memory_gb = 2
+        count     = 2
+      }
+
+      dag_processor {
+        cpu        = 1
+        memory_gb  = 4
+        storage_gb = 1
+        count      = 1
+      }
+
+      web_server {
+        cpu        = 1
+        memory_gb  = 4
+        storage_gb = 1
+      }
+
+      worker {
+        cpu        = 1
+        memory_gb  = 4
+        storage_gb = 2
+        min_count  = 1
+        max_count  = 3
+      }
+    }
+  }
+
+  depends_on = [google_project_iam_member.granted]
+}

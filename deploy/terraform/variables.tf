@@ -1,0 +1,57 @@
+variable "project" {
+  description = "Project that holds everything."
+  type        = string
+}
+
+variable "location" {
+  description = "Where data lie: a region, or a multi-region of BigQuery (EU, US). The same for buckets and dataset."
+  type        = string
+  default     = "EU"
+}
+
+variable "region" {
+  description = "Where Airflow and Spark run: a region within the location."
+  type        = string
+  default     = "europe-west1"
+}
+
+variable "name" {
+  description = "Prefix of the names of service accounts, network and environment."
+  type        = string
+  default     = "dedup-clone"
+}
+
+variable "dataset" {
+  description = "Dataset of staging, target, status and ledger."
+  type        = string
+  default     = "warehouse"
+}
+
+variable "landing_days" {
+  description = "After how many days landed objects are deleted. A delivery must outlast an outage."
+  type        = number
+  default     = 7
+
+  validation {
+    condition     = var.landing_days >= 3
+    error_message = "Deliveries of a long outage would be gone before they are published: at least 3 days."
+  }
+}
+
+variable "readers" {
+  description = "Who may read the dataset, as IAM members (group:analysts@example.org)."
+  type        = list(string)
+  default     = []
+}
+
+variable "image_version" {
+  description = "Image of the Managed Airflow environment: Airflow 3.3.1 or later."
+  type        = string
+  default     = "composer-3-airflow-3.3.1"
+}
+
+variable "subnetwork_range" {
+  description = "Addresses of the subnetwork in which Spark runs."
+  type        = string
+  default     = "10.64.0.0/20"
+}

@@ -1,0 +1,56 @@
+"""The commands that the doctor prints exist: every verb and flag of them is in gcloud's own help."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.contract.doctor import answers as google
+from tests.contract.doctor.answers import healthy
+from tests.contract.doctor.test_doctor import CASES, findings, set_at
+
+pytestmark = pytest.mark.skipif(shutil.which("gcloud") is None, reason="the tool gcloud is not installed")
+
+
+def printed_commands() -> set[str]:
+    """Of every fault that the tests know, of missing roles, and of what does not exist."""
+    spoilt = [dict.fromkeys(healthy(), 404)]
+    for url, path, value, *_ in CASES:
+        spoilt.append(healthy())
+        set_at(spoilt[-1], url, path, value)
+    for url in (google.PROJECT_POLICY, google.SPARK_POLICY, f"{google.LANDING}/iam"):
+        spoilt.append(healthy())
+        spoilt[-1][url] = {"bindings": []}
+    found = [finding.command for answers in spoilt for finding in findings(answers)]
+    return {line for command in found for line in command.splitlines() if line.startswith("gcloud ")}
+
+
+def test_every_verb_and_flag_is_known_to_gcloud(tmp_path: Path) -> None:
+    flags: dict[str, set[str]] = {}
+    for command in printed_commands():
+        words = shlex.split(command)[1:]
+        lasts = ("start", "update", "create", "list", "describe", "enable", "relocate", "run", "add-iam-policy-binding")
+        last = next(number for number, word in enumerate(words) if word in lasts)
+        used = {word.partition("=")[0] for word in words if word.startswith("--")}
+        flags.setdefault(" ".join(words[: last + 1]), set()).update(used)
+    assert len(flags) > 5
+    for verb, used in flags.items():
+        environment = {**os.environ, "CLOUDSDK_CONFIG": str(tmp_path), "CLOUDSDK_CORE_DISABLE_PROMPTS": "1"}
+        done = subprocess.run(
+            ["gcloud", *verb.split(), "--help"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, verb
+        # A flag that can be switched off is listed once, as its positive.
+        known = set(re.findall(r"--[a-z][a-z0-9-]*", done.stdout))
+        assert {flag for flag in used if flag not in known and flag.replace("--no-", "--") not in known} == set(), verb

@@ -1,0 +1,358 @@
+"""The doctor finds what is wrong, says how to mend it, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import googleapiclient
+import pytest
+
+from dedup_clone.settings.spark import Runner
+from deploy.doctor.examine import examine
+from deploy.doctor.finding import Finding, Level, Patient, as_text
+from deploy.doctor.google import Google
+from deploy.grants import read_grants
+from deploy.settings import read_environment, read_profile
+from tests.contract.doctor import answers as google
+from tests.contract.doctor.answers import RecordedGoogle, healthy
+
+DOCUMENTS = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents"
+
+
+def findings(answers: dict[str, Any], runner: Runner = Runner.SERVERLESS) -> list[Finding]:
+    profile = read_profile()
+    cluster = profile.spark.cluster.model_copy(update={"name": "standing"})
+    place = {"service_account": google.SPARK, "subnetwork": "default", "cluster": cluster}
+    spark = profile.spark.model_copy(update=place)
+    patient = Patient(
+        Google(RecordedGoogle(answers)),
+        read_environment(),
+        profile.model_copy(update={"spark": spark, "runner": runner}),
+        read_grants(),
+    )
+    return examine(patient)
+
+
+def faults(answers: dict[str, Any]) -> dict[str, Finding]:
+    return {f.subject: f for f in findings(answers) if f.level in (Level.FAIL, Level.WARN)}
+
+
+def test_nothing_is_found_in_a_healthy_environment() -> None:
+    assert faults(healthy()) == {}
+
+
+def set_at(answers: dict[str, Any], url: str, path: str, value: Any) -> None:
+    *parents, last = path.split(".")
+    place = answers[url]
+    for name in parents:
+        place = place.setdefault(name, {})
+    place[last] = value
+
+
+DELETE_OLD = [{"action": {"type": "Delete"}, "condition": {"age": 1}}]
+CASES = [
+    # address, field, value, subject, level, word of the text, word of the command
+    (google.LANDING, "location", "US", "landing bucket", "fail", "US", "relocate"),
+    (google.LANDING, "lifecycle.rule", DELETE_OLD, "landing lifecycle", "fail", "after [1] days", "--lifecycle-file"),
+    (google.STATE, "lifecycle.rule", DELETE_OLD, "state lifecycle", "fail", "rules that delete", "--clear-lifecycle"),
+    (
+        google.STATE,
+        "softDeletePolicy.retentionDurationSeconds",
+        "604800",
+        "state soft delete",
+        "warn",
+        "[7] days",
+        "--clear-soft-delete",
+    ),
+    (google.STATE, "versioning.enabled", True, "state versioning", "warn", "old versions", "--no-versioning"),
+    (
+        google.STATE,
+        "retentionPolicy",
+        {"retentionPeriod": "60"},
+        "state retention",
+        "fail",
+        "CURRENT",
+        "--clear-retention-period",
+    ),
+    (
+        google.STATE,
+        "iamConfiguration.uniformBucketLevelAccess.enabled",
+        False,
+        "state bucket",
+        "warn",
+        "access lists",
+        "--uniform-bucket-level-access",
+    ),
+    (google.STATE, "storageClass", "NEARLINE", "storage classes of the buckets", "warn", "moves its bytes", ""),
+    (google.DATASET, "location", "US", "dataset location", "fail", "[US]", "dags/profiles/gcp.yaml"),
+    (
+        google.DATASET,
+        "storageBillingModel",
+        "PHYSICAL",
+        "storage billing",
+        "fail",
+        "[PHYSICAL]",
+        "--storage_billing_model=LOGICAL",
+    ),
+    (
+        google.DATASET,
+        "defaultTableExpirationMs",
+        "3600000",
+        "default expiration",
+        "fail",
+        "vanish",
+        "--default_table_expiration=0",
+    ),
+    (google.DATASET, "maxTimeTravelHours", "48", "time travel", "warn", "[48] hours", "--max_time_travel_hours=168"),
+    (google.DATASET, "access", [], "role of airflow", "fail", "roles/bigquery.dataOwner", "GRANT"),
+    (
+        google.SUBNETWORK,
+        "privateIpGoogleAccess",
+        False,
+        "subnetwork",
+        "fail",
+        "Private Google Access",
+        "--enable-private-ip-google-access",
+    ),
+    (google.FIREWALLS, "items", [], "firewall", "fail", "executors cannot reach", "firewall-rules create"),
+    (
+        google.REGION,
+        "quotas",
+        [{"metric": "CPUS", "limit": 24, "usage": 16}],
+        "quota CPUS",
+        "fail",
+        "[8] of [24]",
+        "quotas",
+    ),
+    (
+        google.ENVIRONMENT,
+        "config.softwareConfig.imageVersion",
+        "composer-3-airflow-2.10.5-build.1",
+        "Airflow version",
+        "fail",
+        "[3.3.1]",
+        "--image-version",
+    ),
+    (
+        google.ENVIRONMENT,
+        "config.softwareConfig.webServerPluginsMode",
+        "PLUGINS_DISABLED",
+        "plugins",
+        "fail",
+        "Snapshots",
+        "--support-web-server-plugins",
+    ),
+    (
+        google.ENVIRONMENT,
+        "config.softwareConfig.envVariables",
+        {},
+        "environment variables",
+        "fail",
+        "DEDUP_CLONE_STATE_BUCKET",
+        "--update-env-variables",
+    ),
+    (
+        google.ENVIRONMENT,
+        "config.workloadsConfig.triggerer.count",
+        0,
+        "triggerers",
+        "fail",
+        "no triggerer",
+        "--triggerer-count",
+    ),
+    (
+        google.ENVIRONMENT,
+        "config.dagGcsPrefix",
+        "gs://another/dags",
+        "bucket",
+        "fail",
+        "gs://another/dags",
+        "bucket: another",
+    ),
+    (
+        google.ENVIRONMENT,
+        "config.nodeConfig.serviceAccount",
+        "x@y.iam.gserviceaccount.com",
+        "service account",
+        "fail",
+        "x@y",
+        "airflow: x@y",
+    ),
+    (google.ENVIRONMENT, "state", "ERROR", "environment", "fail", "[ERROR]", "describe"),
+    (google.SERVICES, "services", [], "APIs", "fail", "dataproc.googleapis.com", "gcloud services enable"),
+]
+
+
+@pytest.mark.parametrize(("url", "path", "value", "subject", "level", "word", "command"), CASES)
+def test_each_fault_is_found_with_what_mends_it(
+    url: str, path: str, value: Any, subject: str, level: str, word: str, command: str
+) -> None:
+    answers = healthy()
+    set_at(answers, url, path, value)
+    found = faults(answers)
+    assert subject in found, found
+    assert found[subject].level == level
+    assert word in found[subject].text
+    assert command in found[subject].command
+
+
+def test_a_cluster_that_does_not_run_is_found() -> None:
+    answers = healthy()
+    assert [f.level for f in findings(answers, Runner.CLUSTER) if f.subject == "cluster"] == [Level.OK]
+    set_at(answers, google.CLUSTER, "status.state", "STOPPED")
+    (stopped,) = [f for f in findings(answers, Runner.CLUSTER) if f.subject == "cluster"]
+    assert "clusters start standing" in stopped.command
+    del answers[google.CLUSTER]
+    (missing,) = [f for f in findings(answers, Runner.CLUSTER) if f.subject == "cluster"]
+    assert "status [404]" in missing.text
+    assert "clusters list" in missing.command
+
+
+def test_accounts_that_are_missing_or_disabled_are_found() -> None:
+    answers = healthy()
+    del answers[google.ACCOUNTS[google.PRODUCER]]
+    set_at(answers, google.ACCOUNTS[google.AIRFLOW], "disabled", True)
+    found = faults(answers)
+    assert "create dedup-clone-producer" in found["service account of producer"].command
+    assert f"enable {google.AIRFLOW}" in found["service account of airflow"].command
+
+
+def test_an_environment_without_a_release_is_found() -> None:
+    answers = healthy()
+    del answers[google.SPARK_CODE]
+    assert faults(answers)["Spark code"].command == "make deploy"
+
+
+def test_spark_in_airflows_own_workers_is_refused_there() -> None:
+    (finding,) = [f for f in findings(healthy(), Runner.LOCAL) if f.subject == "runner"]
+    assert "runner: serverless" in finding.command
+
+
+def test_each_missing_role_is_found() -> None:
+    for url in (google.PROJECT_POLICY, google.SPARK_POLICY, f"{google.LANDING}/iam", f"{google.STATE}/iam"):
+        whole = healthy()[url]["bindings"]
+        for missing in range(len(whole)):
+            answers = healthy()
+            del answers[url]["bindings"][missing]
+            (finding,) = [f for f in findings(answers) if f.level is Level.FAIL]
+            assert whole[missing]["role"] in finding.text
+            assert "add-iam-policy-binding" in finding.command
+
+
+def test_a_grant_under_a_condition_is_not_believed() -> None:
+    answers = healthy()
+    answers[google.SPARK_POLICY]["bindings"][0]["condition"] = {"expression": "false"}
+    assert "roles/iam.serviceAccountUser" in faults(answers)["role of airflow"].text
+
+
+def test_an_account_that_may_do_everything_is_told() -> None:
+    answers = healthy()
+    owner = {"role": "roles/editor", "members": [f"serviceAccount:{google.SPARK}"]}
+    answers[google.PROJECT_POLICY]["bindings"].append(owner)
+    assert "remove-iam-policy-binding" in faults(answers)["role of spark"].command
+
+
+@pytest.mark.parametrize("url", [google.LANDING, google.STATE, google.DATASET, google.SUBNETWORK, google.ENVIRONMENT])
+def test_what_does_not_exist_is_a_finding_with_a_command(url: str) -> None:
+    answers = healthy()
+    del answers[url]
+    failed = [f for f in findings(answers) if f.level is Level.FAIL]
+    assert failed
+    assert all(finding.command for finding in failed)
+    assert "status [404]" in as_text(failed)
+
+
+def test_a_refused_question_takes_no_other_down() -> None:
+    answers = healthy()
+    answers[google.SERVICES] = 403
+    answers[google.PROJECT_POLICY] = 403
+    found = faults(answers)
+    assert "status [403]" in found["services"].text
+    assert "securityReviewer" in found["roles on project"].command
+    assert any(f.subject == "triggerers" and f.level is Level.OK for f in findings(answers))
+
+
+def test_an_account_without_any_right_gets_a_report_all_the_same() -> None:
+    report = as_text(findings(dict.fromkeys(healthy(), 403)))
+    assert report.splitlines()[0].startswith("fail")
+
+
+def test_bigquery_loads_from_regions_inside_its_multi_region() -> None:
+    answers = healthy()
+    for url in (google.LANDING, google.STATE):
+        answers[url]["location"] = "EUROPE-WEST1"
+    assert faults(answers) == {}
+    for url in (google.LANDING, google.STATE):
+        answers[url]["location"] = "EUROPE-WEST2"  # London is no part of BigQuery's EU
+    assert set(faults(answers)) == {"landing bucket", "state bucket"}
+
+
+def test_a_pipeline_reservation_is_seen() -> None:
+    answers = healthy()
+    answers[google.ASSIGNMENTS] = {"assignments": [{"jobType": "PIPELINE", "state": "ACTIVE"}]}
+    (finding,) = [f for f in findings(answers) if f.subject == "reservation"]
+    assert finding.level is Level.OK
+
+
+def test_it_asks_for_nothing_but_to_read() -> None:
+    recorded = RecordedGoogle(healthy())
+    examine(Patient(Google(recorded), read_environment(), read_profile(), read_grants()))
+    assert recorded.asked
+    assert {method for method, url in recorded.asked if not url.endswith(":getIamPolicy")} == {"GET"}
+
+
+@pytest.mark.parametrize("url", sorted(google.SCHEMAS))
+def test_recorded_answers_have_the_fields_of_the_published_schemas(url: str) -> None:
+    name, schema = google.SCHEMAS[url]
+    schemas = json.loads((DOCUMENTS / f"{name}.json").read_text())["schemas"]
+    conforms(healthy()[url], schemas[schema], schemas, url)
+
+
+def conforms(value: Any, schema: dict[str, Any], schemas: dict[str, Any], where: str) -> None:
+    schema = schemas[schema["$ref"]] if "$ref" in schema else schema
+    kind = schema.get("type")
+    if kind == "object" and "properties" in schema:
+        assert isinstance(value, dict), where
+        unknown = set(value) - set(schema["properties"])
+        assert not unknown, f"{where}: {unknown}"
+        for name, inner in value.items():
+            conforms(inner, schema["properties"][name], schemas, f"{where}.{name}")
+    elif kind == "array":
+        assert isinstance(value, list), where
+        for inner in value:
+            conforms(inner, schema["items"], schemas, f"{where}[]")
+    elif kind in ("string", "boolean", "integer", "number"):
+        expected = {"string": str, "boolean": bool, "integer": int, "number": (int, float)}[kind]
+        assert isinstance(value, expected), f"{where}: {value!r} is no {kind}"
+        if "enum" in schema and kind == "string":
+            assert value in schema["enum"], f"{where}: {value}"
+
+
+@pytest.mark.parametrize("url", sorted(google.SCHEMAS))
+def test_questions_are_methods_of_the_published_apis(url: str) -> None:
+    name, schema = google.SCHEMAS[url]
+    document = json.loads((DOCUMENTS / f"{name}.json").read_text())
+    verb = "POST" if url.endswith(":getIamPolicy") else "GET"
+    answers = [
+        method["response"]["$ref"]
+        for method in methods(document)
+        if method["httpMethod"] == verb and re.fullmatch(address_of(document, method), url)
+    ]
+    assert answers == [schema]
+
+
+def methods(resource: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from resource.get("methods", {}).values()
+    for inner in resource.get("resources", {}).values():
+        yield from methods(inner)
+
+
+def address_of(document: dict[str, Any], method: dict[str, Any]) -> str:
+    path = method.get("flatPath", method["path"])
+    parts = re.split(r"\{[^}]+\}", path)
+    root = re.sub(r"^https://www\.", f"https://{document['name']}.", document["rootUrl"])
+    return re.escape(root + document["servicePath"]) + "[^/:]+".join(re.escape(part) for part in parts)

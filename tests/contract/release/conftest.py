@@ -1,0 +1,130 @@
+"""A small repository, two buckets, and `gcloud storage` as far as a release uses it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import storage
+
+from dedup_clone.state.store import ObjectStore
+from deploy.release.apply import Release
+from deploy.release.content import make_release
+from tests.processes import REPOSITORY, start_fake_gcs
+
+
+class Buckets:
+    """The environment's bucket and the state bucket, new ones for each test."""
+
+    def __init__(self, client: storage.Client, suffix: str) -> None:
+        self.client = client
+        self.environment = ObjectStore(client, f"environment{suffix}")
+        self.state = ObjectStore(client, f"state{suffix}")
+        for store in (self.environment, self.state):
+            client.create_bucket(store.bucket)
+
+    def names(self) -> set[str]:
+        return {store.uri(info.name) for store in (self.environment, self.state) for info in store.objects("")}
+
+
+class Commands:
+    """Carries out `gcloud storage cp --recursive` and `rm` through the client, and remembers them."""
+
+    def __init__(self, client: storage.Client) -> None:
+        self._client = client
+        self.run: list[list[str]] = []
+        self.fail_at: int | None = None
+
+    def __call__(self, command: Sequence[str], text: str = "") -> None:
+        if self.fail_at == len(self.run):
+            raise ConnectionError("the line is dead")
+        self.run.append(list(command))
+        if list(command[:4]) == ["gcloud", "storage", "cp", "--recursive"]:
+            *sources, destination = command[4:]
+            self._copy([Path(source) for source in sources], destination)
+        else:
+            assert list(command) == ["gcloud", "storage", "rm", "--read-paths-from-stdin"]
+            for uri in text.split():
+                bucket, _, name = uri.removeprefix("gs://").partition("/")
+                self._client.bucket(bucket).blob(name).delete()
+
+    def _copy(self, sources: list[Path], destination: str) -> None:
+        bucket = self._client.bucket(destination.removeprefix("gs://").rstrip("/"))
+        for source in sources:
+            for path in [source, *source.rglob("*")]:
+                if path.is_file():
+                    bucket.blob(path.relative_to(source.parent).as_posix()).upload_from_filename(str(path))
+
+
+class World:
+    """A repository to deploy from, the buckets, and what was run."""
+
+    def __init__(self, repository: Path, buckets: Buckets) -> None:
+        self.repository = repository
+        self.buckets = buckets
+        self.commands = Commands(buckets.client)
+
+    def release(self) -> Release:
+        items = make_release(
+            self.repository,
+            environment_bucket=self.buckets.environment.bucket,
+            state_bucket=self.buckets.state.bucket,
+        )
+        return Release(items, self.buckets.environment, self.buckets.state, self.commands)
+
+    def deploy(self, *, take_over: bool = False) -> list[tuple[str, str]]:
+        """Plan and apply; the changes as (action, address)."""
+        release = self.release()
+        plan = release.plan()
+        release.apply(plan, take_over=take_over)
+        return [(str(change.action), change.uri) for change in plan.changes]
+
+
+@pytest.fixture(scope="session")
+def storage_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with start_fake_gcs(tmp_path_factory.mktemp("gcs")) as address:
+        yield address
+
+
+@pytest.fixture
+def buckets(storage_address: str, request: pytest.FixtureRequest) -> Buckets:
+    client = storage.Client(
+        project="local-dev",
+        credentials=AnonymousCredentials(),
+        client_options={"api_endpoint": f"http://{storage_address}"},
+    )
+    return Buckets(client, f"-{abs(hash(request.node.name)):x}"[:20])
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A copy of what is shipped, to be edited at will; without most of the library, which is only more of the same."""
+    for folder in ("dags", "plugins", "sql", "spark_jobs"):
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("checks", "freshness", "orchestration", "page", "publish", "state"):
+        shutil.rmtree(tmp_path / "plugins" / "dedup_clone" / package)
+    return tmp_path
+
+
+@pytest.fixture
+def world(repository: Path, buckets: Buckets) -> World:
+    return World(repository, buckets)
+
+
+@pytest.fixture
+def gcloud_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """No person's login: any token does for the emulator."""
+    folder = tmp_path_factory.mktemp("gcloud")
+    (folder / "token").write_text("local\n")
+    return {
+        **os.environ,
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(folder / "token"),
+        "CLOUDSDK_CONFIG": str(folder),
+        "CLOUDSDK_CORE_PROJECT": "local-dev",
+        "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
+        "NO_PROXY": "127.0.0.1",
+    }

@@ -1,0 +1,69 @@
+"""`make deploy` as it is typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.auth.exceptions import DefaultCredentialsError
+from google.cloud import storage
+
+from dedup_clone.contract.errors import ConfigurationError
+from deploy.command import run_command_line
+from deploy.release.__main__ import main
+from deploy.settings import ENVIRONMENT_FILE, read_environment, read_profile
+
+
+@pytest.fixture
+def live(storage_address: str, monkeypatch: pytest.MonkeyPatch) -> storage.Client:
+    """The buckets that the examples of settings name."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://{storage_address}")
+    client = storage.Client(project="local-dev", credentials=AnonymousCredentials())
+    known = {bucket.name for bucket in client.list_buckets()}
+    for name in {read_environment().bucket, read_profile().state_bucket} - known:
+        client.create_bucket(name)
+    return client
+
+
+def test_a_plan_is_shown_and_nothing_changed(live: storage.Client, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--plan"]) == 0
+    shown = capsys.readouterr().out
+    assert "dags/sql/publish/swap_target.sql" in shown or "more" in shown
+    assert "0 to delete" in shown
+    assert list(live.list_blobs(read_environment().bucket)) == []
+
+
+def test_without_a_terminal_nothing_is_changed_unasked(
+    live: storage.Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([]) == 1
+    assert "YES=1" in capsys.readouterr().out
+    assert list(live.list_blobs(read_environment().bucket)) == []
+
+
+def test_a_missing_bucket_is_named(
+    storage_address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://{storage_address}")
+    nowhere = read_environment().model_copy(update={"bucket": "no-such-bucket"})
+    monkeypatch.setattr("deploy.release.__main__.read_environment", lambda: nowhere)
+    assert main(["--plan"]) == 1
+    assert "[no-such-bucket] cannot be listed" in capsys.readouterr().err
+
+
+def test_a_missing_login_is_told_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    def without_login() -> int:
+        raise DefaultCredentialsError("no credentials")
+
+    assert run_command_line("deploy", without_login) == 1
+    assert "gcloud auth application-default login" in capsys.readouterr().err
+
+
+def test_a_wrong_key_of_the_environment_names_file_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "environment.yaml"
+    file.write_text(ENVIRONMENT_FILE.read_text().replace("bucket:", "buckett:"))
+    with pytest.raises(
+        ConfigurationError, match=r"environment\.yaml:\d+: unknown key \[buckett\]: did you mean \[bucket\]"
+    ):
+        read_environment(file)

@@ -1,0 +1,85 @@
+"""The DAGs work from the tree that a release lays: dags/ and plugins/ of the environment's bucket and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.release.content import make_release
+from tests.processes import REPOSITORY
+
+PARSE_AND_RENDER = """
+import json, sys
+from pathlib import Path
+from airflow.dag_processing.dagbag import DagBag
+import dedup_clone
+from dedup_clone.orchestration.folders import find_folders
+from dedup_clone.settings.feed import read_feed
+from dedup_clone.warehouse.sql_files import TableNames, render
+
+dags = Path(sys.argv[1])
+bag = DagBag(str(dags))
+folders = find_folders(dags)
+names = TableNames("project", "dataset", "staging", "target")
+feed = read_feed(folders.feeds / "product_attributes.yaml")
+statements = sorted(path.relative_to(folders.sql).as_posix() for path in folders.sql.rglob("*.sql"))
+rendered = {name: render(folders.sql, name, names=names, table=feed.table.to_contract()) for name in statements}
+print(json.dumps({
+    "library": dedup_clone.__file__,
+    "errors": bag.import_errors,
+    "dags": sorted(bag.dags),
+    "misconfigured": [d.doc_md for d in bag.dags.values() if "configuration error" in d.tags],
+    "sql": str(folders.sql),
+    "statements": statements,
+    "swap": rendered["publish/swap_target.sql"],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The environment's bucket as a worker sees it."""
+    root = tmp_path_factory.mktemp("environment")
+    for item in make_release(REPOSITORY, environment_bucket="environment", state_bucket="state"):
+        if item.bucket == "environment":
+            path = root / item.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(item.content)
+    return root
+
+
+@pytest.mark.parametrize("profile", ["gcp"])
+def test_dags_parse_render_and_find_their_sql(tree: Path, tmp_path: Path, profile: str) -> None:
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW__", "STORAGE_"))},
+        "AIRFLOW_HOME": str(tmp_path),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(tree / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(tree / "plugins"),
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
+        "DEDUP_CLONE_PROFILE": profile,
+        "PYTHONPATH": str(tree / "plugins"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PARSE_AND_RENDER, str(tree / "dags")],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    seen = json.loads(done.stdout.splitlines()[-1])
+
+    assert seen["errors"] == {}
+    assert seen["misconfigured"] == []
+    assert seen["library"].startswith(str(tree))
+    feeds = sorted(path.stem for path in (REPOSITORY / "dags" / "feeds").glob("*.yaml"))
+    for feed in feeds:
+        assert {f"{feed}_watch", f"{feed}_publish", f"{feed}_rollback"} <= set(seen["dags"])
+    assert seen["sql"] == str(tree / "dags" / "sql")
+    assert seen["statements"] == sorted(
+        path.relative_to(REPOSITORY / "sql").as_posix() for path in (REPOSITORY / "sql").rglob("*.sql")
+    )
+    assert "CLONE `project.dataset.staging` FOR SYSTEM_TIME AS OF @checked_at" in seen["swap"]
