@@ -1,1 +1,12 @@
-"""Measurements that print tables: never shipped."""
+"""Measures the dedup job beside its peers on the same files: `python -m benchmarks`, see docs/benchmarks.md.
+
+The product is not installed: its packages are found in the checkout.
+"""
+
+import sys
+from pathlib import Path
+
+_CHECKOUT = Path(__file__).resolve().parents[1]
+for _folder in ("plugins", "spark_jobs"):
+    if str(_CHECKOUT / _folder) not in sys.path:
+        sys.path.append(str(_CHECKOUT / _folder))

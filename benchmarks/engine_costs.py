@@ -18,9 +18,9 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.publish.costs import TIB, USD_PER_TIB
 from dedup_clone.publish.jobs import attempt_job_id
 from tests.contract.engines.engine_world import EngineWorld, feed_of
-from tests.contract.publish.conftest import open_clients
 from tests.contract.publish.feed_world import TODAY, row
 from tests.contract.publish.python_dedup import Row
+from tests.contract.publish.servers import open_clients
 from tests.spark.tables import PRODUCTS
 
 DATES = 13

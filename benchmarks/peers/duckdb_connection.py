@@ -1,0 +1,24 @@
+"""DuckDB with this machine's two cores, and how its peers name files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import duckdb
+
+from benchmarks.layout import WORK
+
+PARQUET = "format parquet, compression zstd, compression_level 1"
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    for setting in ("threads=2", "preserve_insertion_order=false", "memory_limit='10GB'"):
+        connection.execute(f"SET {setting}")
+    connection.execute(f"SET temp_directory='{WORK / 'duckdb'}'")
+    return connection
+
+
+def rows_of(files: Iterable[str]) -> str:
+    names = ", ".join(f"'{file}'" for file in files)
+    return f"read_parquet([{names}], hive_partitioning=false)"

@@ -1,0 +1,137 @@
+"""The figures of a benchmark, as they are kept: one file for each command, the tables in docs are made from them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]  # it ships no types
+
+from benchmarks.layout import PEERS_PYTHON, QUICK_RESULTS, RESULTS
+from benchmarks.records import read_record, write_record
+from benchmarks.runner import Run
+
+_PACKAGES = ("pyspark", "pyarrow", "numpy", "duckdb")
+_PEER_PACKAGES = ("polars", "deltalake")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured run of `peer` on the data set `inputs`, which has `rows` in each side. Bytes, seconds, cores."""
+
+    peer: str
+    inputs: str
+    rows: int
+    dates: int
+    wall_s: float
+    cpu_s: float
+    jvm_bytes: int
+    python_bytes: int
+    worker_bytes: int
+    driver_bytes: int
+    foreign_cores: float
+    shuffled_bytes: int
+    written_bytes: int
+    read_bytes: int | None
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Results:
+    """`is_default_size`: made with the sizes that the command has by itself. `failures`: why a peer has no figures."""
+
+    command: str
+    made_at: str
+    machine: str
+    is_default_size: bool
+    figures: tuple[Figure, ...]
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def of(self, peer: str, inputs: str | None = None) -> list[Figure]:
+        return [f for f in self.figures if f.peer == peer and (inputs is None or f.inputs == inputs)]
+
+
+def figure(run: Run, rows: int, dates: int) -> Figure:
+    spent = run.spent
+    return Figure(
+        run.peer,
+        run.inputs,
+        rows,
+        dates,
+        round(spent.wall_s, 3),
+        round(spent.cpu_s, 2),
+        spent.jvm_bytes,
+        spent.python_bytes,
+        spent.worker_bytes,
+        spent.driver_bytes,
+        round(spent.foreign_cores, 2),
+        run.shuffled,
+        run.written,
+        run.result.bytes_read,
+        run.result.notes,
+    )
+
+
+def middle(figures: Iterable[Figure], value: Callable[[Figure], float]) -> float:
+    """The median; raises StatisticsError when there is no figure."""
+    return statistics.median([value(one) for one in figures])
+
+
+def wall(figures: Iterable[Figure]) -> float:
+    return middle(figures, lambda one: one.wall_s)
+
+
+def cpu(figures: Iterable[Figure]) -> float:
+    return middle(figures, lambda one: one.cpu_s)
+
+
+def save(command: str, figures: Iterable[Figure], failures: dict[str, str], *, is_default_size: bool) -> Results:
+    """Results of default sizes go to the repository, others beside the data."""
+    made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+    results = Results(command, made_at, machine(), is_default_size, tuple(figures), failures)
+    write_record(path_of(command, is_default_size=is_default_size), asdict(results))
+    return results
+
+
+def load(command: str) -> Results | None:
+    """Of the default sizes; None when there are none."""
+    path = path_of(command, is_default_size=True)
+    return read_record(Results, path) if path.exists() else None
+
+
+def path_of(command: str, *, is_default_size: bool) -> Path:
+    return (RESULTS if is_default_size else QUICK_RESULTS) / f"{command}.json"
+
+
+def machine() -> str:
+    memory = psutil.virtual_memory().total / 2**30
+    packages = [f"{name} {_version(name)}" for name in _PACKAGES]
+    packages += [f"{name} {_peer_version(name)}" for name in _PEER_PACKAGES]
+    python = f"Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores ({_processor()}), {memory:.0f} GiB; {', '.join([python, *packages])}"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def _peer_version(package: str) -> str:
+    found = sorted(PEERS_PYTHON.parent.parent.glob(f"lib/python*/site-packages/{package}-*.dist-info"))
+    return found[-1].name.removeprefix(f"{package}-").removesuffix(".dist-info") if found else "absent"

@@ -1,0 +1,52 @@
+"""Spark sessions of the benchmarks: the job's own for the product, and one tuned for plain DataFrame jobs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+
+from pyspark.sql import SparkSession
+
+from benchmarks.layout import WORK, python_path
+from dedup_clone.orchestration.spark_conf import emulator_spark_conf, local_spark_conf
+from dedup_spark.session import start_session
+
+# Both compilers and a parallel collector: what a machine for tens of millions of rows sets. The same for everyone.
+_LARGE = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:ParallelGCThreads=2"}
+# Measured with the plain jobs on two cores: each of these makes one or more of them faster.
+_PEERS = {
+    "spark.sql.shuffle.partitions": "16",
+    "spark.sql.files.maxPartitionBytes": "24m",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.maxConcurrentOutputFileWriters": "1000",
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def submit_conf() -> dict[str, str]:
+    """What the local runner gives to spark-submit, with the emulated Cloud Storage when there is one."""
+    host = os.environ.get("STORAGE_EMULATOR_HOST")
+    place = {"spark.master": "local[2]", "spark.local.dir": str(WORK / "spark")}
+    return {**local_spark_conf("8g"), **(emulator_spark_conf(host) if host else {}), **place}
+
+
+def product_session() -> SparkSession:
+    """The job's session, as the job starts it."""
+    _submit({**submit_conf(), **_LARGE})
+    return start_session("benchmarks")
+
+
+def peer_session() -> SparkSession:
+    _submit({**submit_conf(), **_LARGE, **_PEERS})
+    return SparkSession.builder.appName("benchmarks").getOrCreate()
+
+
+def _submit(conf: dict[str, str]) -> None:
+    options = [text for key, value in conf.items() for text in ("--conf", f"{key}={value}")]
+    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*options, "pyspark-shell"])
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = python_path()

@@ -1,0 +1,119 @@
+"""Every peer of the benchmarks gives the same table on the same files. No time is judged here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.area import open_area, prepare
+from benchmarks.dataset import make, table_of
+from benchmarks.inputs import Inputs
+from benchmarks.layout import PEERS_PYTHON
+from benchmarks.peers.registry import ENTRIES
+from benchmarks.records import read_record
+from benchmarks.rounds import Material, Plan, Rounds, file_judge
+from benchmarks.shape import Shape, Variant
+from dedup_clone.contract.request import Plan as JobPlan
+
+pytestmark = pytest.mark.spark
+
+ROWS, DATES = 4_000, 2
+PLANS = {plan.value for plan in JobPlan}
+WITH_SPARK = [
+    name for name, entry in ENTRIES.items() if entry.spark and dict(entry.options).get("plan", "auto") in PLANS
+]
+WITHOUT_SPARK = [name for name, entry in ENTRIES.items() if not entry.spark]
+# What does not presume a newer snapshot without duplicates.
+GENERAL = ["adopt", "window", "spark-row-number"]
+
+Make = Callable[[Shape], Material]
+
+
+@pytest.fixture(scope="module")
+def material(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Make:
+    @lru_cache
+    def made(shape: Shape) -> Material:
+        folder = root / shape.name
+        dataset = make(shape, folder, lambda text: None)
+        prepare(shape, table_of(shape), folder, dataset.rows)
+        return Material(folder / "inputs.json", dataset)
+
+    root = tmp_path_factory.mktemp("benchmarks")
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _few_partitions(spark: SparkSession) -> Iterator[None]:
+    """Plain Spark jobs have no need of two hundred partitions here."""
+    name = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "2")
+    yield
+    spark.conf.set(name, str(before))
+
+
+def require_right(name: str, measured: Material, spark: SparkSession, out: Path) -> None:
+    inputs = read_record(Inputs, measured.inputs)
+    peer = ENTRIES[name].make(lambda: spark)
+    peer.prepare(inputs, out)
+    result = peer.result(inputs, out, peer.run(inputs, out))
+    if result.files is not None:
+        assert file_judge().of(list(result.files)) == measured.dataset.answer
+
+
+@pytest.mark.parametrize("name", WITH_SPARK)
+def test_peers_with_spark_are_right(name: str, material: Make, spark: SparkSession, tmp_path: Path) -> None:
+    require_right(name, material(Shape(ROWS, DATES)), spark, tmp_path)
+
+
+@pytest.mark.parametrize("name", GENERAL)
+@pytest.mark.parametrize("variant", [Variant.DUPLICATES, Variant.LATE])
+def test_general_methods_are_right_on_hard_snapshots(
+    variant: Variant, name: str, material: Make, spark: SparkSession, tmp_path: Path
+) -> None:
+    require_right(name, material(Shape(ROWS, DATES, variant, differing=0.05)), spark, tmp_path)
+
+
+def test_text_keys_are_right(material: Make, spark: SparkSession, tmp_path: Path) -> None:
+    require_right("adopt", material(Shape(ROWS, DATES, string_keys=True)), spark, tmp_path)
+
+
+@pytest.mark.skipif(not PEERS_PYTHON.exists(), reason="make bench-setup installs Polars and delta-rs")
+def test_peers_without_spark_are_right(material: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.rounds.RUNS", tmp_path)
+    measured = material(Shape(ROWS, DATES))
+    said: list[str] = []
+    rounds = Rounds(None, said.append)
+    runs = rounds.run([Plan(name, (measured,), 1, 1, rehearse=False) for name in WITHOUT_SPARK])
+    assert [run.peer for run in runs] == WITHOUT_SPARK
+    assert len(said) == len(runs)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not PEERS_PYTHON.exists(), reason="make bench-setup installs Polars and delta-rs")
+def test_a_peer_with_a_wrong_table_has_no_figures(
+    material: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.rounds.RUNS", tmp_path)
+    late = material(Shape(ROWS, DATES, Variant.LATE, differing=0.05))
+    rounds = Rounds(None, lambda text: None)
+    names = ("duckdb-antijoin", "duckdb-qualify")
+    runs = rounds.run([Plan(name, (late,), 2, 1, rehearse=False) for name in names])
+    assert [run.peer for run in runs] == ["duckdb-qualify"] * 2
+    assert rounds.failures.keys() == {"duckdb-antijoin"}
+    assert "do not use it" in rounds.failures["duckdb-antijoin"]
+
+
+def test_the_forgotten_fingerprints_are_computed(material: Make, spark: SparkSession, tmp_path: Path) -> None:
+    inputs = read_record(Inputs, material(Shape(ROWS, DATES, differing=0.05)).inputs)
+    reasons = {}
+    for carried in (True, False):
+        area = open_area(inputs, spark, tmp_path / str(carried), carried=carried)
+        candidate = area.run(area.request([area.arrive(inputs.snapshot_id)]))
+        assert candidate.manifest
+        reasons[carried] = {entry.plan_reason.rsplit(maxsplit=1)[-1] for entry in candidate.manifest.dates}
+    assert reasons == {True: {"carried"}, False: {"computed"}}

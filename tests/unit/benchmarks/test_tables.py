@@ -1,0 +1,111 @@
+"""The tables that are made from figures, and the figures' files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import comparison, growth, memory
+from benchmarks.command import main
+from benchmarks.peers.registry import BASE, ENTRIES, FLOOR, OURS
+from benchmarks.records import from_plain, read_record, write_record
+from benchmarks.results import Results, load, save
+from benchmarks.shape import Shape, Variant
+from tests.unit.benchmarks.figures import figure, results
+
+
+def test_the_main_table_has_the_quickest_first_and_says_the_ratios() -> None:
+    measured = results(
+        "main",
+        figure(BASE, "data", 100, wall_s=60.0, dates=13),
+        figure(BASE, "data", 100, wall_s=62.0),
+        figure("spark-sort-merge", "data", 100, wall_s=50.0),
+        figure("spark-shuffled-hash", "data", 100, wall_s=25.0),
+        *(figure(OURS, "data", 100, wall_s=wall) for wall in (1.0, 1.5, 1.25)),
+        figure(FLOOR, "data", 100, wall_s=1.0, read_bytes=540),
+    )
+    text = comparison.report(measured)
+    lines = [line for line in text.splitlines() if line.startswith("|")][2:]
+    assert [line.split(" | ")[0].lstrip("| ") for line in lines] == [
+        ENTRIES[name].title for name in (FLOOR, OURS, "spark-shuffled-hash", "spark-sort-merge", BASE)
+    ]
+    assert "| 3 | 1.25 | 1.00 to 1.50 |" in lines[1]
+    assert "| 2.70 |" in lines[0]
+    assert "48.8 times quicker than Spark's ROW_NUMBER" in text
+    assert "20.0 times quicker than the best plain Spark join" in text
+    assert "takes 1.25 times as long as pyarrow" in text
+
+
+def test_a_peer_that_failed_is_named() -> None:
+    measured = replace(results("main", figure(OURS, "data", 100)), failures={"delta-merge": "no memory\nat all"})
+    assert "No figures of delta-rs MERGE: no memory" in comparison.report(measured)
+
+
+def test_growth_is_told_a_row_against_the_first_of_each_part() -> None:
+    rows = 1000
+    shapes = {
+        shape.name: shape
+        for part in (
+            growth.by_rows,
+            growth.by_dates,
+            growth.by_differences,
+            growth.by_keys,
+            growth.by_survivors,
+            growth.by_variants,
+        )
+        for shape in part(rows)
+    }
+    figures = [
+        figure(OURS, name, shape.rows, dates=shape.dates, wall_s=float(shape.rows) * (3 if shape.string_keys else 1))
+        for name, shape in shapes.items()
+    ]
+    text = growth.report(results("growth", *figures), rows)
+    assert "| keys: one of them text | 250 | 13 | 750.00 |" in text
+    assert [line.split(" | ")[6] for line in text.splitlines() if line.startswith("| keys")] == ["1.00", "3.00"]
+    assert len([line for line in text.splitlines() if line.startswith("| variants")]) == len(Variant)
+
+
+def test_a_date_of_production_lies_on_the_line_through_the_two_largest() -> None:
+    sizes = zip(memory.shapes(1_000_000), (100, 110, 120, 135), strict=True)
+    measured = results(
+        "memory", *(figure("adopt-tasks", s.name, s.rows, worker_bytes=m * memory.MIB) for s, m in sizes)
+    )
+    slope = 15 / 750_000
+    expected = 135 + slope * (memory.LARGE_DATE_ROWS - 1_000_000)
+    assert memory.large_date_mib(measured, "adopt-tasks") == pytest.approx(expected)
+
+
+def test_results_are_read_back_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.results.RESULTS", tmp_path / "default")
+    monkeypatch.setattr("benchmarks.results.QUICK_RESULTS", tmp_path / "quick")
+    assert load("main") is None
+    quick = save("main", [figure(OURS, "data", 100)], {}, is_default_size=False)
+    assert load("main") is None
+    assert read_record(Results, tmp_path / "quick/main.json") == quick
+    default = save("main", [figure(OURS, "data", 100)], {"delta-merge": "failed"}, is_default_size=True)
+    assert load("main") == default
+
+
+def test_records_keep_their_types(tmp_path: Path) -> None:
+    shape = Shape(100, variant=Variant.LATE)
+    write_record(tmp_path / "shape.json", {"rows": 100, "dates": 13, "variant": "late", **_others(shape)})
+    assert read_record(Shape, tmp_path / "shape.json") == shape
+    assert from_plain(int | None, None) is None
+
+
+def _others(shape: Shape) -> dict[str, object]:
+    names = ("differing", "kept", "string_keys", "seed")
+    return {name: getattr(shape, name) for name in names}
+
+
+def test_an_unknown_peer_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["main", "--only", "adopt,nobody"])
+    assert "no peer [nobody]" in capsys.readouterr().err
+
+
+def test_every_peer_has_a_title_and_runs() -> None:
+    assert len({entry.title for entry in ENTRIES.values()}) == len(ENTRIES)
+    assert all(entry.rounds > 0 and entry.repeats > 0 for entry in ENTRIES.values())
