@@ -1,4 +1,4 @@
-"""`python -m soak all|kill|markers|readers`: the long runs, from a checkout."""
+"""`python -m soak all|kill|markers|readers|replays`: the long runs, from a checkout."""
 
 import sys
 from pathlib import Path

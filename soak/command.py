@@ -17,6 +17,7 @@ from soak.deliveries import Deliveries
 from soak.errors import SoakError
 from soak.kill import KillMatrix
 from soak.points import Point
+from soak.readers import replays
 from soak.readers import run as readers
 from soak.report import Report, line_of
 from soak.stack import EXAMPLE, SoakStack, running, say
@@ -58,26 +59,40 @@ def run_readers(folder: Path, report: Report, options: argparse.Namespace) -> No
     say("\n".join(report.last_section_lines()))
 
 
+def run_replays(folder: Path, report: Report, options: argparse.Namespace) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    seed = options.seed
+    report.add_section(replays.run(folder, snapshots=options.snapshots, per_second=options.per_second, seed=seed))
+    say("\n".join(report.last_section_lines()))
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    everything = commands.add_parser("all", help="readers, kill matrix, markers")
+    everything = commands.add_parser("all", help="readers, replays, kill matrix, markers")
     kill = commands.add_parser("kill", help="the kill matrix, or some of its points")
     commands.add_parser("markers", help="twelve markers at once, with Airflow up and with Airflow down")
     read = commands.add_parser("readers", help="readers during swaps")
+    replay = commands.add_parser("replays", help="replays and rollbacks under readers")
     for command in (everything, kill):
         command.add_argument("--points", default="", help="comma separated: points, moments, steps or victims")
     kill.add_argument("--list", action="store_true", help="only name the points")
     for command in (everything, read):
         command.add_argument("--swaps", type=int, default=50)
-        command.add_argument("--per-second", type=float, default=50.0, help="questions of all readers together")
         command.add_argument("--keep-pace", action="store_true", help="fail when fewer questions could be asked")
+    for command in (everything, replay):
+        command.add_argument("--snapshots", type=int, default=10, help="published, then replayed; at least two")
+        command.add_argument("--seed", type=int, default=1, help="the same orders of replays again")
+    for command in (everything, read, replay):
+        command.add_argument("--per-second", type=float, default=50.0, help="questions of all readers together")
     return parser.parse_args(arguments)
 
 
 def carry_out(options: argparse.Namespace, local: Path, report: Report) -> None:
     if options.command in ("all", "readers"):
         run_readers(local / "readers", report, options)
+    if options.command in ("all", "replays"):
+        run_replays(local / "replays", report, options)
     if options.command in ("all", "kill", "markers"):
         chosen = points.choose(options.points) if options.command != "markers" else []
         with running(local / "stack") as stack:

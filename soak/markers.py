@@ -1,4 +1,4 @@
-"""Twelve markers at once: twelve runs, each delivery accounted for, as few swaps as the lease allows."""
+"""Many markers at once: a run for each, each delivery accounted for, as few swaps as the lease allows."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ AIRFLOW_PARTS = ("scheduler", "triggerer", "dag_processor", "api_server")
 WITHIN_S = 1.0
 
 
-def run(stack: SoakStack, deliveries: Deliveries, feed: str, *, airflow_is_down: bool) -> Section:
-    """Land twelve snapshots whose markers come within a second, and wait for their runs."""
+def run(
+    stack: SoakStack, deliveries: Deliveries, feed: str, *, airflow_is_down: bool, markers: int = MARKERS
+) -> Section:
+    """Land snapshots whose markers come within a second, and wait for their runs."""
     published_before = len(_published(stack, feed))
     if airflow_is_down:
         for part in AIRFLOW_PARTS:
             stack.stop_part(part)
-    landed = deliveries.land_at_once(feed, MARKERS)
+    landed = deliveries.land_at_once(feed, markers)
     if airflow_is_down:
         for part in AIRFLOW_PARTS:
             stack.supervisor.start(part)
     began = time.monotonic()
-    wait_for(lambda: _all_ended(stack, feed, landed), PATIENCE_S, f"all {MARKERS} runs have ended")
+    wait_for(lambda: _all_ended(stack, feed, landed), PATIENCE_S, f"all {markers} runs have ended")
     seconds = time.monotonic() - began
     wait_for(stack.are_healthy, PATIENCE_S, "every part of the stack is healthy")
     swaps = len(_published(stack, feed)) - published_before
@@ -43,11 +45,11 @@ def run(stack: SoakStack, deliveries: Deliveries, feed: str, *, airflow_is_down:
     if spread > WITHIN_S:
         found.append(f"the markers came within {spread:.1f} s, expected {WITHIN_S:.0f} s: land them again")
     facts = (
-        f"{MARKERS} markers within {spread:.2f} s, {MARKERS} runs ended in {seconds:.0f} s",
+        f"{markers} markers within {spread:.2f} s, {markers} runs ended in {seconds:.0f} s",
         f"{swaps} swap(s); runs whose delivery was in already were skipped by name of the generation",
     )
     when = "while Airflow is down, then started" if airflow_is_down else "while Airflow runs"
-    return Section(f"Twelve markers at once {when}", facts, tuple(found))
+    return Section(f"{markers} markers at once {when}", facts, tuple(found))
 
 
 def _published(stack: SoakStack, feed: str) -> list[int]:

@@ -185,12 +185,22 @@ def write_dags(folder: Path, *, all_feeds: bool) -> None:
     (folder / "feeds" / f"{BY_SPARK}.yaml").write_text(other)
 
 
+def _change_nothing(dags: Path) -> None:
+    """The DAGs as they are shipped."""
+
+
 @contextmanager
-def running(local: Path, say: Say = say, *, all_feeds: bool = False) -> Iterator[SoakStack]:
-    """The stack in `local`, begun anew and always stopped at the end; its logs stay."""
+def running(
+    local: Path, say: Say = say, *, all_feeds: bool = False, prepare: Callable[[Path], None] = _change_nothing
+) -> Iterator[SoakStack]:
+    """The stack in `local`, begun anew and always stopped at the end; its logs stay.
+
+    `prepare` may change its copy of the DAGs folder before anything starts.
+    """
     shutil.rmtree(local, ignore_errors=True)
     dags = local / "dags"
     write_dags(dags, all_feeds=all_feeds)
+    prepare(dags)
     environ = {**os.environ, LOCAL_DIR_VARIABLE: str(local), DAGS_FOLDER_VARIABLE: str(dags)}
     environ["DEDUP_CLONE_SPARK_JOBS"] = str(CHECKOUT / "spark_jobs")
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):

@@ -53,14 +53,20 @@ def application(store: MemoryStore, *, may_trigger: bool = True, now: Any = None
     return create_application(Indexes(lambda: store, **options), let_in, rights, now or (lambda: datetime.now(UTC)))
 
 
-if __name__ == "__main__":
-    import uvicorn
+def site(now: datetime) -> Any:
+    """All that the page can look like: full (fresh, late, empty), after one publish, to a viewer, before any feed."""
     from fastapi import FastAPI
 
-    now = datetime.now(UTC)
     shown = FastAPI()
     full = MemoryStore(indexes.fresh(now), indexes.late(now), indexes.empty(now))
     shown.mount("/dedup-clone", application(full))
     shown.mount("/viewer", application(full, may_trigger=False))
+    shown.mount("/first", application(MemoryStore(indexes.make_index(1, 1, now=now))))
     shown.mount("/nothing", application(MemoryStore()))
-    uvicorn.run(shown, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning")
+    return shown
+
+
+if __name__ == "__main__":
+    import uvicorn
+
+    uvicorn.run(site(datetime.now(UTC)), host="127.0.0.1", port=int(sys.argv[1]), log_level="warning")

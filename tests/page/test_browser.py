@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 import uvicorn
-from fastapi import FastAPI
 
-from tests.page.serving import MemoryStore, application
+from tests.page.accessibility import AXE, faults
+from tests.page.browser import CHROMIUM, Browser, Page, open_browser
+from tests.page.serving import MemoryStore, application, site
 from tests.unit.page import indexes
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
+REPOSITORY = Path(__file__).parents[2]
+SCREENSHOTS = Path(os.environ.get("DEDUP_CLONE_SCREENSHOTS") or REPOSITORY / ".local" / "screenshots")
 EVIL = "<img src=x onerror=\"document.title='stolen'\"><b>bold</b>"
+# Each: name, address, width in pixels, the system's theme.
+LOOKS = [
+    ("fresh", "/dedup-clone/#product_attributes", 1600, "light"),
+    ("late", "/dedup-clone/#store_visits", 1600, "light"),
+    ("empty", "/dedup-clone/#worked_example", 1600, "light"),
+    ("first", "/first/", 1600, "light"),
+    ("nothing", "/nothing/", 1600, "light"),
+    ("dark", "/dedup-clone/#product_attributes", 1600, "dark"),
+    ("late-dark", "/dedup-clone/#store_visits", 1600, "dark"),
+    ("narrow", "/dedup-clone/#product_attributes", 400, "light"),
+    ("narrow-late-dark", "/viewer/#store_visits", 400, "dark"),
+    ("narrow-empty", "/dedup-clone/#worked_example", 400, "light"),
+]
+SHOWN = "(({ hidden, textContent }) => hidden || !textContent.startsWith('Reading'))(document.getElementById('notice'))"
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+DRAWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
@@ -35,10 +53,8 @@ def address() -> Iterator[str]:
         description=EVIL,
         arrivals=tuple(replace(a, reason=EVIL) if a is refused else a for a in late.arrivals),
     )
-    shown = FastAPI()
-    shown.mount("/full", application(MemoryStore(indexes.fresh(now), evil, indexes.empty(now))))
-    shown.mount("/viewer", application(MemoryStore(indexes.fresh(now)), may_trigger=False))
-    shown.mount("/nothing", application(MemoryStore()))
+    shown = site(now)
+    shown.mount("/evil", application(MemoryStore(evil)))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -52,41 +68,82 @@ def address() -> Iterator[str]:
     thread.join(timeout=10)
 
 
-def dom(address: str, profile: Path) -> str:
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with open_browser(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
+
+
+def show(browser: Browser, address: str, **looks: object) -> Page:
+    page = browser.new_page(**looks)
+    page.go(address)
+    page.wait_until(SHOWN)
+    page.value(DRAWN)
+    return page
+
+
+def dom(browser: Browser, address: str) -> str:
     """The document after its scripts have run."""
-    command = [
-        str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}",
-        "--virtual-time-budget=8000", "--dump-dom", address,
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return done.stdout
+    text: str = show(browser, address).value("document.documentElement.outerHTML")
+    return text
 
 
-def test_the_state_stands_on_top(address: str, tmp_path: Path) -> None:
-    page = dom(f"{address}/full/#product_attributes", tmp_path)
+@pytest.mark.parametrize(("name", "path", "width", "scheme"), LOOKS, ids=[look[0] for look in LOOKS])
+def test_it_looks_right_without_a_word_on_the_console_and_axe_finds_no_fault(
+    browser: Browser, address: str, name: str, path: str, width: int, scheme: str
+) -> None:
+    page = show(browser, f"{address}{path}", width=width, scheme=scheme)
+    page.picture(SCREENSHOTS / f"{name}.png")
+    assert page.value(OVERFLOW) == 0, "the page is wider than the window"
+    assert faults(page) == []
+    assert page.problems == []
+
+
+def test_axe_is_the_one_that_was_recorded_and_it_does_find_faults(browser: Browser) -> None:
+    recorded = (REPOSITORY / "docs" / "dependencies.md").read_text()
+    assert sha256(AXE.read_bytes()).hexdigest() in recorded
+    assert "Mozilla Public License" in (AXE.parent / "LICENSE").read_text()
+    page = browser.new_page()
+    page.go("data:text/html,<html lang=en><title>x</title><input><img src=x>")
+    assert any(fault.startswith("critical: ") for fault in faults(page))
+
+
+def test_the_state_stands_on_top(browser: Browser, address: str) -> None:
+    page = dom(browser, f"{address}/dedup-clone/#product_attributes")
     assert "Readers see snapshot 2120, the newest one." in page
     assert page.count("<rect") > 700
     assert "<canvas" in page
 
 
-def test_what_comes_from_data_is_text(address: str, tmp_path: Path) -> None:
-    page = dom(f"{address}/full/#store_visits", tmp_path)
+def test_what_comes_from_data_is_text(browser: Browser, address: str) -> None:
+    page = dom(browser, f"{address}/evil/#store_visits")
     assert page.count("&lt;img src=x") == 2
     assert "<img" not in page
     assert "<b>" not in page
     assert "<title>Snapshots</title>" in page
 
 
-def test_on_the_tab_of_a_dag_its_feed_is_shown(address: str, tmp_path: Path) -> None:
-    assert "Nothing is published yet." in dom(f"{address}/full/?dag=worked_example_publish", tmp_path)
-    assert "The DAG somebody_elses belongs to no feed." in dom(f"{address}/full/?dag=somebody_elses", tmp_path)
+def test_on_the_tab_of_a_dag_its_feed_is_shown(browser: Browser, address: str) -> None:
+    assert "Nothing is published yet." in dom(browser, f"{address}/dedup-clone/?dag=worked_example_publish")
+    assert "The DAG somebody_elses belongs to no feed." in dom(browser, f"{address}/dedup-clone/?dag=somebody_elses")
 
 
-def test_who_may_start_nothing_is_told_so_and_finds_the_forms_disabled(address: str, tmp_path: Path) -> None:
-    page = dom(f"{address}/viewer/", tmp_path)
+def test_who_may_start_nothing_is_told_so_and_finds_the_forms_disabled(browser: Browser, address: str) -> None:
+    page = dom(browser, f"{address}/viewer/#product_attributes")
     assert "Your role may look but not start product_attributes_publish." in page
     assert page.count('<fieldset disabled="">') == 2
 
 
-def test_before_the_first_arrival_the_page_says_what_will_happen(address: str, tmp_path: Path) -> None:
-    assert "A feed appears here as soon as its first snapshot has arrived." in dom(f"{address}/nothing/", tmp_path)
+def test_before_the_first_arrival_the_page_says_what_will_happen(browser: Browser, address: str) -> None:
+    assert "A feed appears here as soon as its first snapshot has arrived." in dom(browser, f"{address}/nothing/")
+
+
+def test_the_calendar_can_be_read_by_keyboard(browser: Browser, address: str) -> None:
+    page = show(browser, f"{address}/dedup-clone/#product_attributes")
+    page.value("document.querySelector('svg.calendar').focus()")
+    newest = page.value("document.querySelector('#partitions .readout').textContent")
+    page.press("ArrowLeft")
+    before = page.value("document.querySelector('#partitions .readout').textContent")
+    assert newest.startswith(str(datetime.now(UTC).date()))
+    assert before != newest
+    assert "rows" in before

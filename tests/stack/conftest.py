@@ -11,17 +11,21 @@ from pathlib import Path
 import pytest
 
 from soak.stack import SoakStack, running
-from tests.stack.local_stack import LocalStack
+from tests.stack.extra_feeds import HELD_BACK, SLOWED, add_feeds
+from tests.stack.local_stack import LocalStack, wait_for
 
 REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
 def gated_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SoakStack]:
-    with running(tmp_path_factory.mktemp("stack") / "local", all_feeds=True) as stack:
+    with running(tmp_path_factory.mktemp("stack") / "local", all_feeds=True, prepare=add_feeds) as stack:
         yield stack
 
 
 @pytest.fixture(scope="session")
 def stack(gated_stack: SoakStack) -> LocalStack:
-    return LocalStack(REPOSITORY, gated_stack.layout.local)
+    local = LocalStack(REPOSITORY, gated_stack.layout.local)
+    extra = [f"{feed}_{dag}" for feed in (SLOWED, HELD_BACK) for dag in ("watch", "publish", "rollback")]
+    wait_for(lambda: all(local.airflow.is_paused(dag) is False for dag in extra), f"Airflow knows {extra}")
+    return local

@@ -1,4 +1,4 @@
-"""What the end-to-end tests do with a running stack: land, wait for runs, read back, stop and start Airflow."""
+"""What the end-to-end tests do with a running stack: land, trigger, wait for runs, read back, stop Airflow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import date
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 
 from devstack.connection import Connection
 from devstack.demo.airflow_api import AirflowApi
-from devstack.http_calls import call
+from devstack.http_calls import Answer, call
 from devstack.stack import client_tools
 from devstack.stack.layout import LOCAL_DIR_VARIABLE, Layout
+from devstack.stack.names import LOGINS
 
 Row = dict[str, Any]
 COLUMNS = ("date", "product_id", "store_id", "attribute_id", "attr_value", "update_id")
@@ -92,17 +93,38 @@ class LocalStack:
 
     def replay(self, feed: str, **parameters: Any) -> str:
         """Trigger the publish DAG as the form does; returns the run id."""
-        login = {"username": self.connection.airflow_user, "password": self.connection.airflow_password}
-        token = call("POST", f"{self.connection.airflow_url}/auth/token", body=login).json()["access_token"]
-        url = f"{self.connection.airflow_url}/api/v2/dags/{feed}_publish/dagRuns"
-        answer = call("POST", url, body={"logical_date": None, "conf": parameters}, token=token, timeout_s=60)
+        return self.started(self.trigger(f"{feed}_publish", **parameters))
+
+    def trigger(self, dag_id: str, *, user: str = "admin", **parameters: Any) -> Answer:
+        """Ask for a run with these parameters, as that user."""
+        body = {"logical_date": None, "conf": parameters}
+        return self.ask("POST", f"api/v2/dags/{dag_id}/dagRuns", body=body, user=user)
+
+    def started(self, answer: Answer) -> str:
+        """The id of the run that was asked for."""
         assert answer.ok, answer.text
         return str(answer.json()["dag_run_id"])
 
-    def wait_for_run(self, feed: str, run_id: str) -> str:
+    def ask(self, method: str, path: str, *, body: Any = None, user: str | None = "admin") -> Answer:
+        """One request to Airflow; without a user, as a stranger. SQLite may be locked on a busy machine: asks again."""
+        token = self._token(user) if user else None
+
+        def answered() -> Answer | None:
+            answer = call(method, f"{self.connection.airflow_url}/{path}", body=body, token=token, timeout_s=60)
+            return None if answer.status == 500 and "Database error" in answer.text else answer
+
+        answer: Answer = wait_for(answered, f"{method} {path} is answered")
+        return answer
+
+    @cache  # noqa: B019 - one stack a session
+    def _token(self, user: str) -> str:
+        login = {"username": user, "password": LOGINS[user]}
+        return str(call("POST", f"{self.connection.airflow_url}/auth/token", body=login).json()["access_token"])
+
+    def wait_for_run(self, feed: str, run_id: str, *, dag: str = "publish") -> str:
         """The final state of a run."""
         state: str = wait_for(
-            lambda: self._final_state(f"{feed}_publish", run_id), f"run [{run_id}] of [{feed}] has ended"
+            lambda: self._final_state(f"{feed}_{dag}", run_id), f"run [{run_id}] of [{feed}_{dag}] has ended"
         )
         return state
 
@@ -110,12 +132,19 @@ class LocalStack:
         state = self.airflow.run_state(dag_id, run_id)
         return state if state in ("success", "failed") else None
 
-    def task_states(self, feed: str, run_id: str) -> dict[str, str | None]:
-        return {task.task_id: task.state for task in self.airflow.tasks(f"{feed}_publish", run_id)}
+    def task_states(self, feed: str, run_id: str, *, dag: str = "publish") -> dict[str, str | None]:
+        return {task.task_id: task.state for task in self.airflow.tasks(f"{feed}_{dag}", run_id)}
 
-    def failure_log(self, feed: str, run_id: str, task_id: str) -> str:
-        task = next(t for t in self.airflow.tasks(f"{feed}_publish", run_id) if t.task_id == task_id)
-        return "\n".join(self.airflow.log_lines(f"{feed}_publish", run_id, task))
+    def failure_log(self, feed: str, run_id: str, task_id: str, *, dag: str = "publish") -> str:
+        task = next(t for t in self.airflow.tasks(f"{feed}_{dag}", run_id) if t.task_id == task_id)
+        return "\n".join(self.airflow.log_lines(f"{feed}_{dag}", run_id, task))
+
+    def on_the_page(self, feed: str, *, user: str = "admin") -> dict[str, Any]:
+        """What the page Snapshots shows of a feed."""
+        answer = self.ask("GET", f"dedup-clone/api/feeds/{feed}", user=user)
+        assert answer.ok, answer.text
+        view: dict[str, Any] = answer.json()
+        return view
 
     def rows(self, feed: str) -> list[tuple[Any, ...]]:
         sql = f"SELECT {', '.join(COLUMNS)} FROM warehouse.{feed}"

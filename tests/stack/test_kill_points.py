@@ -1,4 +1,4 @@
-"""The short form of the long runs: three points of the kill matrix, and twelve markers at once."""
+"""The short form of the long runs: three points of the kill matrix, twelve markers at once, six after an outage."""
 
 from __future__ import annotations
 
@@ -28,4 +28,11 @@ def test_a_publish_ends_well_though_a_process_is_killed(matrix: KillMatrix, name
 
 def test_twelve_markers_at_once_give_twelve_runs_and_one_swap(gated_stack: SoakStack, matrix: KillMatrix) -> None:
     section = markers.run(gated_stack, matrix.deliveries, BY_SPARK, airflow_is_down=False)
+    assert section.problems == (), section
+
+
+def test_six_that_land_while_airflow_is_stopped_are_folded_into_one_swap(
+    gated_stack: SoakStack, matrix: KillMatrix
+) -> None:
+    section = markers.run(gated_stack, matrix.deliveries, BY_SPARK, airflow_is_down=True, markers=6)
     assert section.problems == (), section

@@ -1,4 +1,4 @@
-"""What a record of the ledger was: the first publish of a delivery, a replay of published ones, or a rollback."""
+"""What a record of the ledger was: the first publish of a delivery, a replay of published ones, a rollback, or a bootstrap."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from dedup_clone.state.ledger import LedgerRecord
 
 
 class Kind(StrEnum):
-    """Only a PUBLISH can break the promise: readers had seen a REPLAY's snapshot before."""
+    """Only a PUBLISH can break the promise: a REPLAY is of what readers had seen, or of some dates."""
 
     PUBLISH = "publish"
     REPLAY = "replay"
     ROLLBACK = "rollback"
+    BOOTSTRAP = "bootstrap"
 
 
 def kinds_of(index: Index) -> dict[int, Kind]:
@@ -30,4 +31,6 @@ def kinds_of(index: Index) -> dict[int, Kind]:
 def _kind(record: LedgerRecord, seen: set[Delivery]) -> Kind:
     if record.restores is not None:
         return Kind.ROLLBACK
-    return Kind.REPLAY if record.deliveries and seen.issuperset(record.deliveries) else Kind.PUBLISH
+    if record.is_bootstrap:
+        return Kind.BOOTSTRAP
+    return Kind.REPLAY if seen.issuperset(record.deliveries) else Kind.PUBLISH

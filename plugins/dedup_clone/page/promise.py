@@ -69,6 +69,8 @@ def _headline(index: Index) -> str:
         return f"Readers see generation {index.generation}{behind}."
     if live.restores is not None:
         return f"Readers see snapshot {live.snapshot_id} again, by a rollback to generation {live.restores}{behind}."
+    if live.is_bootstrap:
+        return f"Readers see the table that was taken over, up to update id {live.snapshot_id}{behind}."
     return f"Readers see snapshot {live.snapshot_id}{behind or ', the newest one'}."
 
 

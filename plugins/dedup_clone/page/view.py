@@ -58,6 +58,7 @@ def feed_view(index: Index, now: datetime) -> dict[str, Any]:
         "publishes": [_publish(r, kinds[r.generation]) for r in shown],
         "failures": [_failure(r) for r in index.failures],
         "dates": _dates(index, now),
+        "audit": _audit(index),
         "checks": [_checks(index, position) for position in range(len(index.checks))],
         "costs": _costs(shown),
         "generations": [generation_view(index, g, now) for g in reversed(index.generations)],
@@ -156,6 +157,19 @@ def _dates(index: Index, now: datetime) -> list[list[Any]]:
     """Date, rows, survivors, days until BigQuery removes the partition (UTC days; below zero: overdue)."""
     day = now.astimezone(UTC).date()
     return [[e.date.isoformat(), e.rows, e.survivors, (e.date - day).days + index.retention_days] for e in index.dates]
+
+
+def _audit(index: Index) -> dict[str, Any] | None:
+    audit = index.audit
+    if audit is None:
+        return None
+    return {
+        "date": audit.date.isoformat(),
+        "generation": audit.generation,
+        "outcome": audit.outcome,
+        "audited_at": audit.audited_at.isoformat(),
+        "unequal_dates": [day.isoformat() for day in audit.unequal_dates],
+    }
 
 
 def _checks(index: Index, position: int) -> dict[str, Any]:

@@ -31,6 +31,24 @@ export async function startRun(dagId, conf) {
   throw new Error(await sentence(response));
 }
 
+const ASKED_EVERY_MS = 1500;
+const ASKED_AT_MOST = 200;
+
+/** What a task of a run returned, once the run has ended. Throws an Error with a sentence for the person. */
+export async function taskResult(dagId, runId, taskId) {
+  const run = `../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}`;
+  for (let asked = 0; asked < ASKED_AT_MOST; asked += 1) {
+    const { state } = await read(run);
+    if (state === "failed") throw new Error(`Run ${runId} failed: the log of ${taskId} says why.`);
+    if (state === "success") {
+      const { value } = await read(`${run}/taskInstances/${encodeURIComponent(taskId)}/xcomEntries/return_value`);
+      return typeof value === "string" ? JSON.parse(value) : value;
+    }
+    await new Promise((done) => { setTimeout(done, ASKED_EVERY_MS); });
+  }
+  throw new Error(`Run ${runId} has not ended yet: see its result in Airflow.`);
+}
+
 /** Shows another page of Airflow. The frame may not navigate its parent, so Airflow's own router is told. */
 export function openInAirflow(path) {
   const target = new URL(`../${path}`, document.baseURI).pathname;

@@ -1,7 +1,7 @@
 // Every partition of the live table: a row a month, a square a day, darker where there are more rows.
 
-import { h, svg, table } from "./dom.js";
-import { count, short } from "./words.js";
+import { h, pill, svg, table } from "./dom.js";
+import { count, moment, short } from "./words.js";
 
 const SIZE = 11;
 const STEP = 13;
@@ -17,7 +17,17 @@ function say([date, rows, kept, days]) {
   return `${date}: ${count(rows)} rows, ${count(kept)} of them kept; ${end}.`;
 }
 
-export function renderCalendar(place, { dates, retention }) {
+/** What the content audit found: target compared, value by value, with the published files. */
+function audited(audit, now) {
+  if (!audit) return h("p", { class: "muted" }, "No partition has been audited yet.");
+  const wrong = audit.unequal_dates;
+  return h("p", {},
+    pill(wrong.length ? "unequal" : audit.outcome, wrong.length ? "fail" : "pass"),
+    ` Last audited: ${audit.date} (generation ${audit.generation}), ${moment(audit.audited_at, now)} UTC.`,
+    wrong.length ? ` Not what was published: ${wrong.join(", ")}.` : null);
+}
+
+export function renderCalendar(place, { dates, retention, audit, now }) {
   if (!dates.length) {
     place.replaceChildren(h("p", { class: "muted" }, `The table will keep ${retention} days of partitions.`));
     return;
@@ -61,7 +71,7 @@ export function renderCalendar(place, { dates, retention }) {
     squares);
   place.replaceChildren(
     h("ul", { class: "key" }, h("li", {}, `darker: more rows (up to ${short(most)} a day)`), h("li", {}, h("span", { class: "swatch expires" }), `expires within ${SOON_DAYS} days`)),
-    picture, readout,
+    picture, readout, audited(audit, now),
     h("details", {}, h("summary", {}, "As a table, by month"), byMonth(dates, months)),
   );
 }

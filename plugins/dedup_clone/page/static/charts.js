@@ -66,7 +66,7 @@ export function renderLag(place, { publishes, promise, now }) {
   draw(place, label,
     [swatch("lag", "arrival to swap, minutes"), swatch("promise", `promise, ${promise} min`), broken ? swatch("over", "over the promise") : null].filter(Boolean),
     {
-      scales: { y: { range: [0, limit] }, x: spread(shown) },
+      scales: { y: { range: [0, limit] } },
       axes: [axis(DATES, 28, TIME_STEPS), axis((u, splits) => splits.map((m) => `${m}`), 40)],
       series: [
         {},
@@ -75,14 +75,20 @@ export function renderLag(place, { publishes, promise, now }) {
         { stroke: colour("late"), width: 0, paths: () => null, points: { show: true, size: 9, fill: colour("late") } },
       ],
     },
-    [shown.map((p) => seconds(p.arrived_at)), minutes, shown.map(() => promise), over],
-    (i) => `Snapshot ${shown[i].snapshot_id}, arrived ${moment(shown[i].arrived_at, now)}: readers saw it ${duration(shown[i].lag_s)} later.`);
+    [times(shown), around(shown, minutes), times(shown).map(() => promise), around(shown, over)],
+    (i) => {
+      const p = shown[shown.length > 1 ? i : 0];
+      return `Snapshot ${p.snapshot_id}, arrived ${moment(p.arrived_at, now)}: readers saw it ${duration(p.lag_s)} later.`;
+    });
 }
 
-/** A single point needs some room around it. */
-function spread(shown) {
-  return shown.length > 1 ? {} : { range: () => [seconds(shown[0].arrived_at) - 3600, seconds(shown[0].arrived_at) + 3600] };
+/** A single point gets an hour on both sides, so that the promise is a line. */
+function times(shown) {
+  const at = shown.map((p) => seconds(p.arrived_at));
+  return at.length > 1 ? at : [at[0] - HOUR, at[0], at[0] + HOUR];
 }
+
+const around = (shown, values) => (shown.length > 1 ? values : [null, values[0], null]);
 
 export function renderRows(place, publishes) {
   if (!publishes.length) {

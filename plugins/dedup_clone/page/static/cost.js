@@ -22,7 +22,7 @@ export function renderCost(place, { live, costs }) {
       h("span", {}, "This publish"), bar(live.query_usd / most, "ours"), h("strong", {}, usd(live.query_usd)),
       h("span", {}, "One MERGE"), bar(live.merge_usd / most, "theirs"), h("span", {}, usd(live.merge_usd)),
       h("span", {}, "One QUALIFY"), bar(live.qualify_usd / most, "theirs"), h("span", {}, usd(live.qualify_usd))),
-    h("p", { class: "muted" }, `Bytes billed by BigQuery at its on-demand price. Over the last ${costs.publishes} publishes: ` +
+    h("p", { class: "muted" }, `Bytes billed by BigQuery at its on-demand price. Over the last ${costs.publishes === 1 ? "publish" : `${costs.publishes} publishes`}: ` +
       `${usd(costs.query_usd)}, by MERGE or QUALIFY at least ${usd(Math.min(costs.merge_usd, costs.qualify_usd))}` +
       `${saved > 0 ? `: ${usd(saved)} less.` : "."}`),
   );

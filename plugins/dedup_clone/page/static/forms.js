@@ -1,14 +1,21 @@
 // Replay and rollback: lists of what is possible, posted with the person's own login.
 
-import { startRun } from "./airflow.js";
+import { startRun, taskResult } from "./airflow.js";
 import { h } from "./dom.js";
 import { runLink } from "./lists.js";
 import { moment } from "./words.js";
 
-/** A form whose button starts a run of `dagId`; `conf()` is what it is started with. */
-function runForm(place, { dagId, may, fields, conf, button, hint }) {
+const DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
+const DATES = `${DATE}([.][.]${DATE})?`;
+
+/**
+ * A form whose button starts a run of `dagId`; `conf()` is what it is started with. `result(conf)` names the task whose
+ * result is text to be shown once the run has ended, or nothing.
+ */
+function runForm(place, { dagId, may, fields, conf, button, hint, result = () => null }) {
   const answer = h("p", { class: "answer", role: "status" });
   const say = (kind, ...words) => { answer.className = `answer ${kind}`; answer.replaceChildren(...words); };
+  const shown = h("div", { class: "result" });
   const fieldset = h("fieldset", { disabled: !may }, fields, h("button", {}, button));
   const form = h("form", {
     oninput: () => { place.dataset.busy = "yes"; },
@@ -16,17 +23,25 @@ function runForm(place, { dagId, may, fields, conf, button, hint }) {
       event.preventDefault();
       fieldset.disabled = true;
       say("", "Starting …");
+      shown.replaceChildren();
       try {
-        const runId = await startRun(dagId, conf());
-        delete place.dataset.busy;
+        const asked = conf();
+        const task = result(asked);
+        const runId = await startRun(dagId, asked);
+        if (!task) delete place.dataset.busy;
         say("good", "Started: ", runLink(dagId, runId, runId));
+        if (task) {
+          const { text } = await taskResult(dagId, runId, task);
+          shown.replaceChildren(h("pre", { tabindex: 0, role: "region", "aria-label": "What it would do" }, text));
+          say("good", "Nothing was changed: ", runLink(dagId, runId, runId));
+        }
       } catch (error) {
         say("bad", error.message);
       } finally {
         fieldset.disabled = !may;
       }
     },
-  }, fieldset, answer);
+  }, fieldset, answer, shown);
   place.replaceChildren(
     h("p", { class: "muted" }, may ? hint : `Your role may look but not start ${dagId}. Ask somebody who may run DAGs.`), form);
 }
@@ -48,24 +63,34 @@ export function renderReplay(place, { replayable, choices, engine, may, now }) {
   const plans = h("select", {}, options(choices.plans, "as the feed says"));
   const checks = choices.acceptable_checks.map((name) => h("input", { type: "checkbox", value: name }));
   const reason = reasonField();
+  const dates = h("input", {
+    type: "text", pattern: ` *(${DATES}( *, *${DATES})*)? *`, autocomplete: "off", placeholder: "all of them",
+    title: "Dates or ranges, with commas: 2026-01-01..2026-01-31, 2026-02-03",
+  });
+  const dryRun = h("input", { type: "checkbox", onchange: () => { reason.required = !dryRun.checked; } });
   runForm(place, {
     dagId: choices.publish_dag, may, button: "Replay",
+    result: (asked) => (asked.dry_run ? "resolve_publish" : null),
     hint: "Publishes one delivery again, on top of what readers see now. Publishing what is right already changes nothing.",
     fields: [
       h("label", {}, "Snapshot", delivery),
+      h("label", {}, "Only these dates (2026-01-01..2026-01-31, 2026-02-03)", dates),
       h("div", { class: "pair" }, h("label", {}, "Engine", engines), h("label", {}, "Plan", plans)),
       h("fieldset", {}, h("legend", {}, "Checks that may fail this time"),
         h("div", {}, checks.map((box) => h("label", { class: "option" }, box, box.value)))),
       h("label", {}, "Reason", reason),
+      h("label", { class: "option" }, dryRun, "Dry run: only tell what it would do"),
     ],
     conf: () => {
       const chosen = replayable[Number(delivery.value)];
       return {
         snapshot_id: chosen.snapshot_id,
         marker_generation: chosen.marker_generation,
+        dates: dates.value.split(",").map((text) => text.trim()).filter((text) => text),
         engine: engines.value || null,
         plan: plans.value || null,
         accepted_checks: checks.filter((box) => box.checked).map((box) => box.value),
+        dry_run: dryRun.checked,
         reason: reason.value.trim(),
       };
     },

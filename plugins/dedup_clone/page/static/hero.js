@@ -15,7 +15,7 @@ export function renderHero(place, view) {
     fact("Age", duration(live.age_s), `arrived ${moment(live.arrived_at, view.now)}`),
     fact("Lag", live.lag_s === null ? live.kind : duration(live.lag_s), `promised: ${view.promise_minutes} min`),
     fact("Swapped", moment(live.swapped_at, view.now), `by ${live.engine}, ${live.plans.join(", ")}`),
-    fact("Rows", count(live.rows), `${view.dates.length} partitions`),
+    fact("Rows", count(live.rows), `${view.dates.length} ${view.dates.length === 1 ? "partition" : "partitions"}`),
     fact("Waiting", view.waiting.length ? String(view.waiting.length) : "none",
       view.waiting.length ? `since ${moment(view.waiting[0].arrived_at, view.now)}` : "nothing to publish"),
   ] : [

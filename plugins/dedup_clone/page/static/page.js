@@ -14,7 +14,7 @@ import { renderToday } from "./today.js";
 import { clock } from "./words.js";
 
 const EVERY_MS = 15000;
-const SUFFIXES = ["_watch", "_publish", "_rollback"];
+const SUFFIXES = ["_watch", "_publish", "_rollback", "_content_audit"];
 const place = (id) => document.getElementById(id);
 const rendered = new Map();
 let timer = null;
@@ -27,7 +27,7 @@ const PARTS = [
   ["today", (v) => ({ ...v.today, now: v.now.slice(0, 16) }), renderToday],
   ["cost", (v) => ({ live: v.live, costs: v.costs }), renderCost],
   ["checks", (v) => v.checks, renderChecks],
-  ["partitions", (v) => ({ dates: v.dates, retention: v.retention_days }), renderCalendar],
+  ["partitions", (v) => ({ dates: v.dates, retention: v.retention_days, audit: v.audit, now: v.now.slice(0, 10) }), renderCalendar],
   ["publishes", (v) => ({ publishes: v.publishes, promise: v.promise_minutes, now: v.now.slice(0, 10) }), renderPublishes],
   ["generations", (v) => ({ generations: v.generations, now: v.now.slice(0, 10) }), renderGenerations],
   ["refused", (v) => ({ refused: v.refused, failures: v.failures, excluded: v.excluded, now: v.now.slice(0, 10) }), renderRefused],

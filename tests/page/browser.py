@@ -1,0 +1,181 @@
+"""A real Chromium for tests, driven through its DevTools pipe: nothing but the browser has to be installed.
+
+Each page lives in a context of its own: no cookie, login or cache of one is seen by another.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import queue
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
+PATIENCE_S = 120.0
+LOOK_EVERY_S = 0.05
+ENTER = {"key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13}
+# The browser reads commands from descriptor 3 and answers on 4: the shell makes them of its own input and output.
+PIPE_SHELL = 'exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null'
+
+
+class BrowserError(AssertionError):
+    """The browser refused a command, or a page never came to what was waited for."""
+
+
+class Browser:
+    """Commands go out one at a time; events that come meanwhile go to the page that they are of."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._messages: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._pages: dict[str, Page] = {}
+        self._last = 0
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def new_page(self, *, width: int = 1600, height: int = 1000, scheme: str = "light") -> Page:
+        """An empty page; `scheme` is the system's theme, light or dark."""
+        context = self.send("Target.createBrowserContext")["browserContextId"]
+        target = self.send("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+        session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        page = self._pages[session] = Page(self, session, width)
+        for domain in ("Page", "Runtime", "Log"):
+            page.send(f"{domain}.enable")
+        page.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        page.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        return page
+
+    def send(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
+        """The command's result. Raises BrowserError."""
+        self._last += 1
+        message = {"id": self._last, "method": method, "params": parameters}
+        if session:
+            message["sessionId"] = session
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(message).encode() + b"\0")
+        self._process.stdin.flush()
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            answer = self._next(deadline, method)
+            if answer.get("id") == self._last:
+                if "error" in answer:
+                    raise BrowserError(f"[{method}] was refused: {answer['error']}")
+                result: dict[str, Any] = answer["result"]
+                return result
+
+    def _next(self, deadline: float, method: str) -> dict[str, Any]:
+        try:
+            message = self._messages.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            raise BrowserError(f"[{method}] was not answered within {PATIENCE_S:.0f} s") from None
+        page = self._pages.get(message.get("sessionId", ""))
+        if page and "method" in message:
+            page.notice(message["method"], message["params"])
+        return message
+
+    def _read(self) -> None:
+        rest = b""
+        assert self._process.stdout
+        while chunk := self._process.stdout.read1(1 << 16):  # type: ignore[attr-defined]
+            *whole, rest = (rest + chunk).split(b"\0")
+            for message in whole:
+                self._messages.put(json.loads(message))
+
+
+class Page:
+    """`problems` are errors and warnings on the console, exceptions, and loads that failed: (address, text)."""
+
+    def __init__(self, browser: Browser, session: str, width: int) -> None:
+        self.width = width
+        self.problems: list[tuple[str, str]] = []
+        self._browser = browser
+        self._session = session
+
+    def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        return self._browser.send(method, self._session, **parameters)
+
+    def notice(self, method: str, event: dict[str, Any]) -> None:
+        """An event of this page."""
+        if method == "Runtime.exceptionThrown":
+            details = event["exceptionDetails"]
+            text = details.get("exception", {}).get("description") or details["text"]
+            self.problems.append((details.get("url", ""), text))
+        elif method == "Runtime.consoleAPICalled" and event["type"] in ("error", "warning", "assert"):
+            frames = event.get("stackTrace", {}).get("callFrames") or [{"url": ""}]
+            words = [str(a.get("value", a.get("description", ""))) for a in event["args"]]
+            self.problems.append((frames[0]["url"], " ".join(words)))
+        elif method == "Log.entryAdded" and event["entry"]["level"] in ("error", "warning"):
+            self.problems.append((event["entry"].get("url", ""), event["entry"]["text"]))
+
+    def go(self, address: str) -> None:
+        """Returns when the document has changed; what it then loads may still come."""
+        answer = self.send("Page.navigate", url=address)
+        if answer.get("errorText"):
+            raise BrowserError(f"[{address}] cannot be shown: {answer['errorText']}")
+
+    def value(self, expression: str) -> Any:
+        """What JavaScript says, a promise's value once it is there. No policy of the page forbids it."""
+        answer = self.send("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in answer:
+            raise BrowserError(f"[{expression[:200]}] failed: {answer['exceptionDetails']}")
+        return answer["result"].get("value")
+
+    def wait_until(self, expression: str) -> Any:
+        """The first true value; an exception counts as not yet."""
+        deadline, last = time.monotonic() + PATIENCE_S, None
+        while time.monotonic() < deadline:
+            try:
+                last = self.value(expression)
+            except BrowserError as error:
+                last = str(error)
+            else:
+                if last:
+                    return last
+            time.sleep(LOOK_EVERY_S)
+        raise BrowserError(f"never came true: [{expression}], at last [{last}]; console: {self.problems}")
+
+    def fill(self, selector: str, text: str) -> None:
+        """Types into a field, as a person does."""
+        found = f"document.querySelector({json.dumps(selector)})"
+        self.wait_until(f"{found} && ({found}.focus(), true)")
+        self.send("Input.insertText", text=text)
+
+    def press(self, key: str) -> None:
+        """A key by its name, such as Enter or ArrowLeft."""
+        for kind in ("keyDown", "keyUp"):
+            self.send("Input.dispatchKeyEvent", type=kind, **(ENTER if key == "Enter" else {"key": key, "code": key}))
+
+    def picture(self, file: Path) -> None:
+        """Writes the whole page, however high it is, as PNG."""
+        height = self.send("Page.getLayoutMetrics")["cssContentSize"]["height"]
+        clip = {"x": 0, "y": 0, "width": self.width, "height": height, "scale": 1}
+        shown = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(base64.b64decode(shown["data"]))
+
+
+@contextmanager
+def open_browser(folder: Path) -> Iterator[Browser]:
+    """A browser without a window, with its profile and its log in `folder`; always stopped."""
+    command = [
+        "sh", "-c", PIPE_SHELL, str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+        "--remote-debugging-pipe", f"--user-data-dir={folder / 'profile'}", "--hide-scrollbars",
+    ]  # fmt: skip
+    with (folder / "chromium.log").open("wb") as log:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+    try:
+        yield Browser(process)
+    finally:
+        assert process.stdin
+        process.stdin.close()  # the end of its commands is its end
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,146 @@
+"""The replay form in a real browser, by keyboard, against a REST API that remembers what it was asked."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import uvicorn
+
+from tests.page.browser import CHROMIUM, Browser, Page, open_browser
+from tests.page.serving import site
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+FORM = "document.querySelector('#replay form')"
+TAB = {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
+SPACE = {"key": " ", "code": "Space", "windowsVirtualKeyCode": 32, "text": " "}
+FOCUSED = "((e) => e.type === 'checkbox' ? (e.value === 'on' ? 'dry run' : e.value) : e.placeholder || e.tagName)"
+
+
+@dataclass
+class Api:
+    """Airflow's REST API as far as the form uses it. `states` of a run are told one after the other."""
+
+    address: str = ""
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    states: list[str] = field(default_factory=list)
+
+    def routes(self) -> Any:
+        from fastapi import FastAPI
+
+        api = FastAPI()
+
+        @api.post("/dags/{dag_id}/dagRuns")
+        def start(dag_id: str, body: dict[str, Any]) -> dict[str, str]:
+            self.asked.append({"dag_id": dag_id, **body["conf"]})
+            return {"dag_run_id": "manual__1"}
+
+        @api.get("/dags/{dag_id}/dagRuns/{run_id}")
+        def state(dag_id: str, run_id: str) -> dict[str, str]:
+            return {"state": self.states.pop(0)}
+
+        @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value")
+        def result(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+            return {"value": {"text": f"{task_id}: target would change <b>"}}
+
+        return api
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    found = Api()
+    shown = site(datetime.now(UTC))
+    shown.mount("/api/v2", found.routes())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = uvicorn.Server(uvicorn.Config(shown, host="127.0.0.1", port=port, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.05)
+    found.address = f"http://127.0.0.1:{port}/dedup-clone/#product_attributes"
+    yield found
+    server.should_exit = True
+    thread.join(timeout=10)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with open_browser(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
+
+
+def fill_form(browser: Browser, api: Api, dates: str) -> Page:
+    page = browser.new_page()
+    page.go(api.address)
+    page.wait_until(f"{FORM} !== null")
+    page.fill("#replay input[placeholder]", dates)
+    return page
+
+
+def press(page: Page, key: dict[str, Any]) -> None:
+    for kind in ("keyDown", "keyUp"):
+        page.send("Input.dispatchKeyEvent", type=kind, **key)
+
+
+def go_to(page: Page, what: str) -> None:
+    """With the tabulator key, from the field that has the focus."""
+    for _ in range(20):
+        press(page, TAB)
+        if page.value(f"{FOCUSED}(document.activeElement)") == what:
+            return
+    raise AssertionError(f"[{what}] is not reached by keyboard")
+
+
+def test_some_dates_are_replayed(browser: Browser, api: Api) -> None:
+    page = fill_form(browser, api, "2026-01-01..2026-01-31 , 2026-02-03")
+    page.fill("#replay input[required]", "yesterday was wrong")
+    page.press("Enter")
+    page.wait_until("document.querySelector('#replay .answer').textContent.startsWith('Started: ')")
+    (asked,) = api.asked
+    assert asked["dag_id"] == "product_attributes_publish"
+    assert asked["dates"] == ["2026-01-01..2026-01-31", "2026-02-03"]
+    assert (asked["dry_run"], asked["reason"]) == (False, "yesterday was wrong")
+
+
+def test_a_dry_run_needs_no_reason_and_shows_its_result_as_text(browser: Browser, api: Api) -> None:
+    api.states = ["queued", "running", "success"]
+    page = fill_form(browser, api, "")
+    go_to(page, "dry run")
+    press(page, SPACE)
+    go_to(page, "BUTTON")
+    page.press("Enter")
+    shown = page.wait_until("document.querySelector('#replay pre')?.textContent")
+    assert shown == "resolve_publish: target would change <b>"
+    (asked,) = api.asked
+    assert (asked["dry_run"], asked["dates"], asked["reason"]) == (True, [], "")
+    assert page.value("document.querySelector('#replay .answer').textContent").startswith("Nothing was changed: ")
+    assert page.problems == []
+
+
+def test_a_dry_run_that_is_refused_says_where_the_reason_is(browser: Browser, api: Api) -> None:
+    api.states = ["failed"]
+    page = fill_form(browser, api, "2026-01-01")
+    go_to(page, "dry run")
+    press(page, SPACE)
+    go_to(page, "BUTTON")
+    page.press("Enter")
+    page.wait_until("document.querySelector('#replay .answer.bad') !== null")
+    assert "the log of resolve_publish says why" in page.value("document.querySelector('#replay .answer').textContent")
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-01-01...2026-02-01", "2026-01-01 2026-01-02"])
+def test_what_is_no_date_is_refused_by_the_form(browser: Browser, api: Api, text: str) -> None:
+    page = fill_form(browser, api, text)
+    page.fill("#replay input[required]", "why")
+    page.press("Enter")
+    assert page.value(f"{FORM}.checkValidity()") is False
+    assert api.asked == []

@@ -1,0 +1,34 @@
+"""A notifier that appends each alert to a file: what people would have been told, in order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import BaseNotifier
+
+CLASS_PATH = "tests.stack.alert_file.FileNotifier"
+
+
+class FileNotifier(BaseNotifier):
+    """Runs in Airflow's workers and in its triggerer, as any notifier that a profile names."""
+
+    template_fields = ("path",)
+
+    def __init__(self, path: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.path = path
+
+    def notify(self, context: Any) -> None:
+        alert = context["alert"]
+        line = json.dumps({"feed": alert.feed, "title": alert.title, "text": alert.text})
+        with Path(self.path).open("a") as file:
+            file.write(f"{line}\n")
+
+
+def told(path: Path, feed: str) -> list[str]:
+    """Titles of the alerts about a feed, without its name."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    alerts = [json.loads(line) for line in lines]
+    return [a["title"].removeprefix(f"[{feed}] ") for a in alerts if a["feed"] == feed]

@@ -1,0 +1,105 @@
+"""The page Snapshots as Airflow serves it: who sees it, who may start something, and how it is in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from devstack.stack.names import LOGINS
+from soak.stack import SoakStack
+from tests.page.accessibility import faults
+from tests.page.browser import CHROMIUM, Browser, Page, open_browser
+from tests.stack.extra_feeds import HELD_BACK as FEED
+from tests.stack.local_stack import LocalStack, row
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+
+FRAME = "document.querySelector('iframe').contentDocument"
+SHOWN = "#hero .headline"
+# A warning about the frame that Airflow puts every plugin's page into; it names the page's address.
+AIRFLOWS_FRAME = "An iframe which has both allow-scripts and allow-same-origin"
+in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+
+@pytest.fixture(scope="module")
+def published(gated_stack: SoakStack, stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> LocalStack:
+    """With something to see, and to replay."""
+    if gated_stack.current(FEED).generation is None:
+        rows = [row(datetime.now(UTC).date(), 1, 10, 1)]
+        run_id = stack.land(FEED, 1, rows, tmp_path_factory.mktemp("snapshot") / "1")
+        assert stack.wait_for_run(FEED, run_id) == "success"
+    return stack
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with open_browser(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
+
+
+def logged_in(browser: Browser, stack: LocalStack, user: str, **looks: object) -> Page:
+    """A page of Airflow after its login form."""
+    page = browser.new_page(**looks)
+    page.go(f"{stack.connection.airflow_url}/auth/login")
+    page.fill("input[name=username]", user)
+    page.fill("input[name=password]", LOGINS[user])
+    page.press("Enter")
+    page.wait_until("!location.pathname.includes('login')")
+    return page
+
+
+def ours(page: Page) -> list[tuple[str, str]]:
+    """Problems on the console that our page made, not Airflow around it."""
+    return [(url, text) for url, text in page.problems if "/dedup-clone/" in url and AIRFLOWS_FRAME not in text]
+
+
+def test_strangers_get_401_on_every_path(published: LocalStack) -> None:
+    for path in ("", "static/page.js", "api/feeds", f"api/feeds/{FEED}"):
+        assert published.ask("GET", f"dedup-clone/{path}", user=None).status == 401
+
+
+def test_a_viewer_sees_everything_and_can_start_nothing(published: LocalStack) -> None:
+    view = published.on_the_page(FEED, user="vera")
+    assert view["live"] is not None
+    assert (view["may_replay"], view["may_roll_back"]) == (False, False)
+    assert published.trigger(f"{FEED}_publish", user="vera", snapshot_id="1").status == 403
+    assert published.trigger(f"{FEED}_rollback", user="vera", generation=1).status == 403
+
+
+@in_a_browser
+def test_a_viewer_finds_the_forms_disabled_in_airflow(browser: Browser, published: LocalStack) -> None:
+    page = logged_in(browser, published, "vera")
+    page.go(f"{published.connection.airflow_url}/plugin/snapshots")
+    page.wait_until(f"{FRAME}.querySelector('{SHOWN}')?.innerText")
+    page.wait_until(f"{FRAME}.querySelector('#replay fieldset[disabled]') !== null")
+    assert "Your role may look but not start" in page.value(f"{FRAME}.getElementById('replay').innerText")
+    assert ours(page) == []
+
+
+@in_a_browser
+def test_an_admin_replays_from_the_tab_of_a_dag(browser: Browser, published: LocalStack) -> None:
+    page = logged_in(browser, published, "admin")
+    page.go(f"{published.connection.airflow_url}/dags/{FEED}_publish/plugin/feed-snapshots")
+    page.wait_until(f"{FRAME}.querySelector('#replay button') !== null")
+    page.value(
+        f"(() => {{ const form = {FRAME}.querySelector('#replay form');"
+        " form.querySelector('input[required]').value = 'asked for on the page'; form.requestSubmit(); })()"
+    )
+    run_id = page.wait_until(f"{FRAME}.querySelector('#replay .answer.good a')?.innerText")
+    assert published.wait_for_run(FEED, run_id) == "success"
+    assert published.on_the_page(FEED)["publishes"][-1]["reason"] == "asked for on the page"
+    assert ours(page) == []
+
+
+@in_a_browser
+@pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (400, "dark")])
+def test_axe_finds_no_fault_in_the_page_that_airflow_serves(
+    browser: Browser, published: LocalStack, width: int, scheme: str
+) -> None:
+    page = logged_in(browser, published, "vera", width=width, scheme=scheme)
+    page.go(f"{published.connection.airflow_url}/dedup-clone/#{FEED}")
+    page.wait_until(f"document.querySelector('{SHOWN}')?.innerText")
+    assert faults(page) == []
+    assert ours(page) == []
