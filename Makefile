@@ -13,7 +13,12 @@ UV := uv==0.13.9
 # Holds the lock that the environment was built from: the same text again needs no installation.
 STAMP := $(VENV)/installed.lock
 
-.PHONY: help setup demo up down status land test soak check golden lock
+# The benchmarks' peers that the product does not use have an environment of their own.
+BENCH_VENV := .venv-bench
+BENCH_LOCK := requirements/bench.lock
+BENCH_STAMP := $(BENCH_VENV)/installed.lock
+
+.PHONY: help setup demo up down status land test soak bench check golden lock deploy doctor probe
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,9 +54,20 @@ test: setup ## Run all tests: the quick ones two files at a time, then the real 
 	$(PY) -m pytest -q -n 2 --dist loadfile --ignore tests/stack
 	$(PY) -m pytest -q tests/stack
 
-soak: setup ## Kill every process at every step, twelve markers at once, readers during 50 swaps: about an hour, a report
+soak: setup ## Kill every process at every step, twelve markers at once, readers during swaps, replays and rollbacks: an hour, a report
 	@devstack/require.sh >/dev/null
 	$(PY) -m soak all
+
+bench: bench-setup ## Measure the dedup job beside its peers: half an hour on a quiet machine, tables in docs
+	@devstack/require.sh >/dev/null
+	$(PY) -m benchmarks all
+
+.PHONY: bench-setup
+bench-setup: setup
+	@if ! cmp -s $(BENCH_LOCK) $(BENCH_STAMP); then \
+		{ test -x $(BENCH_VENV)/bin/python || $(PY) -m venv $(BENCH_VENV); } && \
+		$(PY) -m uv pip sync --python $(BENCH_VENV)/bin/python --require-hashes $(BENCH_LOCK) && \
+		cp $(BENCH_LOCK) $(BENCH_STAMP); fi
 
 check: setup ## Lint, formatting, types, import layers, Google's grammar on every rendered SQL
 	$(PY) -m ruff check .
@@ -66,3 +82,14 @@ golden: setup ## Write the golden files anew (read the difference before you com
 lock: setup ## Renew the lock from requirements/dev.in
 	$(PY) -m uv pip compile --universal --python-version 3.11 --overrides requirements/overrides.txt \
 		requirements/dev.in -o $(LOCK) --generate-hashes --no-header --no-emit-index-url
+	$(PY) -m uv pip compile --universal --python-version 3.11 \
+		requirements/bench.in -o $(BENCH_LOCK) --generate-hashes --no-header --no-emit-index-url
+
+deploy: setup ## Show what a release to Google Cloud would change, ask, and do it (PLAN=1, YES=1, TAKE_OVER=1)
+	@PYTHONPATH=plugins $(PY) -m deploy.release $(if $(PLAN),--plan) $(if $(YES),--yes) $(if $(TAKE_OVER),--take-over)
+
+doctor: setup ## Look at the live environment, change nothing, and say what to mend with which command
+	@PYTHONPATH=plugins $(PY) -m deploy.doctor
+
+probe: setup ## Try what the design assumes of BigQuery and Cloud Storage in a throwaway dataset (REPORT=file)
+	@PYTHONPATH=plugins $(PY) -m deploy.probe $(if $(REPORT),--report $(REPORT))

@@ -26,7 +26,7 @@ class Published:
     lag_s: float
     rows: int
     new_rows: int
-    changed_rows: int
+    changed_rows: int | None
     kept_rows: int
     phases: dict[str, float]
 
@@ -42,7 +42,7 @@ def from_record(record: Mapping[str, Any], where: str) -> Published:
             lag_s=float(record["lag_s"]),
             rows=int(record["rows"]),
             new_rows=int(record["new_rows"]),
-            changed_rows=int(record["changed_rows"]),
+            changed_rows=None if record["changed_rows"] is None else int(record["changed_rows"]),
             kept_rows=int(record["kept_rows"]),
             phases={name: float(seconds) for name, seconds in record["phases"].items()},
         )

@@ -62,13 +62,18 @@ def publishes(published: Sequence[Published]) -> list[str]:
             str(one.snapshot_id),
             f"{one.arrived_at:%Y-%m-%d %H:%M:%S}",
             f"{one.lag_s:.1f} s",
-            *(f"{count:,}" for count in (one.rows, one.new_rows, one.changed_rows, one.kept_rows)),
+            *map(_count, (one.rows, one.new_rows, one.changed_rows, one.kept_rows)),
         )
         for one in published
     ]
     head, *lines = columns(heads, cells)
     phases = ["; ".join(f"{name} {seconds:.1f}" for name, seconds in one.phases.items()) for one in published]
     return [head, *(text for pair in zip(lines, map(_phases, phases), strict=True) for text in pair if text)]
+
+
+def _count(count: int | None) -> str:
+    """Changed rows are unknown where a feed does not compare values."""
+    return "?" if count is None else f"{count:,}"
 
 
 def _phases(text: str) -> str:

@@ -20,12 +20,15 @@ def test_each_feed_has_its_dags(bag: DagBag) -> None:
     assert [d.dag_id for d in bag.dags.values() if "configuration error" in d.tags] == []
     assert sorted(bag.dags) == [
         "freshness_watchdog",
+        "product_attributes_content_audit",
         "product_attributes_publish",
         "product_attributes_rollback",
         "product_attributes_watch",
+        "store_visits_content_audit",
         "store_visits_publish",
         "store_visits_rollback",
         "store_visits_watch",
+        "worked_example_content_audit",
         "worked_example_publish",
         "worked_example_rollback",
         "worked_example_watch",
@@ -104,12 +107,15 @@ def test_a_bad_feed_file_shows_its_own_error_and_takes_no_other_feed_down(tmp_pa
     pages = dict(line.split(" | ", 1) for line in done.stdout.splitlines() if " | " in line)
     assert sorted(pages) == [
         "freshness_watchdog",
+        "product_attributes_content_audit",
         "product_attributes_publish",
         "product_attributes_rollback",
         "product_attributes_watch",
+        "store_visits_content_audit",
         "store_visits_publish",
         "store_visits_rollback",
         "store_visits_watch",
+        "worked_example_content_audit",
         "worked_example_publish",
         "worked_example_rollback",
         "worked_example_watch",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import runpy
+import shutil
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,7 +38,7 @@ def structure(dag: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("feed", FEEDS)
-@pytest.mark.parametrize("family", ["watch", "publish", "rollback"])
+@pytest.mark.parametrize("family", ["watch", "publish", "rollback", "content_audit"])
 def test_structure(bag: DagBag, feed: str, family: str) -> None:
     dag = bag.dags[f"{feed}_{family}"]
     assert_golden(f"dags/{dag.dag_id}.json", json.dumps(structure(dag), indent=1, sort_keys=True) + "\n")
@@ -45,6 +49,18 @@ def test_structure_of_the_watchdog(bag: DagBag) -> None:
         "dags/freshness_watchdog.json",
         json.dumps(structure(bag.dags["freshness_watchdog"]), indent=1, sort_keys=True) + "\n",
     )
+
+
+@pytest.mark.parametrize("feed", FEEDS)
+def test_a_run_in_which_a_task_failed_has_failed_though_the_failure_was_settled(bag: DagBag, feed: str) -> None:
+    """Airflow takes a run's state from its last tasks: behind every task is one that runs only after its success."""
+    dags = [dag for dag in bag.dags.values() if dag.dag_id.startswith(feed) and dag.has_task("settle_failure")]
+    assert len(dags) >= 2
+    for dag in dags:
+        last = {task.task_id for task in dag.leaves} - {"settle_failure"}
+        for task in dag.tasks:
+            behind = {task.task_id, *task.get_flat_relative_ids(upstream=False)}
+            assert task.task_id == "settle_failure" or behind & last, f"{dag.dag_id}.{task.task_id}"
 
 
 def test_each_feed_has_a_task_of_the_watchdog_that_depends_on_no_other(bag: DagBag) -> None:
@@ -70,7 +86,26 @@ def test_the_swap_lies_downstream_of_every_step_it_relies_on(bag: DagBag, feed: 
         "dedup_snapshot",
         "load_staging",
         "check_staging",
+        "approve_accepted",
     }
+
+
+@pytest.mark.parametrize("feed", FEEDS)
+def test_each_audit_runs_daily(bag: DagBag, feed: str) -> None:
+    dag = bag.dags[f"{feed}_content_audit"]
+    assert (dag.schedule, dag.catchup, dag.start_date) == ("15 4 * * *", False, None)  # nothing is made up for
+
+
+def test_an_audit_that_the_feed_switches_off_has_no_schedule() -> None:
+    from dedup_clone.orchestration.folders import find_folders
+    from dedup_clone.orchestration.watchdog import feed_setups
+    from dedup_clone.settings.content_audit import ContentAuditSettings
+    from tests.dags.conftest import DAGS
+
+    setup: Any = feed_setups(find_folders(DAGS))["worked_example"]
+    off = setup.feed.model_copy(update={"content_audit": ContentAuditSettings(enabled=False)})
+    family = runpy.run_path(str(DAGS / "content_audit.py"))
+    assert family["content_audit"](dataclasses.replace(setup, feed=off)).schedule is None
 
 
 def test_every_task_has_a_time_limit_and_an_owner(bag: DagBag) -> None:
@@ -104,13 +139,43 @@ def test_the_production_profile_has_the_same_tasks_and_edges(bag: DagBag, monkey
         assert ours == theirs
 
 
-def test_the_production_profile_refuses_spark_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_runner_gives_the_same_tasks_and_edges(bag: DagBag, tmp_path: Path) -> None:
     from airflow.dag_processing.dagbag import DagBag
 
-    from dedup_clone.contract.errors import ConfigurationError
     from tests.dags.conftest import DAGS
 
-    monkeypatch.setenv("DEDUP_CLONE_PROFILE", "gcp")
-    task: Any = DagBag(str(DAGS)).dags["product_attributes_publish"].get_task("dedup_snapshot")
-    with pytest.raises(ConfigurationError, match=r"Runner \[serverless\] cannot submit.*set `runner: local`"):
-        task.run_spark({})
+    ours = structure(bag.dags["store_visits_publish"])
+    for runner, settings in {
+        "serverless": {},
+        "cluster": {"cluster": {"name": "standing"}},
+        "bigquery_procedure": {"procedure_connection": "my-project.eu.spark"},
+    }.items():
+        dags = tmp_path / runner
+        shutil.copytree(DAGS, dags / "dags")
+        shutil.copytree(DAGS.parent / "sql", dags / "sql")
+        profile, feed = dags / "dags/profiles/local.yaml", dags / "dags/feeds/store_visits.yaml"
+        spark = json.dumps({"region": "europe-west1", **settings})
+        profile.write_text(f"{profile.read_text()}\nspark: {spark}\n")
+        feed.write_text(f"{feed.read_text()}\nrunner: {runner}\n")
+        dag = DagBag(str(dags / "dags")).dags["store_visits_publish"]
+        assert type(dag.get_task("dedup_snapshot")).__name__ == "RemoteSparkOperator", runner
+        theirs = structure(dag)
+        for side in (ours, theirs):
+            side["tasks"]["dedup_snapshot"]["operator"] = "any"
+        assert ours == theirs, runner
+
+
+def test_a_feed_whose_runner_the_profile_cannot_serve_shows_what_is_missing(bag: DagBag, tmp_path: Path) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    from tests.dags.conftest import DAGS
+
+    shutil.copytree(DAGS, tmp_path / "dags")
+    shutil.copytree(DAGS.parent / "sql", tmp_path / "sql")
+    feed = tmp_path / "dags/feeds/store_visits.yaml"
+    feed.write_text(f"{feed.read_text()}\nrunner: serverless\n")
+    dags = DagBag(str(tmp_path / "dags")).dags
+    assert (
+        "asks for runner [serverless], which needs [spark.region] in the profile" in dags["store_visits_publish"].doc_md
+    )
+    assert "configuration error" not in dags["product_attributes_publish"].tags

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from datetime import date
 
 from dedup_clone.checks.verdicts import Level, Verdict, verdict
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
@@ -36,9 +37,9 @@ def keys_unique(manifest: Manifest, files: FileList | None) -> Verdict:
     )
 
 
-def dates_present(manifest: Manifest, settings: CheckSettings) -> Verdict:
-    """Dates that the state has and no applied delivery brought."""
-    missing = [str(e.date) for e in manifest.dates if e.plan == "carried"]
+def dates_present(manifest: Manifest, settings: CheckSettings, asked: Container[date] | None = None) -> Verdict:
+    """Dates that the state has and no applied delivery brought; of those `asked` for, where a replay names some."""
+    missing = [str(e.date) for e in manifest.dates if e.plan == "carried" and (asked is None or e.date in asked)]
     return verdict(
         "missing_dates",
         len(missing) <= settings.max_missing_dates,

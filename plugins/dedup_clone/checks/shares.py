@@ -35,12 +35,13 @@ SHARE_CHECKS = (
 
 
 def shares(manifest: Manifest, parent: Manifest | None) -> dict[str, float]:
-    """Each share (0 to 1) of the rows of the dates that the parent had and a delivery brought, by check name."""
+    """Each share (0 to 1) of the rows of the dates that the parent had and a delivery brought, by check name.
+
+    A share of which nothing is known, because values were not compared, is left out.
+    """
     rows = _rows(manifest, parent)
-    total = sum(rows.values())
-    return {
-        check.name: sum(_counts(check, manifest, parent).values()) / total if total else 0.0 for check in SHARE_CHECKS
-    }
+    found = {check.name: _share(_counts(check, manifest, parent), rows) for check in SHARE_CHECKS}
+    return {name: share for name, share in found.items() if share is not None}
 
 
 def shares_within_bounds(
@@ -63,11 +64,11 @@ def shares_within_bounds(
     keys = tuple(examples)
     verdicts = []
     for check in SHARE_CHECKS:
-        share, bound = found[check.name], configured[check.name]
+        share, bound = found.get(check.name), configured[check.name]
         usual = _usual(check.name, settings, history)
-        good = share <= bound and (usual is None or share <= usual.bound)
+        good = share is None or (share <= bound and (usual is None or share <= usual.bound))
         counts = _counts(check, manifest, parent)
-        text = f"{sum(counts.values())} of {sum(rows.values())} rows {check.rows} ({share:.4%})"
+        text = _found(check, share, counts, rows)
         verdicts.append(
             verdict(
                 check.name,
@@ -105,7 +106,8 @@ def _rows(manifest: Manifest, parent: Manifest | None) -> dict[date, int]:
 
 
 def _counts(check: ShareCheck, manifest: Manifest, parent: Manifest | None) -> dict[date, int]:
-    """Survivors stay survivors for as long as their date lives: only those count that the parent did not have."""
+    """Of the dates whose plan counted. Survivors stay survivors for as long as their date lives: only those count that
+    the parent did not have."""
     before = {e.date: e.survivors for e in parent.dates} if parent else {}
     counted = _rows(manifest, parent)
     counts = {}
@@ -114,9 +116,25 @@ def _counts(check: ShareCheck, manifest: Manifest, parent: Manifest | None) -> d
             counts[entry.date] = {
                 Difference.NEW: entry.new_keys,
                 Difference.SURVIVOR: max(0, entry.survivors - before[entry.date]),
-                Difference.CHANGED: entry.changed or 0,
+                Difference.CHANGED: entry.changed,
             }[check.difference]
-    return counts
+    return {day: count for day, count in counts.items() if count is not None}
+
+
+def _share(counts: dict[date, int], rows: dict[date, int]) -> float | None:
+    """Of the rows of the dates that were counted; None where there are dates and none of them was."""
+    if rows and not counts:
+        return None
+    total = sum(rows[day] for day in counts)
+    return sum(counts.values()) / total if total else 0.0
+
+
+def _found(check: ShareCheck, share: float | None, counts: dict[date, int], rows: dict[date, int]) -> str:
+    if share is None:
+        return f"not compared: no plan of this publish counted {check.rows} rows"
+    text = f"{sum(counts.values())} of {sum(rows[day] for day in counts)} rows {check.rows} ({share:.4%})"
+    left = len(rows) - len(counts)
+    return f"{text}; not compared on {left} of {len(rows)} dates" if left else text
 
 
 def _standing_out(

@@ -18,6 +18,9 @@ class Level(StrEnum):
     FAIL = "fail"
 
 
+_ACCEPTED = "accepted by the operator: "
+
+
 @dataclass(frozen=True)
 class Verdict:
     """`found` and `expected` are the evidence; `next_step` is what the operator does when it is not a pass."""
@@ -53,11 +56,16 @@ def accept(verdicts: Iterable[Verdict], accepted: Iterable[str], reason: str) ->
     """Turn the fails of checks that an operator accepts by name into warnings that keep the reason."""
     names = set(accepted)
     return tuple(
-        Verdict(v.check, Level.WARN, v.found, v.expected, f"accepted by the operator: {reason}")
+        Verdict(v.check, Level.WARN, v.found, v.expected, f"{_ACCEPTED}{reason}")
         if v.level is Level.FAIL and v.check in names
         else v
         for v in verdicts
     )
+
+
+def accepted_fails(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """The fails that `accept` turned into warnings."""
+    return tuple(v for v in verdicts if v.level is Level.WARN and v.next_step.startswith(_ACCEPTED))
 
 
 def require(verdicts: Verdicts, consequence: str) -> None:

@@ -5,22 +5,22 @@ Footers say which columns a file has; one query a delivery counts what is wrong 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.errors import DeliveryRefused, JobFailed
-from dedup_clone.contract.landed_objects import ObjectVersion, changed_objects, data_objects
+from dedup_clone.contract.landed_objects import data_objects
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.engines.declared_columns import column_problems
 from dedup_clone.engines.external import DELIVERY, external_files, external_list
 from dedup_clone.engines.row_problems import row_problems
 from dedup_clone.publish.jobs import query_configuration, run_step_job
+from dedup_clone.publish.landing_changes import changes_since, uri_of
 from dedup_clone.publish.services import Services
-from dedup_clone.state.arrivals import Marker
 from dedup_clone.state.parquet_footer import read_footers
 
 _PROBLEMS_NAMED = 5
@@ -68,7 +68,7 @@ def examine(services: Services, request: DedupRequest) -> Examination:
 def require_unchanged(services: Services, request: DedupRequest, applied: tuple[ExaminedDelivery, ...]) -> None:
     """Landing was not touched while BigQuery read it. Raises DeliveryRefused."""
     for examined in applied:
-        wrong = _changes(services, examined.arrival)
+        wrong = changes_since(services, examined.arrival)
         if wrong:
             raise DeliveryRefused(refusal(request, examined.delivery, wrong))
 
@@ -83,18 +83,6 @@ def refusal(request: DedupRequest, delivery: Delivery, problems: list[str]) -> s
     )
 
 
-def _changes(services: Services, arrival: Arrival) -> list[str]:
-    """What became of landed objects since the inventory was frozen."""
-    marker = Marker(arrival.delivery, arrival.folder, arrival.marker, arrival.arrived_at)
-    objects = services.landing.inventory(arrival.feed, marker).objects
-    now = {o.name.removeprefix(arrival.folder): ObjectVersion(o.generation, o.size) for o in objects}
-    return changed_objects(arrival, now, _uri_of(arrival))
-
-
-def _uri_of(arrival: Arrival) -> Callable[[str], str]:
-    return lambda name: f"gs://{arrival.bucket}/{arrival.folder}{name}"
-
-
 class _Judge:
     """Judges one delivery, the `number`-th of its request."""
 
@@ -106,14 +94,14 @@ class _Judge:
         self.bytes_processed = 0
 
     def examine(self) -> tuple[ExaminedDelivery | None, list[str]]:
-        found, problems = data_objects(self._request, self._arrival, _uri_of(self._arrival))
+        found, problems = data_objects(self._request, self._arrival, uri_of(self._arrival))
         files = [item.landed for item in found]
         problems += [
-            f"file [{_uri_of(self._arrival)(item.name)}] is empty (0 bytes), expected a Parquet file"
+            f"file [{uri_of(self._arrival)(item.name)}] is empty (0 bytes), expected a Parquet file"
             for item in found
             if not item.landed.size
         ]
-        problems += _changes(self._services, self._arrival)
+        problems += changes_since(self._services, self._arrival)
         problems = problems or self._schema_problems(files)
         if problems:
             return None, problems

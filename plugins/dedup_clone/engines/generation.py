@@ -30,7 +30,6 @@ def build_manifest(
     for day in evidence.days:
         _require_parent_complete(request, day, kept.get(day.date), now)
         entries[day.date] = _entry(request, day)
-    folded = {delivery.snapshot_id: delivery for delivery in (*request.folded, *applied)}
     return Manifest(
         format_version=FORMAT_VERSION,
         feed=request.feed,
@@ -43,7 +42,7 @@ def build_manifest(
         retention_day=request.retention_day,
         data_folder=None,
         file_list_digest="",
-        deliveries=tuple(sorted(folded.values())),
+        deliveries=request.folded_with(applied),
         excluded=request.excluded,
         applied=applied,
         code_version=request.code_version,

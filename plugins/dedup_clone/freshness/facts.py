@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.settings.freshness import FreshnessSettings
+from dedup_clone.state.audits import Audits
 from dedup_clone.state.current import Current
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.warehouse.facts import TableFacts
@@ -66,7 +67,8 @@ class Facts:
     """One feed. `live` is the record of the generation that CURRENT names, `history` those of publishes, newest last.
 
     `arrivals` are the times at which deliveries arrived lately, `look_again`: when the next look comes. `holder_runs`
-    says whether the run that holds the lease is at work. What nobody asked is None.
+    says whether the run that holds the lease is at work. `audits` are those of target's contents. What nobody asked is
+    None.
     """
 
     feed: str
@@ -83,6 +85,7 @@ class Facts:
     watch: DagActivity | None
     publish: DagActivity | None
     look_again: timedelta
+    audits: Audits
 
     @property
     def promise(self) -> timedelta:

@@ -18,6 +18,7 @@ from dedup_clone.publish.backlog import waiting
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.swap_files import find_swap
 from dedup_clone.state.arrivals import Refusal
+from dedup_clone.state.audits import AuditsFile
 from dedup_clone.state.current import Current
 from dedup_clone.state.index import published_records
 from dedup_clone.state.ledger import LedgerRecord
@@ -44,7 +45,7 @@ def gather(
         holder_runs=intent is not None and services.is_running(intent.dag_id, intent.run_id),
         live=live,
         history=tuple(r for r in records if r.restores is None),
-        arrivals=tuple(sorted({*(noticed | landed).values(), *(r.arrived_at for r in records)})),
+        arrivals=tuple(sorted({*(noticed | landed).values(), *(r.arrived_at for r in records if not r.is_bootstrap)})),
         waiting=tuple(_waiting(services, current, landed, noticed)),
         refused=tuple(_refused(services, live)),
         misnamed=tuple(MisnamedMarker(m.generation, m.text, m.created_at) for m in look.misnamed),
@@ -52,6 +53,7 @@ def gather(
         watch=watch,
         publish=publish,
         look_again=look_again,
+        audits=AuditsFile(services.store, services.feed.feed).read(),
     )
 
 

@@ -24,6 +24,7 @@ class Kind(StrEnum):
     LEASE_HELD = "lease_held"
     DELIVERY_REFUSED = "delivery_refused"
     MARKER_MISNAMED = "marker_misnamed"
+    CONTENT_UNEQUAL = "content_unequal"
 
 
 class Severity(StrEnum):

@@ -5,13 +5,23 @@ from __future__ import annotations
 from datetime import datetime
 
 from dedup_clone.freshness.arrivals import overdue
+from dedup_clone.freshness.contents import contents_equal
 from dedup_clone.freshness.drift import target_untouched
 from dedup_clone.freshness.facts import Facts
 from dedup_clone.freshness.incident import Incident
 from dedup_clone.freshness.promise import not_too_old, promise_kept
 from dedup_clone.freshness.work import dags_at_work, deliveries_usable, lease_free_in_time
 
-JUDGEMENTS = (promise_kept, overdue, not_too_old, dags_at_work, lease_free_in_time, target_untouched, deliveries_usable)
+JUDGEMENTS = (
+    promise_kept,
+    overdue,
+    not_too_old,
+    contents_equal,
+    dags_at_work,
+    lease_free_in_time,
+    target_untouched,
+    deliveries_usable,
+)
 
 
 def judge(now: datetime, facts: Facts) -> list[Incident]:

@@ -18,6 +18,12 @@ def measures(now: datetime, facts: Facts, incidents_open: int) -> dict[str, floa
         "incidents_open": incidents_open,
         "arrivals_overdue": None if expected is None else len(missed_slots(expected, facts.arrivals, now)),
     }
+    last_audit = facts.audits.last
+    if last_audit is not None:
+        values |= {
+            "partitions_unequal": len(facts.audits.unequal),
+            "audit_age_seconds": (now - last_audit.audited_at).total_seconds(),
+        }
     if facts.history:
         last = facts.history[-1]
         values |= {

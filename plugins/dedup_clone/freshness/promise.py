@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from dedup_clone.freshness.budget import over_budget
 from dedup_clone.freshness.facts import Facts, WaitingDelivery
 from dedup_clone.freshness.incident import Incident, Kind, Severity
 from dedup_clone.freshness.usual import usual_remaining
@@ -63,8 +64,8 @@ def _at_risk(now: datetime, facts: Facts, oldest: WaitingDelivery, due: datetime
         what=(
             f"{_arrived(now, oldest)}; what remains usually takes {span(remaining)}, and it is due in "
             f"{span(due - now)} ({clock(due)}). "
-            f"{_where_it_stands(now, facts)}"
-        ),
+            f"{_where_it_stands(now, facts)} {over_budget(facts.history, facts.promise)}"
+        ).rstrip(),
         readers_see=readers_see(facts, now),
         next_step="watch the publish run; see whether Spark or BigQuery queue, and whether an earlier run blocks it.",
     )

@@ -23,7 +23,7 @@ def _task(store: ObjectStore, layout: FeedLayout, intent: Intent) -> str:
     if any("-swap-" in job for job in intent.jobs):
         return "swap_target] or [commit_generation"
     if swap_order in there:
-        return "swap_target"
+        return "approve_accepted" if intent.waits_for_approval else "swap_target"
     if any("-load-" in job for job in intent.jobs):
         return "load_staging] or [check_staging"
     return "load_staging" if candidate in there else "dedup_snapshot"

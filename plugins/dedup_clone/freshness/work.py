@@ -53,9 +53,12 @@ def _dag(now: datetime, facts: Facts, kind: Kind, since: datetime, what: str, ne
 
 
 def lease_free_in_time(now: datetime, facts: Facts) -> list[Incident]:
-    """Nobody holds the lease for longer than a publish may take; a run at work is given that twice."""
+    """Nobody holds the lease for longer than a publish may take; a run at work is given that twice.
+
+    One that waits for an approval holds nobody up: it gives way.
+    """
     intent, allowed = facts.current.intent, facts.promise * (2 if facts.holder_runs else 1)
-    if intent is None or now - intent.taken_at <= allowed:
+    if intent is None or intent.waits_for_approval or now - intent.taken_at <= allowed:
         return []
     run = f"run [{intent.run_id}] of [{intent.dag_id}]"
     state = "is at work" if facts.holder_runs else "is not running any more"

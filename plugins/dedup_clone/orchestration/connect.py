@@ -37,6 +37,10 @@ class FeedSetup:
     def rollback_dag_id(self) -> str:
         return f"{self.feed.feed}_rollback"
 
+    @property
+    def content_audit_dag_id(self) -> str:
+        return f"{self.feed.feed}_content_audit"
+
 
 def connect(setup: FeedSetup) -> Services:
     """The services of one feed, for use inside a running task."""

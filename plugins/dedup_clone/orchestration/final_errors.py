@@ -7,9 +7,16 @@ from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from dedup_clone.contract.errors import CheckFailed, ConfigurationError, DeliveryRefused
+from dedup_clone.contract.errors import (
+    ApprovalTooLate,
+    BootstrapRefused,
+    CheckFailed,
+    ConfigurationError,
+    DeliveryRefused,
+    RollbackRefused,
+)
 
-FINAL = (CheckFailed, ConfigurationError, DeliveryRefused)
+FINAL = (ApprovalTooLate, BootstrapRefused, CheckFailed, ConfigurationError, DeliveryRefused, RollbackRefused)
 
 
 @contextmanager

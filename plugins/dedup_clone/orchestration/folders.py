@@ -11,12 +11,17 @@ from dedup_clone.contract.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class Folders:
-    """`sql` is below dags/ where only dags/ and plugins/ are synced; `spark_jobs` exists where Spark runs locally."""
+    """`sql` is below dags/ where only dags/ and plugins/ are synced; `spark_jobs` exists where Spark runs locally.
+
+    `spark_code`: where the deployment notes which Spark code belongs to these DAGs; the file exists where it runs
+    elsewhere.
+    """
 
     feeds: Path
     profiles: Path
     sql: Path
     spark_jobs: Path
+    spark_code: Path
     plugins: Path
 
 
@@ -31,5 +36,6 @@ def find_folders(dags: Path) -> Folders:
         profiles=dags / "profiles",
         sql=sql,
         spark_jobs=Path(os.environ.get("DEDUP_CLONE_SPARK_JOBS", dags.parent / "spark_jobs")),
+        spark_code=dags / "spark_code.json",
         plugins=Path(__file__).resolve().parents[2],
     )

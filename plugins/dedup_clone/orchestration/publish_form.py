@@ -9,6 +9,8 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.request import Plan
 from dedup_clone.orchestration.deadlines import ARRIVED_AT
 
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+
 
 def publish_params() -> dict[str, Param]:
     """Filled by the watch DAG for an arrival, by a person for a replay."""
@@ -26,6 +28,14 @@ def publish_params() -> dict[str, Param]:
             pattern="^[0-9]{1,19}$",
             title="Delivery",
             description="Object generation of the marker; empty: the latest delivery of the snapshot.",
+        ),
+        "dates": Param(
+            [],
+            type=["null", "array"],
+            items={"type": "string", "pattern": f"^{_DATE}([.][.]{_DATE})?$"},
+            title="Dates",
+            description="Only these dates of the delivery, each YYYY-MM-DD or a range YYYY-MM-DD..YYYY-MM-DD; "
+            "empty: all of it.",
         ),
         "engine": Param(
             None,
@@ -47,7 +57,14 @@ def publish_params() -> dict[str, Param]:
             items={"type": "string", "enum": list(ACCEPTABLE_CHECKS)},
             examples=list(ACCEPTABLE_CHECKS),
             title="Accepted checks",
-            description="Checks before the swap that may fail this time.",
+            description="Checks before the swap that may fail this time. If one does, the run waits for an approval.",
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Only tell what would be read, computed, loaded, deleted and billed, and whether target would "
+            "change: see the log or the result of resolve_publish.",
         ),
         "reason": Param(
             None,

@@ -18,18 +18,19 @@ from dedup_clone.publish.rollback_preview import preview_rollback
 
 def show_difference(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """In: the form. Out: what would change, as whoever approves reads it. Takes no lease."""
-    services = connect(setup)
+    services, run = connect(setup), context["dag_run"]
     with failing_at_once():
-        preview = preview_rollback(services, _generation(context))
+        preview = preview_rollback(services, _generation(context), dag_id=run.dag_id, run_id=run.run_id)
     services.fact("a rollback would do this:\n" + preview.text, generation=preview.live_generation)
     return to_plain(preview)  # type: ignore[no-any-return]
 
 
 def take_rollback_lease(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """In: the form, approved. Out: the order; the lease is taken from here on."""
+    """In: the form and the difference, approved. Out: the order; the lease is taken from here on."""
     run, reason = context["dag_run"], context["params"]["reason"] or ""
+    shown = context["ti"].xcom_pull(task_ids="show_difference")
     with failing_at_once():
-        trigger = RollbackTrigger(run.dag_id, run.run_id, _generation(context), reason)
+        trigger = RollbackTrigger(run.dag_id, run.run_id, _generation(context), shown["live_generation"], reason)
         return to_plain(resolve_rollback(connect(setup), trigger))  # type: ignore[no-any-return]
 
 

@@ -102,7 +102,7 @@ def _judge_contents(services: Services, order: PublishOrder, candidate: Candidat
     return [
         contents.keys_unique(manifest, services.manifests.candidate_files(candidate)),
         *shares_within_bounds(manifest, settings, parent, history, candidate.examples),
-        contents.dates_present(manifest, settings),
+        contents.dates_present(manifest, settings, order.dates),
         contents.duplicates_tolerated(candidate, settings),
         contents.quota_left(manifest, [len(manifest.dates)] * len(today)),
     ]

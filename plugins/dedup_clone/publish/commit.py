@@ -48,8 +48,9 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     refresh_index(services, ended=record, committed=manifest)
     services.current.commit(intent.attempt, manifest.digest)  # last: until then, whoever heals does all of it again
     services.fact(
-        f"committed: {record.rows} rows, {record.new_rows} new, {record.changed_rows} changed, "
-        f"{record.kept_rows} kept, " + ("rolled back" if record.lag_s is None else f"lag {record.lag_s:.1f} s"),
+        f"committed: {record.rows} rows, {record.new_rows} new, "
+        f"{'changed not compared' if record.changed_rows is None else f'{record.changed_rows} changed'}, "
+        f"{record.kept_rows} kept, " + ("no new snapshot" if record.lag_s is None else f"lag {record.lag_s:.1f} s"),
         snapshot_id=record.snapshot_id,
         generation=record.generation,
     )
@@ -105,8 +106,10 @@ def _record(
     swap: SwapOrder,
     target: Observation,
 ) -> LedgerRecord:
-    newest = (manifest.applied or manifest.deliveries)[-1]
-    arrived_at = services.arrivals.read(newest).arrived_at
+    in_part = _is_in_part(services, intent.attempt)
+    newest = ((not in_part and manifest.applied) or manifest.deliveries)[-1:]
+    # A table that was taken over arrived when its bootstrap began.
+    arrived_at = services.arrivals.read(newest[0]).arrived_at if newest else intent.taken_at
     jobs = services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     swapped_at = target.table.created_at
     changed = [e.changed for e in manifest.dates]
@@ -114,8 +117,8 @@ def _record(
         feed=services.feed.feed,
         outcome=Outcome.PUBLISHED,
         reason=swap.reason,
-        snapshot_id=newest.snapshot_id,
-        deliveries=manifest.applied,
+        snapshot_id=newest[0].snapshot_id if newest else manifest.snapshot_id,
+        deliveries=() if in_part else manifest.applied,
         generation=manifest.generation,
         parent=manifest.parent,
         attempt=intent.attempt,
@@ -126,7 +129,7 @@ def _record(
         plans=tuple(sorted({e.plan for e in manifest.dates})),
         arrived_at=arrived_at,
         swapped_at=swapped_at,
-        lag_s=None if manifest.restores else (swapped_at - arrived_at).total_seconds(),
+        lag_s=None if manifest.restores or in_part or not newest else (swapped_at - arrived_at).total_seconds(),
         rows=manifest.rows,
         new_rows=sum(e.new_keys for e in manifest.dates),
         changed_rows=None if None in changed else sum(c or 0 for c in changed),
@@ -143,6 +146,12 @@ def _record(
             table_bytes=swap.staging_bytes,
         ),
     )
+
+
+def _is_in_part(services: Services, attempt: str) -> bool:
+    """Whether only some dates of a delivery were published: readers see no other snapshot by that."""
+    request = services.manifests.request(attempt)
+    return request is not None and request.dates is not None
 
 
 def _parent(services: Services, manifest: Manifest) -> Manifest | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dedup_clone.contract.engine import Engine
 from dedup_clone.state.ledger import Cost
 from dedup_clone.warehouse.facts import JobFacts
 
@@ -13,6 +14,19 @@ TIB = 2**40
 # How often each statement alone is charged for the table (docs/costs.md has the measurement).
 QUALIFY_READS = 2  # target and the snapshot
 MERGE_READS = 3  # staging and the snapshot, and the full size of every partition that it updates
+
+# What a whole publish reads of the table, by its engine (docs/costs.md), and the queries that every publish has.
+PUBLISH_READS = {Engine.SPARK: 0.0, Engine.BIGQUERY: 4.83, Engine.MERGE: 5.66}
+METADATA_QUERIES = 3
+BYTES_BILLED_AT_LEAST = 10 * 2**20  # of each query of INFORMATION_SCHEMA
+
+
+def expected_cost(engine: Engine, *, table_bytes: int) -> Cost:
+    """Of a publish that is still to be made; slot time is not foretold. `table_bytes` as for `cost_of`."""
+    scanned = round(PUBLISH_READS[engine] * table_bytes)
+    billed = METADATA_QUERIES * BYTES_BILLED_AT_LEAST + scanned
+    once = table_bytes / TIB * USD_PER_TIB
+    return Cost(billed, scanned, 0, billed / TIB * USD_PER_TIB, MERGE_READS * once, QUALIFY_READS * once)
 
 
 def cost_of(jobs: Iterable[JobFacts], *, metadata_bytes_billed: int, table_bytes: int) -> Cost:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
@@ -19,7 +20,7 @@ from dedup_clone.state.ledger import LedgerRecord, Outcome
 def discard(services: Services, intent: Intent) -> None:
     """Safe to do twice. Target keeps what it has."""
     candidate = services.manifests.candidate(intent.attempt)
-    if candidate is not None:
+    if candidate is not None and intent.kind is not IntentKind.BOOTSTRAP:  # no delivery was refused
         set_aside(services, candidate.refused, run_id=intent.run_id)
     tried = _tried(services, intent, candidate)
     if tried is not None:
@@ -33,9 +34,10 @@ def discard(services: Services, intent: Intent) -> None:
 
 @dataclass(frozen=True)
 class _Tried:
-    """What the attempt was to publish; `newest` names the snapshot."""
+    """What the attempt was to publish."""
 
-    newest: Delivery
+    snapshot_id: int
+    arrived_at: datetime
     deliveries: tuple[Delivery, ...]
     engine: Engine
     restores: int | None
@@ -43,16 +45,21 @@ class _Tried:
 
 def _tried(services: Services, intent: Intent, candidate: Candidate | None) -> _Tried | None:
     """None for a run that died before it wrote its request, or a rollback before its manifest: it has tried nothing."""
+    manifest = candidate.manifest if candidate else None
     if intent.kind is IntentKind.ROLLBACK:
-        manifest = candidate.manifest if candidate else None
         if manifest is None:
             return None
-        return _Tried(manifest.deliveries[-1], (), manifest.engine, manifest.restores)
+        newest = manifest.deliveries[-1:]
+        arrived_at = services.arrivals.read(newest[0]).arrived_at if newest else intent.taken_at
+        return _Tried(manifest.snapshot_id, arrived_at, (), manifest.engine, manifest.restores)
     asked = services.manifests.request(intent.attempt)
     if asked is None:
         return None
+    if intent.kind is IntentKind.BOOTSTRAP:
+        return _Tried(manifest.snapshot_id if manifest else 0, intent.taken_at, (), asked.engine, None)
     deliveries = tuple(item.delivery for item in asked.deliveries)
-    return _Tried(deliveries[-1], deliveries, asked.engine, None)
+    arrived_at = services.arrivals.read(deliveries[-1]).arrived_at
+    return _Tried(deliveries[-1].snapshot_id, arrived_at, deliveries, asked.engine, None)
 
 
 def _record(services: Services, intent: Intent, tried: _Tried, candidate: Candidate | None) -> LedgerRecord:
@@ -62,7 +69,7 @@ def _record(services: Services, intent: Intent, tried: _Tried, candidate: Candid
         feed=services.feed.feed,
         outcome=Outcome.REFUSED if refused else Outcome.FAILED,
         reason=_reason(services, intent, candidate),
-        snapshot_id=tried.newest.snapshot_id,
+        snapshot_id=tried.snapshot_id,
         deliveries=tried.deliveries,
         generation=intent.generation,
         parent=intent.parent,
@@ -72,7 +79,7 @@ def _record(services: Services, intent: Intent, tried: _Tried, candidate: Candid
         restores=tried.restores,
         engine=tried.engine,
         plans=(),
-        arrived_at=services.arrivals.read(tried.newest).arrived_at,
+        arrived_at=tried.arrived_at,
         swapped_at=None,
         lag_s=None,
         rows=0,
@@ -90,6 +97,8 @@ def _record(services: Services, intent: Intent, tried: _Tried, candidate: Candid
 
 
 def _reason(services: Services, intent: Intent, candidate: Candidate | None) -> str:
+    if intent.waits_for_approval:
+        return "ended while its accepted checks waited for approval: rejected, or another run wanted the lease"
     if candidate is None:
         return "ended before its dedup job did"
     if candidate.manifest is None:

@@ -10,13 +10,19 @@ from dedup_clone.state.current import Intent, lease_held
 
 
 def heal(services: Services, *, dag_id: str, run_id: str) -> None:
-    """Free the lease of a run that is dead, or an earlier attempt of this run. Raises LeaseHeld for a live run's."""
+    """Free the lease of a run that is dead or waits for approval, or an earlier attempt of this run.
+
+    Raises LeaseHeld for a run at work, LostRace for one that was approved just now.
+    """
     intent = services.current.read().intent
     if intent is None:
         return
     own = (intent.dag_id, intent.run_id) == (dag_id, run_id)
     if not own and services.is_running(intent.dag_id, intent.run_id):
-        raise lease_held(services.feed.feed, intent)
+        if not intent.waits_for_approval:
+            raise lease_held(services.feed.feed, intent)
+        services.current.take_over(intent, dag_id=dag_id, run_id=run_id)
+        services.fact(f"run [{intent.run_id}] waits for approval and gives way", generation=intent.generation)
     finish_or_discard(services, intent)
 
 

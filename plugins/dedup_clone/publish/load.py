@@ -6,14 +6,12 @@ from typing import Any
 
 from dedup_clone.contract.errors import CheckFailed, ContractViolation, DeliveryRefused
 from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.contract.request import FILES_PER_JOB
 from dedup_clone.publish.discard import discard
 from dedup_clone.publish.jobs import attempt_job_id
 from dedup_clone.publish.orders import PublishOrder
 from dedup_clone.publish.services import Services
 from dedup_clone.state.staging import Staging, StagingState
-
-# BigQuery: source URIs of one load job.
-FILES_PER_JOB = 10_000
 
 
 def read_candidate(services: Services, order: PublishOrder) -> tuple[Candidate, Manifest]:
@@ -45,7 +43,7 @@ def load_configuration(services: Services, candidate: Candidate) -> dict[str, An
     if files is not None and len(files.files) > FILES_PER_JOB:
         raise CheckFailed(
             f"The generation has [{len(files.files)}] files, BigQuery loads at most [{FILES_PER_JOB}] in one job: "
-            f"replay the snapshot with plan [window], which writes few, and ask the producer for larger files."
+            f"replay the snapshot with plan [rewrite], which writes few, and ask the producer for larger files."
         )
     return {
         "load": {

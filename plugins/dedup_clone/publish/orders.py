@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
@@ -11,7 +11,10 @@ from dedup_clone.contract.engine import Engine
 
 @dataclass(frozen=True)
 class Trigger:
-    """Why a publish run exists: a delivery that was noticed, or a replay asked for by hand. No engine: the feed's."""
+    """Why a publish run exists: a delivery that was noticed, or a replay asked for by hand. No engine: the feed's.
+
+    `dates`: the replay is of these dates of the delivery only; None: of all that it has.
+    """
 
     dag_id: str
     run_id: str
@@ -21,11 +24,14 @@ class Trigger:
     plan: str | None
     accepted_checks: tuple[str, ...]
     reason: str
+    dates: tuple[date, ...] | None = None
 
 
 @dataclass(frozen=True)
 class PublishOrder:
-    """One attempt under the lease. `parent` is the generation it builds on.
+    """One attempt under the lease. `parent` is the generation it builds on; of its delivery, `dates` only (None: all).
+
+    `snapshot_id` is the one that readers are told they see.
 
     A rollback `restores` an earlier generation: from its files, or, with `restored_at`, by a clone of staging as it
     was then.
@@ -42,6 +48,7 @@ class PublishOrder:
     restored_at: datetime | None
     accepted_checks: tuple[str, ...]
     reason: str
+    dates: tuple[date, ...] | None = None
 
 
 @dataclass(frozen=True)

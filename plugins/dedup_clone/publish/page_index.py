@@ -1,4 +1,4 @@
-"""Keeps index.json in step: after each commit, each discarded attempt and each arrival, from the records of state."""
+"""Keeps index.json in step: after each commit, discarded attempt, arrival and audit, from the records of state."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.publish.swap_files import find_swap
 from dedup_clone.publish.verdict_files import find_kept
 from dedup_clone.settings.freshness import ExpectedArrivals
+from dedup_clone.state.audits import AuditsFile
 from dedup_clone.state.index import (
     FAILURES_KEPT,
     RECORDS_KEPT,
@@ -21,6 +22,7 @@ from dedup_clone.state.index import (
     Fate,
     Index,
     IndexArrival,
+    IndexAudit,
     IndexChecks,
     IndexDate,
     IndexFile,
@@ -101,6 +103,7 @@ def _derive(services: Services, known: Known) -> Index:
         generations=_generations(services, known, records),
         excluded=live.excluded if live else (),
         time_travel=_time_travel(services, known),
+        audit=_audit(services),
     )
 
 
@@ -222,3 +225,12 @@ def _time_travel(services: Services, known: Known) -> TimeTravel | None:
     if staging is None:
         return None
     return TimeTravel(services.warehouse.time_travel_window().total_seconds() / 3600, staging.created_at)
+
+
+def _audit(services: Services) -> IndexAudit | None:
+    audits = AuditsFile(services.store, services.feed.feed).read()
+    last = audits.last
+    if last is None:
+        return None
+    unequal = tuple(record.date for record in audits.unequal)
+    return IndexAudit(unequal, last.date, last.generation, str(last.outcome), last.audited_at)

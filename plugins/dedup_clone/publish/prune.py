@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.services import Services
 
 GENERATIONS_KEPT = 2  # BigQuery's time travel keeps seven days of target for free
@@ -32,6 +33,15 @@ def prune(services: Services) -> list[str]:
         count = services.store.delete_folder(folder)
         services.fact(f"pruned [{folder}], {count} objects", generation=current.generation)
     return doomed
+
+
+def doomed_by_next(services: Services, live: Manifest | None) -> list[str]:
+    """The data folders that go once the generation after `live` is committed: its own and that of `live` stay."""
+    if live is None:
+        return []
+    kept = (live.data_folder or "").removeprefix(services.store.uri(""))
+    folders = services.store.folders(services.layout.data)
+    return [folder for folder in folders if folder != kept and _generation(folder) <= live.generation]
 
 
 def _kept_folders(services: Services, generation: int | None) -> set[str]:

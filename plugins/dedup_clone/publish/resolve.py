@@ -2,48 +2,43 @@
 
 from __future__ import annotations
 
-from datetime import UTC, timedelta
-
 import dedup_clone
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.errors import ConfigurationError, DeliveryRefused, LostRace
-from dedup_clone.contract.manifest import FORMAT_VERSION, Manifest
-from dedup_clone.contract.precedence import Backlog
+from dedup_clone.contract.errors import LostRace
+from dedup_clone.contract.manifest import FORMAT_VERSION
 from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
-from dedup_clone.publish.backlog import waiting, with_replay
+from dedup_clone.publish.date_ranges import say_dates
+from dedup_clone.publish.decision import Decision, decide, engine_of
 from dedup_clone.publish.healing import heal
 from dedup_clone.publish.orders import PublishOrder, Trigger
 from dedup_clone.publish.parent import name_parent
+from dedup_clone.publish.replayed_dates import retained
 from dedup_clone.publish.services import Services
-from dedup_clone.settings.engine_fit import engine_problem
 from dedup_clone.state.current import Intent, IntentKind
 
 
 def resolve(services: Services, trigger: Trigger) -> PublishOrder | str:
     """Returns the order for the following steps, or the reason why there is nothing to do.
 
-    Raises LeaseHeld (another run works on the feed), DeliveryRefused (the delivery was set aside), ConfigurationError.
+    Raises LeaseHeld (another run works on the feed), and what `decide` raises.
     """
-    _require_fitting_engine(services, trigger)
+    if trigger.replay:
+        decide(services, trigger)  # a form that is refused makes nobody give way
     heal(services, dag_id=trigger.dag_id, run_id=trigger.run_id)
-    current = services.current.read()
-    parent = None if current.generation is None else services.manifests.read(current.generation)
-    backlog = _backlog(services, trigger, parent)
-    nothing = _nothing_to_do(services, trigger, backlog, parent)
-    if nothing:
-        return nothing
+    decision = decide(services, trigger)
+    if decision.nothing:
+        return decision.nothing
     if services.warehouse.table(services.feed.staging) is None:
         services.warehouse.create_staging(services.names, services.feed.table.to_contract())
     intent = services.current.take_lease(lambda base, generation: _intent(services, trigger, base, generation))
-    if intent.parent != current.generation:
+    if intent.parent != decision.parent_generation:
         services.current.release(intent.attempt)
         raise LostRace(f"Generation [{intent.parent}] was committed meanwhile: this task tries again by itself.")
-    request = _request(services, trigger, intent, backlog, parent)
-    uri = services.manifests.write_request(request)
-    snapshot_id = backlog.apply[-1].snapshot_id
+    uri = services.manifests.write_request(_request(services, trigger, intent, decision))
+    backlog, snapshot_id = decision.backlog, _snapshot_shown(trigger, decision)
     services.fact(
         f"takes the lease for attempt [{intent.attempt}] on parent [{intent.parent}], folds in "
-        f"{[d.name for d in backlog.apply]}, superseded {[d.name for d in backlog.superseded]}",
+        f"{[d.name for d in backlog.apply]}{_only(trigger)}, superseded {[d.name for d in backlog.superseded]}",
         snapshot_id=snapshot_id,
         generation=intent.generation,
     )
@@ -52,50 +47,31 @@ def resolve(services: Services, trigger: Trigger) -> PublishOrder | str:
         generation=intent.generation,
         attempt=intent.attempt,
         parent=intent.parent,
-        engine=trigger.engine or services.feed.engine,
+        engine=engine_of(services, trigger),
         snapshot_id=snapshot_id,
         request_uri=uri,
         restores=None,
         restored_at=None,
         accepted_checks=trigger.accepted_checks,
-        reason=trigger.reason,
+        reason=_reason(trigger),
+        dates=trigger.dates,
     )
 
 
-def _require_fitting_engine(services: Services, trigger: Trigger) -> None:
-    """The feed's own engine was judged when the feed was read; a replay may ask for another."""
-    feed = services.feed
-    problem = trigger.engine and engine_problem(trigger.engine, feed.table.to_contract(), feed.update_id_mode)
-    if problem:
-        raise ConfigurationError(f"Feed [{feed.feed}]: {problem}.")
+def _snapshot_shown(trigger: Trigger, decision: Decision) -> int:
+    """What readers are told they see: some dates of a snapshot are not that snapshot."""
+    if trigger.dates is not None and decision.parent is not None:
+        return decision.parent.snapshot_id
+    return decision.backlog.apply[-1].snapshot_id
 
 
-def _backlog(services: Services, trigger: Trigger, parent: Manifest | None) -> Backlog:
-    if not trigger.replay:
-        return waiting(services, parent)
-    services.arrivals.read(trigger.delivery)  # raises, naming the deliveries that there are
-    return with_replay(services, parent, trigger.delivery)
+def _reason(trigger: Trigger) -> str:
+    """As the ledger keeps it."""
+    return f"of [{trigger.delivery.name}]{_only(trigger)}: {trigger.reason}" if trigger.dates else trigger.reason
 
 
-def _nothing_to_do(services: Services, trigger: Trigger, backlog: Backlog, parent: Manifest | None) -> str | None:
-    delivery = trigger.delivery
-    if delivery in backlog.apply:
-        return None
-    if delivery in backlog.superseded:
-        return f"Delivery [{delivery.name}] is superseded by a later delivery of snapshot {delivery.snapshot_id}."
-    if parent and delivery in parent.deliveries:
-        return f"Delivery [{delivery.name}] is part of generation {parent.generation} already."
-    if parent and delivery in parent.excluded:
-        return f"Delivery [{delivery.name}] was excluded by a rollback: replay it by hand to publish it after all."
-    if delivery in services.arrivals.refused():
-        raise DeliveryRefused(
-            f"Delivery [{delivery.name}] was refused and set aside: see "
-            f"[{services.store.uri(services.layout.refusal(delivery))}]; ask the producer for a new delivery."
-        )
-    if parent and any(d.snapshot_id == delivery.snapshot_id and d > delivery for d in parent.deliveries):
-        return f"A later delivery of snapshot {delivery.snapshot_id} is part of generation {parent.generation}."
-    services.arrivals.read(delivery)  # raises, naming the deliveries that there are
-    raise LostRace(f"Delivery [{delivery.name}] was registered just now: this task tries again by itself.")
+def _only(trigger: Trigger) -> str:
+    return "" if trigger.dates is None else f" only {say_dates(trigger.dates)}"
 
 
 def _intent(services: Services, trigger: Trigger, parent: int | None, generation: int) -> Intent:
@@ -109,13 +85,11 @@ def _intent(services: Services, trigger: Trigger, parent: int | None, generation
     )
 
 
-def _request(
-    services: Services, trigger: Trigger, intent: Intent, backlog: Backlog, parent: Manifest | None
-) -> DedupRequest:
+def _request(services: Services, trigger: Trigger, intent: Intent, decision: Decision) -> DedupRequest:
     feed, layout = services.feed, services.layout
-    today = services.now().astimezone(UTC).date()  # fixed here, once: midnight cannot split a run
-    oldest = today - timedelta(days=feed.table.retention_days - 1)
-    engine = trigger.engine or feed.engine
+    parent, applied = decision.parent, decision.backlog.apply
+    oldest, latest = retained(services)  # fixed here, once: midnight cannot split a run
+    engine = engine_of(services, trigger)
     return DedupRequest(
         format_version=FORMAT_VERSION,
         feed=feed.feed,
@@ -130,16 +104,18 @@ def _request(
         date_folders=feed.landing.date_folders,
         plan=Plan(trigger.plan) if trigger.plan else feed.dedup.plan,
         retention_day=oldest,
-        latest_day=today + timedelta(days=1),
-        deliveries=tuple(RequestedDelivery(d, services.arrivals.uri(d)) for d in backlog.apply),
+        latest_day=latest,
+        deliveries=tuple(RequestedDelivery(d, services.arrivals.uri(d)) for d in applied),
         folded=_latest_of_each_id(parent.deliveries if parent else ()),
-        # A replay by hand releases what a rollback excluded.
-        excluded=tuple(d for d in (parent.excluded if parent else ()) if d not in backlog.apply),
+        # A replay by hand releases what a rollback excluded, if it is of the whole delivery.
+        excluded=tuple(d for d in (parent.excluded if parent else ()) if trigger.dates or d not in applied),
         parent=name_parent(services, intent.attempt, parent, engine, oldest=oldest),
         data_uri=services.store.uri(layout.data_folder(intent.attempt)),
         attempt_uri=services.store.uri(layout.attempt_folder(intent.attempt)),
         exact=feed.dedup.exact,
         compare_values=feed.dedup.compare_values,
+        file_bytes=feed.dedup.file_megabytes << 20,
+        dates=trigger.dates,
     )
 
 

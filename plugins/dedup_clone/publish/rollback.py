@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import dedup_clone
-from dedup_clone.contract.errors import ConfigurationError, LostRace
+from dedup_clone.contract.errors import ConfigurationError, LostRace, RollbackRefused
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, FileList, Manifest
 from dedup_clone.publish.backlog import excluded_after
 from dedup_clone.publish.healing import heal
@@ -27,11 +27,12 @@ TIME_TRAVEL_MARGIN = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class RollbackTrigger:
-    """Which generation's content is to be live again, and why."""
+    """Which generation's content is to be live again, and why. `live_shown` was live when the difference was shown."""
 
     dag_id: str
     run_id: str
     generation: int
+    live_shown: int
     reason: str
 
 
@@ -60,25 +61,36 @@ def restorable_generations(services: Services) -> list[Restorable]:
 
 def choose_generation(services: Services, generation: int) -> Restorable:
     """Raises ConfigurationError when it cannot be restored: names those that can."""
-    offered = {r.manifest.generation: r for r in restorable_generations(services)}
+    restorable = restorable_generations(services)
+    offered = {r.manifest.generation: r for r in restorable}
     if generation not in offered:
-        named = ", ".join(f"{g} (snapshot {r.snapshot_id})" for g, r in offered.items()) or "none"
         raise ConfigurationError(
             f"Generation [{generation}] of [{services.feed.feed}] cannot be made live again: it is live, was "
             f"never published, or is neither within BigQuery's time travel nor among the kept files. "
-            f"Choose one of: {named}; or replay a snapshot."
+            f"Choose one of: {_offer(restorable)}; or replay a snapshot."
         )
     return offered[generation]
+
+
+def _offer(restorable: list[Restorable]) -> str:
+    return ", ".join(f"{r.manifest.generation} (snapshot {r.snapshot_id})" for r in restorable) or "none"
 
 
 def resolve_rollback(services: Services, trigger: RollbackTrigger) -> PublishOrder:
     """Heal, take the lease, hand back the restored generation as this attempt's candidate.
 
-    Raises LeaseHeld (a publish is at work), ConfigurationError (not restorable: names those that are), LostRace.
+    Raises LeaseHeld (a publish is at work), RollbackRefused (another generation is live than the one that whoever
+    approved saw), ConfigurationError (not restorable: names those that are), LostRace.
     """
     heal(services, dag_id=trigger.dag_id, run_id=trigger.run_id)
-    wanted = choose_generation(services, trigger.generation)
     live = services.current.read().generation
+    if live != trigger.live_shown:
+        raise RollbackRefused(
+            f"Generation [{live}] of [{services.feed.feed}] is live by now, expected [{trigger.live_shown}], which the "
+            f"approved difference was made from. Nothing was changed: trigger the rollback again to see what it would "
+            f"change now. It can restore: {_offer(restorable_generations(services))}."
+        )
+    wanted = choose_generation(services, trigger.generation)
     intent = services.current.take_lease(lambda parent, generation: _intent(services, trigger, parent, generation))
     if intent.parent != live or live is None:
         services.current.release(intent.attempt)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.errors import RollbackRefused
 from dedup_clone.contract.manifest import DateEntry, Manifest
 from dedup_clone.publish.backlog import excluded_after, waiting
 from dedup_clone.publish.rollback import Restorable, choose_generation
@@ -26,8 +27,13 @@ class RollbackPreview:
     text: str
 
 
-def preview_rollback(services: Services, generation: int) -> RollbackPreview:
-    """Raises ConfigurationError when the generation cannot be restored: it names those that can."""
+def preview_rollback(services: Services, generation: int, *, dag_id: str, run_id: str) -> RollbackPreview:
+    """What the rollback by this run would do.
+
+    Raises RollbackRefused while another run is at work, which changes what there is to see; ConfigurationError when
+    the generation cannot be restored: it names those that can.
+    """
+    _require_nobody_at_work(services, (dag_id, run_id))
     wanted = choose_generation(services, generation)
     current = services.current.read().generation
     if current is None:  # a generation can be restored only after there was another
@@ -42,6 +48,19 @@ def preview_rollback(services: Services, generation: int) -> RollbackPreview:
         restored_rows=restored.rows,
         differing_dates=len(dates),
         text=_text(services, wanted, live, dates),
+    )
+
+
+def _require_nobody_at_work(services: Services, own: tuple[str, str]) -> None:
+    intent = services.current.read().intent
+    if intent is None or intent.waits_for_approval or (intent.dag_id, intent.run_id) == own:
+        return
+    if not services.is_running(intent.dag_id, intent.run_id):
+        return
+    raise RollbackRefused(
+        f"[{services.feed.feed}] cannot be rolled back now: run [{intent.run_id}] of [{intent.dag_id}] ({intent.kind}, "
+        f"generation {intent.generation}) is at work, and what a rollback would change is known when it has ended. "
+        f"Nothing was changed. Wait for its end, or mark that run as failed, and trigger the rollback again."
     )
 
 
@@ -71,7 +90,7 @@ def _text(
     lines = [
         f"**{services.feed.feed}: from generation {live.generation} to the content of {restored.generation}**",
         "",
-        f"- Readers see snapshot {live.deliveries[-1].snapshot_id} now ({live.rows} rows), and then again snapshot "
+        f"- Readers see snapshot {live.snapshot_id} now ({live.rows} rows), and then again snapshot "
         f"{wanted.snapshot_id} ({restored.rows} rows), published at {wanted.swapped_at:%Y-%m-%d %H:%M:%S} UTC.",
         f"- It is restored by {how}, and swapped in one statement.",
         f"- Taken out until somebody replays them or they are delivered again: {_names(excluded)}.",

@@ -10,11 +10,13 @@ from pydantic import Field, model_validator
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.request import Plan, SourceFormat
+from dedup_clone.contract.request import USUAL_FILE_BYTES, Plan, SourceFormat
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, UpdateIdMode
+from dedup_clone.settings.content_audit import ContentAuditSettings
 from dedup_clone.settings.engine_fit import engine_problem
 from dedup_clone.settings.freshness import FreshnessSettings
 from dedup_clone.settings.identifiers import ColumnName, FeedName, ObjectPrefix
+from dedup_clone.settings.spark import Runner, SparkSize
 from dedup_clone.settings.strict_yaml import StrictModel, read_model
 
 KEY_TYPES = {"INT64", "STRING", "DATE", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
@@ -135,18 +137,22 @@ class CheckSettings(StrictModel):
 
 
 class DedupSettings(StrictModel):
-    """`exact`: plan adopt compares all keys themselves and trusts no fingerprint (see ADR 0005 for the odds).
+    """`exact`: keys, and in mode last_changed values, are compared themselves; no fingerprint and no hash is trusted
+    (see ADRs 0005 and 0006 for the odds).
 
     `compare_values`: plan adopt counts changed rows, which reads value columns too. Without it their share is unknown.
+    `file_megabytes`: the size that files written by the job should have. Small dates have one smaller file; a table
+    that would need too many files for one load job has larger ones.
     """
 
     plan: Plan = Plan.AUTO
     exact: bool = False
     compare_values: bool = True
+    file_megabytes: Annotated[int, Field(ge=16, le=4096)] = USUAL_FILE_BYTES >> 20
 
 
 class Feed(StrictModel):
-    """One feed file."""
+    """One feed file. `runner`: where its Spark job runs, if not where the profile says."""
 
     feed: FeedName
     description: str
@@ -155,9 +161,12 @@ class Feed(StrictModel):
     table: TableSettings
     update_id_mode: UpdateIdMode = UpdateIdMode.LAST_SEEN
     engine: Engine = Engine.SPARK
+    runner: Runner | None = None
+    spark: SparkSize = SparkSize()
     dedup: DedupSettings = DedupSettings()
     checks: CheckSettings = CheckSettings()
     freshness: FreshnessSettings = FreshnessSettings()
+    content_audit: ContentAuditSettings = ContentAuditSettings()
 
     @model_validator(mode="after")
     def engine_fits_table(self) -> Self:

@@ -24,7 +24,10 @@ class IntentKind(StrEnum):
 
 @dataclass(frozen=True)
 class Intent:
-    """The lease: the run that works on `generation`, which builds on `parent`. `jobs` are its BigQuery job ids."""
+    """The lease: the run that works on `generation`, which builds on `parent`. `jobs` are its BigQuery job ids.
+
+    While it `waits_for_approval` it gives way to whoever wants the lease.
+    """
 
     kind: IntentKind
     dag_id: str
@@ -34,6 +37,7 @@ class Intent:
     generation: int
     taken_at: datetime
     jobs: tuple[str, ...]
+    waits_for_approval: bool = False
 
     @classmethod
     def begin(
@@ -124,6 +128,43 @@ class CurrentFile:
             return dataclasses.replace(current, intent=dataclasses.replace(intent, jobs=(*intent.jobs, *new)))
 
         self._change(record)
+
+    def wait_for_approval(self, attempt: str) -> None:
+        """From here on the lease gives way to whoever wants it, until `end_wait`. Raises LostRace."""
+
+        def wait(current: Current) -> Current:
+            intent = self._require(current, attempt)
+            return dataclasses.replace(current, intent=dataclasses.replace(intent, waits_for_approval=True))
+
+        self._change(wait)
+
+    def end_wait(self, attempt: str) -> None:
+        """Approved: the lease is held again. Raises LostRace when it gave way meanwhile, be it an instant ago."""
+
+        def end(current: Current) -> Current:
+            intent = self._require(current, attempt)
+            if not intent.waits_for_approval:
+                raise LostRace(
+                    f"The lease of [{self._feed}] gave way to run [{intent.run_id}] while attempt [{attempt}] waited."
+                )
+            return dataclasses.replace(current, intent=dataclasses.replace(intent, waits_for_approval=False))
+
+        self._change(end)
+
+    def take_over(self, waiting: Intent, *, dag_id: str, run_id: str) -> None:
+        """Make the lease of a run that waits for approval that of another run, which then ends the attempt.
+
+        Raises LostRace when it was approved, or taken, meanwhile.
+        """
+
+        def take(current: Current) -> Current:
+            intent = self._require(current, waiting.attempt)
+            if not intent.waits_for_approval:
+                raise LostRace(f"Attempt [{intent.attempt}] was approved just now: this task tries again by itself.")
+            mine = dataclasses.replace(intent, dag_id=dag_id, run_id=run_id, waits_for_approval=False)
+            return dataclasses.replace(current, intent=mine)
+
+        self._change(take)
 
     def commit(self, attempt: str, manifest_digest: str) -> None:
         """The intent's generation becomes the committed one and the lease ends. Doing it twice is harmless."""

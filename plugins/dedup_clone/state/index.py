@@ -104,6 +104,17 @@ class TimeTravel:
 
 
 @dataclass(frozen=True)
+class IndexAudit:
+    """Partitions that do not hold what the files do, and the last one that was compared with them."""
+
+    unequal_dates: tuple[date, ...]
+    date: date
+    generation: int
+    outcome: str
+    audited_at: datetime
+
+
+@dataclass(frozen=True)
 class Index:
     """One feed: its promise, the live generation's partitions, and the newest of everything else, newest last.
 
@@ -129,6 +140,7 @@ class Index:
     generations: tuple[IndexGeneration, ...]
     excluded: tuple[Delivery, ...]
     time_travel: TimeTravel | None
+    audit: IndexAudit | None
 
 
 @dataclass(frozen=True)

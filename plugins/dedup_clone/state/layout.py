@@ -29,6 +29,10 @@ class FeedLayout:
         return f"{self.feed}/index.json"
 
     @property
+    def audits(self) -> str:
+        return f"{self.feed}/AUDITS"
+
+    @property
     def arrivals(self) -> str:
         return f"{self.feed}/arrivals/"
 
@@ -89,6 +93,12 @@ class FeedLayout:
 
     def swap_order(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}swap.json"
+
+    def existing_table(self, attempt: str) -> str:
+        return f"{self.attempt_folder(attempt)}existing_table.json"
+
+    def exported_arrival(self, attempt: str) -> str:
+        return f"{self.attempt_folder(attempt)}exported.json"
 
     def verdicts(self, attempt: str, phase: str) -> str:
         return f"{self.attempt_folder(attempt)}checks_{phase}.json"

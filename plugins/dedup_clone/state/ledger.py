@@ -33,7 +33,12 @@ class Cost:
 
 @dataclass(frozen=True)
 class LedgerRecord:
-    """`lag_s`: seconds from the newest applied delivery's arrival to the swap's commit. `phases`: seconds each.
+    """`deliveries`: those applied whole; none for a rollback, a replay of some dates or a bootstrap: no `lag_s` either.
+
+    A bootstrap's `arrived_at` is when it began, its `snapshot_id` the highest update id (0 if it ended before that was
+    known).
+
+    `lag_s`: seconds from the newest applied delivery's arrival to the swap's commit. `phases`: seconds each.
 
     `shares`: new, missing and changed rows of the dates that the parent had, by check name (`new_share` …), 0 to 1.
     """
@@ -65,6 +70,11 @@ class LedgerRecord:
     shares: dict[str, float]
     phases: dict[str, float]
     cost: Cost | None
+
+    @property
+    def is_bootstrap(self) -> bool:
+        """Whether an existing table was taken over: the one first generation that no delivery made."""
+        return self.parent is None and self.restores is None and not self.deliveries
 
 
 class Ledger:

@@ -76,9 +76,9 @@ class ObjectStore:
         # A server that ignores the precondition sends the known text again.
         return None if int(blob.generation) == known_generation else StoredText(text, int(blob.generation))
 
-    def open(self, name: str) -> IO[bytes]:
-        """A seekable reader that fetches what is read, in small pieces. NotFound when there is no object."""
-        return cast("IO[bytes]", self._bucket.blob(name).open("rb", chunk_size=READ_CHUNK_BYTES))
+    def open(self, name: str, *, chunk_bytes: int = READ_CHUNK_BYTES) -> IO[bytes]:
+        """A seekable reader that fetches what is read, in pieces of `chunk_bytes`. NotFound when there is no object."""
+        return cast("IO[bytes]", self._bucket.blob(name).open("rb", chunk_size=chunk_bytes))
 
     def create(self, name: str, text: str) -> bool:
         """Write a new object. False, and nothing written, when it exists."""

@@ -38,6 +38,16 @@ class Warehouse:
     def table_names(self, staging: str, target: str) -> TableNames:
         return TableNames(self._project, self._dataset, staging, target)
 
+    def of_dataset(self, dataset: str) -> Warehouse:
+        """The same project and location, another dataset."""
+        return Warehouse(
+            self._client, project=self._project, dataset=dataset, location=self._location, sql_folder=self._sql_folder
+        )
+
+    @property
+    def location(self) -> str:
+        return self._location
+
     def table(self, name: str) -> TableFacts | None:
         """The table's facts, None when it does not exist. Free of charge."""
         from google.api_core.exceptions import NotFound
@@ -226,6 +236,10 @@ def _facts(table: Table) -> TableFacts:
         clone_of=None if clone is None else _known(clone.base_table_reference).table_id,
         clone_time=None if clone is None else clone.clone_time,
         created_at=_known(table.created),
+        kind=table.table_type or "",
+        granularity=None if partitioning is None else partitioning.type_,
+        location=table.location or "",
+        version=f"{table.etag} {table.modified}",
     )
 
 

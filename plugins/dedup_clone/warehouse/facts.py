@@ -10,7 +10,11 @@ from dedup_clone.contract.table import Column
 
 @dataclass(frozen=True)
 class TableFacts:
-    """A table as tables.get describes it, which costs nothing. `size` is logical bytes."""
+    """A table as tables.get describes it, which costs nothing. `size` is logical bytes.
+
+    `kind`: TABLE, VIEW, EXTERNAL …; `granularity`: DAY, HOUR …, None without a time partitioning. `version` changes
+    with every change of rows, schema or description.
+    """
 
     name: str
     columns: tuple[Column, ...]
@@ -24,6 +28,10 @@ class TableFacts:
     clone_of: str | None
     clone_time: datetime | None
     created_at: datetime
+    kind: str = "TABLE"
+    granularity: str | None = None
+    location: str = ""
+    version: str = ""
 
 
 @dataclass(frozen=True)

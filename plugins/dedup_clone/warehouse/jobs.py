@@ -74,6 +74,15 @@ class Jobs:
         job: Any = self._client.get_job(job_id, project=self._project, location=self._location)
         yield from job.result()
 
+    def bytes_of(self, configuration: Mapping[str, Any]) -> int:
+        """The bytes that a query job would read: a dry run, free, made under no id."""
+        from google.cloud.bigquery import QueryJobConfig
+
+        config: Any = QueryJobConfig.from_api_repr({**configuration, "dryRun": True})
+        sql = configuration["query"]["query"]
+        job: Any = self._client.query(sql, job_config=config, location=self._location, project=self._project)
+        return int(job.total_bytes_processed or 0)
+
     def schema_of(self, sql: str, table_definitions: Mapping[str, Any]) -> tuple[Column, ...]:
         """The columns that a query over external files would have: a dry run, free, made under no id.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.warehouse.row_expressions import key_text, quoted, value_expressions
+from dedup_clone.warehouse.row_text import row_text
 
 
 @dataclass(frozen=True)
@@ -78,4 +79,5 @@ def render(
         quoted=quoted,
         value_expressions=value_expressions,
         key_text=key_text,
+        row_text=row_text,
     )

@@ -9,7 +9,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
-from tests.contract.publish.conftest import open_clients
+from tests.contract.publish.servers import open_clients
 
 SQL_ENGINES = [Engine.BIGQUERY, Engine.MERGE]
 

@@ -8,8 +8,9 @@ import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from tests.contract.publish.conftest import new_feed, open_clients
+from tests.contract.publish.conftest import new_feed
 from tests.contract.publish.feed_world import FeedWorld
+from tests.contract.publish.servers import open_clients
 
 
 @pytest.fixture(scope="session")

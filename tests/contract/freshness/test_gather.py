@@ -136,6 +136,9 @@ def test_a_run_stands_at_the_task_whose_traces_it_lacks(world: FeedWorld) -> Non
     assert stands() == "task [load_staging] or [check_staging]"
     swap = world.check(order)
     assert stands() == "task [swap_target]"
+    world.services.current.wait_for_approval(order.attempt)
+    assert stands() == "task [approve_accepted]"
+    world.services.current.end_wait(order.attempt)
     world.swap(order, swap)
     assert stands() == "task [swap_target] or [commit_generation]"
     world.commit(order)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from dedup_clone.freshness.facts import DagActivity
 from dedup_clone.orchestration import watchdog
 from dedup_clone.orchestration.watchdog import look_at_feed
 from dedup_clone.settings.alerts import AlertSettings, NotifierSettings
+from dedup_clone.settings.freshness import ExpectedArrivals
 from tests.contract.freshness.setups import setup_of
 from tests.contract.publish.feed_world import FeedWorld, row
 
@@ -35,6 +36,13 @@ class Watchdog:
         monkeypatch.setattr(watchdog, "dag_activity", self.activity)
         monkeypatch.setenv("DEDUP_CLONE_PROFILE", "local")
         monkeypatch.setattr(stats, "gauge", lambda name, value, tags: self.gauges.update({name: value}))
+
+    def expect(self, when: timedelta) -> None:
+        """A snapshot every day at the time that is so much later than now, half an hour of grace."""
+        expected = ExpectedArrivals(times=(f"{datetime.now(UTC) + when:%H:%M}",))
+        freshness = self.world.feed.freshness.model_copy(update={"expected_arrivals": expected})
+        self.world.feed = self.world.feed.model_copy(update={"freshness": freshness})
+        self.setup = setup_of(self.world)
 
     def activity(self, dag_id: str) -> DagActivity:
         return DagActivity(dag_id, dag_id in self.paused, True, None, None)
@@ -71,6 +79,23 @@ def test_a_late_delivery_gives_one_warning_one_miss_one_recovery(dog: Watchdog) 
     assert dog.look(later=71 * MINUTE) == ["RECOVERED: promise_missed"]
     assert "Readers see: snapshot 7" in dog.caplog.text
     assert dog.look(later=76 * MINUTE) == []
+
+
+def test_a_snapshot_that_is_held_back_is_told_once_and_once_when_it_comes(dog: Watchdog) -> None:
+    dog.expect(timedelta(hours=-3))
+    assert dog.look() == ["ALERT: arrival_overdue"]
+    assert dog.look(later=5 * MINUTE) == []
+    dog.world.publish(dog.world.land(7, [row(7, 1)]))
+    assert dog.look(later=10 * MINUTE) == ["RECOVERED: arrival_overdue"]
+    assert dog.look(later=15 * MINUTE) == []
+
+
+def test_the_next_snapshot_is_overdue_once_its_grace_is_over_and_not_before(dog: Watchdog) -> None:
+    dog.expect(timedelta(hours=13))
+    dog.world.publish(dog.world.land(7, [row(7, 1)]))
+    assert dog.look(later=timedelta(hours=13, minutes=20)) == []
+    assert dog.look(later=timedelta(hours=14)) == ["ALERT: arrival_overdue"]
+    assert dog.look(later=timedelta(hours=15)) == []
 
 
 def test_a_paused_dag_is_told_once_and_its_end_once(dog: Watchdog) -> None:

@@ -27,6 +27,7 @@ from dedup_clone.publish.orders import PublishOrder, SwapOrder, Trigger
 from dedup_clone.publish.partition_load import dates_to_load, load_dates
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.publish.rollback import RollbackTrigger, resolve_rollback
+from dedup_clone.publish.rollback_preview import RollbackPreview, preview_rollback
 from dedup_clone.publish.services import Services, open_services
 from dedup_clone.settings.feed import Feed
 from dedup_clone.state.ledger import LedgerRecord
@@ -38,6 +39,7 @@ REPOSITORY = Path(__file__).parents[3]
 SQL = REPOSITORY / "sql"
 TODAY = datetime.now(UTC).date()
 DAG = "feed_publish"
+ROLLBACK_DAG = "feed_rollback"
 
 
 def row(snapshot_id: int, product: int, value: int = 20, *, day: date = TODAY) -> Row:
@@ -144,11 +146,16 @@ class FeedWorld:
         return self.commit(order)
 
     def roll_back(self, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> LedgerRecord:
-        order = resolve_rollback(self.services, RollbackTrigger("feed_rollback", run_id, generation, reason))
+        live = self.preview(generation, run_id=run_id).live_generation
+        trigger = RollbackTrigger(ROLLBACK_DAG, run_id, generation, live, reason)
+        order = resolve_rollback(self.services, trigger)
         if order.restored_at is None:
             self.load(order)
         self.swap(order, self.check(order))
         return self.commit(order)
+
+    def preview(self, generation: int, *, run_id: str = "rollback") -> RollbackPreview:
+        return preview_rollback(self.services, generation, dag_id=ROLLBACK_DAG, run_id=run_id)
 
     def overwrite(self, snapshot_id: int, path: str, content: bytes) -> None:
         """Write one landed object of a snapshot anew."""

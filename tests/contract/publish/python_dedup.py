@@ -1,13 +1,14 @@
 """A dedup job in plain Python, for tests of the protocol: reads a request, writes files and the candidate.
 
-It knows only what the protocol needs (no ties, no carried dates, no old rows in a delivery); the semantics are tested
-with the real job.
+It knows only what the protocol needs (no ties, no old rows in a delivery, dates are carried only where the request
+names others); the semantics are tested with the real job.
 """
 
 from __future__ import annotations
 
 import io
 import secrets
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.landed_objects import data_objects
 from dedup_clone.contract.manifest import (
     FORMAT_VERSION,
     Candidate,
@@ -72,7 +74,8 @@ class PythonDedup:
                 refused.append(RefusedDelivery(item.delivery, "column [x] has 1 bad row in [a.parquet]: deliver again"))
                 continue
             arrival = from_json(Arrival, self._read(item.arrival_uri).decode(), where=item.arrival_uri)
-            landed = [r for o in arrival.objects for r in self._rows(f"gs://{arrival.bucket}/{o.name}")]
+            files, _ = data_objects(request, arrival, lambda name: name)
+            landed = [r for f in files for r in self._rows(f"gs://{arrival.bucket}/{f.landed.name}")]
             newest = {_key(r) for r in landed}
             for row in landed:
                 if _key(row) not in rows or rows[_key(row)]["update_id"] <= row["update_id"]:
@@ -91,7 +94,9 @@ class PythonDedup:
         for day in sorted({r["date"] for r in rows.values()}):
             of_day = {k: r for k, r in rows.items() if r["date"] == day}
             files.append(self._write(request, day, list(of_day.values())))
-            entries.append(_entry(files[-1], of_day, before, newest))
+            entry = _entry(files[-1], of_day, before, newest)
+            asked = request.dates is None or day in request.dates
+            entries.append(entry if asked else replace(entry, plan="carried", survivors=0))
         file_list = FileList(tuple(files))
         manifest = Manifest(
             format_version=FORMAT_VERSION,
@@ -105,7 +110,7 @@ class PythonDedup:
             retention_day=request.retention_day,
             data_folder=request.data_uri,
             file_list_digest=digest(to_json(file_list)),
-            deliveries=tuple(sorted({d.snapshot_id: d for d in sorted([*request.folded, *applied])}.values())),
+            deliveries=request.folded_with(applied),
             excluded=request.excluded,
             applied=applied,
             code_version=request.code_version,

@@ -10,6 +10,7 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.state.ledger import LedgerRecord
 from tests.contract.publish.feed_world import TODAY, FeedWorld, expected, row
 from tests.contract.publish.python_dedup import Row
+from tests.contract.publish.real_dedup import submit_dedup
 
 DAYS = [TODAY - timedelta(days=n) for n in range(4)]
 BASE = [row(7, n, day=day) for n, day in enumerate(DAYS)]
@@ -31,6 +32,27 @@ def loads_of(world: FeedWorld, record: LedgerRecord) -> list[str]:
 
 def publish(world: FeedWorld, snapshot_id: int, rows: list[Row]) -> list[str]:
     return loads_of(world, world.publish(world.land(snapshot_id, rows)))
+
+
+class RealJob:
+    """The real job in a process of its own, in the place of the one in plain Python."""
+
+    def __init__(self, world: FeedWorld) -> None:
+        self.storage = world.storage
+
+    def run(self, request_uri: str) -> None:
+        submit_dedup(self.storage, request_uri)
+
+
+def test_with_the_real_job_an_unchanged_snapshot_loads_nothing_and_a_change_its_date_alone(world: FeedWorld) -> None:
+    world.feed = world.feed.model_copy(update={"update_id_mode": UpdateIdMode.LAST_CHANGED})
+    world.dedup = RealJob(world)
+    world.publish(world.land(7, BASE))
+    assert publish(world, 8, [{**one, "update_id": 8} for one in BASE]) == []
+    assert world.rows() == expected(*BASE)
+    changed = [{**one, "update_id": 9, "attr_value": 77 if n == 2 else one["attr_value"]} for n, one in enumerate(BASE)]
+    assert publish(world, 9, changed) == [f"load_{DAYS[2]:%Y%m%d}"]
+    assert world.rows() == expected(*(changed[n] if n == 2 else one for n, one in enumerate(BASE)))
 
 
 def test_only_the_changed_date_is_loaded(changing: FeedWorld) -> None:

@@ -1,12 +1,18 @@
-"""The short form of the long run with readers: every answer is that of one generation, and none goes backwards."""
+"""The short forms of the long runs with readers: every answer is that of one generation, and none goes backwards."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from soak.readers import replays
 from soak.readers.run import run
 
 
 def test_readers_see_whole_generations_in_order_while_publishes_fail_and_roll_back(tmp_path: Path) -> None:
     section = run(tmp_path, swaps=5, per_second=10, must_keep_pace=False)
+    assert section.problems == (), section
+
+
+def test_readers_see_exactly_what_is_replayed_and_restored(tmp_path: Path) -> None:
+    section = replays.run(tmp_path, snapshots=3, per_second=10, seed=1)
     assert section.problems == (), section

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
+from dedup_clone.contract.errors import ConfigurationError, LeaseHeld, RollbackRefused
 from dedup_clone.publish.healing import heal
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.publish.rollback import RollbackTrigger, resolve_rollback, restorable_generations
 from dedup_clone.state.ledger import Outcome
-from tests.contract.publish.feed_world import YESTERDAY, FeedWorld, expected, row
+from tests.contract.publish.feed_world import ROLLBACK_DAG, YESTERDAY, FeedWorld, expected, row
 
 FIRST = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
 SECOND = [row(8, 1, 99), row(8, 4, 99)]
@@ -121,12 +121,44 @@ def test_a_publish_excludes_a_rollback(published: FeedWorld) -> None:
     name = published.land(9, [row(9, 2, 30)])
     published.resolve(name)
     published.running.add(f"run-{name}")
+    with pytest.raises(RollbackRefused, match=f"run-{name}.*Nothing was changed.*trigger the rollback again"):
+        published.preview(1)
     with pytest.raises(LeaseHeld, match=f"run-{name}"):
-        published.roll_back(1)
+        resolve_rollback(published.services, RollbackTrigger(ROLLBACK_DAG, "back", 1, 2, ""))
+    assert published.live() == "2"
+
+
+def test_a_dead_run_s_lease_does_not_keep_anybody_from_seeing_the_difference(published: FeedWorld) -> None:
+    published.resolve(published.land(9, [row(9, 2, 30)]))
+    assert published.preview(1).live_generation == 2
+    assert published.roll_back(1).restores == 1
+
+
+def test_a_rollback_is_refused_when_another_generation_went_live_after_it_was_approved(published: FeedWorld) -> None:
+    approved = RollbackTrigger(ROLLBACK_DAG, "back", 1, published.preview(1).live_generation, "")
+    published.publish(published.land(9, [row(9, 2, 30)]))
+    before = published.rows()
+    with pytest.raises(RollbackRefused, match=r"\[3\] .* is live by now, expected \[2\].*2 \(snapshot 8\), 1 \("):
+        resolve_rollback(published.services, approved)
+    assert published.rows() == before
+    assert published.services.current.read().intent is None
+
+
+def test_of_two_rollbacks_at_once_one_is_made_and_the_other_refused(published: FeedWorld) -> None:
+    one, other = (RollbackTrigger(ROLLBACK_DAG, name, 1, published.preview(1).live_generation, "") for name in "ab")
+    published.running |= {"a", "b"}
+    order = resolve_rollback(published.services, one)
+    with pytest.raises(LeaseHeld, match=r"a.*rollback, generation 3"):
+        resolve_rollback(published.services, other)
+    published.swap(order, published.check(order))
+    published.commit(order)
+    with pytest.raises(RollbackRefused, match=r"\[3\] .* is live by now"):
+        resolve_rollback(published.services, other)
+    assert published.live() == "3"
 
 
 def test_a_rollback_excludes_a_publish(published: FeedWorld) -> None:
-    resolve_rollback(published.services, RollbackTrigger("feed_rollback", "back", 1, ""))
+    resolve_rollback(published.services, RollbackTrigger(ROLLBACK_DAG, "back", 1, 2, ""))
     published.running.add("back")
     with pytest.raises(LeaseHeld, match=r"back.*rollback, generation 3"):
         published.resolve(published.land(9, [row(9, 2, 30)]))
@@ -135,7 +167,7 @@ def test_a_rollback_excludes_a_publish(published: FeedWorld) -> None:
 @pytest.mark.parametrize("swapped", [False, True])
 def test_a_rollback_that_died_is_healed(published: FeedWorld, swapped: bool) -> None:
     before = published.rows()
-    order = resolve_rollback(published.services, RollbackTrigger("feed_rollback", "back", 1, "bad"))
+    order = resolve_rollback(published.services, RollbackTrigger(ROLLBACK_DAG, "back", 1, 2, "bad"))
     if swapped:
         published.swap(order, published.check(order))
     heal(published.services, dag_id="other", run_id="other")

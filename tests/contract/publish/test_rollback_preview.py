@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.publish.rollback_preview import preview_rollback
 from tests.contract.publish.feed_world import TODAY, YESTERDAY, FeedWorld, row
 
 
@@ -14,7 +13,7 @@ def test_the_difference_names_rows_dates_deliveries_and_what_comes_next(world: F
     taken_out = world.land(8, [row(8, 1, 99), row(8, 4)])
     world.publish(taken_out)
     waiting = world.land(9, [row(9, 2)])
-    preview = preview_rollback(world.services, 1)
+    preview = world.preview(1)
     assert (preview.live_generation, preview.restored_generation) == (2, 1)
     assert (preview.live_rows, preview.restored_rows) == (3, 2)
     assert f"| {TODAY} | 2 | 1 |" in preview.text
@@ -29,11 +28,11 @@ def test_forward_again_names_what_is_let_in_again(world: FeedWorld) -> None:
     taken_out = world.land(8, [row(8, 1, 99)])
     world.publish(taken_out)
     world.roll_back(1)
-    assert f"Let in again: {taken_out}." in preview_rollback(world.services, 2).text
+    assert f"Let in again: {taken_out}." in world.preview(2).text
 
 
 def test_a_generation_that_is_not_there_is_refused_with_those_that_are(world: FeedWorld) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     world.publish(world.land(8, [row(8, 1)]))
     with pytest.raises(ConfigurationError, match=r"Choose one of: 1 \(snapshot 7\)"):
-        preview_rollback(world.services, 5)
+        world.preview(5)

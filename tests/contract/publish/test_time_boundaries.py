@@ -14,8 +14,9 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.settings.feed import Feed
-from tests.contract.publish.conftest import new_feed, open_clients
+from tests.contract.publish.conftest import new_feed
 from tests.contract.publish.feed_world import FeedWorld, expected, row
+from tests.contract.publish.servers import open_clients
 
 RETENTION_DAYS = 730
 

@@ -96,3 +96,18 @@ def test_dates_that_no_delivery_brought_do_not_count() -> None:
 def test_the_first_publish_has_no_shares_to_judge() -> None:
     found = shares_within_bounds(manifest(entry(TODAY, 100, new_keys=100)), SETTINGS, None, [], ())
     assert {v.level for v in found} == {Level.PASS}
+
+
+def test_changes_that_nobody_counted_are_not_called_none() -> None:
+    found = manifest(entry(TODAY, 1000, changed=None))
+    verdict = judge(found, *[0.0] * PUBLISHES_NEEDED)["changed_share"]
+    assert (verdict.level, verdict.found) == (Level.PASS, "not compared: no plan of this publish counted changed rows")
+    assert shares(found, PARENT).keys() == {"new_share", "survivor_share"}
+
+
+def test_dates_whose_changes_were_counted_are_judged_alone() -> None:
+    parent = manifest(entry(TODAY, 1000), entry(YESTERDAY, 9000), generation=1, parent=None)
+    found = manifest(entry(TODAY, 1000, changed=200), entry(YESTERDAY, 9000, changed=None))
+    (verdict,) = [v for v in shares_within_bounds(found, SETTINGS, parent, [], ()) if v.check == "changed_share"]
+    assert verdict.level is Level.FAIL
+    assert "200 of 1000 rows changed (20.0000%); not compared on 1 of 2 dates" in verdict.found

@@ -14,6 +14,7 @@ from dedup_clone.state.index import (
     Fate,
     Index,
     IndexArrival,
+    IndexAudit,
     IndexChecks,
     IndexDate,
     IndexGeneration,
@@ -130,6 +131,7 @@ def make_index(publishes: int = 120, dates: int = 730, now: datetime = NOW, **ch
         ),
         "excluded": (),
         "time_travel": TimeTravel(168.0, now - timedelta(days=200)),
+        "audit": IndexAudit((), today - timedelta(days=33), publishes, "equal", now - timedelta(hours=9)),
     }
     return Index(**{**values, **changes})
 
@@ -163,8 +165,9 @@ def late(now: datetime = NOW) -> Index:
         failures=(failure,),
         checks=(*index.checks, checks(122, fails=True)),
         excluded=(delivery(90),),
+        audit=IndexAudit((now.date(),), now.date(), 120, "unequal", now - timedelta(hours=1)),
     )
 
 
 def empty(now: datetime = NOW) -> Index:
-    return make_index(0, 0, now=now, feed="worked_example", expected=None, time_travel=None)
+    return make_index(0, 0, now=now, feed="worked_example", expected=None, time_travel=None, audit=None)

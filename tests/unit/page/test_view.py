@@ -76,3 +76,9 @@ def test_a_replay_of_an_old_snapshot_has_no_lag_and_breaks_no_promise() -> None:
     assert (view["live"]["kind"], view["live"]["lag_s"]) == ("replay", None)
     assert view["state"]["name"] == "fresh"
     assert {p["kind"] for p in view["publishes"][:-1]} == {"publish"}
+
+
+def test_the_last_audit_and_the_dates_that_are_unequal_are_shown() -> None:
+    assert feed_view(empty(), NOW)["audit"] is None
+    audit = feed_view(late(), NOW)["audit"]
+    assert (audit["outcome"], audit["generation"], audit["unequal_dates"]) == ("unequal", 120, [NOW.date().isoformat()])
