@@ -56,7 +56,7 @@ class _Tree:
         self.cpu[identity] = times.user + times.system
         peak = _peak_bytes(process.pid) or process.memory_info().rss
         self.peaks[identity] = max(self.peaks.get(identity, 0), peak)
-        self.names[identity] = process.name()
+        self.names[identity] = "python" if process.pid == self.me.pid else process.name()  # it may have renamed itself
 
     def set_back_peaks(self) -> None:
         self.peaks.clear()

@@ -22,9 +22,10 @@ from dedup_clone.publish.load import begin_load, read_candidate
 from dedup_clone.publish.orders import PublishOrder
 from dedup_clone.publish.partition_load import dates_to_load, load_dates
 from dedup_clone.publish.services import Services
+from dedup_clone.warehouse.jobs import pauses
 
 BRIEF_WAIT_S = 5.0
-BRIEF_POLL_S = 0.25
+BRIEF_POLL_S = 0.4
 
 
 class AttemptJobOperator(BigQueryInsertJobOperator):
@@ -78,9 +79,9 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
 
     def _wait_briefly(self) -> None:
         """A job that ends within seconds is not worth the way through the triggerer and a second task start."""
-        deadline = time.monotonic() + BRIEF_WAIT_S
+        deadline, pause = time.monotonic() + BRIEF_WAIT_S, pauses(BRIEF_POLL_S)
         while self._job.running() and time.monotonic() < deadline:  # type: ignore[no-untyped-call]
-            time.sleep(BRIEF_POLL_S)
+            time.sleep(next(pause))
 
     def prepare(self, services: Services, order: PublishOrder) -> None:
         """What must hold before a new job is made."""

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dedup_clone.contract.table import TableContract
 from dedup_clone.warehouse.columns import column_of
 from dedup_clone.warehouse.facts import JobFacts, Observation, PartitionFacts, Policies, TableFacts
-from dedup_clone.warehouse.jobs import Jobs
+from dedup_clone.warehouse.jobs import Jobs, pauses
 from dedup_clone.warehouse.sql_files import TableNames, render
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client, Table
 
 T = TypeVar("T")
-BRIEF_POLL_S = 0.2  # for jobs of one small object; the client library would ask once a second
+BRIEF_POLL_S = 0.4  # for jobs of one small object; the client library would ask once a second
 DEFAULT_TIME_TRAVEL_HOURS = 7 * 24
 MILLISECONDS_PER_DAY = 24 * 60 * 60 * 1000
 
@@ -160,9 +160,9 @@ class Warehouse:
         """Wait until every job that BigQuery knows of has ended, however it ends."""
         ended = []
         for job_id in job_ids:
-            facts = self.job(job_id)
+            facts, pause = self.job(job_id), pauses(poll_s)
             while facts is not None and not facts.ended:
-                time.sleep(poll_s)
+                time.sleep(next(pause))
                 facts = self.job(job_id)
             if facts is not None:
                 ended.append(facts)

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
 # What BigQuery says of files or statements that will fail the same way whenever they are tried.
 REASONS_OF_CONTENT = frozenset({"invalid", "invalidQuery"})
+FIRST_LOOK_S = 0.05
+
+
+def pauses(poll_s: float) -> Iterator[float]:
+    """Seconds between looks at a job: short at first, for most jobs are, then doubling up to `poll_s`."""
+    pause = min(FIRST_LOOK_S, poll_s)
+    while True:
+        yield pause
+        pause = min(2 * pause, poll_s)
 
 
 @dataclass(frozen=True)
@@ -52,8 +61,9 @@ class Jobs:
     def wait(self, job_id: str, *, poll_s: float) -> EndedJob:
         """Wait until the job has ended. Raises JobFailed with BigQuery's reason when it failed."""
         job = self._client.get_job(job_id, project=self._project, location=self._location)
+        pause = pauses(poll_s)
         while job.state != "DONE":
-            time.sleep(poll_s)
+            time.sleep(next(pause))
             job = self._client.get_job(job_id, project=self._project, location=self._location)
         if job.error_result:
             reason = job.error_result.get("reason", "unknown")

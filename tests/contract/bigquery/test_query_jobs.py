@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import uuid
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery
 
-from tests.contract.bigquery.driving import PROJECT, SCHEMA, TODAY, Control, days_ago, make_table, rows_of
+from tests.contract.bigquery.driving import (
+    PROJECT,
+    SCHEMA,
+    TODAY,
+    Control,
+    bigquery_client,
+    days_ago,
+    make_table,
+    rows_of,
+)
+from tests.processes import start_stand_in
 
 MINIMUM_BILLED = 10 * 1024 * 1024
 
@@ -202,21 +213,18 @@ def test_legacy_sql_is_refused(client: bigquery.Client) -> None:
         client.query("SELECT 1", job_config=bigquery.QueryJobConfig(use_legacy_sql=True))
 
 
-def test_expired_partitions_vanish_when_the_clock_moves(
-    client: bigquery.Client, dataset: str, control: Control
-) -> None:
-    make_table(client, f"{dataset}.short", expiration_days=5)
-    days = [f"{(control.now().date())}", f"{days_ago(4)}"]
-    rows = [{"day": day, "id": 1, "number": 1} for day in days]
-    client.load_table_from_json(rows, f"{dataset}.short", job_config=bigquery.LoadJobConfig(schema=SCHEMA)).result()
-    assert client.get_table(f"{dataset}.short").num_rows == 2
-    control.advance(days=2)
-    found = rows_of(client, f"SELECT day FROM {dataset}.short")
-    assert (found, client.get_table(f"{dataset}.short").num_rows) == ([(control_day(days[0]),)], 1)
-
-
-def control_day(text: str) -> date:
-    return date.fromisoformat(text)
+def test_expired_partitions_vanish_when_the_clock_moves(tmp_path: Path) -> None:
+    """On a stand-in of its own, for its clock stays where it was moved to."""
+    with start_stand_in(tmp_path) as address:
+        client, control = bigquery_client(address), Control(address)
+        client.create_dataset("d")
+        make_table(client, "d.short", expiration_days=5)
+        rows = [{"day": f"{day}", "id": 1, "number": 1} for day in (days_ago(0), days_ago(4))]
+        client.load_table_from_json(rows, "d.short", job_config=bigquery.LoadJobConfig(schema=SCHEMA)).result()
+        assert client.get_table("d.short").num_rows == 2
+        control.advance(days=2)
+        assert rows_of(client, "SELECT day FROM d.short") == [(days_ago(0),)]
+        assert client.get_table("d.short").num_rows == 1
 
 
 def test_lost_reply_does_not_run_a_job_twice(client: bigquery.Client, table: str, control: Control) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from datetime import timedelta
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,10 +10,10 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.orchestration.spark_conf import emulator_spark_conf, local_spark_conf
 from dedup_clone.publish.orders import PublishOrder
 from tests.contract.engines.engine_world import EngineWorld, feed_of
-from tests.contract.publish.feed_world import REPOSITORY, TODAY
+from tests.contract.publish.feed_world import TODAY
+from tests.contract.publish.real_dedup import submit_dedup
 from tests.oracle import OracleDelivery, OracleState
 from tests.spark.random_rows import FIRST_DAY, random_rows
 from tests.spark.tables import NESTED
@@ -35,22 +31,7 @@ class SparkWorld(EngineWorld):
         if order.engine is not Engine.SPARK:
             super().deduplicate(order)
             return
-        host = str(self.storage._connection.API_BASE_URL)
-        conf = {**local_spark_conf("1g"), **emulator_spark_conf(host), "spark.master": "local[2]"}
-        options = [text for key, value in conf.items() for text in ("--conf", f"{key}={value}")]
-        folder = Path(sys.executable).parent
-        job = [str(REPOSITORY / "spark_jobs/dedup_snapshot.py"), "--request", order.request_uri]
-        environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYSPARK_PYTHON")}
-        environment |= {"PATH": f"{folder}{os.pathsep}{environment['PATH']}", "STORAGE_EMULATOR_HOST": host}
-        done = subprocess.run(
-            [str(folder / "spark-submit"), *options, *job],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        submit_dedup(self.storage, order.request_uri)
 
 
 def test_spark_goes_on_from_exported_files_and_sql_from_what_spark_wrote(clients: tuple[Storage, BigQuery]) -> None:

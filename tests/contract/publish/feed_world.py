@@ -174,7 +174,7 @@ class FeedWorld:
         assert answer.ok, answer.text
 
     def wait_for_all_jobs(self) -> None:
-        for job in self.bigquery.list_jobs(state_filter="RUNNING"):
+        for job in self.bigquery.list_jobs(state_filter="running"):
             with contextlib.suppress(GoogleAPICallError):
                 job.result()
 
