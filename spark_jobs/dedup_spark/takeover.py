@@ -1,7 +1,7 @@
 """An existing table as the first generation: its export is judged and written like a delivery, and is none.
 
-Its rows keep the update ids that they have. Keys that it holds more than once are counted whatever the request says, and
-end the attempt unless the request says how they are resolved.
+Its rows keep the update ids that they have. Keys that it holds more than once are counted in any case; they end the
+attempt unless the request says how they are resolved.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ class TakeOver:
         doubled = sorted((e for e in generation.dates if e.ties), key=lambda e: (-e.ties, e.date))
         if not doubled or self.request.takes_over is not Duplicates.REFUSE:
             return None
-        named = "; ".join(f"{e.date}: {e.ties}, such as {self._examples(applied, e.date)}" for e in doubled[:_DATES_NAMED])
+        named = "; ".join(
+            f"{e.date}: {e.ties}, such as {self._examples(applied, e.date)}" for e in doubled[:_DATES_NAMED]
+        )
         more = f"; and {len(doubled) - _DATES_NAMED} more dates" if len(doubled) > _DATES_NAMED else ""
         reason = (
             f"The existing table cannot become feed [{self.request.feed}]: it holds [{sum(e.ties for e in doubled)}] "
             f"rows whose key ({', '.join(self.request.table.keys)}) another row has, on [{len(doubled)}] dates: "
-            f"{named}{more}. Nothing was changed. Next: remove them from the table, or trigger the bootstrap again with "
-            f"duplicates [{Duplicates.KEEP_LATEST}], which keeps of each key the row of the highest "
+            f"{named}{more}. Nothing was changed. Next: remove them from the table, or trigger the bootstrap again "
+            f"with duplicates [{Duplicates.KEEP_LATEST}], which keeps of each key the row of the highest "
             f"{self.request.table.snapshot_id_column}, and of those the one with the greatest values."
         )
         return RefusedDelivery(applied[0].delivery, reason)

@@ -38,7 +38,7 @@ def structure(dag: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("feed", FEEDS)
-@pytest.mark.parametrize("family", ["watch", "publish", "rollback", "content_audit"])
+@pytest.mark.parametrize("family", ["watch", "publish", "rollback", "bootstrap", "content_audit"])
 def test_structure(bag: DagBag, feed: str, family: str) -> None:
     dag = bag.dags[f"{feed}_{family}"]
     assert_golden(f"dags/{dag.dag_id}.json", json.dumps(structure(dag), indent=1, sort_keys=True) + "\n")
@@ -165,13 +165,16 @@ def test_every_runner_gives_the_same_tasks_and_edges(bag: DagBag, tmp_path: Path
         assert ours == theirs, runner
 
 
-def test_a_feed_whose_runner_the_profile_cannot_serve_shows_what_is_missing(bag: DagBag, tmp_path: Path) -> None:
+def test_a_feed_whose_runner_the_profile_cannot_serve_shows_what_is_missing(
+    bag: DagBag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from airflow.dag_processing.dagbag import DagBag
 
     from tests.dags.conftest import DAGS
 
     shutil.copytree(DAGS, tmp_path / "dags")
     shutil.copytree(DAGS.parent / "sql", tmp_path / "sql")
+    monkeypatch.setenv("DEDUP_CLONE_PROFILE", "local")
     feed = tmp_path / "dags/feeds/store_visits.yaml"
     feed.write_text(f"{feed.read_text()}\nrunner: serverless\n")
     dags = DagBag(str(tmp_path / "dags")).dags

@@ -58,13 +58,19 @@ def no_materialized_views(dependents: list[str]) -> Verdict:
     )
 
 
-def target_is_ours(target: TableFacts | None, parent: int | None, generation: int) -> Verdict:
-    """A target that this project did not publish is never replaced; one that it did is the parent's (or ours)."""
+def target_is_ours(
+    target: TableFacts | None, parent: int | None, generation: int, taken_over: str | None = None
+) -> Verdict:
+    """A target that this project did not publish is never replaced; one that it did is the parent's (or ours).
+
+    But for a bootstrap of target itself, in the version that is `taken_over`.
+    """
     live = None if target is None else target.labels.get(GENERATION_LABEL)
     expected = None if parent is None else str(parent)
+    known = target is None or parent is not None or target.version == taken_over
     return verdict(
         "target_is_parent",
-        live == str(generation) or (live == expected and (target is None or parent is not None)),
+        live == str(generation) or (live == expected and known),
         found="absent" if target is None else f"generation {live}",
         expected="absent (first publish)" if parent is None else f"generation {parent}",
         next_step="a table of that name exists or was changed by hand: bootstrap the feed, or restore its labels.",

@@ -67,8 +67,8 @@ class Manifest:
     """The header. `deliveries` are all ever folded in (the latest of each id), `applied` those of this publish.
 
     `restores` is the generation whose content a rollback made live again; `applied` is then empty. Both lists are
-    empty for a table that was taken over, on which the next delivery builds by the rows' own update ids. `data_folder` is
-    None where an engine left no files: whoever builds on the generation exports target first.
+    empty for a table that was taken over: the next delivery builds on its rows' own update ids. `data_folder` is None
+    where an engine left no files: whoever builds on the generation exports target first.
     """
 
     format_version: int
@@ -98,7 +98,7 @@ class Manifest:
 
     @property
     def snapshot_id(self) -> int:
-        """The snapshot that readers see: the newest folded in; of a table that was taken over, its highest update id."""
+        """What readers see: the newest snapshot folded in; of a table that was taken over, its highest update id."""
         if self.deliveries:
             return self.deliveries[-1].snapshot_id
         return max((entry.max_update_id for entry in self.dates), default=0)

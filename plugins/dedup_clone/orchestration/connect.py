@@ -38,6 +38,10 @@ class FeedSetup:
         return f"{self.feed.feed}_rollback"
 
     @property
+    def bootstrap_dag_id(self) -> str:
+        return f"{self.feed.feed}_bootstrap"
+
+    @property
     def content_audit_dag_id(self) -> str:
         return f"{self.feed.feed}_content_audit"
 

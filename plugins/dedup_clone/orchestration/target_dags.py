@@ -19,8 +19,11 @@ def target_asset(setup: FeedSetup) -> Asset:
     )
 
 
-def target_dag_arguments(setup: FeedSetup) -> dict[str, Any]:
-    """Arguments of the DAG: started by a run or by hand only, statements from sql/, retries that outlast a restart."""
+def target_dag_arguments(setup: FeedSetup, *, longest: timedelta = timedelta(hours=1)) -> dict[str, Any]:
+    """Arguments of the DAG: started by a run or by hand only, statements from sql/, retries that outlast a restart.
+
+    `longest`: how long a task may work.
+    """
     return {
         "start_date": datetime(2026, 1, 1, tzinfo=UTC),
         "is_paused_upon_creation": False,
@@ -30,6 +33,6 @@ def target_dag_arguments(setup: FeedSetup) -> dict[str, Any]:
             "owner": setup.feed.owner,
             "retries": 3,
             "retry_delay": timedelta(seconds=10),
-            "execution_timeout": timedelta(hours=1),
+            "execution_timeout": longest,
         },
     }

@@ -1,4 +1,4 @@
-"""What a record of the ledger was: the first publish of a delivery, a replay of published ones, a rollback, or a bootstrap."""
+"""What a record of the ledger was: a delivery's first publish, a replay of published ones, a rollback, a bootstrap."""
 
 from __future__ import annotations
 

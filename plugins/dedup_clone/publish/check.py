@@ -7,11 +7,14 @@ from dedup_clone.checks.policies import policies_present
 from dedup_clone.checks.shares import PUBLISHES_COMPARED, shares_within_bounds
 from dedup_clone.checks.verdicts import Verdict, Verdicts, accept, require, verdict
 from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.publish.bootstrap_check import judge_existing
+from dedup_clone.publish.existing_table import TakenOver, read_taken_over
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.orders import PublishOrder, SwapOrder
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.swap_files import keep_swap
 from dedup_clone.publish.verdict_files import keep
+from dedup_clone.state.current import IntentKind
 from dedup_clone.state.index import published_records
 from dedup_clone.state.staging import StagingState
 from dedup_clone.warehouse.facts import Observation
@@ -23,22 +26,26 @@ def check_before_swap(services: Services, order: PublishOrder) -> SwapOrder:
     A rollback judges no contents: they were judged when they were published first. One by time travel judges no rows
     before the swap either, for staging holds another generation now; those of target are judged after it.
     """
-    services.current.require_intent(order.attempt)
+    intent = services.current.require_intent(order.attempt)
+    taken = read_taken_over(services, order.attempt) if intent.kind is IntentKind.BOOTSTRAP else None
     candidate, manifest = read_candidate(services, order)
     staging = services.warehouse.observe(services.names, services.feed.staging)
-    found = _judge_tables(services, order, staging)
+    found = _judge_tables(services, order, staging, taken)
     if order.restored_at is None:
         found += [_loaded(services, manifest), *_judge_staging(manifest, staging)]
     if order.restores is None:
         found += _judge_contents(services, order, candidate, manifest)
+    if taken is not None:
+        found += judge_existing(services, order.attempt, taken, manifest)
     verdicts = Verdicts("before", accept(found, order.accepted_checks, order.reason))
-    keep(services, order.attempt, verdicts, snapshot_id=order.snapshot_id, generation=order.generation)
+    snapshot_id = order.snapshot_id if taken is None else manifest.snapshot_id
+    keep(services, order.attempt, verdicts, snapshot_id=snapshot_id, generation=order.generation)
     require(verdicts, "Target keeps its old content.")
     swap = SwapOrder(
         attempt=order.attempt,
         generation=str(order.generation),
         parent="" if order.parent is None else str(order.parent),
-        snapshot=str(order.snapshot_id),
+        snapshot=str(snapshot_id),
         manifest=manifest.digest,
         description=f"{services.feed.description} Unique by {', '.join(manifest.table.keys)}.",
         checked_at=order.restored_at or staging.observed_at,
@@ -63,14 +70,17 @@ def _loaded(services: Services, manifest: Manifest) -> Verdict:
     )
 
 
-def _judge_tables(services: Services, order: PublishOrder, staging: Observation) -> list[Verdict]:
+def _judge_tables(
+    services: Services, order: PublishOrder, staging: Observation, taken: TakenOver | None
+) -> list[Verdict]:
     contract = services.feed.table.to_contract()
     target = services.warehouse.table(services.feed.target)
+    replaced = taken.existing.version if taken and taken.existing.is_target else None
     return [
         tables.schema_matches(staging.table, contract),
         tables.layout_matches(staging.table, target, contract),
         tables.no_streaming_buffer(staging.table),
-        tables.target_is_ours(target, order.parent, order.generation),
+        tables.target_is_ours(target, order.parent, order.generation, replaced),
         tables.no_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
         *judge_policies(services, "staging_policies", services.feed.staging),
     ]

@@ -117,7 +117,7 @@ def _record(
         feed=services.feed.feed,
         outcome=Outcome.PUBLISHED,
         reason=swap.reason,
-        snapshot_id=newest[0].snapshot_id if newest else manifest.snapshot_id,
+        snapshot_id=newest[0].snapshot_id if newest else int(swap.snapshot),
         deliveries=() if in_part else manifest.applied,
         generation=manifest.generation,
         parent=manifest.parent,

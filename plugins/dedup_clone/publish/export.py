@@ -41,7 +41,7 @@ def export_generation(services: Services, attempt: str, manifest: Manifest, *, o
         generation=manifest.generation,
     )
     with ThreadPoolExecutor(PARALLEL_JOBS) as pool:
-        list(pool.map(lambda day: _export_date(services, attempt, folder, day), entries))
+        list(pool.map(lambda day: _export_target(services, attempt, folder, day), entries))
     files = _files(services, folder, entries)
     _require_complete(services, files, entries)
     name = f"{services.layout.attempt_folder(attempt)}exported-files.json"
@@ -71,19 +71,24 @@ def _require_live(services: Services, manifest: Manifest) -> None:
         )
 
 
-def _export_date(services: Services, attempt: str, folder: str, day: date) -> None:
+def export_date(services: Services, attempt: str, day: date, source: dict[str, str], folder: str) -> None:
+    """Export one date for `attempt`: `source` names the partition as the REST API does. Raises JobFailed."""
     job = find_step_job(services, attempt, f"export_{day:%Y%m%d}")
     if job.known is None:
-        services.warehouse.jobs.start(job.job_id, _configuration(services, folder, day))
+        services.warehouse.jobs.start(job.job_id, _configuration(services, source, folder))
     services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
 
 
-def _configuration(services: Services, folder: str, day: date) -> dict[str, Any]:
-    partition = f"{services.names.target_table}${day:%Y%m%d}"
+def _export_target(services: Services, attempt: str, folder: str, day: date) -> None:
+    partition = table_reference(services, f"{services.names.target_table}${day:%Y%m%d}")
+    export_date(services, attempt, day, partition, f"{folder}date={day}/")
+
+
+def _configuration(services: Services, source: dict[str, str], folder: str) -> dict[str, Any]:
     return {
         "extract": {
-            "sourceTable": table_reference(services, partition),
-            "destinationUris": [services.store.uri(f"{folder}date={day}/part-*.parquet")],
+            "sourceTable": source,
+            "destinationUris": [services.store.uri(f"{folder}part-*.parquet")],
             "destinationFormat": "PARQUET",
             "compression": "ZSTD",
         },

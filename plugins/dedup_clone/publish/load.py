@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dedup_clone.contract.errors import CheckFailed, ContractViolation, DeliveryRefused
+from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ContractViolation, DeliveryRefused
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.request import FILES_PER_JOB
 from dedup_clone.publish.discard import discard
 from dedup_clone.publish.jobs import attempt_job_id
 from dedup_clone.publish.orders import PublishOrder
 from dedup_clone.publish.services import Services
+from dedup_clone.state.current import IntentKind
 from dedup_clone.state.staging import Staging, StagingState
 
 
@@ -23,7 +24,10 @@ def read_candidate(services: Services, order: PublishOrder) -> tuple[Candidate, 
             f"clear the run from its first task."
         )
     if candidate.manifest is None:
-        discard(services, services.current.require_intent(order.attempt))
+        intent = services.current.require_intent(order.attempt)
+        discard(services, intent)
+        if intent.kind is IntentKind.BOOTSTRAP:
+            raise BootstrapRefused(" ".join(refused.reason for refused in candidate.refused))
         reasons = "\n  ".join(f"[{r.delivery.name}] {r.reason}" for r in candidate.refused)
         raise DeliveryRefused(f"Every delivery was refused; target is unchanged:\n  {reasons}")
     return candidate, candidate.manifest

@@ -34,10 +34,10 @@ def require_replayable(services: Services, delivery: Delivery, dates: tuple[date
             f"{where} cannot be told apart: the feed lands no date folders. Replay the whole snapshot."
         )
     if feed.update_id_mode is UpdateIdMode.LAST_CHANGED and delivery not in live.deliveries[-1:]:
-        newest = f"delivery [{live.deliveries[-1].name}]" if live.deliveries else "delivery (none yet)"
+        published = f"delivery [{live.deliveries[-1].name}]" if live.deliveries else "delivery (none yet)"
         raise ConfigurationError(
             f"{where} cannot be replayed: mode [last_changed] needs snapshots in order, so only dates of the newest "
-            f"published {newest} can. Name that one, or publish the whole snapshot."
+            f"published {published} can. Name that one, or publish the whole snapshot."
         )
     held = set(dates_of(services.arrivals.read(delivery), feed.table.partition_column))
     oldest, newest = retained(services)

@@ -48,7 +48,7 @@ class RewriteDate:
             return LeftToSpark(order.day, found, _cost(reader, 0, began))
         stays = self._stays(order, found)
         files = None if stays else self._write(order, found, reader)
-        kept = _fingerprints_to_keep(order, found)
+        kept = _fingerprints_to_keep(order, found, files or ())
         written = stored.write(self._fingerprint_uri(order), kept.new, key_columns(self.table)) if kept.new else 0
         rows = order.held.rows if stays and order.held else sum(file.rows for file in files or ())
         return RewrittenDate(
@@ -134,14 +134,16 @@ class _Kept:
     new: stored.StoredFingerprints | None
 
 
-def _fingerprints_to_keep(order: RewriteOrder, found: Changes) -> _Kept:
+def _fingerprints_to_keep(order: RewriteOrder, found: Changes, files: tuple[DataFile, ...]) -> _Kept:
     assert order.delivered
     held, snapshot_id = order.held, order.delivered.snapshot_id
     if order.regime is Regime.LATE and held:
         # Rows of the highest update_id stay as they are, but for a delivery of that very id, which joins them.
         below = snapshot_id < held.max_update_id
         return _Kept(held.key_fingerprint, held.content_fingerprint, None) if below else _NONE
-    new = stored.StoredFingerprints(snapshot_id, found.fingerprints)
+    # Rows of an existing table have update ids of their own, and no parent.
+    newest_id = snapshot_id if held else max(file.max_update_id for file in files)
+    new = stored.StoredFingerprints(newest_id, found.fingerprints)
     same = order.regime is Regime.BY_VALUE and found.carried and not found.open_buckets
     return _Kept(found.fingerprints.digest(), found.fingerprints.contents_digest(), None if same else new)
 

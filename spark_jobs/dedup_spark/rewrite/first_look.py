@@ -106,7 +106,12 @@ class RewriteLook:
         """By date, where dates are folders and one delivery alone is at hand."""
         request = self.request
         plans = (Plan.AUTO, Plan.ADOPT, Plan.REWRITE)
-        if request.takes_over is not None or request.update_id_mode is not UpdateIdMode.LAST_CHANGED or request.exact or request.plan not in plans:
+        if (
+            request.takes_over is not None
+            or request.update_id_mode is not UpdateIdMode.LAST_CHANGED
+            or request.exact
+            or request.plan not in plans
+        ):
             return {}
         by_date: defaultdict[date, list[LandedFile]] = defaultdict(list)
         for file in sorted(files, key=lambda file: file.uri):

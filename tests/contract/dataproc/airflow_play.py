@@ -17,6 +17,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.orchestration import by_engine
 from dedup_clone.orchestration.connect import FeedSetup
 from dedup_clone.orchestration.folders import find_folders
+from dedup_clone.orchestration.order_xcom import RESOLVE_TASK
 from dedup_clone.orchestration.runners import dedup_operator, remote
 from dedup_clone.orchestration.runners.waiting import SparkRunTrigger
 from dedup_clone.orchestration.runners.workload import Workload
@@ -115,7 +116,8 @@ class Play:
             xcom_push=lambda key, value: self.xcoms.__setitem__(key, value),
             xcom_pull=lambda **_: "an order",
         )
-        return {"ti": ti, "dag_run": SimpleNamespace(clear_number=self.clear_number)}
+        dag = SimpleNamespace(has_task=lambda name: name == RESOLVE_TASK)
+        return {"ti": ti, "dag": dag, "dag_run": SimpleNamespace(clear_number=self.clear_number)}
 
     @property
     def error(self) -> str:

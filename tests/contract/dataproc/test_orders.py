@@ -18,7 +18,7 @@ from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.orchestration import by_engine
-from dedup_clone.orchestration.order_xcom import pull_order
+from dedup_clone.orchestration.order_xcom import RESOLVE_TASK, pull_order
 from dedup_clone.orchestration.runners import remote
 from dedup_clone.orchestration.runners.workload import read_workload
 from dedup_clone.publish.orders import PublishOrder
@@ -108,7 +108,8 @@ def test_the_run_is_told_the_orders_request_and_stopped_when_the_publish_fails(
 
 def test_where_nothing_was_ordered_or_spark_is_local_nothing_is_stopped(fakes, play: MakePlay) -> None:
     fake, task = fakes("serverless"), play("serverless")
-    without: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: None)}
+    dag = SimpleNamespace(has_task=lambda name: name == RESOLVE_TASK)
+    without: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: None), "dag": dag}
     assert remote.stop_spark(task.operator(), without) == []
     assert remote.stop_spark(SimpleNamespace(retries=3), without) == []
     assert fake.faults.calls == []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import secrets
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
@@ -32,7 +33,7 @@ from dedup_clone.contract.manifest import (
     RefusedDelivery,
 )
 from dedup_clone.contract.records import digest, from_json, to_json
-from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.request import DedupRequest, Duplicates
 
 Row = dict[str, Any]
 METRICS = DedupMetrics(1, 1, {"all": 1.0})
@@ -65,10 +66,9 @@ class PythonDedup:
                 for row in self._rows(f"{request.parent.data_uri}{file.path}"):
                     before[_key(row)] = row
         too_old = [key for key, row in before.items() if row["date"] < request.retention_day]
-        for key in too_old:
-            del before[key]
+        before = {key: row for key, row in before.items() if key not in too_old}
         rows.update(before)
-        applied, refused, newest = [], [], set()
+        applied, refused, newest, surplus = [], [], set(), Counter[date]()
         for item in request.deliveries:
             if item.delivery.snapshot_id in self.refuse:
                 refused.append(RefusedDelivery(item.delivery, "column [x] has 1 bad row in [a.parquet]: deliver again"))
@@ -77,14 +77,26 @@ class PythonDedup:
             files, _ = data_objects(request, arrival, lambda name: name)
             landed = [r for f in files for r in self._rows(f"gs://{arrival.bucket}/{f.landed.name}")]
             newest = {_key(r) for r in landed}
+            surplus = _surplus(request, landed)
+            if request.takes_over is Duplicates.REFUSE and surplus:
+                refused.append(RefusedDelivery(item.delivery, f"[{surplus.total()}] rows whose key another row has"))
+                continue
             for row in landed:
                 if _key(row) not in rows or rows[_key(row)]["update_id"] <= row["update_id"]:
                     rows[_key(row)] = row
             applied.append(item.delivery)
-        self._hand_back(request, rows, before, newest, tuple(applied), tuple(refused), len(too_old))
+        self._hand_back(request, rows, before, newest, tuple(applied), tuple(refused), len(too_old), surplus)
 
     def _hand_back(
-        self, request: DedupRequest, rows: Any, before: Any, newest: Any, applied: Any, refused: Any, dropped: int
+        self,
+        request: DedupRequest,
+        rows: Any,
+        before: Any,
+        newest: Any,
+        applied: Any,
+        refused: Any,
+        dropped: int,
+        surplus: Counter[date],
     ) -> None:
         suffix = secrets.token_hex(4)
         if not applied:
@@ -94,9 +106,11 @@ class PythonDedup:
         for day in sorted({r["date"] for r in rows.values()}):
             of_day = {k: r for k, r in rows.items() if r["date"] == day}
             files.append(self._write(request, day, list(of_day.values())))
-            entry = _entry(files[-1], of_day, before, newest)
+            entry = replace(_entry(files[-1], of_day, before, newest), ties=surplus[day])
             asked = request.dates is None or day in request.dates
             entries.append(entry if asked else replace(entry, plan="carried", survivors=0))
+        if request.takes_over is not None:
+            applied = ()
         file_list = FileList(tuple(files))
         manifest = Manifest(
             format_version=FORMAT_VERSION,
@@ -163,6 +177,13 @@ def parquet_bytes(rows: list[Row]) -> bytes:
 
 def _key(row: Row) -> tuple[Any, ...]:
     return (row["date"], row["product_id"], row["store_id"], row["attribute_id"])
+
+
+def _surplus(request: DedupRequest, rows: list[Row]) -> Counter[date]:
+    """Rows whose key another row has, of an existing table."""
+    if request.takes_over is None:
+        return Counter()
+    return Counter(r["date"] for r in rows) - Counter(key[0] for key in {_key(r) for r in rows})
 
 
 def _entry(file: DataFile, rows: dict[Any, Row], before: dict[Any, Row], newest: set[Any]) -> DateEntry:

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from dedup_clone.page.kinds import Kind, kinds_of
 from dedup_clone.page.promise import State, duration, judge
 from dedup_clone.state.index import Fate, Index
 from tests.unit.page.indexes import NOW, arrival, delivery, empty, fresh, late, make_index, record
@@ -70,6 +71,14 @@ def test_a_rollback_is_told_in_the_headline() -> None:
     back = replace(index.records[-1], restores=118, lag_s=None)
     found = judge(replace(index, records=(*index.records[:-1], back)), NOW)
     assert found.headline == "Readers see snapshot 2120 again, by a rollback to generation 118."
+
+
+def test_a_table_that_was_taken_over_is_told_in_the_headline_and_breaks_no_promise() -> None:
+    index = fresh()
+    taken = replace(index.records[-1], parent=None, deliveries=(), lag_s=None)
+    found = judge(replace(index, records=(taken,)), NOW)
+    assert found.headline == "Readers see the table that was taken over, up to update id 2120."
+    assert kinds_of(replace(index, records=(taken,))) == {taken.generation: Kind.BOOTSTRAP}
 
 
 def test_before_the_first_publish_there_is_no_state_but_a_wait_still_counts() -> None:

@@ -55,7 +55,9 @@ def read_workload(services: Services, attempt: str) -> Workload:
 def _arrival(services: Services, uri: str) -> Arrival:
     found = services.store.read_record(Arrival, uri.removeprefix(services.store.uri("")))
     if found is None:
-        raise ContractViolation(f"Arrival [{uri}] is gone: restore it (soft delete keeps it for seven days), then retry.")
+        raise ContractViolation(
+            f"Arrival [{uri}] is gone: restore it (soft delete keeps it for seven days), then retry."
+        )
     return found
 
 

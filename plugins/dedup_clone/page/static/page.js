@@ -14,7 +14,7 @@ import { renderToday } from "./today.js";
 import { clock } from "./words.js";
 
 const EVERY_MS = 15000;
-const SUFFIXES = ["_watch", "_publish", "_rollback", "_content_audit"];
+const SUFFIXES = ["_watch", "_publish", "_rollback", "_bootstrap", "_content_audit"];
 const place = (id) => document.getElementById(id);
 const rendered = new Map();
 let timer = null;

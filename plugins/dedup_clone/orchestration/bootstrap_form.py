@@ -1,0 +1,86 @@
+"""The trigger form of the bootstrap DAG: which table, and on which terms."""
+
+from __future__ import annotations
+
+from airflow.sdk import Context, Param
+
+from dedup_clone.contract.request import Duplicates
+from dedup_clone.publish.bootstrap import BootstrapTrigger
+
+MOST_COMPARED = 100
+GIB = 1 << 30
+
+
+def bootstrap_params() -> dict[str, Param]:
+    """As safe as it gets where nothing is said: duplicates are refused, and so are rows that would be left out."""
+    return {
+        "source_table": Param(
+            None,
+            type=["null", "string"],
+            title="Existing table",
+            description="TABLE or DATASET.TABLE of this project and location; empty: the feed's target itself, which "
+            "serves readers until it is replaced.",
+        ),
+        "duplicates": Param(
+            str(Duplicates.REFUSE),
+            type="string",
+            enum=[str(choice) for choice in Duplicates],
+            title="Duplicates",
+            description="Keys that the table holds more than once: end the run and name them, or keep of each the row "
+            "of the highest update id (and of those the one with the greatest values).",
+        ),
+        "drop_expired": Param(
+            False,
+            type="boolean",
+            title="Leave out expired rows",
+            description="Accept that rows older than the feed's retention will not be in target.",
+        ),
+        "compared_dates": Param(
+            3,
+            type="integer",
+            minimum=0,
+            maximum=MOST_COMPARED,
+            title="Dates to compare",
+            description="Before the swap, all columns of so many dates are compared with staging in BigQuery: two "
+            "scans of each, which the first task prices. Rows are counted for every date, free.",
+        ),
+        "count_limit_gib": Param(
+            10,
+            type="number",
+            minimum=0,
+            title="Count duplicates first (GiB)",
+            description="The first task counts doubled keys by a query if that reads no more than this. The run itself "
+            "finds them without scanning anything.",
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Only tell what would be exported, loaded, left out and billed, and what is in the way: see "
+            "the log or the result of show_existing.",
+        ),
+        "reason": Param(
+            None,
+            type=["null", "string"],
+            title="Reason",
+            description="Why; kept in the ledger.",
+        ),
+    }
+
+
+def read_bootstrap_trigger(context: Context) -> BootstrapTrigger:
+    """What the form says."""
+    params, run = context["params"], context["dag_run"]
+    return BootstrapTrigger(
+        dag_id=run.dag_id,
+        run_id=run.run_id,
+        source_table=params["source_table"] or "",
+        duplicates=Duplicates(params["duplicates"]),
+        drop_expired=bool(params["drop_expired"]),
+        compared_dates=int(params["compared_dates"]),
+        reason=params["reason"] or "",
+    )
+
+
+def count_limit_bytes(context: Context) -> int:
+    return int(context["params"]["count_limit_gib"] * GIB)

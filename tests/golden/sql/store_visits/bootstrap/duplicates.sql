@@ -1,0 +1,27 @@
+-- Purpose: keys that an existing table holds more than once, date by date: how many rows are too many, and a few keys.
+--   The table stands as target.
+-- Params: @retention_day DATE (earlier dates are not taken over).
+-- Writes: nothing; scans the key columns of the table.  Safe to retry: yes.
+SELECT
+  key_1 AS found_day,
+  SUM(copies - 1) AS surplus_rows,
+  ARRAY_AGG(CONCAT('store_code=', CAST(key_2 AS STRING), ', campaign_start=', CAST(key_3 AS STRING)) LIMIT 3) AS examples
+FROM (
+  SELECT
+    key_1,
+    key_2,
+    key_3,
+    COUNT(*) AS copies
+  FROM (
+    SELECT
+      `visited_on` AS key_1,
+      `store_code` AS key_2,
+      `campaign_start` AS key_3
+    FROM `local-dev.warehouse.store_visits`
+    WHERE `visited_on` >= @retention_day
+  ) AS held
+  GROUP BY key_1, key_2, key_3
+  HAVING COUNT(*) > 1
+) AS doubled
+GROUP BY found_day
+ORDER BY surplus_rows DESC, found_day;

@@ -1,0 +1,29 @@
+-- Purpose: keys that an existing table holds more than once, date by date: how many rows are too many, and a few keys.
+--   The table stands as target.
+-- Params: @retention_day DATE (earlier dates are not taken over).
+-- Writes: nothing; scans the key columns of the table.  Safe to retry: yes.
+SELECT
+  key_1 AS found_day,
+  SUM(copies - 1) AS surplus_rows,
+  ARRAY_AGG(CONCAT('product_id=', CAST(key_2 AS STRING), ', store_id=', CAST(key_3 AS STRING), ', attribute_id=', CAST(key_4 AS STRING)) LIMIT 3) AS examples
+FROM (
+  SELECT
+    key_1,
+    key_2,
+    key_3,
+    key_4,
+    COUNT(*) AS copies
+  FROM (
+    SELECT
+      `date` AS key_1,
+      `product_id` AS key_2,
+      `store_id` AS key_3,
+      `attribute_id` AS key_4
+    FROM `local-dev.warehouse.worked_example`
+    WHERE `date` >= @retention_day
+  ) AS held
+  GROUP BY key_1, key_2, key_3, key_4
+  HAVING COUNT(*) > 1
+) AS doubled
+GROUP BY found_day
+ORDER BY surplus_rows DESC, found_day;
