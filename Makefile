@@ -18,7 +18,10 @@ BENCH_VENV := .venv-bench
 BENCH_LOCK := requirements/bench.lock
 BENCH_STAMP := $(BENCH_VENV)/installed.lock
 
-.PHONY: help setup demo up down status land test soak bench check golden lock deploy doctor probe
+# Dataproc's runtimes have 3.5 and 4.0; the lock has 4.0.
+SPARKS := 3.5.9 4.1.4
+
+.PHONY: help setup demo up down status land test soak portability bench check golden lock deploy doctor probe
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +71,12 @@ bench-setup: setup
 		{ test -x $(BENCH_VENV)/bin/python || $(PY) -m venv $(BENCH_VENV); } && \
 		$(PY) -m uv pip sync --python $(BENCH_VENV)/bin/python --require-hashes $(BENCH_LOCK) && \
 		cp $(BENCH_LOCK) $(BENCH_STAMP); fi
+
+portability: setup ## Run the tests of the Spark job with other versions of Spark (SPARKS="3.5.9 4.1.4")
+	for version in $(SPARKS); do \
+	  $(PY) -m uv pip install --quiet --python $(PY) --target .local/pyspark-$$version pyspark==$$version && \
+	  PYTHONPATH=.local/pyspark-$$version $(PY) -m pytest -q -n 2 --dist loadfile tests/spark || exit 1; \
+	done
 
 check: setup ## Lint, formatting, types, import layers, Google's grammar on every rendered SQL
 	$(PY) -m ruff check .

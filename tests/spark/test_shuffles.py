@@ -46,7 +46,8 @@ def test_window_shuffles_and_sorts_the_union_once(
 @pytest.mark.parametrize("mode", list(UpdateIdMode))
 @pytest.mark.parametrize("buckets", [(1, 1, 1), (4, 1, 8)], ids=["whole_dates", "buckets"])
 def test_antijoin_shuffles_each_side_once(spark: SparkSession, mode: UpdateIdMode, buckets: tuple[int, ...]) -> None:
-    """Each side is sorted by key for the join, and its result once for the files."""
+    """Each side is sorted by key for the join, and its result once for the files (before Spark 4.0 once more)."""
     found = operators(spark, Plan.ANTIJOIN, mode, buckets)
-    assert (found.count("Exchange"), found.count("Sort")) == (2, 3)
+    assert found.count("Exchange") == 2
+    assert found.count("Sort") in ({3} if spark.version >= "4" else {3, 4})
     assert found.count("SortMergeJoin") == 1
