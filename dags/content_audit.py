@@ -34,6 +34,7 @@ def content_audit(setup: FeedSetup) -> DAG:
         max_active_runs=1,
         is_paused_upon_creation=False,
         doc_md=__doc__,
+        auto_register=False,
         tags=[TAG, setup.feed.feed, "audit"],
         params=steps.audit_params(),
         default_args={

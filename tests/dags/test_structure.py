@@ -178,6 +178,7 @@ def test_a_feed_whose_runner_the_profile_cannot_serve_shows_what_is_missing(
     feed = tmp_path / "dags/feeds/store_visits.yaml"
     feed.write_text(f"{feed.read_text()}\nrunner: serverless\n")
     dags = DagBag(str(tmp_path / "dags")).dags
+    assert dags["store_visits_publish"].task_ids == ["show_configuration_error"]
     assert (
         "asks for runner [serverless], which needs [spark.region] in the profile" in dags["store_visits_publish"].doc_md
     )

@@ -17,7 +17,10 @@ TAG = "dedup-clone"
 
 
 def build_family(dags: Path, suffix: str, build: Callable[[FeedSetup], DAG]) -> dict[str, DAG]:
-    """`build` for every feed below `dags/feeds`; workers get only the DAG that they are about to run."""
+    """`build` for every feed below `dags/feeds`; workers get only the DAG that they are about to run.
+
+    The DAGs must not register themselves: one whose building failed halfway would stand beside the DAG that tells why.
+    """
     folders = find_folders(dags)
     wanted = get_parsing_context().dag_id
     family = {}

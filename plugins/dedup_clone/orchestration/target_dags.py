@@ -26,6 +26,7 @@ def target_dag_arguments(setup: FeedSetup, *, longest: timedelta = timedelta(hou
     """
     return {
         "start_date": datetime(2026, 1, 1, tzinfo=UTC),
+        "auto_register": False,
         "is_paused_upon_creation": False,
         "template_searchpath": [str(setup.folders.sql)],
         "user_defined_macros": {"names": setup.names},
