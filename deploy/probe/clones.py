@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from google.api_core.exceptions import BadRequest
 
 from deploy.probe.assumption import DoesNotHold, Register, expect
@@ -25,9 +27,10 @@ def refused(world: World, sql: str, words: str = "") -> str:
     raise DoesNotHold(f"Carried out: {sql}")
 
 
-def swap(world: World, target: str, staging: str, at: str = "", options: str = "") -> None:
-    as_of = f" FOR SYSTEM_TIME AS OF {at}" if at else ""
-    world.query(f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}`{as_of} {options}")
+def swap(world: World, target: str, staging: str, at: datetime | None = None) -> None:
+    """Staging as it is, or as it was then."""
+    as_of, parameters = (" FOR SYSTEM_TIME AS OF @at", {"at": at}) if at else ("", {})
+    world.query(f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}`{as_of}", parameters)
 
 
 @assumption(
@@ -100,7 +103,7 @@ def clone_time(world: World) -> str:
     """Compares cloneDefinition with the base and T of the statement, and TABLES.table_type with CLONE."""
     staging, target = world.new_table("clone_time", [(world.today, 1, 1)]), world.table("clone_time_target")
     at = world.now()
-    world.query(f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}` FOR SYSTEM_TIME AS OF @at", {"at": at})
+    swap(world, target, staging, at)
     definition = world.client.get_table(target).clone_definition
     if definition is None or definition.base_table_reference is None or definition.clone_time is None:
         raise DoesNotHold("target has no cloneDefinition with base and time.")
@@ -198,7 +201,7 @@ def clone_back(world: World) -> str:
     at = world.now()
     world.load(staging, [(world.today, 1, 2)])
     swap(world, target, staging)
-    world.query(f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}` FOR SYSTEM_TIME AS OF @at", {"at": at})
+    swap(world, target, staging, at)
     expect("rows", world.numbers(target), [1])
     return "The first snapshot's rows are back."
 

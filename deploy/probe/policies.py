@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from deploy.probe.assumption import Register, expect
+from deploy.probe.clones import swap
 from deploy.probe.world import World
 
 assumption = Register()
@@ -92,6 +93,6 @@ def truncate_drops_policies(world: World) -> str:
 def clone_carries_policies(world: World) -> str:
     """Clones a table with a policy over one without."""
     staging, target = with_policy(world, "carried"), world.new_table("carried_target", expiration_days=None)
-    world.query(f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}`")
+    swap(world, target, staging)
     expect("policies of the clone", world.row_policies(target), ["all_rows"])
     return "The policy came with the clone."

@@ -22,10 +22,9 @@ from dedup_clone.publish.load import begin_load, read_candidate
 from dedup_clone.publish.orders import PublishOrder
 from dedup_clone.publish.partition_load import dates_to_load, load_dates
 from dedup_clone.publish.services import Services
-from dedup_clone.warehouse.jobs import pauses
+from dedup_clone.warehouse.jobs import BRIEF_POLL_S, pauses
 
 BRIEF_WAIT_S = 5.0
-BRIEF_POLL_S = 0.4
 
 
 class AttemptJobOperator(BigQueryInsertJobOperator):

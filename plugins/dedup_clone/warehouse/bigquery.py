@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dedup_clone.contract.table import TableContract
 from dedup_clone.warehouse.columns import column_of
 from dedup_clone.warehouse.facts import JobFacts, Observation, PartitionFacts, Policies, TableFacts
-from dedup_clone.warehouse.jobs import Jobs, pauses
+from dedup_clone.warehouse.jobs import BRIEF_POLL_S, Jobs, pauses
 from dedup_clone.warehouse.sql_files import TableNames, render
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client, Table
 
 T = TypeVar("T")
-BRIEF_POLL_S = 0.4  # for jobs of one small object; the client library would ask once a second
 DEFAULT_TIME_TRAVEL_HOURS = 7 * 24
 MILLISECONDS_PER_DAY = 24 * 60 * 60 * 1000
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # What BigQuery says of files or statements that will fail the same way whenever they are tried.
 REASONS_OF_CONTENT = frozenset({"invalid", "invalidQuery"})
 FIRST_LOOK_S = 0.05
+BRIEF_POLL_S = 0.4  # the longest pause for jobs of seconds; the client library would ask once a second
 
 
 def pauses(poll_s: float) -> Iterator[float]:

@@ -148,8 +148,12 @@ def test_a_run_stands_at_the_task_whose_traces_it_lacks(world: FeedWorld) -> Non
 def test_a_look_bills_nothing(world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world.publish(world.land(7, [row(7, 1)]))
 
+    asked: list[object] = []
+
     def refuse(*arguments: object, **named: object) -> None:
+        asked.append(arguments)
         raise AssertionError("the watchdog ran a query")
 
     monkeypatch.setattr(world.bigquery, "query", refuse)
     look(world)
+    assert asked == []
