@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from types import SimpleNamespace
@@ -26,21 +25,12 @@ from dedup_clone.publish.services import Services
 from tests.contract.dataproc.conftest import MakePlay
 from tests.contract.publish.conftest import new_feed
 from tests.contract.publish.feed_world import FeedWorld, row
-from tests.contract.publish.servers import open_clients
-
-
-@pytest.fixture(scope="module")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
-    with open_clients(tmp_path_factory.mktemp("servers")) as shared:
-        yield shared
+from tests.contract.publish.servers import shared_clients as shared_clients
 
 
 @pytest.fixture
 def world(clients: tuple[Storage, BigQuery]) -> FeedWorld:
-    feed = new_feed()
-    name = f"sized_{feed.feed}"
-    landing = feed.landing.model_copy(update={"prefix": name})
-    return FeedWorld(feed.model_copy(update={"feed": name, "landing": landing}), *clients)
+    return FeedWorld(new_feed("sized_"), *clients)
 
 
 def rewrite(services: Services, order: PublishOrder, **changes: Any) -> None:

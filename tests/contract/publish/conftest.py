@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import pytest
 from google.cloud.bigquery import Client as BigQuery
@@ -11,7 +10,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.settings.feed import Feed, read_feed
 from tests.contract.publish.feed_world import REPOSITORY, FeedWorld
-from tests.contract.publish.servers import open_clients
+from tests.contract.publish.servers import shared_clients as shared_clients
 
 _numbers = itertools.count(1)
 
@@ -22,12 +21,6 @@ def new_feed(prefix: str = "") -> Feed:
     name = f"{prefix}feed_{next(_numbers)}"
     landing = shipped.landing.model_copy(update={"prefix": name})
     return shipped.model_copy(update={"feed": name, "landing": landing})
-
-
-@pytest.fixture(scope="session")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
-    with open_clients(tmp_path_factory.mktemp("servers")) as shared:
-        yield shared
 
 
 @pytest.fixture

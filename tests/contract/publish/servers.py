@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from google.api_core.client_options import ClientOptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.bigquery import Client as BigQuery
@@ -34,3 +35,10 @@ def open_clients(folder: Path) -> Iterator[tuple[Storage, BigQuery]]:
             storage.create_bucket(bucket)
         warehouse.create_dataset("warehouse")
         yield storage, warehouse
+
+
+@pytest.fixture(scope="session", name="clients")
+def shared_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
+    """For the conftest of a folder that takes it in: servers of its own, shared by the folder's tests."""
+    with open_clients(tmp_path_factory.mktemp("servers")) as shared:
+        yield shared
