@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import BaseOperator, Context
-from airflow.sdk.bases.skipmixin import SkipMixin
+from airflow.sdk import Context
 
 from dedup_clone.contract.errors import BootstrapRefused
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.bigquery_jobs import AttemptJobOperator
 from dedup_clone.orchestration.bootstrap_form import count_limit_bytes, read_bootstrap_trigger
 from dedup_clone.orchestration.connect import FeedSetup, connect
+from dedup_clone.orchestration.ends_dry_run import EndsDryRun
 from dedup_clone.orchestration.final_errors import failing_at_once
-from dedup_clone.orchestration.order_xcom import hand_on, pull_order
+from dedup_clone.orchestration.order_xcom import pull_order
 from dedup_clone.publish.bootstrap import resolve_bootstrap
 from dedup_clone.publish.bootstrap_export import drop_export, export_existing
 from dedup_clone.publish.bootstrap_preview import preview_bootstrap
@@ -24,14 +24,8 @@ from dedup_clone.publish.services import Services
 SHOW_TASK = "show_existing"
 
 
-class ShowExistingOperator(BaseOperator, SkipMixin):
+class ShowExistingOperator(EndsDryRun):
     """Returns what would happen, as whoever approves reads it; takes no lease. After a dry run all else is skipped."""
-
-    inherits_from_skipmixin = True
-
-    def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.setup = setup
 
     def execute(self, context: Context) -> dict[str, Any]:
         services = connect(self.setup)
@@ -40,8 +34,7 @@ class ShowExistingOperator(BaseOperator, SkipMixin):
             services.fact("a bootstrap would do this:\n" + preview.text)
             result: dict[str, Any] = to_plain(preview)
             if context["params"]["dry_run"]:
-                hand_on(context, result)
-                self.skip(context["ti"], self.get_flat_relatives(upstream=False))
+                self.end_dry_run(context, result)
             elif preview.refused:
                 raise BootstrapRefused("\n".join(preview.refused))
         return result

@@ -6,15 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
-from airflow.sdk import BaseOperator, Context
-from airflow.sdk.bases.skipmixin import SkipMixin
+from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from dedup_clone.contract.errors import LeaseHeld
 from dedup_clone.contract.records import to_plain
-from dedup_clone.orchestration.connect import FeedSetup, connect
+from dedup_clone.orchestration.connect import connect
+from dedup_clone.orchestration.ends_dry_run import EndsDryRun
 from dedup_clone.orchestration.final_errors import failing_at_once
-from dedup_clone.orchestration.order_xcom import hand_on
 from dedup_clone.orchestration.replay_request import read_trigger
 from dedup_clone.publish.dry_run import dry_run
 from dedup_clone.publish.dry_run_text import dry_run_text
@@ -25,18 +24,12 @@ from dedup_clone.publish.services import Services
 LEASE_ASKED_FOR_EVERY = timedelta(seconds=10)
 
 
-class ResolvePublishOperator(BaseOperator, SkipMixin):
+class ResolvePublishOperator(EndsDryRun):
     """Returns the order. Skips what follows when the delivery is accounted for already, and after a dry run.
 
     While another run is at work it waits for the lease, deferred: more runs than one may be active, because one that
     waits for an approval must not hold up an arrival.
     """
-
-    inherits_from_skipmixin = True
-
-    def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.setup = setup
 
     def execute(self, context: Context) -> dict[str, Any]:
         services = connect(self.setup)
@@ -63,6 +56,5 @@ class ResolvePublishOperator(BaseOperator, SkipMixin):
         text = dry_run_text(found)
         services.fact(f"a publish would do this:\n{text}", snapshot_id=trigger.delivery.snapshot_id)
         result = {**to_plain(found), "text": text}
-        hand_on(context, result)
-        self.skip(context["ti"], self.get_flat_relatives(upstream=False))
+        self.end_dry_run(context, result)
         return result
