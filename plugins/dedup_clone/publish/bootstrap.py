@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.errors import BootstrapRefused, LostRace
+from dedup_clone.contract.errors import BootstrapRefused
 from dedup_clone.contract.request import Duplicates
 from dedup_clone.publish.existing_table import ExistingTable, TakenOver, keep_taken_over, look_at_table, say_partitions
 from dedup_clone.publish.healing import heal
+from dedup_clone.publish.lease import take_lease
 from dedup_clone.publish.orders import PublishOrder
 from dedup_clone.publish.services import Services
-from dedup_clone.state.current import Intent, IntentKind
+from dedup_clone.state.current import IntentKind
 
 SNAPSHOT_UNKNOWN = 0
 
@@ -49,10 +50,7 @@ def resolve_bootstrap(services: Services, trigger: BootstrapTrigger, version_sho
     refusals = refused_terms(existing, trigger)
     if refusals:
         raise BootstrapRefused(" ".join(refusals))
-    intent = services.current.take_lease(lambda parent, generation: _intent(services, trigger, parent, generation))
-    if intent.parent is not None:
-        services.current.release(intent.attempt)
-        raise LostRace(f"Generation [{intent.parent}] was committed meanwhile: this task tries again by itself.")
+    intent = take_lease(services, IntentKind.BOOTSTRAP, trigger, parent=None)
     if services.warehouse.table(services.feed.staging) is None:
         services.warehouse.create_staging(services.names, services.feed.table.to_contract())
     keep_taken_over(services, intent.attempt, TakenOver(existing, trigger.duplicates, trigger.compared_dates))
@@ -92,14 +90,3 @@ def _reason(existing: ExistingTable, trigger: BootstrapTrigger) -> str:
     left_out = f", without [{existing.expired_rows}] rows before [{existing.oldest}]" if existing.expired else ""
     given = f": {trigger.reason}" if trigger.reason else ""
     return f"takes over [{existing.name}]{left_out}, duplicates [{trigger.duplicates}]{given}"
-
-
-def _intent(services: Services, trigger: BootstrapTrigger, parent: int | None, generation: int) -> Intent:
-    return Intent.begin(
-        IntentKind.BOOTSTRAP,
-        dag_id=trigger.dag_id,
-        run_id=trigger.run_id,
-        parent=parent,
-        generation=generation,
-        now=services.now(),
-    )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dedup_clone
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.manifest import FORMAT_VERSION
 from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
 from dedup_clone.publish.date_ranges import say_dates
 from dedup_clone.publish.decision import Decision, decide, engine_of
 from dedup_clone.publish.healing import heal
+from dedup_clone.publish.lease import take_lease
 from dedup_clone.publish.orders import PublishOrder, Trigger
 from dedup_clone.publish.parent import name_parent
 from dedup_clone.publish.replayed_dates import retained
@@ -30,10 +30,7 @@ def resolve(services: Services, trigger: Trigger) -> PublishOrder | str:
         return decision.nothing
     if services.warehouse.table(services.feed.staging) is None:
         services.warehouse.create_staging(services.names, services.feed.table.to_contract())
-    intent = services.current.take_lease(lambda base, generation: _intent(services, trigger, base, generation))
-    if intent.parent != decision.parent_generation:
-        services.current.release(intent.attempt)
-        raise LostRace(f"Generation [{intent.parent}] was committed meanwhile: this task tries again by itself.")
+    intent = take_lease(services, IntentKind.PUBLISH, trigger, parent=decision.parent_generation)
     uri = services.manifests.write_request(_request(services, trigger, intent, decision))
     backlog, snapshot_id = decision.backlog, _snapshot_shown(trigger, decision)
     services.fact(
@@ -72,17 +69,6 @@ def _reason(trigger: Trigger) -> str:
 
 def _only(trigger: Trigger) -> str:
     return "" if trigger.dates is None else f" only {say_dates(trigger.dates)}"
-
-
-def _intent(services: Services, trigger: Trigger, parent: int | None, generation: int) -> Intent:
-    return Intent.begin(
-        IntentKind.PUBLISH,
-        dag_id=trigger.dag_id,
-        run_id=trigger.run_id,
-        parent=parent,
-        generation=generation,
-        now=services.now(),
-    )
 
 
 def _request(services: Services, trigger: Trigger, intent: Intent, decision: Decision) -> DedupRequest:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import dedup_clone
-from dedup_clone.contract.errors import ConfigurationError, LostRace, RollbackRefused
+from dedup_clone.contract.errors import ConfigurationError, RollbackRefused
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, FileList, Manifest
 from dedup_clone.publish.backlog import excluded_after
 from dedup_clone.publish.healing import heal
+from dedup_clone.publish.lease import take_lease
 from dedup_clone.publish.orders import PublishOrder
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.swap_files import find_swap
@@ -91,11 +92,8 @@ def resolve_rollback(services: Services, trigger: RollbackTrigger) -> PublishOrd
             f"change now. It can restore: {_offer(restorable_generations(services))}."
         )
     wanted = choose_generation(services, trigger.generation)
-    intent = services.current.take_lease(lambda parent, generation: _intent(services, trigger, parent, generation))
-    if intent.parent != live or live is None:
-        services.current.release(intent.attempt)
-        raise LostRace(f"Generation [{intent.parent}] was committed meanwhile: this task tries again by itself.")
-    manifest = _restored(services, wanted, intent, services.manifests.read(live))
+    intent = take_lease(services, IntentKind.ROLLBACK, trigger, parent=trigger.live_shown)
+    manifest = _restored(services, wanted, intent, services.manifests.read(trigger.live_shown))
     services.manifests.write_candidate(intent.attempt, _candidate(services, wanted, manifest))
     services.fact(
         f"takes the lease for attempt [{intent.attempt}]: restores generation {wanted.manifest.generation} "
@@ -132,17 +130,6 @@ def _in_time_travel(services: Services, manifest: Manifest, oldest: datetime | N
     """When staging held exactly this generation, if BigQuery can still show it."""
     swap = find_swap(services, manifest.attempt)
     return swap.checked_at if swap and oldest and swap.checked_at > oldest else None
-
-
-def _intent(services: Services, trigger: RollbackTrigger, parent: int | None, generation: int) -> Intent:
-    return Intent.begin(
-        IntentKind.ROLLBACK,
-        dag_id=trigger.dag_id,
-        run_id=trigger.run_id,
-        parent=parent,
-        generation=generation,
-        now=services.now(),
-    )
 
 
 def _restored(services: Services, wanted: Restorable, intent: Intent, live: Manifest) -> Manifest:
