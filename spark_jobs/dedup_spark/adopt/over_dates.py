@@ -35,6 +35,9 @@ _DRIVER_THREADS = 4
 # Decoded keys held between two passes over the files: of one date in a task, of several dates on the driver.
 _HELD_BYTES = 256 << 20
 _DRIVER_HELD_BYTES = 64 << 20
+# A task costs a twentieth of a second before its first date: small dates share tasks, a large one has its own.
+_TASKS_PER_CORE = 4
+_TASK_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,9 @@ class _Reported(Generic[AnyOrder, Result]):
         result = self.work(order)
         self.finished(order.day, 0)
         return result
+
+    def all_of(self, orders: Sequence[AnyOrder]) -> list[Result]:
+        return [self(order) for order in orders]
 
 
 def over_dates(
@@ -66,7 +72,8 @@ def over_dates(
     dates = {order.day: 1 for order in orders}
     # Files count too: each is a request or more, however small it is.
     items = sum(1 + order.objects for order in orders)
-    if few_for_the_driver(items, sum(order.bytes for order in orders)):
+    total_bytes = sum(order.bytes for order in orders)
+    if few_for_the_driver(items, total_bytes):
         on_driver = DriverProgress(dates, say)
         task = _Reported(work(_DRIVER_HELD_BYTES), on_driver.finished)
         with on_driver.reporting(), ThreadPoolExecutor(min(_DRIVER_THREADS, os.cpu_count() or 1)) as pool:
@@ -75,5 +82,11 @@ def over_dates(
     context.setJobDescription(f"{description} of {len(orders)} dates")
     progress = DateProgress(context, dates, say)
     task = _Reported(work(_HELD_BYTES), progress.reporter())
+    tasks = min(len(orders), max(context.defaultParallelism * _TASKS_PER_CORE, total_bytes // _TASK_BYTES))
+    # Dealt like cards, so that each task gets dates of all sizes and starts with its largest.
+    hands = [orders[place::tasks] for place in range(tasks)]
+    results: list[Result] = [None] * len(orders)  # type: ignore[list-item]  # all are filled below
     with progress.reporting():
-        return list(context.parallelize(orders, len(orders)).map(task).collect())
+        for place, made in enumerate(context.parallelize(hands, tasks).map(task.all_of).collect()):
+            results[place::tasks] = made
+    return results

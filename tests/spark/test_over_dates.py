@@ -1,0 +1,64 @@
+"""Many small dates share Spark tasks: each result still belongs to its own date, and progress counts dates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+import pytest
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from dedup_spark.adopt.over_dates import over_dates
+
+pytestmark = pytest.mark.spark
+
+FIRST = date(2024, 1, 1)
+
+
+@dataclass(frozen=True)
+class Order:
+    day: date
+    bytes: int
+    objects: int = 0
+
+
+@dataclass(frozen=True)
+class Done:
+    day: date
+    task: int
+
+
+def work(held_bytes: int) -> Callable[[Order], Done]:
+    def done(order: Order) -> Done:
+        context = TaskContext.get()
+        assert context
+        return Done(order.day, context.partitionId())
+
+    return done
+
+
+def run(spark: SparkSession, orders: list[Order], said: list[str]) -> list[Done]:
+    return over_dates(lambda: spark, work, orders, "test", said.append)
+
+
+def test_many_small_dates_share_tasks_and_results_come_in_the_order_of_the_dates(spark: SparkSession) -> None:
+    orders = [Order(FIRST + timedelta(days=number), bytes=1_000) for number in range(300)]
+    said: list[str] = []
+    done = run(spark, orders, said)
+    assert [one.day for one in done] == [order.day for order in orders]
+    assert len({one.task for one in done}) == 8  # four for each of the session's two cores
+    assert said[-1].startswith("dates 300/300 in ")
+
+
+def test_large_dates_have_a_task_each(spark: SparkSession) -> None:
+    orders = [Order(FIRST + timedelta(days=number), bytes=2 << 30) for number in range(30)]
+    assert len({one.task for one in run(spark, orders, [])}) == 30
+
+
+def test_the_largest_dates_are_dealt_to_different_tasks_and_come_first_there(spark: SparkSession) -> None:
+    large = [Order(FIRST + timedelta(days=number), bytes=200 << 20) for number in range(8)]
+    small = [Order(FIRST + timedelta(days=number), bytes=1_000) for number in range(8, 300)]
+    done = run(spark, [*large, *small], [])
+    assert len({one.task for one in done[:8]}) == 8
