@@ -24,7 +24,7 @@ def by_rows(rows: int) -> list[Shape]:
 
 
 def by_dates(rows: int) -> list[Shape]:
-    return [Shape(rows // 2, dates) for dates in (13, 52, 208, 730)]
+    return [Shape(rows, dates) for dates in (13, 52, 208, 730)]
 
 
 def by_differences(rows: int) -> list[Shape]:

@@ -144,3 +144,27 @@ def test_survivors_are_written_from_rows_that_were_decoded_already(area: FeedAre
     stored = sum(group.column(number).total_compressed_size for number in range(group.num_columns))
     assert 0 < metrics.bytes_read <= stored
     assert found(area)[:3] == [(0, 10, 1), (1, 10, 1), (2, 10, 1)]
+
+
+def test_a_date_that_has_grown_keeps_fingerprints_of_its_own_size(area: FeedArea) -> None:
+    area.publish(area.land(1, rows(1, 1)))
+    area.publish(area.land(2, rows(2, *range(20_000))))
+    area.publish(area.land(3, rows(3, *range(1, 20_001))))
+    assert (area.entry(FIRST).new_keys, area.entry(FIRST).survivors) == (1, 1)
+    # Coarser ones would have been computed again, from all of the parent's rows.
+    assert area.entry(FIRST).plan_reason.endswith("of 256 buckets, as 64-bit words; fingerprints of the parent carried")
+
+
+@pytest.mark.parametrize("compare_values", [True, False])
+def test_the_parents_rows_are_read_once_when_some_survive(
+    area: FeedArea, monkeypatch: pytest.MonkeyPatch, compare_values: bool
+) -> None:
+    area.compare_values = compare_values
+    area.publish(area.land(1, rows(1, *range(300))))
+    (parent,) = (storage.join(area.data_uri(), file.path) for file in area.files().files)
+    opened: list[str] = []
+    open_input = storage.open_input
+    monkeypatch.setattr(storage, "open_input", lambda uri: opened.append(uri) or open_input(uri))
+    area.publish(area.land(2, rows(2, *range(5, 310))))
+    assert area.entry(FIRST).survivors == 5
+    assert opened.count(parent) == 1

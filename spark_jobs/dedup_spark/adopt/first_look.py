@@ -31,6 +31,9 @@ from dedup_spark.parent import Parent
 
 log = logging.getLogger("dedup_spark")
 
+# Sizes that differ by less are those of about as many rows.
+_LIKE_TIMES = 2
+
 
 @dataclass(frozen=True)
 class DateLook:
@@ -113,14 +116,22 @@ def _landed_files(order: DateOrder) -> list[LandedFile]:
 
 
 def _expected_rows(order: DateOrder) -> int:
-    """Of the newest delivery: as many as the parent has, else as its footers say. They choose the buckets' number."""
-    if order.state:
+    """Of the newest delivery: as many as a parent of like size has, else as its footers say.
+
+    They choose the buckets' number: fingerprints that are too coarse would open all buckets of the next snapshot.
+    """
+    if order.state and are_alike(order.newest.bytes, order.state.bytes):
         return order.state.rows
     rows = 0
     for part in order.newest.files:
         with storage.open_input(part.uri) as source:
             rows += pq.read_metadata(source).num_rows
     return rows
+
+
+def are_alike(size: int, other: int) -> bool:
+    """Whether files of so many bytes hold about as many rows."""
+    return max(size, other) <= _LIKE_TIMES * min(size, other)
 
 
 def _counted(order: DateOrder, inspected: Mapping[str, Inspected]) -> DateOrder | None:

@@ -35,6 +35,11 @@ class DeliveredDate:
     def rows(self) -> int:
         return sum(file.rows for file in self.files)
 
+    @property
+    def bytes(self) -> int:
+        """As stored."""
+        return sum(file.size for file in self.files)
+
 
 @dataclass(frozen=True)
 class StateDate:
@@ -49,6 +54,11 @@ class StateDate:
     base_id: int
     key_fingerprint: str | None
     differing_share: float | None
+
+    @property
+    def bytes(self) -> int:
+        """As stored."""
+        return sum(file.size for file in self.files)
 
 
 @dataclass(frozen=True)
@@ -68,8 +78,8 @@ class DateOrder:
     @property
     def bytes(self) -> int:
         """As stored, of both sides."""
-        landed = sum(file.size for part in (self.newest, *self.older) for file in part.files)
-        return landed + (sum(file.size for file in self.state.files) if self.state else 0)
+        landed = sum(part.bytes for part in (self.newest, *self.older))
+        return landed + (self.state.bytes if self.state else 0)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ def pick_differing(
     choose = selection.compares if sparing else selection.picks
     count = selection.counts_all if sparing else selection.counts
     newest = sides.newest.pick(choose, count)
-    state = sides.state.pick(choose, count, sides.base_id) if sides.state else newest
+    # Survivors are among these rows: with their values at hand the file need not be read once more for them.
+    state = sides.state.pick(choose, count, sides.base_id, with_others=True) if sides.state else newest
     if not selection.narrows:
         return newest, state, _NO_BUCKETS
     every, is_base = np.ones(len(newest), dtype=bool), state.ids == sides.base_id

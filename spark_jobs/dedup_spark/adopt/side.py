@@ -157,22 +157,30 @@ class Side:
 
         return np.concatenate([_NO_WORDS, *(words for part in self._by_thread(gather) for words in part)])
 
-    def pick(self, choose: Choose, count: Choose | None = None, only_id: int | None = None) -> Picked:
+    def pick(
+        self,
+        choose: Choose,
+        count: Choose | None = None,
+        only_id: int | None = None,
+        *,
+        with_others: bool = False,
+    ) -> Picked:
         """Keys, places and hashes of the values of the rows that `choose` picks by their first hashes.
 
-        Of the rows that `count` picks (those with update_id `only_id`, if that is given) only hashes.
+        Of the rows that `count` picks (those with update_id `only_id`, if that is given) only hashes. `with_others`
+        asks for the values themselves, where the file is read; so does whoever compares values.
         """
-        with_others = self._hashing.values is not None
+        with_hashes = self._hashing.values is not None
         room = Budget(_HELD_OTHERS_BYTES)
 
         def gather(numbers: Sequence[int]) -> tuple[list[_Place], list[tuple[Words, Words]]]:
             found, counted = [], []
             for number in numbers:
-                for hashed in self._replayed(number, with_others=with_others):
+                for hashed in self._replayed(number, with_others=with_others or with_hashes):
                     rows = np.flatnonzero(choose(hashed.first))
                     if len(rows):
                         found.append((number, rows + hashed.batch.start, self._taken(hashed, rows, room)))
-                    if count and with_others:
+                    if count and with_hashes:
                         rows = np.flatnonzero(count(hashed.first) & self._has_id(number, hashed.batch, only_id))
                         counted.append((hashed.first[rows], self._contents(hashed, rows)))
             return found, counted

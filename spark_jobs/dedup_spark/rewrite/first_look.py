@@ -18,6 +18,7 @@ from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.adopt.examining_reader import ExaminingReader
+from dedup_spark.adopt.first_look import are_alike
 from dedup_spark.adopt.over_dates import over_dates
 from dedup_spark.fingerprints import stored
 from dedup_spark.landing.examination import Inspect
@@ -129,9 +130,10 @@ def _presumed(day: date, landed: tuple[LandedFile, ...], parent: Parent) -> Rewr
 
 
 def _with_expected_rows(order: RewriteOrder) -> RewriteOrder:
-    """As many as the parent has, else as the footers say. They choose the number of buckets, nothing else."""
+    """As many as a parent of like size has, else as the footers say. They choose the number of buckets alone."""
     assert order.delivered
-    if order.held:
+    held_bytes = sum(file.size for file in order.held.files) if order.held else 0
+    if order.held and are_alike(order.bytes - held_bytes, held_bytes):
         (first, _), *others = order.delivered.files
         files = ((first, order.held.rows), *others)
         return replace(order, delivered=replace(order.delivered, files=files))
