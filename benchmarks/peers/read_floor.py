@@ -1,4 +1,4 @@
-"""What reading alone costs: pyarrow decodes all columns, one Spark task a date, as the job's tasks would."""
+"""What reading alone costs: pyarrow decodes all columns, dates dealt to as many Spark tasks as the job makes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.inputs import COLUMNS, DateFiles, Inputs
 from benchmarks.peer import Peer, Result
+from dedup_spark.adopt.over_dates import _TASKS_PER_CORE
 
 
 class ReadFloor(Peer):
@@ -19,8 +20,10 @@ class ReadFloor(Peer):
 
     def run(self, inputs: Inputs, out: Path) -> int:
         context = self.session().sparkContext
-        tasks = [_files(day, self._sides) for day in inputs.dates]
-        return sum(context.parallelize(tasks, len(tasks)).map(_read).collect())
+        tasks = min(len(inputs.dates), context.defaultParallelism * _TASKS_PER_CORE)
+        files = [_files(day, self._sides) for day in inputs.dates]
+        hands = [[name for names in files[place::tasks] for name in names] for place in range(tasks)]
+        return sum(context.parallelize(hands, tasks).map(_read).collect())
 
     def result(self, inputs: Inputs, out: Path, returned: object) -> Result:
         read = sum(Path(file).stat().st_size for day in inputs.dates for file in _files(day, self._sides))
