@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from benchmarks.document import table
 from benchmarks.material import SMALL, make_all, material
-from benchmarks.peers.registry import BASE, ENTRIES, FLOOR, OURS
+from benchmarks.peers.registry import BASE, ENTRIES, FLOOR, GENERAL, OURS
 from benchmarks.results import Figure, Results, cpu, figure, middle, save, wall
 from benchmarks.rounds import Plan, Rounds
 from benchmarks.say import say
 from benchmarks.shape import Shape, Variant
-from dedup_clone.contract.request import Plan as JobPlan
 
 COMMAND = "main"
 ROWS = 26_000_000
@@ -22,12 +21,7 @@ _PLAIN_JOINS = ("spark-sort-merge", "spark-shuffled-hash")
 
 def peers() -> list[str]:
     """All that belong into the table, in its order of running: slow and quick ones mixed as they are registered."""
-    known = {plan.value for plan in JobPlan}
-    return [
-        name
-        for name, entry in ENTRIES.items()
-        if not name.endswith(_IN_TASKS) and dict(entry.options).get("plan", "auto") in known
-    ]
+    return [name for name in ENTRIES if not name.endswith(_IN_TASKS) and name not in GENERAL]
 
 
 def run(rows: int, variant: Variant, only: Sequence[str], rounds: int | None) -> Results:

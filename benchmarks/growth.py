@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from benchmarks.document import table
 from benchmarks.material import SMALL, make_all, material
-from benchmarks.peers.registry import BASE, FLOOR, OURS
+from benchmarks.peers.registry import BASE, ENTRIES, FLOOR, GENERAL, OURS
 from benchmarks.results import Figure, Results, cpu, figure, save, wall
 from benchmarks.rounds import Plan, Rounds
 from benchmarks.say import say
@@ -44,6 +44,11 @@ def by_variants(rows: int) -> list[Shape]:
     return [Shape(rows // 20, variant=variant) for variant in Variant]
 
 
+def for_plans(rows: int) -> Shape:
+    """Where the general plans and ROW_NUMBER stand side by side."""
+    return Shape(rows // 20)
+
+
 def run(rows: int) -> Results:
     parts = (by_rows, by_dates, by_differences, by_keys, by_survivors, by_variants)
     shapes = list(dict.fromkeys(shape for part in parts for shape in part(rows)))
@@ -52,7 +57,8 @@ def run(rows: int) -> Results:
     plans = [
         Plan(OURS, tuple(map(material, shapes)), _ROUNDS, _REPEATS, rehearse=True),
         Plan(FLOOR, tuple(map(material, floors)), 1, _REPEATS, rehearse=True),
-        Plan(BASE, tuple(map(material, by_rows(rows)[:-1])), 1, 1, rehearse=False),
+        Plan(BASE, tuple(map(material, [*by_rows(rows)[:-1], for_plans(rows)])), 1, 1, rehearse=False),
+        *(Plan(name, (material(for_plans(rows)),), 1, 2, rehearse=True) for name in GENERAL),
     ]
     rounds = Rounds(material(SMALL).inputs, say)
     runs = rounds.run(plans)
@@ -99,4 +105,17 @@ def report(results: Results, rows: int = ROWS) -> str:
         "adopt, carried", "rows a side", "dates", "wall s, median", "CPU s", "wall ns a row", "times the part's first",
         "pyarrow reads both, s", "ROW_NUMBER, s", "times quicker", "plans of the dates",
     ]  # fmt: skip
-    return f"{table(heads, lines)}\n\n{results.made_at} UTC, {results.machine}."
+    parts_of_page = [table(heads, lines), _plans(results, rows), f"{results.made_at} UTC, {results.machine}."]
+    return "\n\n".join(part for part in parts_of_page if part)
+
+
+def _plans(results: Results, rows: int) -> str:
+    """The plans for everything else, beside ROW_NUMBER."""
+    shape = for_plans(rows)
+    measured = {name: results.of(name, shape.name) for name in (OURS, *GENERAL, BASE)}
+    lines = [
+        [ENTRIES[name].title, f"{found[0].rows:,}", f"{wall(found):.2f}", f"{cpu(found):.1f}"]
+        for name, found in measured.items()
+        if found
+    ]
+    return table(["on few rows", "rows a side", "wall s, median", "CPU s"], lines)

@@ -67,6 +67,25 @@ def test_growth_is_told_a_row_against_the_first_of_each_part() -> None:
     assert len([line for line in text.splitlines() if line.startswith("| variants")]) == len(Variant)
 
 
+def test_the_general_plans_stand_beside_row_number_on_few_rows() -> None:
+    rows = 1000
+    few = growth.for_plans(rows)
+    shapes = {*growth.by_rows(rows), *growth.by_dates(rows), *growth.by_differences(rows), *growth.by_keys(rows)}
+    shapes |= {*growth.by_survivors(rows), *growth.by_variants(rows)}
+    measured = results(
+        "growth",
+        *(figure(OURS, shape.name, shape.rows, dates=shape.dates) for shape in shapes),
+        figure("window", few.name, few.rows, wall_s=4.0),
+        figure(BASE, few.name, few.rows, wall_s=5.0),
+    )
+    lines = growth.report(measured, rows).splitlines()
+    table = lines[lines.index("| on few rows | rows a side | wall s, median | CPU s |") + 2 :]
+    assert [line.split(" | ")[:3] for line in table[1:3]] == [
+        [f"| {ENTRIES['window'].title}", "50", "4.00"],
+        [f"| {ENTRIES[BASE].title}", "50", "5.00"],
+    ]
+
+
 def test_a_date_of_production_lies_on_the_line_through_the_two_largest() -> None:
     sizes = zip(memory.shapes(1_000_000), (100, 110, 120, 135), strict=True)
     measured = results(
