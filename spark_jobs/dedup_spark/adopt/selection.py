@@ -8,6 +8,7 @@ against the sums; a bucket that it does not explain is compared as a whole.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -39,10 +40,17 @@ class Selection:
     seconds: Words
     more: Mask
 
+    @cached_property
+    def _keys_differ(self) -> Mask:
+        return np.asarray((self.kinds == WHOLE) | (self.kinds == SINGLE))
+
+    @cached_property
+    def _only_values_differ(self) -> Mask:
+        return np.asarray(self.kinds == VALUES)
+
     def picks(self, first: Words) -> Mask:
         """Rows in buckets whose keys differ, by their first hashes."""
-        kinds = self.kinds[bucket_of(first, self.bits)]
-        return np.asarray((kinds == WHOLE) | (kinds == SINGLE))
+        return np.asarray(self._keys_differ[bucket_of(first, self.bits)])
 
     def compares(self, first: Words) -> Mask:
         """Of these rows, those whose keys have to be compared: the others are on both sides."""
@@ -55,7 +63,7 @@ class Selection:
 
     def counts(self, first: Words) -> Mask:
         """Rows in buckets whose keys agree and whose values do not."""
-        return np.asarray(self.kinds[bucket_of(first, self.bits)] == VALUES)
+        return np.asarray(self._only_values_differ[bucket_of(first, self.bits)])
 
     def counts_all(self, first: Words) -> Mask:
         """Those, and the rows in differing buckets whose keys need no comparison."""

@@ -32,7 +32,7 @@ def bits_for(rows: int, differing_share: float | None) -> int:
 
 def bucket_of(first: Words, bits: int) -> npt.NDArray[np.intp]:
     """The top bits of the first hash."""
-    return (first >> np.uint64(64 - bits)).astype(np.intp)
+    return (first >> np.uint64(64 - bits)).view(np.intp)  # below the sign bit: no need to copy
 
 
 @dataclass

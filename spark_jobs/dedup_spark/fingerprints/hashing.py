@@ -67,7 +67,8 @@ class HashChain:
         self._spare = np.empty(rows, dtype=np.uint64)
         self._factor = np.uint64(factor)
 
-    def mix(self, words: Words) -> None:
+    def mix(self, words: Words | np.uint64) -> None:
+        """One word stands for all rows' alike."""
         state, spare = self._state, self._spare
         np.bitwise_xor(state if self._start is None else self._start, words, out=state)
         self._start = None

@@ -20,6 +20,7 @@ from dedup_spark.fingerprints.key_columns import Words, fixed_words, is_text
 
 # Apart from the numbers of the keys' hashes.
 _ROWS, _ELEMENTS = 3, 4
+_VALID = np.uint64(1)
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class ValueHasher:
 
 
 def _mix(chain: HashChain, column: Column, array: pa.Array) -> None:
-    chain.mix(array.is_valid().cast(pa.uint8()).to_numpy(zero_copy_only=False).astype(np.uint64))
+    chain.mix(_validity(array))
     if column.mode is ColumnMode.REPEATED:
         _mix_elements(chain, replace(column, mode=ColumnMode.NULLABLE), array)
     elif column.type == STRUCT:
@@ -51,6 +52,13 @@ def _mix(chain: HashChain, column: Column, array: pa.Array) -> None:
     else:
         for words in fixed_words(column, _without_nulls(array)):
             chain.mix(words)
+
+
+def _validity(array: pa.Array) -> Words | np.uint64:
+    """1 where there is a value, 0 where it is NULL."""
+    if not array.null_count:
+        return _VALID
+    return np.asarray(array.is_valid().cast(pa.uint8()).to_numpy(zero_copy_only=False), dtype=np.uint64)
 
 
 def _mix_elements(chain: HashChain, element: Column, array: pa.Array) -> None:
