@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from soak.stack import SoakStack, running
-from tests.stack.extra_feeds import HELD_BACK, SLOWED, add_feeds
+from tests.stack.extra_feeds import BOUNDED, HELD_BACK, SLOWED, add_feeds
 from tests.stack.local_stack import LocalStack, wait_for
 
 REPOSITORY = Path(__file__).parents[2]
@@ -26,6 +26,6 @@ def gated_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SoakStack]
 @pytest.fixture(scope="session")
 def stack(gated_stack: SoakStack) -> LocalStack:
     local = LocalStack(REPOSITORY, gated_stack.layout.local)
-    extra = [f"{feed}_{dag}" for feed in (SLOWED, HELD_BACK) for dag in ("watch", "publish", "rollback")]
+    extra = [f"{feed}_{dag}" for feed in (SLOWED, HELD_BACK, BOUNDED) for dag in ("watch", "publish", "rollback")]
     wait_for(lambda: all(local.airflow.is_paused(dag) is False for dag in extra), f"Airflow knows {extra}")
     return local

@@ -1,4 +1,4 @@
-"""Two feeds that only the end-to-end tests have: one with a short promise, one whose snapshot is overdue at the start.
+"""Feeds that only the end-to-end tests have: a short promise, a snapshot overdue at the start, bounds on changes.
 
 Everybody who is told of their incidents is a file.
 """
@@ -16,6 +16,8 @@ from tests.stack.alert_file import CLASS_PATH
 
 SLOWED = "slowed"
 HELD_BACK = "held_back"
+BOUNDED = "bounded"
+MAX_CHANGED_SHARE = 0.5
 PROMISE_MINUTES = 2
 ALERTS = "alerts.jsonl"
 OVERDUE_FOR = timedelta(hours=3)
@@ -24,15 +26,19 @@ OVERDUE_FOR = timedelta(hours=3)
 def add_feeds(dags: Path) -> None:
     """Into a copy of the DAGs folder; the file of alerts lies beside that folder."""
     expected = f"{datetime.now(UTC) - OVERDUE_FOR:%H:%M}"
-    _write(dags, SLOWED, {"promise_minutes": PROMISE_MINUTES})
-    _write(dags, HELD_BACK, {"expected_arrivals": {"times": [expected], "grace_minutes": 30}})
+    _write(dags, SLOWED, freshness={"promise_minutes": PROMISE_MINUTES})
+    _write(dags, HELD_BACK, freshness={"expected_arrivals": {"times": [expected], "grace_minutes": 30}})
+    _write(dags, BOUNDED, checks={"max_changed_share": MAX_CHANGED_SHARE})
     profile = dags / "profiles" / "local.yaml"
     settings = yaml.safe_load(profile.read_text())
     notifier = {"class_path": CLASS_PATH, "arguments": {"path": str(dags.parent / ALERTS)}}
     profile.write_text(yaml.safe_dump({**settings, "alerts": {"notifiers": [notifier]}}))
 
 
-def _write(dags: Path, feed: str, freshness: dict[str, Any]) -> None:
+def _write(dags: Path, feed: str, **sections: dict[str, Any]) -> None:
+    """The example's feed with another name, and some sections' settings of its own."""
     settings = yaml.safe_load((dags / "feeds" / f"{EXAMPLE}.yaml").read_text())
-    settings |= {"feed": feed, "landing": {"prefix": feed}, "freshness": freshness}
+    settings |= {"feed": feed, "landing": {"prefix": feed}}
+    for name, section in sections.items():
+        settings[name] = {**settings[name], **section}
     (dags / "feeds" / f"{feed}.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))

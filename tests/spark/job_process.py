@@ -1,0 +1,115 @@
+"""Dedup jobs in a process that a test may kill: a request's URI comes on each line of stdin, an answer on stdout.
+
+Run as a program it is that process; whatever the size, its jobs leave the work on dates to Spark's Python workers.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+from dedup_clone.contract.manifest import Candidate
+from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.request import DedupRequest
+from dedup_spark import fan_out, storage
+from dedup_spark.job import DedupJob
+from dedup_spark.orders import read_request
+from dedup_spark.progress import Facts
+from tests.spark.feed_area import FeedArea
+from tests.spark.local_session import local_session
+
+_CHECKOUT = Path(__file__).parents[2]
+_FOLDERS = (_CHECKOUT / "spark_jobs", _CHECKOUT / "plugins", _CHECKOUT)
+_DAEMON = "dedup_spark.worker_daemon"
+DONE, FAILED = "done", "failed"
+
+
+class JobProcess:
+    """Started when it is entered, gone when it is left."""
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.job_process"],
+            cwd=_CHECKOUT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, _FOLDERS))},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        below = psutil.Process(self._process.pid).children(recursive=True)
+        self._process.kill()
+        self._process.communicate()
+        for process in below:
+            if process.is_running():
+                process.kill()
+        psutil.wait_procs(below, timeout=30)
+
+    def begin(self, request_uri: str) -> None:
+        assert self._process.stdin
+        print(request_uri, file=self._process.stdin, flush=True)
+
+    def answer(self) -> str:
+        """Of the job begun last; empty when the process has died."""
+        assert self._process.stdout
+        return self._process.stdout.readline().strip()
+
+    def kill_driver(self) -> None:
+        self._process.kill()
+
+    def workers(self) -> list[psutil.Process]:
+        """Those that Spark's Python daemon has forked."""
+        below = psutil.Process(self._process.pid).children(recursive=True)
+        asked = [(process, process.as_dict(["ppid", "cmdline"])) for process in below if process.is_running()]
+        daemons = {process.pid for process, facts in asked if _DAEMON in (facts["cmdline"] or ())}
+        return [process for process, facts in asked if process.pid in daemons and facts["ppid"] in daemons]
+
+    def kill_workers(self) -> None:
+        for worker in self.workers():
+            worker.kill()
+
+
+class ProcessArea(FeedArea):
+    """A feed whose jobs run in `process`."""
+
+    process: JobProcess
+
+    def begin(self, request: DedupRequest) -> None:
+        uri = storage.join(request.attempt_uri, "request.json")
+        storage.write_text(uri, to_json(request))
+        self.process.begin(uri)
+
+    def candidate_uri(self, request: DedupRequest) -> str:
+        return storage.join(request.attempt_uri, "candidate.json")
+
+    def run(self, request: DedupRequest) -> Candidate:
+        self.begin(request)
+        answer = self.process.answer()
+        assert answer == DONE, f"the job answered [{answer}]"
+        uri = self.candidate_uri(request)
+        return from_json(Candidate, storage.read_text(uri), where=uri)
+
+
+def main() -> None:
+    fan_out._DRIVER_ITEMS = 0
+    session = local_session("killed jobs")
+    for line in sys.stdin:
+        request = read_request(line.strip())
+        try:
+            DedupJob(request, lambda: session, Facts(request)).run()
+        except Exception:  # the test asks what is left behind, not why
+            print(FAILED, flush=True)
+        else:
+            print(DONE, flush=True)
+
+
+if __name__ == "__main__":
+    main()
