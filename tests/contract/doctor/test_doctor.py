@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -329,3 +330,31 @@ def departures(value: Any, schema: dict[str, Any], schemas: dict[str, Any], wher
     elif kind == "array":
         for inner in value:
             yield from departures(inner, schema["items"], schemas, f"{where}[]")
+    elif kind == "string" and value not in schema.get("enum", [value]):
+        yield f"{where}: {value!r} is none of {schema['enum']}"
+
+
+@pytest.mark.parametrize("url", sorted(google.SCHEMAS))
+def test_questions_are_methods_of_the_published_apis(url: str) -> None:
+    name, schema = google.SCHEMAS[url]
+    document = json.loads((DOCUMENTS / f"{name}.json").read_text())
+    verb = "POST" if url.endswith(":getIamPolicy") else "GET"
+    answers = [
+        method["response"]["$ref"]
+        for method in methods(document)
+        if method["httpMethod"] == verb and re.fullmatch(address_of(document, method), url)
+    ]
+    assert answers == [schema]
+
+
+def methods(resource: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from resource.get("methods", {}).values()
+    for inner in resource.get("resources", {}).values():
+        yield from methods(inner)
+
+
+def address_of(document: dict[str, Any], method: dict[str, Any]) -> str:
+    path = method.get("flatPath", method["path"])
+    parts = re.split(r"\{[^}]+\}", path)
+    root = re.sub(r"^https://www\.", f"https://{document['name']}.", document["rootUrl"])
+    return re.escape(root + document["servicePath"]) + "[^/:]+".join(re.escape(part) for part in parts)
