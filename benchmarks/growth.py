@@ -49,9 +49,14 @@ def for_plans(rows: int) -> Shape:
     return Shape(rows // 20)
 
 
-def run(rows: int) -> Results:
+def all_shapes(rows: int) -> list[Shape]:
+    """Of every part, each once."""
     parts = (by_rows, by_dates, by_differences, by_keys, by_survivors, by_variants)
-    shapes = list(dict.fromkeys(shape for part in parts for shape in part(rows)))
+    return list(dict.fromkeys(shape for part in parts for shape in part(rows)))
+
+
+def run(rows: int) -> Results:
+    shapes = all_shapes(rows)
     make_all([SMALL, *shapes], say)
     floors = list(dict.fromkeys([*by_rows(rows), *by_dates(rows)]))
     plans = [
@@ -105,8 +110,7 @@ def report(results: Results, rows: int = ROWS) -> str:
         "adopt, carried", "rows a side", "dates", "wall s, median", "CPU s", "wall ns a row", "times the part's first",
         "pyarrow reads both, s", "ROW_NUMBER, s", "times quicker", "plans of the dates",
     ]  # fmt: skip
-    parts_of_page = [table(heads, lines), _plans(results, rows), f"{results.made_at} UTC, {results.machine}."]
-    return "\n\n".join(part for part in parts_of_page if part)
+    return f"{table(heads, lines)}\n\n{_plans(results, rows)}\n\n{results.made_at} UTC, {results.machine}."
 
 
 def _plans(results: Results, rows: int) -> str:

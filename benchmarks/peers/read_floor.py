@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.inputs import COLUMNS, DateFiles, Inputs
 from benchmarks.peer import Peer, Result
-from dedup_spark.adopt.over_dates import _TASKS_PER_CORE
+from dedup_spark.adopt.over_dates import tasks_for
+from dedup_spark.fan_out import dealt
 
 
 class ReadFloor(Peer):
@@ -20,9 +22,9 @@ class ReadFloor(Peer):
 
     def run(self, inputs: Inputs, out: Path) -> int:
         context = self.session().sparkContext
-        tasks = min(len(inputs.dates), context.defaultParallelism * _TASKS_PER_CORE)
+        tasks = tasks_for(context, len(inputs.dates), inputs.state_bytes + inputs.snapshot_bytes)
         files = [_files(day, self._sides) for day in inputs.dates]
-        hands = [[name for names in files[place::tasks] for name in names] for place in range(tasks)]
+        hands = [list(chain.from_iterable(hand)) for hand in dealt(files, tasks)]
         return sum(context.parallelize(hands, tasks).map(_read).collect())
 
     def result(self, inputs: Inputs, out: Path, returned: object) -> Result:

@@ -29,6 +29,11 @@ def few_for_the_driver(items: int, total_bytes: int) -> bool:
     return items <= _DRIVER_ITEMS and total_bytes <= _DRIVER_BYTES
 
 
+def dealt(items: Sequence[Item], hands: int) -> list[Sequence[Item]]:
+    """Items in so many hands, dealt like cards: each gets one of the first before any gets a second."""
+    return [items[place::hands] for place in range(hands)]
+
+
 @dataclass(frozen=True)
 class FanOut:
     """`session` is asked for only when a Spark job is worth it."""

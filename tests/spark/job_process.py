@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Self
 
 import psutil
 
+from benchmarks.layout import CHECKOUT, python_path
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.request import DedupRequest
@@ -23,8 +23,6 @@ from dedup_spark.progress import Facts
 from tests.spark.feed_area import FeedArea
 from tests.spark.local_session import local_session
 
-_CHECKOUT = Path(__file__).parents[2]
-_FOLDERS = (_CHECKOUT / "spark_jobs", _CHECKOUT / "plugins", _CHECKOUT)
 _DAEMON = "dedup_spark.worker_daemon"
 DONE, FAILED = "done", "failed"
 
@@ -35,8 +33,8 @@ class JobProcess:
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.job_process"],
-            cwd=_CHECKOUT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, _FOLDERS))},
+            cwd=CHECKOUT,
+            env={**os.environ, "PYTHONPATH": python_path()},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -42,12 +42,11 @@ class Approvals:
         It is answered again when it is asked again: Airflow takes a task for lost that is resumed before the scheduler
         has heard that it waits, as no person is quick enough to see, and runs it anew.
         """
-        state: str = wait_for(lambda: self._ended(run_id) or self._answered_again(run_id, option), f"[{run_id}] ended")
+        dag_id = f"{self.feed}_{self.dag}"
+        state: str = wait_for(
+            lambda: self.stack.final_state(dag_id, run_id) or self._answered_again(run_id, option), f"[{run_id}] ended"
+        )
         return state
-
-    def _ended(self, run_id: str) -> str | None:
-        state = self.stack.airflow.run_state(f"{self.feed}_{self.dag}", run_id)
-        return state if state in ("success", "failed") else None
 
     def _answered_again(self, run_id: str, option: str) -> None:
         asked = self.stack.task_states(self.feed, run_id, dag=self.dag)[self.task_id] == "awaiting_input"

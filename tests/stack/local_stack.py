@@ -124,11 +124,12 @@ class LocalStack:
     def wait_for_run(self, feed: str, run_id: str, *, dag: str = "publish") -> str:
         """The final state of a run."""
         state: str = wait_for(
-            lambda: self._final_state(f"{feed}_{dag}", run_id), f"run [{run_id}] of [{feed}_{dag}] has ended"
+            lambda: self.final_state(f"{feed}_{dag}", run_id), f"run [{run_id}] of [{feed}_{dag}] has ended"
         )
         return state
 
-    def _final_state(self, dag_id: str, run_id: str) -> str | None:
+    def final_state(self, dag_id: str, run_id: str) -> str | None:
+        """None while it runs."""
         state = self.airflow.run_state(dag_id, run_id)
         return state if state in ("success", "failed") else None
 

@@ -122,11 +122,13 @@ def _expected_rows(order: DateOrder) -> int:
     """
     if order.state and are_alike(order.newest.bytes, order.state.bytes):
         return order.state.rows
-    rows = 0
-    for part in order.newest.files:
-        with storage.open_input(part.uri) as source:
-            rows += pq.read_metadata(source).num_rows
-    return rows
+    return sum(footer_rows(part.uri) for part in order.newest.files)
+
+
+def footer_rows(uri: str) -> int:
+    """As many rows as the file's footer says."""
+    with storage.open_input(uri) as source:
+        return int(pq.read_metadata(source).num_rows)
 
 
 def are_alike(size: int, other: int) -> bool:

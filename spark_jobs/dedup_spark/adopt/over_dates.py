@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Generic, Protocol, TypeVar
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from dedup_spark.fan_out import few_for_the_driver
+from dedup_spark.fan_out import dealt, few_for_the_driver
 from dedup_spark.progress import DateProgress, DriverProgress
 
 
@@ -82,11 +83,14 @@ def over_dates(
     context.setJobDescription(f"{description} of {len(orders)} dates")
     progress = DateProgress(context, dates, say)
     task = _Reported(work(_HELD_BYTES), progress.reporter())
-    tasks = min(len(orders), max(context.defaultParallelism * _TASKS_PER_CORE, total_bytes // _TASK_BYTES))
-    # Dealt like cards, so that each task gets dates of all sizes and starts with its largest.
-    hands = [orders[place::tasks] for place in range(tasks)]
-    results: list[Result] = [None] * len(orders)  # type: ignore[list-item]  # all are filled below
+    tasks = tasks_for(context, len(orders), total_bytes)
+    # So that each task gets dates of all sizes and starts with its largest.
+    hands = dealt(orders, tasks)
     with progress.reporting():
-        for place, made in enumerate(context.parallelize(hands, tasks).map(task.all_of).collect()):
-            results[place::tasks] = made
-    return results
+        made = context.parallelize(hands, tasks).map(task.all_of).collect()
+    return [made[number % tasks][number // tasks] for number in range(len(orders))]
+
+
+def tasks_for(context: SparkContext, dates: int, total_bytes: int) -> int:
+    """How many tasks share so many dates."""
+    return min(dates, max(context.defaultParallelism * _TASKS_PER_CORE, total_bytes // _TASK_BYTES))

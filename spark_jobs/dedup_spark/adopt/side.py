@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from dedup_spark.adopt.key_reader import KeyBatch, KeyReader, Numbers
 from dedup_spark.column_types import SCALARS
+from dedup_spark.fan_out import dealt
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.key_columns import Words
@@ -238,7 +239,7 @@ class Side:
     def _by_thread(self, work: Callable[[Sequence[int]], Result], files: Sequence[int] | None = None) -> list[Result]:
         numbers = range(len(self._files)) if files is None else files
         threads = max(1, min(self._threads, len(numbers)))
-        shares = [list(numbers[start::threads]) for start in range(threads)]
+        shares = dealt(numbers, threads)
         if threads == 1:
             return [work(shares[0])]
         with ThreadPoolExecutor(threads) as pool:

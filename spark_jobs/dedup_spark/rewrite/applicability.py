@@ -45,7 +45,7 @@ def _order(request: DedupRequest, day: date, applied: Applied, parent: Parent) -
     files = tuple(sorted((f.file.uri, f.rows_by_date[day]) for f in found))
     delivered = DeliveredFiles(having.delivery.snapshot_id, files) if having else None
     held = held_date(day, parent)
-    size = sum(f.file.size for f in found) + (sum(file.size for file in held.files) if held else 0)
+    size = sum(f.file.size for f in found) + (held.bytes if held else 0)
     return RewriteOrder(day, _regime(request, delivered, held), delivered, held, size)
 
 

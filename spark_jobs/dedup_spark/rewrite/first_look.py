@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.adopt.examining_reader import ExaminingReader
-from dedup_spark.adopt.first_look import are_alike
+from dedup_spark.adopt.first_look import are_alike, footer_rows
 from dedup_spark.adopt.over_dates import over_dates
 from dedup_spark.fingerprints import stored
 from dedup_spark.landing.examination import Inspect
@@ -125,23 +124,19 @@ class RewriteLook:
 def _presumed(day: date, landed: tuple[LandedFile, ...], parent: Parent) -> RewriteOrder:
     delivered = DeliveredFiles(landed[0].snapshot_id, tuple((file.uri, 0) for file in landed))
     held = held_date(day, parent)
-    size = sum(file.size for file in landed) + (sum(file.size for file in held.files) if held else 0)
+    size = sum(file.size for file in landed) + (held.bytes if held else 0)
     return RewriteOrder(day, Regime.BY_VALUE, delivered, held, size)
 
 
 def _with_expected_rows(order: RewriteOrder) -> RewriteOrder:
     """As many as a parent of like size has, else as the footers say. They choose the number of buckets alone."""
     assert order.delivered
-    held_bytes = sum(file.size for file in order.held.files) if order.held else 0
-    if order.held and are_alike(order.bytes - held_bytes, held_bytes):
+    if order.held and are_alike(order.bytes - order.held.bytes, order.held.bytes):
         (first, _), *others = order.delivered.files
         files = ((first, order.held.rows), *others)
         return replace(order, delivered=replace(order.delivered, files=files))
-    counts = []
-    for uri, _ in order.delivered.files:
-        with storage.open_input(uri) as source:
-            counts.append((uri, pq.read_metadata(source).num_rows))
-    return replace(order, delivered=replace(order.delivered, files=tuple(counts)))
+    counts = tuple((uri, footer_rows(uri)) for uri, _ in order.delivered.files)
+    return replace(order, delivered=replace(order.delivered, files=counts))
 
 
 def _counted(order: RewriteOrder, inspected: tuple[Inspected, ...]) -> RewriteOrder | None:

@@ -45,6 +45,11 @@ class HeldDate:
     content_fingerprint: str | None
     differing_share: float | None
 
+    @property
+    def bytes(self) -> int:
+        """As stored."""
+        return sum(file.size for file in self.files)
+
     def uri(self, file: DataFile) -> str:
         return storage.join(self.data_uri, file.path)
 

@@ -45,21 +45,11 @@ def test_a_peer_that_failed_is_named() -> None:
 
 def test_growth_is_told_a_row_against_the_first_of_each_part() -> None:
     rows = 1000
-    shapes = {
-        shape.name: shape
-        for part in (
-            growth.by_rows,
-            growth.by_dates,
-            growth.by_differences,
-            growth.by_keys,
-            growth.by_survivors,
-            growth.by_variants,
-        )
-        for shape in part(rows)
-    }
     figures = [
-        figure(OURS, name, shape.rows, dates=shape.dates, wall_s=float(shape.rows) * (3 if shape.string_keys else 1))
-        for name, shape in shapes.items()
+        figure(
+            OURS, shape.name, shape.rows, dates=shape.dates, wall_s=float(shape.rows) * (3 if shape.string_keys else 1)
+        )
+        for shape in growth.all_shapes(rows)
     ]
     text = growth.report(results("growth", *figures), rows)
     assert "| keys: one of them text | 250 | 13 | 750.00 |" in text
@@ -70,11 +60,9 @@ def test_growth_is_told_a_row_against_the_first_of_each_part() -> None:
 def test_the_general_plans_stand_beside_row_number_on_few_rows() -> None:
     rows = 1000
     few = growth.for_plans(rows)
-    shapes = {*growth.by_rows(rows), *growth.by_dates(rows), *growth.by_differences(rows), *growth.by_keys(rows)}
-    shapes |= {*growth.by_survivors(rows), *growth.by_variants(rows)}
     measured = results(
         "growth",
-        *(figure(OURS, shape.name, shape.rows, dates=shape.dates) for shape in shapes),
+        *(figure(OURS, shape.name, shape.rows, dates=shape.dates) for shape in growth.all_shapes(rows)),
         figure("window", few.name, few.rows, wall_s=4.0),
         figure(BASE, few.name, few.rows, wall_s=5.0),
     )
