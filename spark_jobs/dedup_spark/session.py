@@ -26,6 +26,9 @@ SESSION_CONF = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     # Named files are looked up by a job of one task each, up to this many: thousands of tasks cost more than they save.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
+    # glibc gives each freed array of a worker back to the kernel, whose new pages cost as much as hashing does.
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(128 << 20),
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dedup_spark.adopt.comparison import compare, places
-from dedup_spark.adopt.side import Picked
+from dedup_spark.adopt.picked import Picked
 from dedup_spark.fingerprints.key_columns import Words
 
 _ONE = np.uint64(1)

@@ -18,10 +18,10 @@ import pyarrow as pa
 from dedup_spark.adopt.changes import changed_rows, lacking, overtaken_rows
 from dedup_spark.adopt.comparison import compare, places
 from dedup_spark.adopt.key_words import pack
+from dedup_spark.adopt.picked import Picked
 from dedup_spark.adopt.picking import pick_differing
 from dedup_spark.adopt.repeated_keys import Values, repetitions, surplus_keys
 from dedup_spark.adopt.selection import Selection, select, select_whole
-from dedup_spark.adopt.side import Picked
 from dedup_spark.adopt.sides import DateSides, DeliveredFingerprints
 from dedup_spark.adopt.slices import slices_of
 from dedup_spark.fingerprints.buckets import BucketFingerprints
@@ -105,29 +105,30 @@ def find_differences(sides: DateSides, delivered: DeliveredFingerprints, *, exac
     # With several deliveries a bucket has more than two sides, and no sum tells them apart.
     narrow = base is not None and not older and not exact
     selection = select(folded[0], folded[1]) if narrow else select_whole(is_open, common)
-    slices = slices_of(np.where(is_open, expected, 0.0), limits.rows)
-    if len(slices) > 1 and selection.narrows:
-        # Few passes rather than many: only what is compared is picked, and buckets that it does not explain come last.
-        left = [
-            _compare_keys(sides, selection.of(part), found, sparing=True)
-            for part in slices_of(selection.weights(expected), limits.rows)
-        ]
+    left = _compare_slices(sides, selection, expected, limits, found)
+    if len(left):
         is_open = np.zeros_like(is_open)
-        is_open[np.concatenate(left)] = True
-        selection, slices = select_whole(is_open, common), slices_of(np.where(is_open, expected, 0.0), limits.rows)
-    for part in slices:
-        _compare_keys(sides, selection.of(part), found, sparing=False)
+        is_open[left] = True
+        _compare_slices(sides, select_whole(is_open, common), expected, limits, found)
     for values in found.repeated:
         arrays = [column.combine_chunks() for column in values]
         newest.remove(*sides.hashing.keys.both(arrays))
     return found
 
 
-def _compare_keys(sides: DateSides, selection: Selection, found: Differences, *, sparing: bool) -> npt.NDArray[np.intp]:
-    """Returns the buckets that were left out (see `pick_differing`)."""
-    newest, state, left = pick_differing(sides, selection, sparing=sparing)
+def _compare_slices(
+    sides: DateSides, selection: Selection, expected: npt.NDArray[np.float64], limits: Limits, found: Differences
+) -> npt.NDArray[np.intp]:
+    """`expected` rows by bucket. Returns the buckets that were left out (see `pick_differing`)."""
+    slices = slices_of(selection.weights(expected), limits.rows)
+    return np.concatenate([_NO_BUCKETS, *(_compare_keys(sides, selection.of(part), found) for part in slices)])
+
+
+def _compare_keys(sides: DateSides, selection: Selection, found: Differences) -> npt.NDArray[np.intp]:
+    """Returns the buckets that were left out."""
+    newest, state, left = pick_differing(sides, selection)
     others = [(STATE, state)] if sides.state else []
-    others += [(source, side.pick(selection.picks)) for source, side in sides.older]
+    others += [(source, side.pick(selection.rows)) for source, side in sides.older]
     packed = pack(sides.columns, [newest.values, *(picked.values for _, picked in others)])
     words, other_words = packed.parts[0], packed.parts[1:]
     found.ranked |= packed.ranked
@@ -234,4 +235,5 @@ def _take(picked: Picked, rows: npt.NDArray[np.intp]) -> Values:
 
 
 _NOTHING: Words = np.zeros(0, dtype=np.uint64)
+_NO_BUCKETS: npt.NDArray[np.intp] = np.zeros(0, dtype=np.intp)
 _NO_IDS: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from dedup_clone.contract.table import Column
 from dedup_spark.adopt.key_words import pack
-from dedup_spark.adopt.side import Choose, Side, in_buckets
+from dedup_spark.adopt.picked import Choose, ChosenRows, picked_only
+from dedup_spark.adopt.side import Side, in_buckets
 from dedup_spark.adopt.slices import Slice
 from dedup_spark.fingerprints.key_columns import Words
 
@@ -42,8 +43,8 @@ def repetitions(words: Words) -> npt.NDArray[np.intp]:
 
 
 def _among(wanted: Words) -> Choose:
-    def choose(first: Words) -> npt.NDArray[np.bool_]:
+    def choose(first: Words) -> ChosenRows:
         found = np.minimum(np.searchsorted(wanted, first), len(wanted) - 1)
-        return np.asarray(wanted[found] == first)
+        return picked_only(wanted[found] == first)
 
     return choose

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from dedup_spark.adopt.picked import ChosenRows, Rows
 from dedup_spark.adopt.slices import Slice
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
 from dedup_spark.fingerprints.key_columns import Words
@@ -20,7 +21,7 @@ from dedup_spark.fingerprints.key_columns import Words
 # Kinds of buckets: nothing to do; all keys are compared; one key is looked up; keys agree and values do not.
 CLOSED, WHOLE, SINGLE, VALUES = range(4)
 # So many open buckets are compared as a whole in any case: examples of changed rows come from there.
-_SAMPLED = 64
+_SAMPLED = 16
 # Memory for two hashes of a row, as a share of what a picked row takes.
 _WEIGHT_OF_HASHES = 0.2
 
@@ -41,44 +42,32 @@ class Selection:
     more: Mask
 
     @cached_property
-    def _keys_differ(self) -> Mask:
-        return np.asarray((self.kinds == WHOLE) | (self.kinds == SINGLE))
+    def _is_open(self) -> Mask:
+        return np.asarray(self.kinds != CLOSED)
+
+    def rows(self, first: Words) -> ChosenRows:
+        """Of rows with these first hashes: those whose keys have to be compared, and the others of open buckets.
+
+        The others' keys are on both sides, and values differ somewhere in their bucket, or may do so.
+        """
+        buckets = bucket_of(first, self.bits)
+        rows = np.flatnonzero(self._is_open[buckets])
+        buckets = buckets[rows]
+        kinds = self.kinds[buckets]
+        is_compared = kinds == WHOLE
+        if self.narrows:
+            is_compared |= (kinds == SINGLE) & (first[rows] == self.targets[buckets])
+        return ChosenRows(rows[is_compared], rows[~is_compared])
+
+    def open_rows(self, first: Words) -> Rows:
+        """Rows in open buckets."""
+        return np.flatnonzero(self._is_open[bucket_of(first, self.bits)])
+
+    def single_rows(self, first: Words) -> Rows:
+        """Rows in buckets of which one key is looked up."""
+        return np.flatnonzero(self.kinds[bucket_of(first, self.bits)] == SINGLE)
 
     @cached_property
-    def _only_values_differ(self) -> Mask:
-        return np.asarray(self.kinds == VALUES)
-
-    def picks(self, first: Words) -> Mask:
-        """Rows in buckets whose keys differ, by their first hashes."""
-        return np.asarray(self._keys_differ[bucket_of(first, self.bits)])
-
-    def compares(self, first: Words) -> Mask:
-        """Of these rows, those whose keys have to be compared: the others are on both sides."""
-        buckets = bucket_of(first, self.bits)
-        kinds = self.kinds[buckets]
-        mask: Mask = kinds == WHOLE
-        narrowed = np.flatnonzero(kinds == SINGLE)
-        mask[narrowed] = first[narrowed] == self.targets[buckets[narrowed]]
-        return mask
-
-    def counts(self, first: Words) -> Mask:
-        """Rows in buckets whose keys agree and whose values do not."""
-        return np.asarray(self._only_values_differ[bucket_of(first, self.bits)])
-
-    def counts_all(self, first: Words) -> Mask:
-        """Those, and the rows in differing buckets whose keys need no comparison."""
-        buckets = bucket_of(first, self.bits)
-        kinds = self.kinds[buckets]
-        mask: Mask = kinds == VALUES
-        narrowed = np.flatnonzero(kinds == SINGLE)
-        mask[narrowed] = first[narrowed] != self.targets[buckets[narrowed]]
-        return mask
-
-    def is_single(self, first: Words) -> Mask:
-        """Rows in buckets of which one key is looked up."""
-        return np.asarray(self.kinds[bucket_of(first, self.bits)] == SINGLE)
-
-    @property
     def narrows(self) -> bool:
         """Whether there is any such bucket."""
         return bool((self.kinds == SINGLE).any())
@@ -101,24 +90,24 @@ class Selection:
         return np.asarray(rows * np.where(self.kinds == WHOLE, 1.0, of_hashes))
 
     def unexplained(self, newest: tuple[Words, Words], base: tuple[Words, Words]) -> npt.NDArray[np.intp]:
-        """Buckets of kind SINGLE in which what is compared is not the one key that makes the difference.
+        """Buckets of kind SINGLE in which what is compared does not make up the whole difference of the sums.
 
         `newest` and `base` are both hashes of the rows in such buckets that are compared, of either side.
         """
         singles = np.flatnonzero(self.kinds == SINGLE)
-        right, wrong = np.zeros(len(singles), dtype=np.int64), np.zeros(len(singles), dtype=np.int64)
-        for (first, second), is_newest in ((newest, True), (base, False)):
-            buckets = bucket_of(first, self.bits)
-            expected = (self.more[buckets] == is_newest) & (second == self.seconds[buckets])
-            places = np.searchsorted(singles, buckets)
-            right += np.bincount(places[expected], minlength=len(singles))
-            wrong += np.bincount(places[~expected], minlength=len(singles))
-        return np.asarray(singles[(right != 1) | (wrong != 0)])
+        rows, sums = np.zeros(len(singles), dtype=np.int64), np.zeros(len(singles), dtype=np.uint64)
+        for (first, second), count, add in ((newest, 1, np.add), (base, -1, np.subtract)):
+            places = np.searchsorted(singles, bucket_of(first, self.bits))
+            np.add.at(rows, places, count)
+            add.at(sums, places, second)
+        more, seconds = self.more[singles], self.seconds[singles]
+        expected = np.where(more, seconds, np.uint64(0) - seconds)
+        return np.asarray(singles[(rows != np.where(more, 1, -1)) | (sums != expected)])
 
 
 def select_whole(is_open: Mask, bits: int) -> Selection:
     """All keys of open buckets are compared."""
-    none, nothing = np.zeros(len(is_open), dtype=bool), np.zeros(0, dtype=np.uint64)
+    none, nothing = np.zeros(len(is_open), dtype=bool), np.zeros(len(is_open), dtype=np.uint64)
     return Selection(bits, np.where(is_open, WHOLE, CLOSED).astype(np.uint8), nothing, nothing, none)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dedup_spark.adopt.key_reader import KeyBatch, KeyReader, Numbers
+from dedup_spark.adopt.picked import NO_ROWS, NO_WORDS, Choose, Picked, Rows, picked_only
 from dedup_spark.column_types import SCALARS
 from dedup_spark.fan_out import dealt
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
@@ -27,48 +28,6 @@ from dedup_spark.fingerprints.value_hashing import ValueHasher
 Result = TypeVar("Result")
 # Values of picked rows, held so that those of them that survive need not be read again.
 _HELD_OTHERS_BYTES = 64 << 20
-
-Choose = Callable[[Words], npt.NDArray[np.bool_]]
-
-
-@dataclass(frozen=True)
-class Picked:
-    """Rows picked by a pass: their key columns, update_ids, and where they lie.
-
-    `contents` are hashes of their values, empty where values are not compared; `others` are the values themselves,
-    None where they were not decoded or are too many to be held. `firsts` are the keys' first hashes. Of further rows
-    there are hashes alone, in any order: `counted` of their values, `counted_firsts` of their keys.
-    """
-
-    values: tuple[pa.ChunkedArray, ...]
-    files: npt.NDArray[np.int32]
-    rows: Numbers
-    ids: Numbers
-    contents: Words
-    others: tuple[pa.ChunkedArray, ...] | None
-    firsts: Words = field(default_factory=lambda: _NO_WORDS)
-    counted_firsts: Words = field(default_factory=lambda: _NO_WORDS)
-    counted: Words = field(default_factory=lambda: _NO_WORDS)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def only(self, kept: npt.NDArray[np.bool_], counted: npt.NDArray[np.bool_]) -> Picked:
-        """The rows that are `kept`; of those in `counted` the hashes alone."""
-        rows = np.flatnonzero(kept)
-        places = pa.array(rows)
-        also = np.flatnonzero(counted) if len(self.contents) else _NO_ROWS
-        return Picked(
-            values=tuple(values.take(places) for values in self.values),
-            files=self.files[rows],
-            rows=self.rows[rows],
-            ids=self.ids[rows],
-            firsts=self.firsts[rows],
-            contents=self.contents[rows] if len(self.contents) else self.contents,
-            counted_firsts=np.concatenate([self.counted_firsts, self.firsts[also]]),
-            counted=np.concatenate([self.counted, self.contents[also]]),
-            others=None if self.others is None else tuple(values.take(places) for values in self.others),
-        )
 
 
 class Budget:
@@ -104,7 +63,7 @@ class _Hashed:
 
 
 # File number, row numbers, rows.
-_Place = tuple[int, npt.NDArray[np.intp], _Hashed]
+_Place = tuple[int, Rows, _Hashed]
 
 
 class Side:
@@ -154,22 +113,15 @@ class Side:
 
         def gather(numbers: Sequence[int]) -> list[Words]:
             replayed = (hashed for number in numbers for hashed in self._replayed(number, with_others=False))
-            return [hashed.first[choose(hashed.first)] for hashed in replayed]
+            return [hashed.first[choose(hashed.first).picked] for hashed in replayed]
 
-        return np.concatenate([_NO_WORDS, *(words for part in self._by_thread(gather) for words in part)])
+        return np.concatenate([NO_WORDS, *(words for part in self._by_thread(gather) for words in part)])
 
-    def pick(
-        self,
-        choose: Choose,
-        count: Choose | None = None,
-        only_id: int | None = None,
-        *,
-        with_others: bool = False,
-    ) -> Picked:
-        """Keys, places and hashes of the values of the rows that `choose` picks by their first hashes.
+    def pick(self, choose: Choose, only_id: int | None = None, *, with_others: bool = False) -> Picked:
+        """Keys, places and hashes of the values of the rows that `choose` picks.
 
-        Of the rows that `count` picks (those with update_id `only_id`, if that is given) only hashes. `with_others`
-        asks for the values themselves, where the file is read; so does whoever compares values.
+        Of those that it counts (where their update_id is `only_id`, if that is given) only hashes, where values are
+        compared. `with_others` asks for the values themselves, where the file is read; so does whoever compares values.
         """
         with_hashes = self._hashing.values is not None
         room = Budget(_HELD_OTHERS_BYTES)
@@ -178,12 +130,12 @@ class Side:
             found, counted = [], []
             for number in numbers:
                 for hashed in self._replayed(number, with_others=with_others or with_hashes):
-                    rows = np.flatnonzero(choose(hashed.first))
+                    rows, others = choose(hashed.first)
                     if len(rows):
                         found.append((number, rows + hashed.batch.start, self._taken(hashed, rows, room)))
-                    if count and with_hashes:
-                        rows = np.flatnonzero(count(hashed.first) & self._has_id(number, hashed.batch, only_id))
-                        counted.append((hashed.first[rows], self._contents(hashed, rows)))
+                    if with_hashes and len(others):
+                        others = self._with_id(number, hashed.batch, others, only_id)
+                        counted.append((hashed.first[others], self._contents(hashed, others)))
             return found, counted
 
         parts = self._by_thread(gather)
@@ -194,16 +146,16 @@ class Side:
                 for place, column in enumerate(self._hashing.keys.columns)
             ),
             files=np.concatenate([_NO_FILES, *(np.full(len(rows), number, np.int32) for number, rows, _ in found)]),
-            rows=np.concatenate([_NO_ROWS, *(rows.astype(np.int64) for _, rows, _ in found)]),
-            ids=np.concatenate([_NO_ROWS, *(self._ids(number, taken.batch) for number, _, taken in found)]),
-            firsts=np.concatenate([_NO_WORDS, *(taken.first for _, _, taken in found)]),
-            contents=np.concatenate([_NO_WORDS, *(t.contents for _, _, t in found if t.contents is not None)]),
-            counted_firsts=np.concatenate([_NO_WORDS, *(firsts for _, counted in parts for firsts, _ in counted)]),
-            counted=np.concatenate([_NO_WORDS, *(contents for _, counted in parts for _, contents in counted)]),
+            rows=np.concatenate([_NO_NUMBERS, *(rows.astype(np.int64) for _, rows, _ in found)]),
+            ids=np.concatenate([_NO_NUMBERS, *(self._ids(number, taken.batch) for number, _, taken in found)]),
+            firsts=np.concatenate([NO_WORDS, *(taken.first for _, _, taken in found)]),
+            contents=np.concatenate([NO_WORDS, *(t.contents for _, _, t in found if t.contents is not None)]),
+            counted_firsts=np.concatenate([NO_WORDS, *(firsts for _, counted in parts for firsts, _ in counted)]),
+            counted=np.concatenate([NO_WORDS, *(contents for _, counted in parts for _, contents in counted)]),
             others=_joined([taken.batch.others for _, _, taken in found]),
         )
 
-    def _taken(self, hashed: _Hashed, rows: npt.NDArray[np.intp], room: Budget) -> _Hashed:
+    def _taken(self, hashed: _Hashed, rows: Rows, room: Budget) -> _Hashed:
         """The chosen rows; values are hashed of these alone where no earlier pass did."""
         places, batch, contents = pa.array(rows), hashed.batch, hashed.contents
         first = hashed.first[rows]
@@ -218,7 +170,7 @@ class Side:
             others = None
         return _Hashed(KeyBatch(batch.start, values, ids, others), first, contents)
 
-    def _contents(self, hashed: _Hashed, rows: npt.NDArray[np.intp]) -> Words:
+    def _contents(self, hashed: _Hashed, rows: Rows) -> Words:
         """Hashes of the values of these rows, where values are compared."""
         if hashed.contents is not None:
             return hashed.contents[rows]
@@ -227,11 +179,13 @@ class Side:
         places = pa.array(rows)
         return self._hashing.values.hash(hashed.first[rows], [array.take(places) for array in hashed.batch.others])
 
-    def _has_id(self, number: int, batch: KeyBatch, only_id: int | None) -> npt.NDArray[np.bool_]:
-        """One answer for all rows where the file has one id."""
-        if only_id is None or batch.ids is None:
-            return np.asarray(only_id in (None, self._constant_ids[number]))
-        return np.asarray(batch.ids == only_id)
+    def _with_id(self, number: int, batch: KeyBatch, rows: Rows, only_id: int | None) -> Rows:
+        """Those of the rows that have this id, if one is given."""
+        if only_id is None:
+            return rows
+        if batch.ids is None:
+            return rows if self._constant_ids[number] == only_id else NO_ROWS
+        return np.asarray(rows[batch.ids[rows] == only_id])
 
     def _ids(self, number: int, batch: KeyBatch) -> Numbers:
         return np.full(batch.rows, self._constant_ids[number], np.int64) if batch.ids is None else batch.ids
@@ -275,7 +229,7 @@ class Side:
 
 def in_buckets(is_open: npt.NDArray[np.bool_], bits: int) -> Choose:
     """Chooses rows whose bucket is open."""
-    return lambda first: is_open[bucket_of(first, bits)]
+    return lambda first: picked_only(is_open[bucket_of(first, bits)])
 
 
 def _joined(parts: Sequence[tuple[pa.Array, ...] | None]) -> tuple[pa.ChunkedArray, ...] | None:
@@ -286,6 +240,5 @@ def _joined(parts: Sequence[tuple[pa.Array, ...] | None]) -> tuple[pa.ChunkedArr
     return tuple(pa.chunked_array(list(column)) for column in zip(*present, strict=True))
 
 
-_NO_WORDS: Words = np.zeros(0, dtype=np.uint64)
 _NO_FILES: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-_NO_ROWS: Numbers = np.zeros(0, dtype=np.int64)
+_NO_NUMBERS: Numbers = np.zeros(0, dtype=np.int64)

@@ -15,12 +15,11 @@ import pyarrow.compute as pc
 
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_spark.column_types import STRUCT
-from dedup_spark.fingerprints.hashing import SEED, HashChain, mix_texts
+from dedup_spark.fingerprints.hashing import SEED, HashChain, blocks, mix_texts
 from dedup_spark.fingerprints.key_columns import Words, fixed_words, is_text
 
 # Apart from the numbers of the keys' hashes.
 _ROWS, _ELEMENTS = 3, 4
-_VALID = np.uint64(1)
 
 
 @dataclass(frozen=True)
@@ -31,15 +30,17 @@ class ValueHasher:
 
     def hash(self, keys: Words, values: Sequence[pa.Array]) -> Words:
         """`keys` are the rows' first hashes."""
-        chain = HashChain(len(keys), SEED, _ROWS)
-        chain.mix(keys)
-        for column, array in zip(self.columns, values, strict=True):
-            _mix(chain, column, array)
-        return chain.finished()
+        hashes = keys.copy()
+        for rows in blocks(len(hashes)):
+            chain = HashChain(hashes[rows], SEED, _ROWS, begun=True)
+            for column, array in zip(self.columns, values, strict=True):
+                _mix(chain, column, array[rows])
+            chain.finish()
+        return hashes
 
 
 def _mix(chain: HashChain, column: Column, array: pa.Array) -> None:
-    chain.mix(_validity(array))
+    """NULL as any fixed value, and its rows marked."""
     if column.mode is ColumnMode.REPEATED:
         _mix_elements(chain, replace(column, mode=ColumnMode.NULLABLE), array)
     elif column.type == STRUCT:
@@ -52,13 +53,8 @@ def _mix(chain: HashChain, column: Column, array: pa.Array) -> None:
     else:
         for words in fixed_words(column, _without_nulls(array)):
             chain.mix(words)
-
-
-def _validity(array: pa.Array) -> Words | np.uint64:
-    """1 where there is a value, 0 where it is NULL."""
-    if not array.null_count:
-        return _VALID
-    return np.asarray(array.is_valid().cast(pa.uint8()).to_numpy(zero_copy_only=False), dtype=np.uint64)
+    if array.null_count:
+        chain.mark(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)))
 
 
 def _mix_elements(chain: HashChain, element: Column, array: pa.Array) -> None:
@@ -69,22 +65,24 @@ def _mix_elements(chain: HashChain, element: Column, array: pa.Array) -> None:
     sums = np.zeros(len(lengths), dtype=np.uint64)
     if len(elements):
         starts = np.cumsum(lengths) - lengths
-        inner = HashChain(len(elements), SEED, _ELEMENTS)
+        hashes = np.empty(len(elements), dtype=np.uint64)
+        inner = HashChain(hashes, SEED, _ELEMENTS)
         inner.mix((np.arange(len(elements)) - np.repeat(starts, lengths)).view(np.uint64))
         _mix(inner, element, elements)
-        np.add.at(sums, np.repeat(np.arange(len(lengths)), lengths), inner.finished())
+        inner.finish()
+        np.add.at(sums, np.repeat(np.arange(len(lengths)), lengths), hashes)
     chain.mix(sums)
 
 
 def _float_words(array: pa.Array) -> Words:
-    numbers = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False).copy()
-    numbers[np.isnan(numbers)] = np.nan
-    numbers += 0.0  # turns -0.0 into 0.0
+    numbers = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False) + 0.0  # turns -0.0 into 0.0
+    unordered = np.isnan(numbers)
+    if unordered.any():
+        numbers[unordered] = np.nan
     return np.asarray(numbers, dtype=np.float64).view(np.uint64)
 
 
 def _without_nulls(array: pa.Array) -> pa.Array:
-    """NULL as any fixed value: whether it is one was mixed in before."""
     if not array.null_count:
         return array
     if pa.types.is_decimal(array.type):

@@ -12,8 +12,9 @@ import pyarrow as pa
 from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import storage
+from dedup_spark.adopt.picked import Picked
 from dedup_spark.adopt.repeated_keys import surplus_keys
-from dedup_spark.adopt.side import Picked, Side, in_buckets
+from dedup_spark.adopt.side import Side, in_buckets
 from dedup_spark.adopt.slices import slices_of
 from dedup_spark.examples import MOST_A_DATE, key_texts
 from dedup_spark.fingerprints import stored

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from dedup_clone.contract.table import Column
 from dedup_spark.adopt.key_words import pack
-from dedup_spark.adopt.side import Picked
+from dedup_spark.adopt.picked import Picked
 from dedup_spark.rewrite.orders import Regime
 
 Rows = npt.NDArray[np.intp]

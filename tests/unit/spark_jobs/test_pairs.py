@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_clone.contract.table import Column
-from dedup_spark.adopt.side import Picked
+from dedup_spark.adopt.picked import Picked
 from dedup_spark.rewrite.orders import Regime
 from dedup_spark.rewrite.pairs import match
 

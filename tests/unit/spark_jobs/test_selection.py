@@ -29,14 +29,13 @@ def fingerprints(keys: list[int]) -> BucketFingerprints:
 def both(keys: list[int], chosen: Selection) -> tuple[np.ndarray, np.ndarray]:
     """Hashes of the keys that are looked up one by one."""
     first, second = HASHER.both([pa.array(keys, pa.int64())])
-    wanted = chosen.is_single(first) & chosen.compares(first)
+    wanted = np.intersect1d(chosen.rows(first).picked, chosen.single_rows(first))
     return first[wanted], second[wanted]
 
 
 def compared(keys: list[int], chosen: Selection) -> Counter[int]:
     (first, _) = HASHER.both([pa.array(keys, pa.int64())])
-    mask = chosen.picks(first) & chosen.compares(first)
-    return Counter(key for key, is_compared in zip(keys, mask, strict=True) if is_compared)
+    return Counter(keys[row] for row in chosen.rows(first).picked)
 
 
 @pytest.fixture(autouse=True)
@@ -64,11 +63,21 @@ def test_one_missing_key_of_a_bucket_is_compared_alone() -> None:
     assert not len(chosen.unexplained(both(old[1:], chosen), both(old, chosen)))
 
 
-def test_repeated_key_is_not_taken_for_a_new_one() -> None:
+def test_repeated_key_is_compared_with_the_one_that_it_repeats() -> None:
     old, new = list(range(100)), [*range(100), 7]
     chosen = select(fingerprints(new), fingerprints(old))
-    (bucket,) = np.flatnonzero(chosen.kinds == SINGLE)
-    assert list(chosen.unexplained(both(new, chosen), both(old, chosen))) == [bucket]
+    assert (chosen.kinds == SINGLE).sum() == 1
+    assert (compared(new, chosen), compared(old, chosen)) == (Counter([7, 7]), Counter([7]))
+    assert not len(chosen.unexplained(both(new, chosen), both(old, chosen)))
+
+
+def test_rows_of_open_buckets_are_compared_or_counted() -> None:
+    old = list(range(100))
+    chosen = select(fingerprints(old[1:]), fingerprints(old))
+    (first, _) = HASHER.both([pa.array(old, pa.int64())])
+    rows = chosen.rows(first)
+    assert sorted([*rows.picked, *rows.counted]) == list(chosen.open_rows(first))
+    assert len(rows.counted) == chosen.single_rows(first).size - 1
 
 
 def test_three_keys_that_differ_in_one_bucket_are_not_taken_for_one() -> None:
