@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from benchmarks.inputs import Inputs
 from benchmarks.measure import Spent, measuring
 from benchmarks.peer import Peer, Result
-from benchmarks.peers.registry import ENTRIES, PLAIN, PRODUCT
+from benchmarks.peers.registry import ENTRIES, LARGE_PRODUCT, PLAIN, PRODUCT
 from benchmarks.records import from_plain, read_record
 
 if TYPE_CHECKING:
@@ -81,9 +81,13 @@ def read_line(line: str) -> Run | None:
 
 @lru_cache(maxsize=1)
 def _session(kind: str) -> SparkSession:
-    from benchmarks.sessions import peer_session, product_session
+    from benchmarks.sessions import large_product_session, peer_session, product_session
 
-    starters: dict[str, Callable[[], SparkSession]] = {PRODUCT: product_session, PLAIN: peer_session}
+    starters: dict[str, Callable[[], SparkSession]] = {
+        PRODUCT: product_session,
+        LARGE_PRODUCT: large_product_session,
+        PLAIN: peer_session,
+    }
     session = starters[kind]()
     session.sparkContext.setLogLevel("ERROR")
     return session

@@ -12,7 +12,7 @@ from benchmarks.layout import WORK, python_path
 from dedup_clone.orchestration.spark_conf import emulator_spark_conf, local_spark_conf
 from dedup_spark.session import start_session
 
-# Both compilers and a parallel collector: what a machine for tens of millions of rows sets. The same for everyone.
+# Both compilers and a parallel collector: what a machine for jobs by Spark of tens of millions of rows sets.
 _LARGE = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:ParallelGCThreads=2"}
 # Measured with the plain jobs on two cores: each of these makes one or more of them faster.
 _PEERS = {
@@ -35,7 +35,13 @@ def submit_conf() -> dict[str, str]:
 
 
 def product_session() -> SparkSession:
-    """The job's session, as the job starts it."""
+    """The job's session, as it is shipped: for plans whose work Python does."""
+    _submit(submit_conf())
+    return start_session("benchmarks")
+
+
+def large_product_session() -> SparkSession:
+    """The job's session on a machine whose owner expects plans by Spark."""
     _submit({**submit_conf(), **_LARGE})
     return start_session("benchmarks")
 

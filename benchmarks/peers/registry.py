@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-PRODUCT, PLAIN = "product", "plain"
+PRODUCT, LARGE_PRODUCT, PLAIN = "product", "large product", "plain"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """`module.factory(session, **options)` makes the peer. `spark`: a session of kind PRODUCT or PLAIN, "" for none.
+    """`module.factory(session, **options)` makes the peer. `spark`: the kind of its session, "" for none.
 
     A round is a process of its own with `repeats` measured runs; slow peers have fewer of both.
     """
@@ -44,6 +44,10 @@ class Entry:
 
 def _product(title: str, rounds: int = 3, repeats: int = 3, **options: object) -> Entry:
     return Entry(title, "product", "Product", PRODUCT, tuple(options.items()), rounds, repeats)
+
+
+def _by_spark(title: str, plan: str) -> Entry:
+    return Entry(title, "product", "Product", LARGE_PRODUCT, (("plan", plan),), rounds=1, repeats=1)
 
 
 _plain = partial(Entry, spark=PLAIN)
@@ -73,8 +77,8 @@ ENTRIES: dict[str, Entry] = {
         "this job: adopt in Spark tasks, computed", rounds=1, repeats=1, in_tasks=True, carried=False
     ),
     "rewrite": _product("**this job: rewrite**", rounds=1, repeats=1, plan="rewrite"),
-    "antijoin": _product("**this job: antijoin**", rounds=1, repeats=1, plan="antijoin"),
-    "window": _product("**this job: window**", rounds=1, repeats=1, plan="window"),
+    "antijoin": _by_spark("**this job: antijoin**", "antijoin"),
+    "window": _by_spark("**this job: window**", "window"),
     BASE: _plain("Spark ROW_NUMBER", "spark_row_number", "RowNumber", rounds=2, repeats=1),
     "spark-group-by": _plain("Spark GROUP BY, max_by", "spark_group_by", "GroupBy", rounds=1, repeats=1),
     "spark-sort-merge": _plain(
