@@ -66,7 +66,8 @@ def run_plans(
             costs[outcome.day] = outcome.cost
             if isinstance(outcome, DeclinedDate):
                 choices = {**choices, outcome.day: instead_of_adopt(outcome.reason)}
-                fingerprints[outcome.day] = outcome.key_fingerprint
+                if outcome.key_fingerprint is not None:
+                    fingerprints[outcome.day] = outcome.key_fingerprint
             else:
                 choices = {**choices, outcome.day: Choice(Plan.ADOPT, outcome.reason)}
                 adopted[outcome.day] = outcome

@@ -28,7 +28,7 @@ SESSION_CONF = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
     # glibc gives each freed array of a worker back to the kernel, whose new pages cost as much as hashing does.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(128 << 20),
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(64 << 20),
 }
 
 

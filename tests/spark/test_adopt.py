@@ -18,6 +18,7 @@ from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.adopt import first_look, over_dates
+from dedup_spark.adopt.differences import Limits
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.fingerprints import stored
 from tests.spark.feed_area import FeedArea
@@ -90,6 +91,40 @@ def test_same_rows_again_need_no_look_at_the_parents(area: FeedArea) -> None:
     assert found(area) == [(n, n, 2) for n in range(500)]
     assert area.entry(FIRST).plan_reason == "same keys and values as before: the parent's rows were not read"
     assert area.entry(FIRST).changed == 0
+
+
+FEW_ROWS_AT_A_TIME = Limits(rows=40, hashes=100, passes=2)
+
+
+@pytest.mark.parametrize("repeated", [0, 1])
+def test_date_that_has_grown_many_times_over_is_compared_with_its_few_rows_alone(
+    area: FeedArea, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, repeated: int
+) -> None:
+    """Of 31 rows key 0 goes, key 1 comes back, key 2 changes; the others stay as they were. 900 come."""
+    monkeypatch.setattr(first_look, "LIMITS", FEW_ROWS_AT_A_TIME)
+    area.publish(area.land(1, [row(1, n, n) for n in range(31)]))
+    area.publish(area.land(2, [row(2, n, n) for n in range(31) if n != 1]))
+    area.session = spark if repeated else None
+    third = [row(3, n, 99 if n == 2 else n) for n in range(1, 930)]
+    area.publish(area.land(3, [*third, *third[500 : 500 + repeated]]))
+    entry = area.entry(FIRST)
+    assert (entry.plan, entry.survivors, entry.changed) == ("rewrite" if repeated else "adopt", 1, 1)
+    assert entry.new_keys == 899
+    assert found(area) == [(0, 0, 2), *((n, 99 if n == 2 else n, 3) for n in range(1, 930))]
+
+
+def test_date_in_which_too_much_differs_is_left_to_spark(with_spark: FeedArea, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_look, "LIMITS", FEW_ROWS_AT_A_TIME)
+    monkeypatch.setattr("dedup_spark.adopt.run.LIMITS", FEW_ROWS_AT_A_TIME)
+    with_spark.publish(with_spark.land(1, [row(1, n, n) for n in range(500)]))
+    with_spark.publish(with_spark.land(2, [row(2, n, -n) for n in range(250, 750)]))
+    entry = with_spark.entry(FIRST)
+    assert entry.plan == "rewrite"
+    assert "rows may differ, more than are compared without a shuffle" in entry.plan_reason
+    assert (entry.rows, entry.new_keys, entry.survivors) == (750, 250, 250)
+    assert found(with_spark) == [(n, n if n < 250 else -n, 1 if n < 250 else 2) for n in range(750)]
+    with_spark.publish(with_spark.land(3, [row(3, n, -n) for n in range(1, 750)]))
+    assert with_spark.entry(FIRST).survivors == 1
 
 
 def test_values_are_left_alone_where_nobody_counts_changes(area: FeedArea) -> None:

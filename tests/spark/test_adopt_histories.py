@@ -272,7 +272,7 @@ def test_small_memory_and_several_threads_change_nothing(publishes: list[int], s
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "_SAMPLED", 0)
         patch.setattr(over_dates, "_DRIVER_HELD_BYTES", 0)
-        patch.setattr(first_look, "LIMITS", differences.Limits(rows=25, hashes=15))
+        patch.setattr(first_look, "LIMITS", differences.Limits(rows=25, hashes=15, passes=100))
         patch.setattr(sorted_files, "_SORTED_ROWS", 3)
         patch.setattr(applicability, "_with_threads", lambda order, usual_bytes: replace(order, threads=3))
         area = FeedArea(None, folder, str(Path(folder) / "state"), NESTED, plan=Plan.ADOPT)

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from dedup_spark.fingerprints.key_columns import Words
 
 _ONE = np.uint64(1)
-_FILTER_BITS = 20
+# A bitmap with so many places for each word lets one of so many others pass.
+_SLOTS_PER_WORD, _LEAST_FILTER_BITS, _MOST_FILTER_BITS = 16, 16, 26
 _FILTER_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -53,13 +54,14 @@ def places(words: Words, wanted: Words) -> npt.NDArray[np.intp]:
     if not len(wanted):
         return np.zeros(0, dtype=np.intp)
     # A bitmap of hashes lets few others pass to the exact search, which costs a cache miss a step.
-    seen = np.zeros(1 << _FILTER_BITS, dtype=bool)
-    seen[_filter_place(wanted)] = True
-    passed = np.flatnonzero(seen[_filter_place(words)])
+    bits = min(max((len(wanted) * _SLOTS_PER_WORD).bit_length(), _LEAST_FILTER_BITS), _MOST_FILTER_BITS)
+    seen = np.zeros(1 << bits, dtype=bool)
+    seen[_filter_place(wanted, bits)] = True
+    passed = np.flatnonzero(seen[_filter_place(words, bits)])
     found = np.minimum(np.searchsorted(wanted, words[passed]), len(wanted) - 1)
     return np.asarray(passed[wanted[found] == words[passed]], dtype=np.intp)
 
 
-def _filter_place(words: Words) -> npt.NDArray[np.intp]:
-    place: npt.NDArray[np.intp] = ((words * _FILTER_FACTOR) >> np.uint64(64 - _FILTER_BITS)).astype(np.intp)
+def _filter_place(words: Words, bits: int) -> npt.NDArray[np.intp]:
+    place: npt.NDArray[np.intp] = ((words * _FILTER_FACTOR) >> np.uint64(64 - bits)).view(np.intp)
     return place

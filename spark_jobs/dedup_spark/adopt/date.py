@@ -54,6 +54,9 @@ class AdoptDate:
     ) -> Outcome:
         """Decides by the deliveries' fingerprints; `began` is when the date was, on the monotonic clock."""
         found = find_differences(sides, delivered, exact=self.exact, limits=self.limits)
+        if found.uncompared:
+            too_many = f"about [{found.uncompared}] rows may differ, more than are compared without a shuffle"
+            return DeclinedDate(order.day, too_many, None, _cost(reader, 0, began))
         written = self._write_fingerprints(order, sides, found)
         obstacle = _obstacle(found)
         if obstacle:

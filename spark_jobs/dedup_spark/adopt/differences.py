@@ -20,8 +20,8 @@ from dedup_spark.adopt.comparison import compare, places
 from dedup_spark.adopt.key_words import pack
 from dedup_spark.adopt.picked import Picked
 from dedup_spark.adopt.picking import pick_differing
-from dedup_spark.adopt.repeated_keys import Values, repetitions, surplus_keys
-from dedup_spark.adopt.selection import Selection, select, select_whole
+from dedup_spark.adopt.repeated_keys import Values, among, repetitions, surplus_keys
+from dedup_spark.adopt.selection import Mask, Selection, select, select_whole
 from dedup_spark.adopt.sides import DateSides, DeliveredFingerprints
 from dedup_spark.adopt.slices import slices_of
 from dedup_spark.fingerprints.buckets import BucketFingerprints
@@ -46,8 +46,9 @@ class Differences:
 
     `decoded` are rows of `kept` as far as their values were at hand.
     `repeated` are the keys that N holds more often than once, one entry for each surplus row; `unresolved` older
-    deliveries hold a surviving key twice: only their values could tell which row counts. `fingerprints` are of N's
-    distinct keys. `changed` is None where the values of both sides are not at hand.
+    deliveries hold a surviving key twice: only their values could tell which row counts. So many rows are `uncompared`,
+    for they are too many; nothing else is known then. `fingerprints` are of N's distinct keys. `changed` is None where
+    the values of both sides are not at hand.
     """
 
     fingerprints: BucketFingerprints
@@ -64,6 +65,7 @@ class Differences:
     )
     repeated: list[Values] = field(default_factory=list)
     unresolved: int = 0
+    uncompared: int = 0
     new_examples: list[Values] = field(default_factory=list)
     changed_examples: list[Values] = field(default_factory=list)
     survivor_examples: list[Values] = field(default_factory=list)
@@ -75,14 +77,18 @@ class Differences:
 
 @dataclass(frozen=True)
 class Limits:
-    """Rows compared at a time, and hashes sorted at a time: the memory that one date may take."""
+    """Rows compared at a time, and hashes sorted at a time: the memory that one date may take.
+
+    For more rows than fit, the files are read again, `passes` times at most.
+    """
 
     rows: int
     hashes: int
+    passes: int
 
 
 # About 100 bytes a row and 8 a hash.
-LIMITS = Limits(rows=2 << 20, hashes=32 << 20)
+LIMITS = Limits(rows=2 << 20, hashes=32 << 20, passes=8)
 
 
 def find_differences(sides: DateSides, delivered: DeliveredFingerprints, *, exact: bool, limits: Limits) -> Differences:
@@ -98,29 +104,58 @@ def find_differences(sides: DateSides, delivered: DeliveredFingerprints, *, exac
         is_open |= values_differ
     found = Differences(newest, len(is_open), int(is_open.sum()), changed=None if values_differ is None else 0)
     if base is None:
-        hash_slices = slices_of(folded[0].counts.astype(float), limits.hashes)
-        found.repeated += surplus_keys(sides.newest, sides.columns, hash_slices, common)
+        _find_repeated(sides, folded[0], limits, found)
         found.new_keys = newest.rows - found.surplus_rows
     expected = np.sum([part.counts for part in folded], axis=0, dtype=float) + sides.survivor_rows / len(is_open)
     # With several deliveries a bucket has more than two sides, and no sum tells them apart.
     narrow = base is not None and not older and not exact
     selection = select(folded[0], folded[1]) if narrow else select_whole(is_open, common)
-    left = _compare_slices(sides, selection, expected, limits, found)
-    if len(left):
-        is_open = np.zeros_like(is_open)
-        is_open[left] = True
-        _compare_slices(sides, select_whole(is_open, common), expected, limits, found)
+    if narrow and _is_lopsided(sides, selection, expected, limits):
+        _find_repeated(sides, folded[0], limits, found)
+        _compare_with_few(sides, folded[0], is_open, found)
+    else:
+        left = _compare_slices(sides, selection, expected, limits, found)
+        if len(left):
+            is_open = np.zeros_like(is_open)
+            is_open[left] = True
+            _compare_slices(sides, select_whole(is_open, common), expected, limits, found)
     for values in found.repeated:
         arrays = [column.combine_chunks() for column in values]
         newest.remove(*sides.hashing.keys.both(arrays))
     return found
 
 
+def _find_repeated(sides: DateSides, newest: BucketFingerprints, limits: Limits, found: Differences) -> None:
+    """Of the newest delivery's keys, whatever the parent holds."""
+    slices = slices_of(newest.counts.astype(float), limits.hashes)
+    found.repeated += surplus_keys(sides.newest, sides.columns, slices, newest.bits)
+
+
+def _is_lopsided(sides: DateSides, selection: Selection, expected: npt.NDArray[np.float64], limits: Limits) -> bool:
+    """The delivery differs too much for a few passes over both sides, and the parent's rows are few."""
+    assert sides.base
+    passes = len(slices_of(selection.weights(expected), limits.rows))
+    return passes > limits.passes and sides.base.rows + sides.survivor_rows <= limits.rows
+
+
+def _compare_with_few(sides: DateSides, newest: BucketFingerprints, is_open: Mask, found: Differences) -> None:
+    """All rows of the parent's open buckets at once, with those of the delivery that have a hash of theirs."""
+    assert sides.state
+    state = sides.state.pick(select_whole(is_open, newest.bits).rows, sides.base_id, with_others=True)
+    shared = sides.newest.pick(among(np.unique(state.firsts)))
+    found.new_keys += int(newest.counts[is_open].sum()) - len(shared)
+    _compare_picked(sides, shared, [(STATE, state)], found, with_repeated=False)
+
+
 def _compare_slices(
     sides: DateSides, selection: Selection, expected: npt.NDArray[np.float64], limits: Limits, found: Differences
 ) -> npt.NDArray[np.intp]:
     """`expected` rows by bucket. Returns the buckets that were left out (see `pick_differing`)."""
-    slices = slices_of(selection.weights(expected), limits.rows)
+    weights = selection.weights(expected)
+    slices = slices_of(weights, limits.rows)
+    if len(slices) > limits.passes:
+        found.uncompared += int(weights.sum())
+        return _NO_BUCKETS
     return np.concatenate([_NO_BUCKETS, *(_compare_keys(sides, selection.of(part), found) for part in slices)])
 
 
@@ -129,11 +164,19 @@ def _compare_keys(sides: DateSides, selection: Selection, found: Differences) ->
     newest, state, left = pick_differing(sides, selection)
     others = [(STATE, state)] if sides.state else []
     others += [(source, side.pick(selection.rows)) for source, side in sides.older]
+    _compare_picked(sides, newest, others, found, with_repeated=sides.state is not None)
+    return left
+
+
+def _compare_picked(
+    sides: DateSides, newest: Picked, others: Sequence[tuple[int, Picked]], found: Differences, *, with_repeated: bool
+) -> None:
+    """`others` are the parent's rows, where there is one, and then the older deliveries'."""
     packed = pack(sides.columns, [newest.values, *(picked.values for _, picked in others)])
     words, other_words = packed.parts[0], packed.parts[1:]
     found.ranked |= packed.ranked
     compared = compare(words, np.concatenate([_NOTHING, *other_words]), EXAMPLES)
-    if sides.state and len(compared.surplus):
+    if with_repeated and len(compared.surplus):
         again = places(words, np.unique(compared.surplus))
         found.repeated.append(_take(newest, again[repetitions(words[again])]))
     if found.changed is not None:
@@ -148,7 +191,6 @@ def _compare_keys(sides: DateSides, selection: Selection, found: Differences) ->
         found.new_keys += compared.added
         _add_new_examples(newest, words, compared.added_sample, found)
     _settle(sides, others, other_words, compared.missing, found)
-    return left
 
 
 def _count_new(sides: DateSides, picked: Sequence[Picked], parts: Sequence[Words], found: Differences) -> None:

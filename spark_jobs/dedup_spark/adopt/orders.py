@@ -114,11 +114,11 @@ class AdoptedDate:
 
 @dataclass(frozen=True)
 class DeclinedDate:
-    """A date that another plan has to write. `key_fingerprint` is of the newest delivery's distinct keys."""
+    """A date that another plan has to write. `key_fingerprint` is of the newest delivery's distinct keys, if known."""
 
     day: date
     reason: str
-    key_fingerprint: str
+    key_fingerprint: str | None
     cost: DateCost
 
 

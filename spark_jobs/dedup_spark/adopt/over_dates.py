@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 _DRIVER_THREADS = 4
 # Decoded keys held between two passes over the files: of one date in a task, of several dates on the driver.
-_HELD_BYTES = 256 << 20
+_HELD_BYTES = 128 << 20
 _DRIVER_HELD_BYTES = 64 << 20
 # A task costs a twentieth of a second before its first date: small dates share tasks, a large one has its own.
 _TASKS_PER_CORE = 4

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dedup_clone.contract.table import Column
+from dedup_spark.adopt.comparison import places
 from dedup_spark.adopt.key_words import pack
-from dedup_spark.adopt.picked import Choose, ChosenRows, picked_only
+from dedup_spark.adopt.picked import NO_ROWS, Choose, ChosenRows
 from dedup_spark.adopt.side import Side, in_buckets
 from dedup_spark.adopt.slices import Slice
 from dedup_spark.fingerprints.key_columns import Words
@@ -27,7 +28,7 @@ def surplus_keys(side: Side, columns: tuple[Column, ...], slices: list[Slice], b
         hashes.sort()
         repeated = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
         if len(repeated):
-            suspects = side.pick(_among(repeated))
+            suspects = side.pick(among(repeated))
             (words,) = pack(columns, [suspects.values]).parts
             extra = repetitions(words)
             if len(extra):
@@ -42,9 +43,6 @@ def repetitions(words: Words) -> npt.NDArray[np.intp]:
     return order[again]
 
 
-def _among(wanted: Words) -> Choose:
-    def choose(first: Words) -> ChosenRows:
-        found = np.minimum(np.searchsorted(wanted, first), len(wanted) - 1)
-        return picked_only(wanted[found] == first)
-
-    return choose
+def among(wanted: Words) -> Choose:
+    """Chooses rows whose first hash is one of `wanted`, which are sorted."""
+    return lambda first: ChosenRows(places(first, wanted), NO_ROWS)
