@@ -26,7 +26,7 @@ from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import sorted_files, storage
-from dedup_spark.adopt import applicability, differences, first_look, over_dates, selection
+from dedup_spark.adopt import applicability, counted, differences, first_look, over_dates, selection
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.fingerprints import stored
 from tests.oracle import OracleDelivery, OracleState, comparable
@@ -154,7 +154,10 @@ class Producer:
 
 
 def land(area: FeedArea, random: Random, snapshot_id: int, rows: list[dict[str, Any]]) -> Arrival:
-    """Several files a date, several row groups a file, empty files among them."""
+    """Several files a date, several row groups a file, empty files among them; none of an earlier delivery is left."""
+    folder = area.uri(area.folder(snapshot_id))
+    for name in storage.list_objects(folder):
+        storage.delete(storage.join(folder, name))
     table = pa.Table.from_pylist(rows, schema=arrow_schema(area.table.columns))
     day = area.table.partition_column
     for value in pc.unique(table[day]).to_pylist():
@@ -272,6 +275,7 @@ def test_small_memory_and_several_threads_change_nothing(publishes: list[int], s
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "_SAMPLED", 0)
         patch.setattr(over_dates, "_DRIVER_HELD_BYTES", 0)
+        patch.setattr(counted, "_HELD_ROWS", 4)
         patch.setattr(first_look, "LIMITS", differences.Limits(rows=25, hashes=15, passes=100))
         patch.setattr(sorted_files, "_SORTED_ROWS", 3)
         patch.setattr(applicability, "_with_threads", lambda order, usual_bytes: replace(order, threads=3))

@@ -11,7 +11,8 @@ from dedup_clone.contract.manifest import Difference, KeyExample
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
-from dedup_spark.adopt.differences import EXAMPLES, Differences, Limits, find_differences
+from dedup_spark.adopt.differences import Limits, find_differences
+from dedup_spark.adopt.found import EXAMPLES, Differences
 from dedup_spark.adopt.key_reader import KeyReader
 from dedup_spark.adopt.orders import AdoptedDate, DateCost, DateOrder, DeclinedDate, Outcome
 from dedup_spark.adopt.repeated_keys import Values

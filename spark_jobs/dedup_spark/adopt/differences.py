@@ -7,72 +7,26 @@ nothing survives from B. In the other buckets the keys themselves are compared.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from dedup_spark.adopt.changes import changed_rows, lacking, overtaken_rows
+from dedup_spark.adopt.changes import changed_rows
 from dedup_spark.adopt.comparison import compare, places
+from dedup_spark.adopt.found import EXAMPLES, Differences
 from dedup_spark.adopt.key_words import pack
-from dedup_spark.adopt.picked import Picked
+from dedup_spark.adopt.picked import NO_ROWS, NO_WORDS, Picked
 from dedup_spark.adopt.picking import pick_differing
-from dedup_spark.adopt.repeated_keys import Values, among, repetitions, surplus_keys
+from dedup_spark.adopt.repeated_keys import among, repetitions, surplus_keys
 from dedup_spark.adopt.selection import Mask, Selection, select, select_whole
+from dedup_spark.adopt.settling import settle, take
 from dedup_spark.adopt.sides import DateSides, DeliveredFingerprints
 from dedup_spark.adopt.slices import slices_of
 from dedup_spark.fingerprints.buckets import BucketFingerprints
 from dedup_spark.fingerprints.key_columns import Words
 from dedup_spark.marks import STATE
-
-EXAMPLES = 3
-
-
-@dataclass(frozen=True)
-class KeptRows:
-    """Rows that survive, decoded: key columns, update_ids, value columns."""
-
-    values: Values
-    ids: npt.NDArray[np.int64]
-    others: Values
-
-
-@dataclass
-class Differences:
-    """`kept` are rows that survive and `removed` survivors that do not, by source and file number, row numbers.
-
-    `decoded` are rows of `kept` as far as their values were at hand.
-    `repeated` are the keys that N holds more often than once, one entry for each surplus row; `unresolved` older
-    deliveries hold a surviving key twice: only their values could tell which row counts. So many rows are `uncompared`,
-    for they are too many; nothing else is known then. `fingerprints` are of N's distinct keys. `changed` is None where
-    the values of both sides are not at hand.
-    """
-
-    fingerprints: BucketFingerprints
-    buckets: int
-    open_buckets: int
-    new_keys: int = 0
-    changed: int | None = None
-    ranked: bool = False
-    ties: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    kept: defaultdict[tuple[int, int], list[npt.NDArray[np.int64]]] = field(default_factory=lambda: defaultdict(list))
-    decoded: defaultdict[tuple[int, int], list[KeptRows]] = field(default_factory=lambda: defaultdict(list))
-    removed: defaultdict[tuple[int, int], list[npt.NDArray[np.int64]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    repeated: list[Values] = field(default_factory=list)
-    unresolved: int = 0
-    uncompared: int = 0
-    new_examples: list[Values] = field(default_factory=list)
-    changed_examples: list[Values] = field(default_factory=list)
-    survivor_examples: list[Values] = field(default_factory=list)
-
-    @property
-    def surplus_rows(self) -> int:
-        return sum(len(values[0]) for values in self.repeated)
 
 
 @dataclass(frozen=True)
@@ -141,7 +95,7 @@ def _is_lopsided(sides: DateSides, selection: Selection, expected: npt.NDArray[n
 def _compare_with_few(sides: DateSides, newest: BucketFingerprints, is_open: Mask, found: Differences) -> None:
     """All rows of the parent's open buckets at once, with those of the delivery that have a hash of theirs."""
     assert sides.state
-    state = sides.state.pick(select_whole(is_open, newest.bits).rows, sides.base_id, with_others=True)
+    state = sides.state.pick(select_whole(is_open, newest.bits).rows, with_others=True)
     shared = sides.newest.pick(among(np.unique(state.firsts)))
     found.new_keys += int(newest.counts[is_open].sum()) - len(shared)
     _compare_picked(sides, shared, [(STATE, state)], found, with_repeated=False)
@@ -155,17 +109,19 @@ def _compare_slices(
     slices = slices_of(weights, limits.rows)
     if len(slices) > limits.passes:
         found.uncompared += int(weights.sum())
-        return _NO_BUCKETS
-    return np.concatenate([_NO_BUCKETS, *(_compare_keys(sides, selection.of(part), found) for part in slices)])
+        return NO_ROWS
+    return np.concatenate([NO_ROWS, *(_compare_keys(sides, selection.of(part), found) for part in slices)])
 
 
 def _compare_keys(sides: DateSides, selection: Selection, found: Differences) -> npt.NDArray[np.intp]:
     """Returns the buckets that were left out."""
-    newest, state, left = pick_differing(sides, selection)
-    others = [(STATE, state)] if sides.state else []
+    picked = pick_differing(sides, selection)
+    others = [(STATE, picked.state)] if sides.state else []
     others += [(source, side.pick(selection.rows)) for source, side in sides.older]
-    _compare_picked(sides, newest, others, found, with_repeated=sides.state is not None)
-    return left
+    if found.changed is not None:
+        found.changed += picked.changed
+    _compare_picked(sides, picked.newest, others, found, with_repeated=sides.state is not None)
+    return picked.left
 
 
 def _compare_picked(
@@ -175,22 +131,22 @@ def _compare_picked(
     packed = pack(sides.columns, [newest.values, *(picked.values for _, picked in others)])
     words, other_words = packed.parts[0], packed.parts[1:]
     found.ranked |= packed.ranked
-    compared = compare(words, np.concatenate([_NOTHING, *other_words]), EXAMPLES)
+    compared = compare(words, np.concatenate([NO_WORDS, *other_words]), EXAMPLES)
     if with_repeated and len(compared.surplus):
         again = places(words, np.unique(compared.surplus))
-        found.repeated.append(_take(newest, again[repetitions(words[again])]))
+        found.repeated.append(take(newest, again[repetitions(words[again])]))
     if found.changed is not None:
         missing = compare(words, other_words[0], 0).missing if sides.older else compared.missing
         count, rows = changed_rows(newest, others[0][1], other_words[0], missing, EXAMPLES)
-        found.changed += count + lacking(others[0][1].counted, newest.counted)
+        found.changed += count
         if len(rows) and len(found.changed_examples) < EXAMPLES:
-            found.changed_examples.append(_take(others[0][1], rows))
+            found.changed_examples.append(take(others[0][1], rows))
     if sides.older:
         _count_new(sides, [newest, *(picked for _, picked in others)], packed.parts, found)
     else:
         found.new_keys += compared.added
         _add_new_examples(newest, words, compared.added_sample, found)
-    _settle(sides, others, other_words, compared.missing, found)
+    settle(sides, others, other_words, compared.missing, found)
 
 
 def _count_new(sides: DateSides, picked: Sequence[Picked], parts: Sequence[Words], found: Differences) -> None:
@@ -198,7 +154,7 @@ def _count_new(sides: DateSides, picked: Sequence[Picked], parts: Sequence[Words
     first_older = 2 if sides.state else 1
     delivered = [0, *range(first_older, len(parts))]
     held = parts[1] if sides.state else parts[0]
-    asked = np.concatenate([parts[number] for number in (delivered if sides.state else delivered[1:])] or [_NOTHING])
+    asked = np.concatenate([parts[number] for number in (delivered if sides.state else delivered[1:])] or [NO_WORDS])
     compared = compare(asked, held, EXAMPLES)
     found.new_keys += compared.added
     for number in delivered:
@@ -208,74 +164,4 @@ def _count_new(sides: DateSides, picked: Sequence[Picked], parts: Sequence[Words
 def _add_new_examples(picked: Picked, words: Words, wanted: Words, found: Differences) -> None:
     rows = places(words, wanted)[:EXAMPLES]
     if len(rows) and len(found.new_examples) < EXAMPLES:
-        found.new_examples.append(_take(picked, rows))
-
-
-def _settle(
-    sides: DateSides,
-    others: Sequence[tuple[int, Picked]],
-    other_words: Sequence[Words],
-    missing: Words,
-    found: Differences,
-) -> None:
-    """Of the rows whose key N lacks, the one of the highest update_id, then of the later delivery, survives."""
-    rows = [places(words, missing) for words in other_words]
-    for (source, _), words in zip(others, other_words, strict=True):
-        if source != STATE:
-            found.ties[source] += len(words) - len(np.unique(words))
-    words = np.concatenate([_NOTHING, *(part[chosen] for part, chosen in zip(other_words, rows, strict=True))])
-    ids = np.concatenate([_NO_IDS, *(picked.ids[chosen] for (_, picked), chosen in zip(others, rows, strict=True))])
-    sources = np.concatenate(
-        [_NO_IDS, *(np.full(len(chosen), source) for (source, _), chosen in zip(others, rows, strict=True))]
-    )
-    order = np.lexsort((sources, ids, words))
-    ends = np.ones(len(order), dtype=bool)
-    ends[:-1] = words[order][1:] != words[order][:-1]
-    wins = np.zeros(len(order), dtype=bool)
-    wins[order[ends]] = True
-    twice = ~ends[:-1] & (sources[order][1:] == sources[order][:-1])
-    found.unresolved += int(twice.sum())
-    if found.changed is not None:
-        contents = [picked.contents[chosen] for (_, picked), chosen in zip(others, rows, strict=True)]
-        found.changed += overtaken_rows(order, ends, sources == STATE, np.concatenate(contents))
-    begin = 0
-    for (source, picked), chosen in zip(others, rows, strict=True):
-        winners = chosen[wins[begin : begin + len(chosen)]]
-        begin += len(chosen)
-        if source == STATE:
-            _settle_state(sides, picked, winners, found)
-        else:
-            _keep(source, picked, winners, found)
-
-
-def _settle_state(sides: DateSides, picked: Picked, winners: npt.NDArray[np.intp], found: Differences) -> None:
-    """Base rows that win are kept by number; survivors stay where they are unless they lost or came back."""
-    is_base = picked.ids == sides.base_id
-    _keep(STATE, picked, winners[is_base[winners]], found)
-    stays = is_base.copy()
-    stays[winners] = True
-    gone = np.flatnonzero(~stays)
-    for file in np.unique(picked.files[gone]):
-        found.removed[STATE, int(file)].append(picked.rows[gone[picked.files[gone] == file]])
-
-
-def _keep(source: int, picked: Picked, rows: npt.NDArray[np.intp], found: Differences) -> None:
-    for file in np.unique(picked.files[rows]):
-        chosen = rows[picked.files[rows] == file]
-        found.kept[source, int(file)].append(picked.rows[chosen])
-        if picked.others is not None:
-            places = pa.array(chosen)
-            others = tuple(values.take(places) for values in picked.others)
-            found.decoded[source, int(file)].append(KeptRows(_take(picked, chosen), picked.ids[chosen], others))
-    if len(rows) and len(found.survivor_examples) < EXAMPLES:
-        found.survivor_examples.append(_take(picked, rows[:EXAMPLES]))
-
-
-def _take(picked: Picked, rows: npt.NDArray[np.intp]) -> Values:
-    chosen = pa.array(rows)
-    return tuple(values.take(chosen) for values in picked.values)
-
-
-_NOTHING: Words = np.zeros(0, dtype=np.uint64)
-_NO_BUCKETS: npt.NDArray[np.intp] = np.zeros(0, dtype=np.intp)
-_NO_IDS: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        found.new_examples.append(take(picked, rows))

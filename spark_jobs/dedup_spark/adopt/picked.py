@@ -35,8 +35,7 @@ class Picked:
     """Rows picked by a pass: their key columns, update_ids, and where they lie.
 
     `contents` are hashes of their values, empty where values are not compared; `others` are the values themselves,
-    None where they were not decoded or are too many to be held. `firsts` are the keys' first hashes. Of further rows
-    there are hashes alone, in any order: `counted` of their values, `counted_firsts` of their keys.
+    None where they were not decoded or are too many to be held. `firsts` are the keys' first hashes.
     """
 
     values: tuple[pa.ChunkedArray, ...]
@@ -46,14 +45,12 @@ class Picked:
     contents: Words
     others: tuple[pa.ChunkedArray, ...] | None
     firsts: Words = field(default_factory=lambda: NO_WORDS)
-    counted_firsts: Words = field(default_factory=lambda: NO_WORDS)
-    counted: Words = field(default_factory=lambda: NO_WORDS)
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def only(self, rows: Rows, counted: Rows) -> Picked:
-        """Some of the rows, and some of those of which there are hashes alone, both by number."""
+    def only(self, rows: Rows) -> Picked:
+        """Some of the rows, by number."""
         places = pa.array(rows)
         return Picked(
             values=tuple(values.take(places) for values in self.values),
@@ -62,8 +59,6 @@ class Picked:
             ids=self.ids[rows],
             firsts=self.firsts[rows],
             contents=self.contents[rows] if len(self.contents) else self.contents,
-            counted_firsts=self.counted_firsts[counted],
-            counted=self.counted[counted],
             others=None if self.others is None else tuple(values.take(places) for values in self.others),
         )
 

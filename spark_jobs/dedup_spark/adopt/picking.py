@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dedup_spark.adopt.counted import count_changed
 from dedup_spark.adopt.picked import Picked, Rows
 from dedup_spark.adopt.selection import CLOSED, Selection
 from dedup_spark.adopt.sides import DateSides
 from dedup_spark.fingerprints.key_columns import Words
 
 
-def pick_differing(sides: DateSides, selection: Selection) -> tuple[Picked, Picked, npt.NDArray[np.intp]]:
-    """Rows of the newest delivery and of the parent that have to be compared; without a parent the first twice.
+@dataclass(frozen=True)
+class PickedSides:
+    """Rows that have to be compared; `changed` rows need no comparison and have other values, where values are known.
 
-    Buckets that the selection does not explain are left out, and returned.
+    Buckets that the selection does not explain are `left` out.
     """
-    newest = sides.newest.pick(selection.rows)
+
+    newest: Picked
+    state: Picked
+    changed: int = 0
+    left: npt.NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+
+
+def pick_differing(sides: DateSides, selection: Selection) -> PickedSides:
+    """Without a parent the newest delivery's rows are both sides."""
+    newest, new_hashes = sides.newest.pick_and_count(selection.rows)
+    if sides.state is None:
+        return PickedSides(newest, newest)
     # Survivors are among these rows: with their values at hand the file need not be read once more for them.
-    state = sides.state.pick(selection.rows, sides.base_id, with_others=True) if sides.state else newest
+    state, hashes = sides.state.pick_and_count(selection.rows, sides.base_id, with_others=True)
     if not selection.narrows:
-        return newest, state, _NO_BUCKETS
+        return PickedSides(newest, state, count_changed(hashes, new_hashes, None))
     is_base = state.ids == sides.base_id
     of_newest, of_base = selection.single_rows(newest.firsts), selection.single_rows(state.firsts)
     left = selection.unexplained(_hashes(sides, newest, of_newest), _hashes(sides, state, of_base[is_base[of_base]]))
-    if len(left):
-        rest = selection.with_kind(CLOSED, left)
-        newest, state = _only(rest, newest), _only(rest, state)
-    return newest, state, left
-
-
-def _only(selection: Selection, picked: Picked) -> Picked:
-    """What lies in open buckets."""
-    return picked.only(selection.open_rows(picked.firsts), selection.open_rows(picked.counted_firsts))
+    if not len(left):
+        return PickedSides(newest, state, count_changed(hashes, new_hashes, None))
+    rest = selection.with_kind(CLOSED, left)
+    newest, state = (side.only(rest.open_rows(side.firsts)) for side in (newest, state))
+    return PickedSides(newest, state, count_changed(hashes, new_hashes, rest.open_rows), left)
 
 
 def _hashes(sides: DateSides, picked: Picked, rows: Rows) -> tuple[Words, Words]:
     places = pa.array(rows)
     return sides.hashing.keys.both([column.take(places).combine_chunks() for column in picked.values])
-
-
-_NO_BUCKETS: npt.NDArray[np.intp] = np.zeros(0, dtype=np.intp)

@@ -22,8 +22,8 @@ from dedup_spark.fingerprints.key_columns import Words
 CLOSED, WHOLE, SINGLE, VALUES = range(4)
 # So many open buckets are compared as a whole in any case: examples of changed rows come from there.
 _SAMPLED = 16
-# Memory for two hashes of a row, as a share of what a picked row takes.
-_WEIGHT_OF_HASHES = 0.2
+# Rows picked of a bucket of which one key is looked up, on both sides together; and next to none.
+_LOOKED_UP_ROWS, _HARDLY_ANY = 2.0, 1e-3
 
 Mask = npt.NDArray[np.bool_]
 
@@ -85,9 +85,9 @@ class Selection:
         return replace(self, kinds=kinds)
 
     def weights(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Of the expected `rows` by bucket, as many as need their memory when only what is compared is picked."""
-        of_hashes = np.where(self.kinds == CLOSED, 0.0, _WEIGHT_OF_HASHES)
-        return np.asarray(rows * np.where(self.kinds == WHOLE, 1.0, of_hashes))
+        """Of the expected `rows` by bucket, as many as are picked."""
+        picked = np.array([0.0, 0.0, _LOOKED_UP_ROWS, _HARDLY_ANY])[self.kinds]  # by kind
+        return np.asarray(np.where(self.kinds == WHOLE, rows, picked))
 
     def unexplained(self, newest: tuple[Words, Words], base: tuple[Words, Words]) -> npt.NDArray[np.intp]:
         """Buckets of kind SINGLE in which what is compared does not make up the whole difference of the sums.

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dedup_spark.adopt.counted import CountedHashes
 from dedup_spark.adopt.key_reader import KeyBatch, KeyReader, Numbers
 from dedup_spark.adopt.picked import NO_ROWS, NO_WORDS, Choose, Picked, Rows, picked_only
 from dedup_spark.column_types import SCALARS
@@ -117,17 +118,25 @@ class Side:
 
         return np.concatenate([NO_WORDS, *(words for part in self._by_thread(gather) for words in part)])
 
-    def pick(self, choose: Choose, only_id: int | None = None, *, with_others: bool = False) -> Picked:
+    def pick(self, choose: Choose, *, with_others: bool = False) -> Picked:
         """Keys, places and hashes of the values of the rows that `choose` picks.
 
-        Of those that it counts (where their update_id is `only_id`, if that is given) only hashes, where values are
-        compared. `with_others` asks for the values themselves, where the file is read; so does whoever compares values.
+        `with_others` asks for the values themselves, where the file is read; so does whoever compares values.
+        """
+        return self.pick_and_count(choose, with_others=with_others)[0]
+
+    def pick_and_count(
+        self, choose: Choose, only_id: int | None = None, *, with_others: bool = False
+    ) -> tuple[Picked, list[CountedHashes]]:
+        """The rows that `choose` picks, and of those that it counts the hashes, where values are compared.
+
+        Of the latter only those whose update_id is `only_id`, if that is given.
         """
         with_hashes = self._hashing.values is not None
         room = Budget(_HELD_OTHERS_BYTES)
 
-        def gather(numbers: Sequence[int]) -> tuple[list[_Place], list[tuple[Words, Words]]]:
-            found, counted = [], []
+        def gather(numbers: Sequence[int]) -> tuple[list[_Place], CountedHashes]:
+            found, counted = [], CountedHashes()
             for number in numbers:
                 for hashed in self._replayed(number, with_others=with_others or with_hashes):
                     rows, others = choose(hashed.first)
@@ -135,12 +144,12 @@ class Side:
                         found.append((number, rows + hashed.batch.start, self._taken(hashed, rows, room)))
                     if with_hashes and len(others):
                         others = self._with_id(number, hashed.batch, others, only_id)
-                        counted.append((hashed.first[others], self._contents(hashed, others)))
+                        counted.add(hashed.first[others], self._contents(hashed, others))
             return found, counted
 
         parts = self._by_thread(gather)
         found = [item for part, _ in parts for item in part]
-        return Picked(
+        picked = Picked(
             values=tuple(
                 pa.chunked_array([taken.batch.values[place] for _, _, taken in found], SCALARS[column.type].in_arrow)
                 for place, column in enumerate(self._hashing.keys.columns)
@@ -150,10 +159,9 @@ class Side:
             ids=np.concatenate([_NO_NUMBERS, *(self._ids(number, taken.batch) for number, _, taken in found)]),
             firsts=np.concatenate([NO_WORDS, *(taken.first for _, _, taken in found)]),
             contents=np.concatenate([NO_WORDS, *(t.contents for _, _, t in found if t.contents is not None)]),
-            counted_firsts=np.concatenate([NO_WORDS, *(firsts for _, counted in parts for firsts, _ in counted)]),
-            counted=np.concatenate([NO_WORDS, *(contents for _, counted in parts for _, contents in counted)]),
             others=_joined([taken.batch.others for _, _, taken in found]),
         )
+        return picked, [counted for _, counted in parts]
 
     def _taken(self, hashed: _Hashed, rows: Rows, room: Budget) -> _Hashed:
         """The chosen rows; values are hashed of these alone where no earlier pass did."""

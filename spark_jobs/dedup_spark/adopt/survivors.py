@@ -14,7 +14,7 @@ import pyarrow as pa
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
-from dedup_spark.adopt.differences import Differences, KeptRows
+from dedup_spark.adopt.found import Differences, KeptRows
 from dedup_spark.adopt.key_reader import KeyReader
 from dedup_spark.adopt.orders import DateOrder
 from dedup_spark.adopt.rows import RowSource, read_rows, row_numbers

@@ -1,0 +1,104 @@
+"""Hashes of rows whose keys need no comparison: all that is counted is how many of them have other values.
+
+They may be a tenth of a date. Beyond some megabytes they lie in a temporary file, in parts by their own bits, and two
+sides are held against each other part by part.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+
+from dedup_spark.adopt.changes import lacking
+from dedup_spark.adopt.picked import NO_WORDS, Rows
+from dedup_spark.fingerprints.key_columns import Words
+
+_HELD_ROWS = 1 << 20
+_PART_BITS = 6
+_PARTS = 1 << _PART_BITS
+_PAIR_BYTES = 16
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Pairs in the file from byte `start`, sorted by part: those of part p are `bounds[p]` until `bounds[p + 1]`."""
+
+    start: int
+    bounds: npt.NDArray[np.int64]
+
+
+@dataclass
+class CountedHashes:
+    """Of each row its key's first hash and its values' hash, in any order."""
+
+    _firsts: list[Words] = field(default_factory=list)
+    _contents: list[Words] = field(default_factory=list)
+    _held: int = 0
+    _file: IO[bytes] | None = None
+    _runs: list[_Run] = field(default_factory=list)
+
+    def add(self, firsts: Words, contents: Words) -> None:
+        self._firsts.append(firsts)
+        self._contents.append(contents)
+        self._held += len(firsts)
+        if self._held > _HELD_ROWS:
+            self._write()
+
+    @property
+    def is_on_disk(self) -> bool:
+        return self._file is not None
+
+    def part(self, number: int) -> tuple[Words, Words]:
+        """Those whose values' hash begins with these bits."""
+        firsts, contents = self.held()
+        mine = _part_of(contents) == number
+        found = [(firsts[mine], contents[mine]), *(self._read(run, number) for run in self._runs)]
+        return np.concatenate([one for one, _ in found]), np.concatenate([other for _, other in found])
+
+    def held(self) -> tuple[Words, Words]:
+        """Those in memory: all of them unless some are on disk."""
+        return np.concatenate([NO_WORDS, *self._firsts]), np.concatenate([NO_WORDS, *self._contents])
+
+    def _write(self) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="dedup-clone-")  # noqa: SIM115 - gone with this object
+        firsts, contents = self.held()
+        parts = _part_of(contents)
+        order = np.argsort(parts, kind="stable")
+        bounds = np.searchsorted(parts[order], np.arange(_PARTS + 1))
+        self._runs.append(_Run(self._file.seek(0, 2), bounds))
+        self._file.write(np.stack((firsts[order], contents[order]), axis=1).tobytes())
+        self._firsts, self._contents, self._held = [], [], 0
+
+    def _read(self, run: _Run, number: int) -> tuple[Words, Words]:
+        assert self._file
+        begin, end = (int(bound) * _PAIR_BYTES for bound in run.bounds[number : number + 2])
+        self._file.seek(run.start + begin)
+        pairs = np.frombuffer(self._file.read(end - begin), dtype=np.uint64).reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
+
+
+def count_changed(
+    state: Sequence[CountedHashes], newest: Sequence[CountedHashes], only: Callable[[Words], Rows] | None
+) -> int:
+    """How many rows of the parent have values that the newest delivery has not. `only` chooses rows by first hashes."""
+    if not any(side.is_on_disk for side in (*state, *newest)):
+        return lacking(*(_chosen([side.held() for side in sides], only) for sides in (state, newest)))
+    return sum(
+        lacking(*(_chosen([side.part(number) for side in sides], only) for sides in (state, newest)))
+        for number in range(_PARTS)
+    )
+
+
+def _chosen(found: Sequence[tuple[Words, Words]], only: Callable[[Words], Rows] | None) -> Words:
+    """The hashes of values of the chosen rows."""
+    return np.concatenate([NO_WORDS, *(contents[only(firsts)] if only else contents for firsts, contents in found)])
+
+
+def _part_of(contents: Words) -> npt.NDArray[np.uint8]:
+    return (contents >> np.uint64(64 - _PART_BITS)).astype(np.uint8)
