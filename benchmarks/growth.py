@@ -15,7 +15,7 @@ from benchmarks.shape import Shape, Variant
 
 COMMAND = "growth"
 ROWS = 26_000_000
-_ROUNDS, _REPEATS = 1, 4
+_ROUNDS, _REPEATS = 1, 3
 
 
 def by_rows(rows: int) -> list[Shape]:

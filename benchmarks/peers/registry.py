@@ -79,7 +79,7 @@ ENTRIES: dict[str, Entry] = {
     "rewrite": _product("**this job: rewrite**", rounds=1, repeats=1, plan="rewrite"),
     "antijoin": _by_spark("**this job: antijoin**", "antijoin"),
     "window": _by_spark("**this job: window**", "window"),
-    BASE: _plain("Spark ROW_NUMBER", "spark_row_number", "RowNumber", rounds=2, repeats=1),
+    BASE: _plain("Spark ROW_NUMBER", "spark_row_number", "RowNumber", rounds=1, repeats=1),
     "spark-group-by": _plain("Spark GROUP BY, max_by", "spark_group_by", "GroupBy", rounds=1, repeats=1),
     "spark-sort-merge": _plain(
         "Spark anti-join, sort-merge", "spark_antijoin", "AntiJoin", options=(("hint", "merge"),), rounds=1, repeats=1
@@ -89,16 +89,16 @@ ENTRIES: dict[str, Entry] = {
         "spark_antijoin",
         "AntiJoin",
         options=(("hint", "shuffle_hash"),),
-        rounds=2,
+        rounds=1,
         repeats=1,
     ),
     "spark-copy": _plain("plain Spark copy (no dedup)", "spark_copy", "Copy", rounds=1, repeats=1),
-    "duckdb-qualify": Entry("DuckDB QUALIFY", "duckdb_qualify", "Qualify", rounds=2, repeats=1),
-    "duckdb-antijoin": Entry("DuckDB anti-join", "duckdb_antijoin", "AntiJoin"),
+    "duckdb-qualify": Entry("DuckDB QUALIFY", "duckdb_qualify", "Qualify", rounds=1, repeats=1),
+    "duckdb-antijoin": Entry("DuckDB anti-join", "duckdb_antijoin", "AntiJoin", rounds=2),
     "duckdb-survivors": Entry(
         "DuckDB anti-join, survivors only", "duckdb_antijoin", "AntiJoin", options=(("survivors_only", True),)
     ),
-    "polars-antijoin": Entry("Polars streaming anti-join", "polars_antijoin", "AntiJoin"),
+    "polars-antijoin": Entry("Polars streaming anti-join", "polars_antijoin", "AntiJoin", rounds=2),
     "polars-survivors": Entry(
         "Polars streaming anti-join, survivors only",
         "polars_antijoin",
