@@ -60,7 +60,9 @@ def find_differences(sides: DateSides, delivered: DeliveredFingerprints, *, exac
     if base is None:
         _find_repeated(sides, folded[0], limits, found)
         found.new_keys = newest.rows - found.surplus_rows
-    expected = np.sum([part.counts for part in folded], axis=0, dtype=float) + sides.survivor_rows / len(is_open)
+    expected = np.full(1 << common, sides.survivor_rows / (1 << common), dtype=np.float32)
+    for part in folded:
+        expected += part.counts
     # With several deliveries a bucket has more than two sides, and no sum tells them apart.
     narrow = base is not None and not older and not exact
     selection = select(folded[0], folded[1]) if narrow else select_whole(is_open, common)
@@ -81,11 +83,11 @@ def find_differences(sides: DateSides, delivered: DeliveredFingerprints, *, exac
 
 def _find_repeated(sides: DateSides, newest: BucketFingerprints, limits: Limits, found: Differences) -> None:
     """Of the newest delivery's keys, whatever the parent holds."""
-    slices = slices_of(newest.counts.astype(float), limits.hashes)
+    slices = slices_of(newest.counts, limits.hashes)
     found.repeated += surplus_keys(sides.newest, sides.columns, slices, newest.bits)
 
 
-def _is_lopsided(sides: DateSides, selection: Selection, expected: npt.NDArray[np.float64], limits: Limits) -> bool:
+def _is_lopsided(sides: DateSides, selection: Selection, expected: npt.NDArray[np.float32], limits: Limits) -> bool:
     """The delivery differs too much for a few passes over both sides, and the parent's rows are few."""
     assert sides.base
     passes = len(slices_of(selection.weights(expected), limits.rows))
@@ -102,7 +104,7 @@ def _compare_with_few(sides: DateSides, newest: BucketFingerprints, is_open: Mas
 
 
 def _compare_slices(
-    sides: DateSides, selection: Selection, expected: npt.NDArray[np.float64], limits: Limits, found: Differences
+    sides: DateSides, selection: Selection, expected: npt.NDArray[np.float32], limits: Limits, found: Differences
 ) -> npt.NDArray[np.intp]:
     """`expected` rows by bucket. Returns the buckets that were left out (see `pick_differing`)."""
     weights = selection.weights(expected)

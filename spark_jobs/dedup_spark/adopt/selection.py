@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dedup_spark.adopt.picked import ChosenRows, Rows
+from dedup_spark.adopt.picked import NO_ROWS, NO_WORDS, ChosenRows, Rows
 from dedup_spark.adopt.slices import Slice
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
 from dedup_spark.fingerprints.key_columns import Words
@@ -30,14 +30,16 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Selection:
-    """`kinds` by bucket; `targets` by bucket: the first hash to look up, `seconds` the second that it should have.
+    """`kinds` by bucket; `targets` by bucket: the first hash to look up.
 
-    `more` says in which buckets it is the newest delivery that has the key.
+    Of the buckets `singles`, ascending: `seconds` are the second hashes that should be found, `more` says where it is
+    the newest delivery that has the key.
     """
 
     bits: int
     kinds: npt.NDArray[np.uint8]
     targets: Words
+    singles: Rows
     seconds: Words
     more: Mask
 
@@ -84,9 +86,9 @@ class Selection:
         kinds[buckets] = kind
         return replace(self, kinds=kinds)
 
-    def weights(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def weights(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Of the expected `rows` by bucket, as many as are picked."""
-        picked = np.array([0.0, 0.0, _LOOKED_UP_ROWS, _HARDLY_ANY])[self.kinds]  # by kind
+        picked = np.array([0.0, 0.0, _LOOKED_UP_ROWS, _HARDLY_ANY], dtype=np.float32)[self.kinds]  # by kind
         return np.asarray(np.where(self.kinds == WHOLE, rows, picked))
 
     def unexplained(self, newest: tuple[Words, Words], base: tuple[Words, Words]) -> npt.NDArray[np.intp]:
@@ -100,15 +102,16 @@ class Selection:
             places = np.searchsorted(singles, bucket_of(first, self.bits))
             np.add.at(rows, places, count)
             add.at(sums, places, second)
-        more, seconds = self.more[singles], self.seconds[singles]
+        known = np.searchsorted(self.singles, singles)
+        more, seconds = self.more[known], self.seconds[known]
         expected = np.where(more, seconds, np.uint64(0) - seconds)
         return np.asarray(singles[(rows != np.where(more, 1, -1)) | (sums != expected)])
 
 
 def select_whole(is_open: Mask, bits: int) -> Selection:
     """All keys of open buckets are compared."""
-    none, nothing = np.zeros(len(is_open), dtype=bool), np.zeros(len(is_open), dtype=np.uint64)
-    return Selection(bits, np.where(is_open, WHOLE, CLOSED).astype(np.uint8), nothing, nothing, none)
+    kinds, no_targets = np.where(is_open, WHOLE, CLOSED).astype(np.uint8), np.zeros(len(is_open), dtype=np.uint64)
+    return Selection(bits, kinds, no_targets, NO_ROWS, NO_WORDS, np.zeros(0, dtype=bool))
 
 
 def select(newest: BucketFingerprints, base: BucketFingerprints) -> Selection:
@@ -117,11 +120,16 @@ def select(newest: BucketFingerprints, base: BucketFingerprints) -> Selection:
     kinds = np.zeros(len(differs), dtype=np.uint8)
     if values_differ is not None:
         kinds[values_differ] = VALUES
-    more, less = newest.counts == base.counts + np.uint32(1), newest.counts + np.uint32(1) == base.counts
-    targets = np.where(more, newest.firsts - base.firsts, base.firsts - newest.firsts)
-    seconds = np.where(more, newest.seconds - base.seconds, base.seconds - newest.seconds)
-    is_own = bucket_of(targets, newest.bits) == np.arange(len(differs))
     kinds[differs] = WHOLE
-    kinds[differs & (more | less) & is_own] = SINGLE
+    more, less = newest.counts == base.counts + np.uint32(1), newest.counts + np.uint32(1) == base.counts
+    singles = np.flatnonzero(differs & (more | less))
+    is_more = more[singles]
+    first, second = newest.firsts[singles] - base.firsts[singles], newest.seconds[singles] - base.seconds[singles]
+    first, second = (np.where(is_more, words, np.uint64(0) - words) for words in (first, second))
+    is_own = bucket_of(first, newest.bits) == singles
+    singles, first, second, is_more = singles[is_own], first[is_own], second[is_own], is_more[is_own]
+    kinds[singles] = SINGLE
     kinds[np.flatnonzero(kinds)[:_SAMPLED]] = WHOLE
-    return Selection(newest.bits, kinds, targets, seconds, more)
+    targets = np.zeros(len(kinds), dtype=np.uint64)
+    targets[singles] = first
+    return Selection(newest.bits, kinds, targets, singles, second, is_more)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +27,9 @@ class Slice:
         return mine
 
 
-def slices_of(rows: npt.NDArray[np.float64], limit: int) -> list[Slice]:
+def slices_of(rows: npt.NDArray[Any], limit: int) -> list[Slice]:
     """`rows` to compare, by bucket. Each slice has about `limit` rows; buckets without rows may be in none."""
-    total = np.cumsum(rows)
+    total = np.cumsum(rows, dtype=np.float64)
     if not len(total) or total[-1] <= 0:
         return []
     count = max(1, int(np.ceil(total[-1] / limit)))
