@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.document import table
 from benchmarks.material import SMALL, make_all, material
+from benchmarks.peers.registry import IN_TASKS
 from benchmarks.results import Results, figure, save
 from benchmarks.rounds import Plan, Rounds
 from benchmarks.say import say
@@ -11,7 +12,7 @@ from benchmarks.shape import Shape
 
 COMMAND = "memory"
 ROWS = 128_000_000
-_CARRIED, _COMPUTED = "adopt-tasks", "adopt-computed-tasks"
+_CARRIED, _COMPUTED = IN_TASKS, "adopt-computed-tasks"
 LARGE_DATE_ROWS = 470_000_000
 MIB = 2**20
 

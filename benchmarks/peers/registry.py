@@ -53,6 +53,7 @@ def _by_spark(title: str, plan: str) -> Entry:
 _plain = partial(Entry, spark=PLAIN)
 
 OURS = "adopt"
+IN_TASKS = "adopt-tasks"
 BASE = "spark-row-number"
 FLOOR = "read-both"
 # Plans for what neither `adopt` nor `rewrite` takes: measured on fewer rows, for they take minutes.
@@ -72,7 +73,7 @@ ENTRIES: dict[str, Entry] = {
     "adopt-keys": _product("**this job: adopt**, carried, keys only", compare_values=False),
     "adopt-computed": _product("**this job: adopt**, fingerprints computed", rounds=2, repeats=2, carried=False),
     "adopt-exact": _product("**this job: adopt**, exact join of all keys", rounds=1, repeats=2, exact=True),
-    "adopt-tasks": _product("this job: adopt in Spark tasks, carried", rounds=1, repeats=1, in_tasks=True),
+    IN_TASKS: _product("this job: adopt in Spark tasks, carried", rounds=1, repeats=1, in_tasks=True),
     "adopt-computed-tasks": _product(
         "this job: adopt in Spark tasks, computed", rounds=1, repeats=1, in_tasks=True, carried=False
     ),

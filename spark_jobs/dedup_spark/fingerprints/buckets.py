@@ -20,7 +20,6 @@ _USUAL_ROWS_PER_BUCKET = 128
 _LEAST_ROWS_PER_BUCKET, _MOST_ROWS_PER_BUCKET = 32, 256
 # About so many of a hundred buckets may differ: fewer would mean larger fingerprints, more would mean larger joins.
 _DIFFERING_SHARE = 0.1
-_HALF = np.uint64(32)
 
 
 def bits_for(rows: int, differing_share: float | None) -> int:
@@ -32,15 +31,14 @@ def bits_for(rows: int, differing_share: float | None) -> int:
 
 
 def bucket_of(first: Words, bits: int) -> npt.NDArray[np.intp]:
-    """The top bits of the first hash's halves, one xor the other.
+    """The top bits of the first hash's square.
 
-    Unlike the top bits alone these say of a difference of sums whether it may be a single key's: sums of several hashes
-    of one bucket would begin like each of them.
+    Unlike the hash's own top bits these say of a difference of sums whether it may be a single key's: sums of several
+    hashes of one bucket would begin like each of them.
     """
-    mixed = first << _HALF
-    np.bitwise_xor(mixed, first, out=mixed)
-    np.right_shift(mixed, np.uint64(64 - bits), out=mixed)
-    return mixed.view(np.intp)  # below the sign bit: no need to copy
+    square = first * first
+    np.right_shift(square, np.uint64(64 - bits), out=square)
+    return square.view(np.intp)  # below the sign bit: no need to copy
 
 
 @dataclass

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 from benchmarks.full_size import REASONS, Assumptions, FullSize, Measured, measured_by, report
-from benchmarks.peers.registry import BASE, OURS
+from benchmarks.peers.registry import BASE, IN_TASKS, OURS
 from tests.unit.benchmarks.figures import figure, results
 
 ASSUMED = Assumptions(
@@ -73,7 +73,7 @@ def test_every_assumption_has_a_reason() -> None:
     assert set(REASONS) == {one.name for one in fields(Assumptions)}
 
 
-def test_figures_are_taken_a_row_and_checked_at_smaller_sizes() -> None:
+def test_figures_are_of_the_main_table_and_the_full_size_of_the_largest_date() -> None:
     main = results(
         "main",
         figure(OURS, "large", 1000, cpu_s=2.0, read_bytes=4000),
@@ -88,7 +88,9 @@ def test_figures_are_taken_a_row_and_checked_at_smaller_sizes() -> None:
     growth = results("growth", *growing, figure(OURS, "x4", 1000, cpu_s=4.0))
     measured = measured_by(main)
     assert measured == Measured(0.003, 4.0, 0.0, 0.05, 30.0, 0.01, 5.0)
-    text = report(main, growth)
+    memory = results("memory", *(figure(IN_TASKS, name, rows, cpu_s=rows / 100) for name, rows in sizes))
+    text = report(main, growth, memory)
+    assert "| core time of adopt, as measured on one date of 500 rows | 10000000 ns a row" in text
     assert "| 250 | 0.75 | 1.00 | 1.33 |" in text
     assert "| 500 | 1.50 | 2.00 | 1.33 |" in text
     assert "| 1,000 | 3.00" not in text
