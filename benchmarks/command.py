@@ -88,7 +88,7 @@ def _measure(name: str, options: argparse.Namespace) -> dict[str, str]:
 def _model() -> None:
     measured, growing, large = (load(name) for name in (comparison.COMMAND, growth.COMMAND, memory.COMMAND))
     if not measured or not growing or not large:
-        raise SystemExit("The model needs the results of `main`, `growth` and `memory` at their default sizes.")
+        raise SystemExit("The model needs results of `main`, `growth`, `memory` at default sizes: run these first.")
     text = full_size.report(measured, growing, large)
     print(text)
     replace_part(_COSTS, "full size", text)
