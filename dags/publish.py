@@ -81,7 +81,7 @@ def publish(setup: FeedSetup) -> DAG:
             checked_by="check_staging",
             subject=f"Publish {setup.feed.feed} although checks failed?",
             response_timeout=timedelta(hours=1),
-            retries=0,  # a rejection is an answer
+            retry_delay=timedelta(seconds=1),
         )
         # -- 6 swap ------ in: staging at T        runs: BigQuery  out: target, in one statement; safe to retry
         swap = AttemptJobOperator(

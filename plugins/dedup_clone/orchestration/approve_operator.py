@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow.providers.standard.exceptions import HITLRejectException, HITLTimeoutError
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.bases.skipmixin import SkipMixin
+from airflow.sdk.exceptions import AirflowFailException
 
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.connect import FeedSetup, connect
@@ -45,7 +47,11 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
 
 
 class ApproveAcceptedOperator(ApprovalOperator):
-    """Waits for a person. The lease gives way meanwhile; approved, it is held again, if nobody took it."""
+    """Waits for a person. The lease gives way meanwhile; approved, it is held again, if nobody took it.
+
+    An answer is final, and so is none in time. Retries are for a task that Airflow takes for lost, as it does when the
+    answer comes before its scheduler has heard that the task waits: the question is then asked again.
+    """
 
     def __init__(self, *, setup: FeedSetup, checked_by: str, **kwargs: Any) -> None:
         body = "{{ ti.xcom_pull(task_ids='" + checked_by + "', key='" + EVIDENCE + "') }}"
@@ -57,7 +63,10 @@ class ApproveAcceptedOperator(ApprovalOperator):
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        answer = super().execute_complete(context, event)
+        try:
+            answer = super().execute_complete(context, event)
+        except (HITLRejectException, HITLTimeoutError) as final:
+            raise AirflowFailException(str(final)) from final
         with failing_at_once():
             end_wait(connect(self.setup), pull_order(context))
         return answer

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import (
@@ -185,9 +184,15 @@ def test_the_evidence_is_shown_and_the_lease_gives_way_until_approved(asks: Run)
     assert not asks.world.services.current.require_intent(asks.order.attempt).waits_for_approval
 
 
-def test_a_rejection_fails_the_task(asks: Run) -> None:
-    with pytest.raises(HITLRejectException):
+def test_a_rejection_is_final_however_many_tries_are_left(asks: Run) -> None:
+    with pytest.raises(AirflowFailException, match="Reject"):
         asks.answer("Reject")
+
+
+def test_a_question_that_nobody_answered_in_time_is_not_asked_again(asks: Run) -> None:
+    event = {"error": "no answer within an hour", "error_type": "timeout"}
+    with pytest.raises(AirflowFailException, match="no answer within an hour"):
+        asks.approve_task.execute_complete(asks.context(asks.approve_task), event)
 
 
 def test_an_approval_that_comes_too_late_fails_at_once_with_the_next_step(asks: Run) -> None:
