@@ -47,24 +47,23 @@ class CountedHashes:
         self._contents.append(contents)
         self._held += len(firsts)
         if self._held > _HELD_ROWS:
-            self._write()
+            self.write()
 
     @property
     def is_on_disk(self) -> bool:
         return self._file is not None
 
     def part(self, number: int) -> tuple[Words, Words]:
-        """Those whose values' hash begins with these bits."""
-        firsts, contents = self.held()
-        mine = _part_of(contents) == number
-        found = [(firsts[mine], contents[mine]), *(self._read(run, number) for run in self._runs)]
+        """Those whose values' hash begins with these bits, where all are written."""
+        found = [(NO_WORDS, NO_WORDS), *(self._read(run, number) for run in self._runs)]
         return np.concatenate([one for one, _ in found]), np.concatenate([other for _, other in found])
 
     def held(self) -> tuple[Words, Words]:
         """Those in memory: all of them unless some are on disk."""
         return np.concatenate([NO_WORDS, *self._firsts]), np.concatenate([NO_WORDS, *self._contents])
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """What is held goes to the file."""
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="dedup-clone-")  # noqa: SIM115 - gone with this object
         firsts, contents = self.held()
@@ -89,6 +88,8 @@ def count_changed(
     """How many rows of the parent have values that the newest delivery has not. `only` chooses rows by first hashes."""
     if not any(side.is_on_disk for side in (*state, *newest)):
         return lacking(*(_chosen([side.held() for side in sides], only) for sides in (state, newest)))
+    for side in (*state, *newest):
+        side.write()
     return sum(
         lacking(*(_chosen([side.part(number) for side in sides], only) for sides in (state, newest)))
         for number in range(_PARTS)

@@ -17,6 +17,7 @@ from dedup_spark.adopt.key_reader import KeyReader
 from dedup_spark.adopt.orders import AdoptedDate, DateCost, DateOrder, DeclinedDate, Outcome
 from dedup_spark.adopt.repeated_keys import Values
 from dedup_spark.adopt.sides import DateSides, DeliveredFingerprints, open_sides
+from dedup_spark.adopt.slices import too_many
 from dedup_spark.adopt.survivors import rows_of, write_survivors
 from dedup_spark.examples import key_texts
 from dedup_spark.fingerprints import stored
@@ -56,8 +57,7 @@ class AdoptDate:
         """Decides by the deliveries' fingerprints; `began` is when the date was, on the monotonic clock."""
         found = find_differences(sides, delivered, exact=self.exact, limits=self.limits)
         if found.uncompared:
-            too_many = f"about [{found.uncompared}] rows may differ, more than are compared without a shuffle"
-            return DeclinedDate(order.day, too_many, None, _cost(reader, 0, began))
+            return DeclinedDate(order.day, too_many(found.uncompared), None, _cost(reader, 0, began))
         written = self._write_fingerprints(order, sides, found)
         obstacle = _obstacle(found)
         if obstacle:

@@ -36,3 +36,8 @@ def slices_of(rows: npt.NDArray[Any], limit: int) -> list[Slice]:
     ends = np.searchsorted(total, total[-1] * np.arange(1, count) / count) + 1
     edges = np.unique([0, *ends, len(rows)])
     return [Slice(int(start), int(stop)) for start, stop in pairwise(edges)]
+
+
+def too_many(rows: float) -> str:
+    """The obstacle where comparing so many rows would take too many slices."""
+    return f"about [{int(rows)}] rows may differ, more than are compared without a shuffle"

@@ -15,7 +15,7 @@ from dedup_spark import storage
 from dedup_spark.adopt.picked import Picked
 from dedup_spark.adopt.repeated_keys import surplus_keys
 from dedup_spark.adopt.side import Side, in_buckets
-from dedup_spark.adopt.slices import slices_of
+from dedup_spark.adopt.slices import slices_of, too_many
 from dedup_spark.examples import MOST_A_DATE, key_texts
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bits_for
@@ -79,7 +79,7 @@ def find_changes(table: TableContract, order: RewriteOrder, newest: Side, held: 
     expected = fingerprints.folded(common).counts + state.rows / len(is_open)
     slices = slices_of(np.where(is_open, expected, 0.0), SLICE_ROWS)
     if len(slices) > MOST_SLICES:
-        return f"about [{int(expected[is_open].sum())}] rows may differ, more than are compared without a shuffle"
+        return too_many(expected[is_open].sum())
     taken: _Gathered = defaultdict(list)
     removed: _Gathered = defaultdict(list)
     for part in slices:
