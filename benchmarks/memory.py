@@ -9,6 +9,7 @@ from benchmarks.results import Results, figure, save
 from benchmarks.rounds import Plan, Rounds
 from benchmarks.say import say
 from benchmarks.shape import Shape
+from dedup_spark.fingerprints.buckets import bits_for
 
 COMMAND = "memory"
 ROWS = 128_000_000
@@ -68,8 +69,13 @@ def report(results: Results, rows: int = ROWS) -> str:
 
 
 def large_date_mib(results: Results, peer: str) -> float:
-    """The straight line through the two largest dates, drawn on to a date of production."""
-    points = sorted((one.rows, one.worker_bytes / MIB) for one in results.of(peer))
+    """The straight line through the two largest dates, by their buckets, drawn on to a date of production."""
+    points = sorted((_buckets(one.rows), one.worker_bytes / MIB) for one in results.of(peer))
     (few, less), (many, more) = points[-2:]
     slope = max(0.0, (more - less) / (many - few))
-    return more + slope * (LARGE_DATE_ROWS - many)
+    return more + slope * (_buckets(LARGE_DATE_ROWS) - many)
+
+
+def _buckets(rows: int) -> int:
+    """As many as the job makes of so many rows of these data."""
+    return 1 << bits_for(rows, Shape(rows, 1).differing)

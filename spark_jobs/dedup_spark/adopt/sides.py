@@ -19,6 +19,9 @@ from dedup_spark.fingerprints.value_hashing import ValueHasher
 
 # Carried fingerprints with so many fewer bits than wanted would open too many buckets: they are computed anew.
 _COARSER_BITS = 3
+# Holding less than this part of the keys saves too little of the second pass for the memory it takes.
+_LEAST_HELD = 0.25
+_WORD_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def open_sides(
     """
     columns = key_columns(table)
     hashing = Hashing(KeyHasher(columns), ValueHasher(table.value_columns) if compare_values else None)
-    budget = Budget(held_bytes)
+    budget = Budget(held_bytes if held_bytes >= _LEAST_HELD * _key_bytes(columns, rows) else 0)
     make = partial(_delivered, reader=reader, hashing=hashing, budget=budget, threads=order.threads)
     state = order.state
     bits = bits_for(rows, state.differing_share if state else None)
@@ -81,6 +84,11 @@ def open_sides(
         survivor_rows=state.rows - base.rows if state and base else 0,
         carried=carried,
     )
+
+
+def _key_bytes(columns: tuple[Column, ...], rows: int) -> int:
+    """About what decoded keys and a hash of each take; texts may take more."""
+    return rows * (len(columns) + 1) * _WORD_BYTES
 
 
 def _delivered(

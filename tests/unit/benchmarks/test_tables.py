@@ -74,13 +74,13 @@ def test_the_general_plans_stand_beside_row_number_on_few_rows() -> None:
     ]
 
 
-def test_a_date_of_production_lies_on_the_line_through_the_two_largest() -> None:
-    sizes = zip(memory.shapes(1_000_000), (100, 110, 120, 135), strict=True)
+def test_a_date_of_production_lies_on_the_line_through_the_two_largest_by_their_buckets() -> None:
+    sizes = zip(memory.shapes(100_000_000), (100, 110, 120, 135), strict=True)
     measured = results(
         "memory", *(figure("adopt-tasks", s.name, s.rows, worker_bytes=m * memory.MIB) for s, m in sizes)
     )
-    slope = 15 / 750_000
-    expected = 135 + slope * (memory.LARGE_DATE_ROWS - 1_000_000)
+    # 2**18 buckets for a quarter of the rows, 2**20 for all of them, 2**22 for any date that is much larger.
+    expected = 135 + 15 / (2**20 - 2**18) * (2**22 - 2**20)
     assert memory.large_date_mib(measured, "adopt-tasks") == pytest.approx(expected)
 
 
