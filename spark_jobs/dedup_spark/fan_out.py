@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -32,6 +34,22 @@ def few_for_the_driver(items: int, total_bytes: int) -> bool:
 def dealt(items: Sequence[Item], hands: int) -> list[Sequence[Item]]:
     """Items in so many hands, dealt like cards: each gets one of the first before any gets a second."""
     return [items[place::hands] for place in range(hands)]
+
+
+def spare_cores(loads: Sequence[int], cores: int) -> list[int]:
+    """For each task how many cores it has for itself: more than one only if it is among the last to start.
+
+    `loads` are how long the tasks take, in any unit, in the order in which they start. Thirteen equal tasks on two
+    cores take as long as fourteen, unless two threads share the last.
+    """
+    free = [0] * max(cores, 1)
+    starts, ends = [], []
+    for load in loads:
+        starts.append(heappop(free))
+        ends.append(starts[-1] + load)
+        heappush(free, ends[-1])
+    ends.sort()
+    return [max(1, cores // max(1, len(ends) - bisect_right(ends, start))) for start in starts]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 import pytest
@@ -62,3 +62,16 @@ def test_the_largest_dates_are_dealt_to_different_tasks_and_come_first_there(spa
     small = [Order(FIRST + timedelta(days=number), bytes=1_000) for number in range(8, 300)]
     done = run(spark, [*large, *small], [])
     assert len({one.task for one in done[:8]}) == 8
+
+
+def test_only_the_date_that_runs_last_and_alone_is_shared_between_the_cores(spark: SparkSession) -> None:
+    orders = [Order(FIRST + timedelta(days=number), bytes=1 << 29) for number in range(13)]
+
+    def shared(order: Order, threads: int) -> Order:
+        return replace(order, objects=threads)
+
+    def threads_of(held_bytes: int) -> Callable[[Order], int]:
+        return lambda order: order.objects
+
+    found = over_dates(lambda: spark, threads_of, orders, "test", [].append, shared)
+    assert sorted(found) == [1] * 12 + [2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from statistics import median
 
@@ -99,6 +100,11 @@ def with_threads(orders: Sequence[DateOrder]) -> list[DateOrder]:
     return sorted((_with_threads(order, usual) for order in orders), key=lambda order: (-order.bytes, order.day))
 
 
+def shared_by(order: DateOrder, threads: int) -> DateOrder:
+    """With as many threads more as the cores allow."""
+    return replace(order, threads=max(order.threads, min(threads, _MOST_THREADS)))
+
+
 def _order(day: date, delivered: Sequence[DeliveredDate], parent: Parent) -> DateOrder:
     *older, newest = delivered
     return DateOrder(day, newest, tuple(older), _state(day, parent), threads=1)
@@ -107,7 +113,7 @@ def _order(day: date, delivered: Sequence[DeliveredDate], parent: Parent) -> Dat
 def _with_threads(order: DateOrder, usual_bytes: float) -> DateOrder:
     if order.bytes < _LARGE_BYTES or order.bytes < _LARGE_TIMES * usual_bytes:
         return order
-    return DateOrder(order.day, order.newest, order.older, order.state, threads=_MOST_THREADS)
+    return replace(order, threads=_MOST_THREADS)
 
 
 def _delivered(source: int, examined: ExaminedDelivery, day: date) -> DeliveredDate:

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
-from dedup_spark.adopt.applicability import presumed_orders
+from dedup_spark.adopt.applicability import presumed_orders, shared_by
 from dedup_spark.adopt.date import AdoptDate
 from dedup_spark.adopt.differences import LIMITS
 from dedup_spark.adopt.examining_reader import ExaminingReader
@@ -83,7 +83,8 @@ class FirstLook:
     def inspect(self, files: Sequence[LandedFile]) -> list[Inspected]:
         """Verdicts in any order."""
         orders = presumed_orders(self.request, self.arrivals, files, self.parent)
-        looks = over_dates(self.session, self._work, orders, f"{self._where}: examine and compare", self.say)
+        what = f"{self._where}: examine and compare"
+        looks = over_dates(self.session, self._work, orders, what, self.say, shared_by)
         self._found = {_plain(look.order): look.outcome for look in looks if look.order and look.outcome}
         inspected = [one for look in looks for one in look.inspected]
         seen = {one.file.uri for one in inspected}

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from dedup_spark.fan_out import dealt, few_for_the_driver
+from dedup_spark.fan_out import dealt, few_for_the_driver, spare_cores
 from dedup_spark.progress import DateProgress, DriverProgress
 
 
@@ -63,9 +63,11 @@ def over_dates(
     orders: Sequence[AnyOrder],
     description: str,
     say: Callable[[str], None],
+    shared: Callable[[AnyOrder, int], AnyOrder] = lambda order, threads: order,
 ) -> list[Result]:
     """`work` makes the function, told how many bytes it may hold. `session` is asked for only if it is worth it.
 
+    `shared` makes the order of a date that so many threads may work on, because other cores have nothing left to do.
     Results come in the order of `orders`, whose first should be the largest.
     """
     if not orders:
@@ -86,6 +88,8 @@ def over_dates(
     tasks = tasks_for(context, len(orders), total_bytes)
     # So that each task gets dates of all sizes and starts with its largest.
     hands = dealt(orders, tasks)
+    cores = spare_cores([sum(order.bytes for order in hand) for hand in hands], context.defaultParallelism)
+    hands = [[shared(order, threads) for order in hand] for hand, threads in zip(hands, cores, strict=True)]
     with progress.reporting():
         made = context.parallelize(hands, tasks).map(task.all_of).collect()
     return [made[number % tasks][number // tasks] for number in range(len(orders))]

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.request import DedupRequest
+from dedup_spark.adopt.applicability import shared_by
 from dedup_spark.adopt.copying import adopt_files
 from dedup_spark.adopt.date import AdoptDate
 from dedup_spark.adopt.differences import LIMITS
@@ -34,7 +35,7 @@ def run_adopt(
     def work(held_bytes: int) -> AdoptDate:
         return AdoptDate.of(request, held_bytes, LIMITS)
 
-    made = over_dates(session, work, rest, f"{where}: adopt, compare keys", say)
+    made = over_dates(session, work, rest, f"{where}: adopt, compare keys", say, shared_by)
     outcomes = {**known, **dict(zip(rest, made, strict=True))}
     adopted = [order for order in orders if isinstance(outcomes[order], AdoptedDate)]
     copies = adopt_files(adopted, request.table.partition_column, request.data_uri, FanOut(session))

@@ -92,8 +92,9 @@ class Side:
     ) -> BucketFingerprints:
         """Of all rows; of those in `files`; of those with update_id `only_id`."""
 
-        def add_up(numbers: Sequence[int]) -> BucketFingerprints:
-            total = BucketFingerprints.empty(bits, with_contents=self._hashing.values is not None)
+        total, lock = BucketFingerprints.empty(bits, with_contents=self._hashing.values is not None), Lock()
+
+        def add_up(numbers: Sequence[int]) -> None:
             for number in numbers:
                 for hashed, second in self._hashed(number):
                     first, contents = hashed.first, hashed.contents
@@ -101,13 +102,11 @@ class Side:
                         passed = hashed.batch.ids == only_id
                         first, second = first[passed], second[passed]
                         contents = None if contents is None else contents[passed]
-                    total.add(first, second, contents)
-            return total
+                    with lock:
+                        total.add(first, second, contents)
 
-        parts = self._by_thread(add_up, files)
-        for part in parts[1:]:
-            parts[0].merge(part)
-        return parts[0]
+        self._by_thread(add_up, files)
+        return total
 
     def first_hashes(self, choose: Choose) -> Words:
         """The first hashes of the rows that `choose` picks by them."""

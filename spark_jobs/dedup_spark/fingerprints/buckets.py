@@ -15,7 +15,8 @@ import numpy.typing as npt
 from dedup_spark.fingerprints.key_columns import Words
 
 LEAST_BITS = 4
-MOST_BITS = 24
+# Of the largest dates more would be met: each takes 28 bytes for either side, and none of them stays in a cache.
+MOST_BITS = 22
 _USUAL_ROWS_PER_BUCKET = 128
 _LEAST_ROWS_PER_BUCKET, _MOST_ROWS_PER_BUCKET = 32, 256
 # About so many of a hundred buckets may differ: fewer would mean larger fingerprints, more would mean larger joins.
@@ -45,7 +46,7 @@ def bucket_of(first: Words, bits: int) -> npt.NDArray[np.intp]:
 class BucketFingerprints:
     """`2**bits` buckets. `contents` are sums of hashes of the rows' values, None where they are not known.
 
-    Changed in place by `add`, `merge` and `remove`; the other methods leave it as it is.
+    Changed in place by `add` and `remove`; the other methods leave it as it is.
     """
 
     bits: int
@@ -75,14 +76,6 @@ class BucketFingerprints:
         np.subtract.at(self.counts, buckets, np.uint32(1))
         np.subtract.at(self.firsts, buckets, first)
         np.subtract.at(self.seconds, buckets, second)
-
-    def merge(self, other: BucketFingerprints) -> None:
-        """Add another part's keys. Both have the same number of buckets."""
-        self.counts += other.counts
-        self.firsts += other.firsts
-        self.seconds += other.seconds
-        if self.contents is not None and other.contents is not None:
-            self.contents += other.contents
 
     def folded(self, bits: int) -> BucketFingerprints:
         """The same keys in fewer buckets (`bits` at most the own)."""
