@@ -15,18 +15,25 @@ import pyarrow as pa
 _CHUNK_BYTES = 1 << 20
 
 
+def _name(uri: str) -> str:
+    return unquote(urlsplit(uri).path) if uri.startswith("file:") else uri
+
+
 def _path(uri: str) -> Path:
-    return Path(unquote(urlsplit(uri).path)) if uri.startswith("file:") else Path(uri)
+    return Path(_name(uri))
 
 
 def open_input(uri: str) -> pa.NativeFile:
-    return pa.OSFile(str(_path(uri)), "rb")
+    return pa.OSFile(_name(uri), "rb")
 
 
 def open_output(uri: str) -> pa.NativeFile:
-    path = _path(uri)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return pa.OSFile(str(path), "wb")
+    name = _name(uri)
+    try:
+        return pa.OSFile(name, "wb")
+    except FileNotFoundError:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        return pa.OSFile(name, "wb")
 
 
 def create_text(uri: str, text: str) -> bool:
