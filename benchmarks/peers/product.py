@@ -18,6 +18,7 @@ from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_spark import fan_out, storage
 from dedup_spark.job import DedupJob
 from dedup_spark.progress import Facts
+from dedup_spark.session import SparkOf
 
 
 class Product(Peer):
@@ -47,7 +48,7 @@ class Product(Peer):
 
     def run(self, inputs: Inputs, out: Path) -> DedupRequest:
         with patch.object(fan_out, "_DRIVER_ITEMS", self._driver_items):
-            DedupJob(self._request, self.session, Facts(self._request)).run()
+            DedupJob(self._request, SparkOf(self.session), Facts(self._request)).run()
         return self._request
 
     def result(self, inputs: Inputs, out: Path, returned: object) -> Result:

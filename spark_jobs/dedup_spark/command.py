@@ -9,12 +9,11 @@ import os
 import sys
 
 from dedup_clone.contract.errors import DedupCloneError
+from dedup_clone.contract.request import DedupRequest
+from dedup_spark.early_start import what_is_needed_starts
 from dedup_spark.failures import cause
-from dedup_spark.job import DedupJob
 from dedup_spark.orders import read_request
-from dedup_spark.plan_runs import surely_needs_spark
-from dedup_spark.progress import Facts
-from dedup_spark.session import LazySession, starting_early
+from dedup_spark.session import LazySpark, Spark
 
 log = logging.getLogger("dedup_spark")
 
@@ -31,11 +30,11 @@ def main(arguments: list[str]) -> int:
     uri = parser.parse_args(arguments).request
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    session = LazySession(f"dedup {uri}")
+    spark = LazySpark(f"dedup {uri}")
     try:
         request = read_request(uri)
-        with starting_early(session, needed=surely_needs_spark(request)):
-            DedupJob(request, session, Facts(request)).run()
+        with what_is_needed_starts(spark, request):
+            _run(request, spark)
         return 0
     except (DedupCloneError, OSError) as error:
         log.error("dedup of [%s] failed, nothing was published: %s", uri, error)
@@ -43,5 +42,13 @@ def main(arguments: list[str]) -> int:
         log.exception("the failure in full:")
         log.error("dedup of [%s] failed, nothing was published: %s", uri, f"{cause(error)}; see above, then retry")
     finally:
-        session.stop()
+        spark.stop()
     return 1
+
+
+def _run(request: DedupRequest, spark: Spark) -> None:
+    # Imported beside Spark's start, not before it.
+    from dedup_spark.job import DedupJob
+    from dedup_spark.progress import Facts
+
+    DedupJob(request, spark, Facts(request)).run()

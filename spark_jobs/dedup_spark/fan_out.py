@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from dedup_spark.session import Spark
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -54,9 +54,9 @@ def spare_cores(loads: Sequence[int], cores: int) -> list[int]:
 
 @dataclass(frozen=True)
 class FanOut:
-    """`session` is asked for only when a Spark job is worth it."""
+    """Spark is asked for only when a job of its is worth it."""
 
-    session: Callable[[], SparkSession]
+    spark: Spark
 
     def map(
         self, function: Callable[[Item], Result], items: Sequence[Item], total_bytes: int, description: str
@@ -65,7 +65,7 @@ class FanOut:
         if few_for_the_driver(len(items), total_bytes):
             with ThreadPoolExecutor(_THREADS) as pool:
                 return list(pool.map(function, items))
-        context = self.session().sparkContext
+        context = self.spark.context()
         context.setJobDescription(description)
 
         threads = _THREADS if total_bytes <= len(items) * _SMALL_BYTES else 1

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
 from uuid import uuid4
-
-from pyspark.sql import SparkSession
 
 from dedup_clone.contract.delivery import Arrival, Delivery
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, DeliveryMetrics, FileList, Manifest, RefusedDelivery
@@ -32,15 +29,16 @@ from dedup_spark.progress import Facts
 from dedup_spark.replays import changes_nothing
 from dedup_spark.rewrite.file_sizes import in_too_many_files
 from dedup_spark.rewrite.first_look import RewriteLook
+from dedup_spark.session import Spark
 from dedup_spark.takeover import TakeOver
 
 
 @dataclass(frozen=True)
 class DedupJob:
-    """`session` is waited for only when Spark has something to do: it may be starting during the examination."""
+    """Spark is waited for only when it has something to do: it may be starting during the examination."""
 
     request: DedupRequest
-    session: Callable[[], SparkSession]
+    spark: Spark
     facts: Facts
 
     def run(self) -> None:
@@ -58,8 +56,8 @@ class DedupJob:
             parent, arrivals = read_parent(self.request), read_arrivals(self.request)
             if changes_nothing(self.request, parent):
                 return self._as_before(parent, tuple(arrival.delivery for arrival in arrivals))
-            adopt = FirstLook(self.request, arrivals, parent, self.session, self.facts.say)
-            rewrite = RewriteLook(self.request, parent, self.session, self.facts.say, others=adopt.inspect)
+            adopt = FirstLook(self.request, arrivals, parent, self.spark, self.facts.say)
+            rewrite = RewriteLook(self.request, parent, self.spark, self.facts.say, others=adopt.inspect)
             found, looked = self._examine(arrivals, parent, rewrite.inspect), Looks(adopt, rewrite)
         found, choices, results = self._dedup(found, parent, looked)
         for refused in found.refused:
@@ -80,7 +78,7 @@ class DedupJob:
 
     def _take_over(self, found: Examination, generation: Generation, results: Results, parent: Parent) -> Candidate:
         """A generation that no delivery made."""
-        take_over = TakeOver(self.request, self.session)
+        take_over = TakeOver(self.request, self.spark)
         refusal = take_over.refusal(found.applied, generation)
         if refusal:
             self.facts.say(f"refused: {refusal.reason}")
@@ -100,7 +98,7 @@ class DedupJob:
         return self._hand_back(Examination((), ()), asked, generation, results, parent)
 
     def _fan_out(self) -> FanOut:
-        return FanOut(self.session)
+        return FanOut(self.spark)
 
     def _examine(self, arrivals: tuple[Arrival, ...], parent: Parent, inspect: Inspect | None) -> Examination:
         """With `inspect` for the first time; without it after Spark failed, by reading every file whole."""
@@ -116,7 +114,7 @@ class DedupJob:
             unfit = in_too_many_files(found.applied, parent) | obstacles(self.request, found.applied, parent)
             choices = choose(self.request.plan, delivered, parent.dates, unfit, self.request.dates)
             try:
-                return found, *run_plans(self.session, self.request, found.applied, choices, parent, looked, self.facts)
+                return found, *run_plans(self.spark, self.request, found.applied, choices, parent, looked, self.facts)
             except SPARK_FAILURES:
                 again = self._examine(tuple(e.arrival for e in found.applied), parent, None)
                 if not again.refused:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import date
-
-from pyspark.sql import SparkSession
 
 from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
@@ -15,6 +13,7 @@ from dedup_spark.adopt.first_look import FirstLook
 from dedup_spark.adopt.orders import AdoptedDate, DateCost, DeclinedDate
 from dedup_spark.adopt.run import run_adopt
 from dedup_spark.choice import CARRIED, Choice, instead_of_adopt
+from dedup_spark.early_start import ONLY_BY_SPARK
 from dedup_spark.generation import Results
 from dedup_spark.landing.examination import ExaminedDelivery
 from dedup_spark.parent import Parent
@@ -22,9 +21,7 @@ from dedup_spark.progress import Facts
 from dedup_spark.rewrite.first_look import RewriteLook
 from dedup_spark.rewrite.run import run_rewrite, streamable
 from dedup_spark.run_plan import WrittenFile, run_plan
-from dedup_spark.session import starting_early
-
-_ONLY_BY_SPARK = (Plan.WINDOW, Plan.ANTIJOIN)
+from dedup_spark.session import Spark, starting_early
 
 
 @dataclass(frozen=True)
@@ -35,13 +32,8 @@ class Looks:
     rewrite: RewriteLook
 
 
-def surely_needs_spark(request: DedupRequest) -> bool:
-    """Whether the request alone says so, before anything was looked at."""
-    return request.plan in _ONLY_BY_SPARK or (request.exact and request.update_id_mode is UpdateIdMode.LAST_CHANGED)
-
-
 def run_plans(
-    session: Callable[[], SparkSession],
+    spark: Spark,
     request: DedupRequest,
     applied: tuple[ExaminedDelivery, ...],
     choices: dict[date, Choice],
@@ -49,7 +41,7 @@ def run_plans(
     looked: Looks,
     facts: Facts,
 ) -> tuple[dict[date, Choice], Results]:
-    """Returns the choices as they came out, and what was made. `session` is asked for only when Spark is needed.
+    """Returns the choices as they came out, and what was made. Spark is asked for only when it is needed.
 
     What `looked` found and nobody takes is deleted here.
     """
@@ -59,9 +51,8 @@ def run_plans(
     orders = date_orders(_dates_of(Plan.ADOPT, choices), applied, parent) if applied else []
     known = looked.adopt.take(orders)
     if orders:
-        others = _need_spark(request, choices, applied)
-        with facts.phase(Plan.ADOPT.value), starting_early(session, needed=others):
-            outcomes = run_adopt(session, request, orders, known, facts.say)
+        with facts.phase(Plan.ADOPT.value), _session_starts(spark, request, choices, applied):
+            outcomes = run_adopt(spark, request, orders, known, facts.say)
         for outcome in outcomes:
             costs[outcome.day] = outcome.cost
             if isinstance(outcome, DeclinedDate):
@@ -72,23 +63,27 @@ def run_plans(
                 choices = {**choices, outcome.day: Choice(Plan.ADOPT, outcome.reason)}
                 adopted[outcome.day] = outcome
     declined = frozenset(costs.keys() - adopted.keys())
-    with facts.phase(Plan.REWRITE.value), starting_early(session, needed=_need_spark(request, choices, applied)):
-        streamed = run_rewrite(session, request, choices, applied, parent, looked.rewrite, facts.say, declined)
+    with facts.phase(Plan.REWRITE.value), _session_starts(spark, request, choices, applied):
+        streamed = run_rewrite(spark, request, choices, applied, parent, looked.rewrite, facts.say, declined)
     choices, rewritten, costs = {**choices, **streamed.choices}, streamed.rewritten, {**costs, **streamed.costs}
     written: list[WrittenFile] = []
-    for plan in (*_ONLY_BY_SPARK, Plan.REWRITE):
+    for plan in (*ONLY_BY_SPARK, Plan.REWRITE):
         dates = _dates_of(plan, choices) - rewritten.keys()
         if applied and dates:
             with facts.phase("start spark"):
-                started = session()
+                started = spark.session()
             with facts.phase(f"{plan.value} by spark"):
                 written += run_plan(started, request, plan, dates, applied, parent, facts.say)
     return choices, Results(tuple(written), adopted, fingerprints, costs, rewritten, declined)
 
 
-def _need_spark(request: DedupRequest, choices: dict[date, Choice], applied: tuple[ExaminedDelivery, ...]) -> bool:
-    by_spark = {day for day, choice in choices.items() if choice.plan in (*_ONLY_BY_SPARK, Plan.REWRITE)}
-    return bool(applied) and not by_spark <= streamable(request, choices, applied).keys()
+def _session_starts(
+    spark: Spark, request: DedupRequest, choices: dict[date, Choice], applied: tuple[ExaminedDelivery, ...]
+) -> AbstractContextManager[None]:
+    """Beside what goes on in the block, where some date is left to Spark's rows."""
+    by_spark = {day for day, choice in choices.items() if choice.plan in (*ONLY_BY_SPARK, Plan.REWRITE)}
+    is_needed = bool(applied) and not by_spark <= streamable(request, choices, applied).keys()
+    return starting_early(spark.session) if is_needed else nullcontext()
 
 
 def _dates_of(plan: Plan, choices: dict[date, Choice]) -> set[date]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
+from typing import Protocol
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 import dedup_clone
@@ -32,20 +35,54 @@ SESSION_CONF = {
 }
 
 
-class LazySession:
-    """The job's session, started by whoever asks first: a publish that only adopts small dates needs none."""
+class Spark(Protocol):
+    """Spark as the job asks for it. What is not there yet starts with the first question."""
+
+    def context(self) -> SparkContext:
+        """For tasks that are Python's alone."""
+
+    def session(self) -> SparkSession:
+        """For rows in DataFrames."""
+
+
+@dataclass(frozen=True)
+class SparkOf:
+    """Somebody else's session, who starts it when asked, and stops it."""
+
+    start: Callable[[], SparkSession]
+
+    def context(self) -> SparkContext:
+        return self.start().sparkContext
+
+    def session(self) -> SparkSession:
+        return self.start()
+
+
+class LazySpark:
+    """The job's own, for everything that is asked of it: a publish that only adopts small dates needs none.
+
+    A session takes seconds longer than the context below it, and adoption asks for no more than that.
+    """
 
     def __init__(self, application: str) -> None:
         self._application = application
         self._lock = Lock()
+        self._context: SparkContext | None = None
         self._session: SparkSession | None = None
 
-    def __call__(self) -> SparkSession:
+    def context(self) -> SparkContext:
+        with self._lock:
+            if self._context is None:
+                self._context = start_context(self._application)
+            return self._context
+
+    def session(self) -> SparkSession:
         with self._lock:
             if self._session is None:
                 with ThreadPoolExecutor(1) as importer:
                     importer.submit(import_module, "pandas")  # PySpark asks for it later: seconds beside Spark's start
                     self._session = start_session(self._application)
+                self._context = self._session.sparkContext
             return self._session
 
     def stop(self) -> None:
@@ -53,18 +90,25 @@ class LazySession:
         with self._lock:
             if self._session is not None:
                 self._session.stop()
-                self._session = None
+            elif self._context is not None:
+                # PySpark's own stop waits up to a second for a thread that has nothing left to gather.
+                self._context._jsc.stop()
+                SparkContext._active_spark_context = None
+            self._session = self._context = None
 
 
 @contextmanager
-def starting_early(session: Callable[[], SparkSession], *, needed: bool) -> Iterator[None]:
-    """Inside the block Spark starts beside whatever goes on, when it is known to be needed later."""
-    if not needed:
-        yield
-        return
+def starting_early(start: Callable[[], object]) -> Iterator[None]:
+    """Inside the block Spark starts beside whatever goes on, for it is known to be needed later."""
     with ThreadPoolExecutor(1) as starter:
-        starter.submit(session)  # whoever needs it asks again, and sees a failure then
+        starter.submit(start)  # whoever needs it asks again, and sees a failure then
         yield
+
+
+def start_context(application: str) -> SparkContext:
+    """Settings of sessions are given already: one may be asked for later."""
+    conf = SparkConf().setAppName(application).setAll([*SESSION_CONF.items(), *_worker_path().items()])
+    return SparkContext.getOrCreate(conf)
 
 
 def start_session(application: str) -> SparkSession:

@@ -6,11 +6,9 @@ attempt unless the request says how they are resolved.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date
 
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from dedup_clone.contract.manifest import DateEntry, RefusedDelivery
@@ -20,6 +18,7 @@ from dedup_spark.examples import MOST_A_DATE, key_texts
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.generation import Generation
 from dedup_spark.landing.examination import ExaminedDelivery
+from dedup_spark.session import Spark
 from dedup_spark.sources import delivered_rows
 
 _DATES_NAMED = 5
@@ -27,10 +26,10 @@ _DATES_NAMED = 5
 
 @dataclass(frozen=True)
 class TakeOver:
-    """`session` is asked for only when there are doubled keys to name."""
+    """Spark's session is asked for only when there are doubled keys to name."""
 
     request: DedupRequest
-    session: Callable[[], SparkSession]
+    spark: Spark
 
     def refusal(self, applied: tuple[ExaminedDelivery, ...], generation: Generation) -> RefusedDelivery | None:
         """Why the table cannot be taken over as it is: keys that it holds more than once."""
@@ -60,7 +59,7 @@ class TakeOver:
 
     def _examples(self, applied: tuple[ExaminedDelivery, ...], day: date) -> str:
         table = self.request.table
-        rows = delivered_rows(self.session(), table, applied, {day})
+        rows = delivered_rows(self.spark.session(), table, applied, {day})
         assert rows is not None  # the date has rows, some of them too many
         of_day = rows.where(f.col(table.partition_column) == f.lit(day))
         doubled = of_day.groupBy(*table.keys).count().where("count > 1").limit(MOST_A_DATE).collect()

@@ -32,6 +32,7 @@ from dedup_spark.column_types import arrow_schema
 from dedup_spark.job import DedupJob
 from dedup_spark.orders import read_request
 from dedup_spark.progress import Facts
+from dedup_spark.session import Spark, SparkOf
 
 FEED = "feed"
 LATEST_DAY = date(2030, 1, 1)
@@ -143,9 +144,13 @@ class FeedArea:
     def run(self, request: DedupRequest) -> Candidate:
         request_uri = storage.join(request.attempt_uri, "request.json")
         storage.write_text(request_uri, to_json(request))
-        DedupJob(read_request(request_uri), self._session, Facts(request)).run()
+        DedupJob(read_request(request_uri), self.spark, Facts(request)).run()
         uri = storage.join(request.attempt_uri, "candidate.json")
         return from_json(Candidate, storage.read_text(uri), where=uri)
+
+    @property
+    def spark(self) -> Spark:
+        return SparkOf(self._session)
 
     def _session(self) -> SparkSession:
         assert self.session, "this test was to end before Spark is needed"

@@ -20,6 +20,7 @@ from dedup_spark import fan_out, storage
 from dedup_spark.job import DedupJob
 from dedup_spark.orders import read_request
 from dedup_spark.progress import Facts
+from dedup_spark.session import SparkOf
 from tests.spark.feed_area import FeedArea
 from tests.spark.local_session import local_session
 
@@ -102,7 +103,7 @@ def main() -> None:
     for line in sys.stdin:
         request = read_request(line.strip())
         try:
-            DedupJob(request, lambda: session, Facts(request)).run()
+            DedupJob(request, SparkOf(lambda: session), Facts(request)).run()
         except Exception:  # the test asks what is left behind, not why
             print(FAILED, flush=True)
         else:

@@ -157,7 +157,7 @@ def test_keys_of_a_megabyte_are_keys_like_others(area: FeedArea) -> None:
 
 def _as_written(area: FeedArea, content: bytes) -> bool:
     arrival = deliver(area, 1, {f"{FOLDER}/a.parquet": content})
-    (examined,) = examine(area.request([arrival]), (arrival,), None, FanOut(area._session), whole=False).applied
+    (examined,) = examine(area.request([arrival]), (arrival,), None, FanOut(area.spark), whole=False).applied
     return examined.files[0].is_as_written
 
 
@@ -194,7 +194,7 @@ def test_ten_thousand_tiny_files_are_examined_as_one_delivery(spark: SparkSessio
     for number in range(1, MAXIMUM_FILES):
         os.link(content, content.with_name(f"tiny-{number}.parquet"))
     arrival = area.arrive(1)
-    (examined,) = examine(area.request([arrival]), (arrival,), None, FanOut(area._session), whole=False).applied
+    (examined,) = examine(area.request([arrival]), (arrival,), None, FanOut(area.spark), whole=False).applied
     assert examined.rows_by_date == {DAY: MAXIMUM_FILES}
 
 

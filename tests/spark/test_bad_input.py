@@ -57,7 +57,7 @@ def test_bad_delivery_is_refused_with_its_fault_and_a_good_one_beside_it_is_not(
     assert_says(candidate, bad, case)
     assert (candidate.manifest, candidate.file_list_uri, area.manifest) == (None, None, None)
     assert not storage.list_objects(storage.join(area.state, "data"))
-    examined = examine(area.request([bad, fine]), (bad, fine), None, FanOut(area._session), whole=False)
+    examined = examine(area.request([bad, fine]), (bad, fine), None, FanOut(area.spark), whole=False)
     assert [e.delivery for e in examined.applied] == [fine.delivery]
     assert [r.delivery for r in examined.refused] == [bad.delivery]
 
@@ -122,7 +122,7 @@ def test_objects_newer_than_the_marker_refuse_the_delivery_but_leftovers_do_not(
         arrival, late_objects=(f"{arrival.folder}_committed", f"{arrival.folder}_temporary/0/a.parquet")
     )
     request = area.request([leftovers])
-    examined = examine(request, (leftovers,), None, FanOut(area._session), whole=False)
+    examined = examine(request, (leftovers,), None, FanOut(area.spark), whole=False)
     assert [e.delivery for e in examined.applied] == [arrival.delivery]
 
 

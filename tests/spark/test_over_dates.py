@@ -11,6 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from dedup_spark.adopt.over_dates import over_dates
+from dedup_spark.session import SparkOf
 
 pytestmark = pytest.mark.spark
 
@@ -40,7 +41,7 @@ def work(held_bytes: int) -> Callable[[Order], Done]:
 
 
 def run(spark: SparkSession, orders: list[Order], said: list[str]) -> list[Done]:
-    return over_dates(lambda: spark, work, orders, "test", said.append)
+    return over_dates(SparkOf(lambda: spark), work, orders, "test", said.append)
 
 
 def test_many_small_dates_share_tasks_and_results_come_in_the_order_of_the_dates(spark: SparkSession) -> None:
@@ -73,5 +74,5 @@ def test_only_the_date_that_runs_last_and_alone_is_shared_between_the_cores(spar
     def threads_of(held_bytes: int) -> Callable[[Order], int]:
         return lambda order: order.objects
 
-    found = over_dates(lambda: spark, threads_of, orders, "test", [].append, shared)
+    found = over_dates(SparkOf(lambda: spark), threads_of, orders, "test", [].append, shared)
     assert sorted(found) == [1] * 12 + [2]

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import DedupRequest
@@ -28,6 +27,7 @@ from dedup_spark.fingerprints import stored
 from dedup_spark.landing.examination import inspect_files
 from dedup_spark.landing.inspection import Inspected, Inspector, LandedFile
 from dedup_spark.parent import Parent
+from dedup_spark.session import Spark
 
 log = logging.getLogger("dedup_spark")
 
@@ -76,7 +76,7 @@ class FirstLook:
     request: DedupRequest
     arrivals: Sequence[Arrival]
     parent: Parent
-    session: Callable[[], SparkSession]
+    spark: Spark
     say: Callable[[str], None]
     _found: dict[DateOrder, Outcome] = field(default_factory=dict)
 
@@ -84,12 +84,12 @@ class FirstLook:
         """Verdicts in any order."""
         orders = presumed_orders(self.request, self.arrivals, files, self.parent)
         what = f"{self._where}: examine and compare"
-        looks = over_dates(self.session, self._work, orders, what, self.say, shared_by)
+        looks = over_dates(self.spark, self._work, orders, what, self.say, shared_by)
         self._found = {_plain(look.order): look.outcome for look in looks if look.order and look.outcome}
         inspected = [one for look in looks for one in look.inspected]
         seen = {one.file.uri for one in inspected}
         others = [file for file in files if file.uri not in seen]
-        return inspected + inspect_files(self.request, others, FanOut(self.session))
+        return inspected + inspect_files(self.request, others, FanOut(self.spark))
 
     def take(self, orders: Sequence[DateOrder]) -> dict[DateOrder, Outcome]:
         """What is known of these orders. All else that was found is deleted, before any plan writes."""

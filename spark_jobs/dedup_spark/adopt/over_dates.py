@@ -10,10 +10,10 @@ from datetime import date
 from typing import Generic, Protocol, TypeVar
 
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 from dedup_spark.fan_out import dealt, few_for_the_driver, spare_cores
 from dedup_spark.progress import DateProgress, DriverProgress
+from dedup_spark.session import Spark
 
 
 class Order(Protocol):
@@ -58,14 +58,14 @@ class _Reported(Generic[AnyOrder, Result]):
 
 
 def over_dates(
-    session: Callable[[], SparkSession],
+    spark: Spark,
     work: Callable[[int], Callable[[AnyOrder], Result]],
     orders: Sequence[AnyOrder],
     description: str,
     say: Callable[[str], None],
     shared: Callable[[AnyOrder, int], AnyOrder] = lambda order, threads: order,
 ) -> list[Result]:
-    """`work` makes the function, told how many bytes it may hold. `session` is asked for only if it is worth it.
+    """`work` makes the function, told how many bytes it may hold. Spark is asked for only if it is worth it.
 
     `shared` makes the order of a date that so many threads may work on, because other cores have nothing left to do.
     Results come in the order of `orders`, whose first should be the largest.
@@ -81,7 +81,7 @@ def over_dates(
         task = _Reported(work(_DRIVER_HELD_BYTES), on_driver.finished)
         with on_driver.reporting(), ThreadPoolExecutor(min(_DRIVER_THREADS, os.cpu_count() or 1)) as pool:
             return list(pool.map(task, orders))
-    context = session().sparkContext
+    context = spark.context()
     context.setJobDescription(f"{description} of {len(orders)} dates")
     progress = DateProgress(context, dates, say)
     task = _Reported(work(_HELD_BYTES), progress.reporter())

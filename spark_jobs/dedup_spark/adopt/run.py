@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from pyspark.sql import SparkSession
-
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark.adopt.applicability import shared_by
@@ -16,16 +14,17 @@ from dedup_spark.adopt.differences import LIMITS
 from dedup_spark.adopt.orders import AdoptedDate, DateOrder, Outcome
 from dedup_spark.adopt.over_dates import over_dates
 from dedup_spark.fan_out import FanOut
+from dedup_spark.session import Spark
 
 
 def run_adopt(
-    session: Callable[[], SparkSession],
+    spark: Spark,
     request: DedupRequest,
     orders: Sequence[DateOrder],
     known: Mapping[DateOrder, Outcome],
     say: Callable[[str], None],
 ) -> list[Outcome]:
-    """`known` are outcomes of some orders already. `session` is asked for only when there is enough to do.
+    """`known` are outcomes of some orders already. Spark is asked for only when there is enough to do.
 
     Raises DeliveryRefused when landing changed.
     """
@@ -35,10 +34,10 @@ def run_adopt(
     def work(held_bytes: int) -> AdoptDate:
         return AdoptDate.of(request, held_bytes, LIMITS)
 
-    made = over_dates(session, work, rest, f"{where}: adopt, compare keys", say, shared_by)
+    made = over_dates(spark, work, rest, f"{where}: adopt, compare keys", say, shared_by)
     outcomes = {**known, **dict(zip(rest, made, strict=True))}
     adopted = [order for order in orders if isinstance(outcomes[order], AdoptedDate)]
-    copies = adopt_files(adopted, request.table.partition_column, request.data_uri, FanOut(session))
+    copies = adopt_files(adopted, request.table.partition_column, request.data_uri, FanOut(spark))
     return [_with_copies(outcomes[order], copies.get(order.day, ())) for order in orders]
 
 

@@ -83,7 +83,7 @@ def examine(
             problems[arrival.delivery] += _no_rows(arrival, len(inspected[arrival.delivery]))
     if whole:
         good = [f for delivery, found in inspected.items() if not problems[delivery] for f in found]
-        for fault, said in unreadable_by_spark(fan_out.session, good):
+        for fault, said in unreadable_by_spark(fan_out.spark, good):
             problems[owner[fault.file.uri]].append(f"file [{fault.file.uri}] cannot be read by Spark: {said}")
     return Examination(
         applied=tuple(_examined(request, a, inspected[a.delivery]) for a in arrivals if not problems[a.delivery]),

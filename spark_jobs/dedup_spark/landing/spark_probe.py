@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from dedup_spark.failures import SPARK_FAILURES, cause
 from dedup_spark.landing.inspection import Inspected
 from dedup_spark.read_files import read_files
+from dedup_spark.session import Spark
 
 # The innermost cause: Parquet's own code, a name or a value that Java cannot take. Never a connection, never memory.
 _FAULT_OF_A_FILE = re.compile(
@@ -26,14 +27,12 @@ _FAULT_OF_A_FILE = re.compile(
 _SHOWN_CHARACTERS = 300
 
 
-def unreadable_by_spark(
-    session: Callable[[], SparkSession], inspected: Sequence[Inspected]
-) -> list[tuple[Inspected, str]]:
+def unreadable_by_spark(spark: Spark, inspected: Sequence[Inspected]) -> list[tuple[Inspected, str]]:
     """Each file that Spark cannot read, and what it said. Reads all of them."""
     by_schema: defaultdict[str, list[Inspected]] = defaultdict(list)
     for one in inspected:
         by_schema[one.spark_schema].append(one)
-    return [fault for files in by_schema.values() for fault in _search(session(), files)]
+    return [fault for files in by_schema.values() for fault in _search(spark.session(), files)]
 
 
 def _search(session: SparkSession, files: list[Inspected]) -> list[tuple[Inspected, str]]:

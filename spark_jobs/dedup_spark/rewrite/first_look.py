@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from pyspark.sql import SparkSession
-
 from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
@@ -27,6 +25,7 @@ from dedup_spark.rewrite.applicability import held_date
 from dedup_spark.rewrite.date import RewriteDate
 from dedup_spark.rewrite.file_sizes import file_bytes
 from dedup_spark.rewrite.orders import DeliveredFiles, LeftToSpark, Regime, RewriteOrder, RewrittenDate
+from dedup_spark.session import Spark
 
 Outcome = RewrittenDate | LeftToSpark
 
@@ -69,7 +68,7 @@ class RewriteLook:
 
     request: DedupRequest
     parent: Parent
-    session: Callable[[], SparkSession]
+    spark: Spark
     say: Callable[[str], None]
     others: Inspect
     _found: dict[RewriteOrder, Outcome] = field(default_factory=dict)
@@ -86,7 +85,7 @@ class RewriteLook:
 
         where = f"{self.request.feed} generation {self.request.generation}"
         by_size = sorted(orders, key=lambda order: (-order.bytes, order.day))
-        looks = over_dates(self.session, work, by_size, f"{where}: examine, compare and write rows", self.say)
+        looks = over_dates(self.spark, work, by_size, f"{where}: examine, compare and write rows", self.say)
         self._found = {_plain(look.order): look.outcome for look in looks if look.order and look.outcome}
         inspected = [one for look in looks for one in look.inspected]
         seen = {one.file.uri for one in inspected}

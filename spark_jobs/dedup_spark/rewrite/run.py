@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from pyspark.sql import SparkSession
-
 from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_spark.adopt.orders import DateCost
 from dedup_spark.adopt.over_dates import over_dates
@@ -18,6 +16,7 @@ from dedup_spark.rewrite.date import RewriteDate
 from dedup_spark.rewrite.file_sizes import file_bytes
 from dedup_spark.rewrite.first_look import RewriteLook
 from dedup_spark.rewrite.orders import LeftToSpark, RewrittenDate
+from dedup_spark.session import Spark
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def streamable(
 
 
 def run_rewrite(
-    session: Callable[[], SparkSession],
+    spark: Spark,
     request: DedupRequest,
     choices: Mapping[date, Choice],
     applied: Applied,
@@ -53,7 +52,7 @@ def run_rewrite(
     say: Callable[[str], None],
     declined: Collection[date] = (),
 ) -> Streamed:
-    """`session` is asked for only when there is enough to do. What `looked` found and nobody takes is deleted here."""
+    """Spark is asked for only when there is enough to do. What `looked` found and nobody takes is deleted here."""
     mine = {day: choice for day, choice in choices.items() if choice.plan == Plan.REWRITE and applied}
     after = {day: _by_spark(choice, obstacle(request, day, applied)) for day, choice in mine.items()}
     orders = rewrite_orders(request, streamable(request, mine, applied, declined), applied, parent)
@@ -65,7 +64,7 @@ def run_rewrite(
 
     rest = [order for order in orders if order.day not in outcomes]
     where = f"{request.feed} generation {request.generation}"
-    made = over_dates(session, work, rest, f"{where}: rewrite, compare and write rows", say)
+    made = over_dates(spark, work, rest, f"{where}: rewrite, compare and write rows", say)
     outcomes |= {outcome.day: outcome for outcome in made}
     rewritten: dict[date, RewrittenDate] = {}
     costs: dict[date, DateCost] = {}

@@ -17,7 +17,6 @@ from dedup_spark.fan_out import spare_cores
         ([5], 4, [4]),
         ([9, 1, 1, 1], 2, [1, 1, 1, 1]),  # beside a long one nothing is spare
         ([1, 1], 1, [1, 1]),
-        ([0, 0, 0], 2, [2, 2, 2]),  # of no size: whatever comes
         ([], 2, []),
     ],
 )
