@@ -1,8 +1,10 @@
-"""From an engine in SQL to the real Spark job and back: what BigQuery exports, Spark reads, whatever the types."""
+"""The real Spark job beside the engines in SQL: what BigQuery exports, Spark reads, and back, whatever the types.
+
+Also of a table that MERGE maintained, which is taken over with the job and goes on with the next snapshot.
+"""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from random import Random
 
 import pytest
@@ -10,10 +12,14 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.publish.orders import PublishOrder
+from dedup_clone.contract.errors import BootstrapRefused
+from dedup_clone.contract.request import Duplicates
+from dedup_clone.publish.bootstrap_export import export_existing
 from tests.contract.engines.engine_world import EngineWorld, feed_of
-from tests.contract.publish.feed_world import TODAY
-from tests.contract.publish.real_dedup import submit_dedup
+from tests.contract.engines.test_histories import OLDEST
+from tests.contract.publish import bootstrap_steps as steps
+from tests.contract.publish.python_dedup import Row
+from tests.contract.publish.real_dedup import RealDedup
 from tests.oracle import OracleDelivery, OracleState
 from tests.spark.random_rows import FIRST_DAY, random_rows
 from tests.spark.tables import NESTED
@@ -21,28 +27,64 @@ from tests.spark.tables import NESTED
 pytestmark = pytest.mark.spark
 
 DAYS = 3
-OLDEST = TODAY - timedelta(days=NESTED.retention_days - 1)
+Clients = tuple[Storage, BigQuery]
 
 
-class SparkWorld(EngineWorld):
-    """Engine `spark` is the job as the DAGs submit it."""
-
-    def deduplicate(self, order: PublishOrder) -> None:
-        if order.engine is not Engine.SPARK:
-            super().deduplicate(order)
-            return
-        submit_dedup(self.storage, order.request_uri)
+@pytest.fixture
+def ours(clients: Clients, real_dedup: RealDedup) -> EngineWorld:
+    """Engine `spark` is the real job."""
+    world = EngineWorld(clients, feed_of(NESTED))
+    world.dedup = real_dedup
+    return world
 
 
-def test_spark_goes_on_from_exported_files_and_sql_from_what_spark_wrote(clients: tuple[Storage, BigQuery]) -> None:
-    world, random = SparkWorld(clients, feed_of(NESTED)), Random(20261121)
-    expected = OracleState(world.oracle_table)
+def snapshot(random: Random, number: int) -> list[Row]:
+    return [
+        {**row, "day": row["day"] + (OLDEST - FIRST_DAY)}
+        for _ in range(3)
+        for row in random_rows(random, number, DAYS, [number % DAYS])
+    ]
+
+
+def test_spark_goes_on_from_exported_files_and_sql_from_what_spark_wrote(ours: EngineWorld) -> None:
+    expected, random = OracleState(ours.oracle_table), Random(20261121)
     for number, engine in enumerate([Engine.BIGQUERY, Engine.SPARK, Engine.MERGE], start=1):
-        rows = [
-            {**row, "day": row["day"] + (OLDEST - FIRST_DAY)}
-            for _ in range(3)
-            for row in random_rows(random, number, DAYS, [number % DAYS])
-        ]
-        world.publish(world.land(number, rows), engine=engine)
+        rows = snapshot(random, number)
+        ours.publish(ours.land(number, rows), engine=engine)
         expected = expected.apply([OracleDelivery(number, rows)], OLDEST)
-        world.assert_equal(expected)
+        ours.assert_equal(expected)
+
+
+def test_a_table_of_all_types_that_merge_maintained_is_taken_over_and_goes_on(
+    clients: Clients, ours: EngineWorld
+) -> None:
+    merged, random = EngineWorld(clients, feed_of(NESTED)), Random(20261121)
+    expected = OracleState(merged.oracle_table)
+    for number in (1, 2):
+        rows = snapshot(random, number)
+        merged.publish(merged.land(number, rows), engine=Engine.MERGE)
+        expected = expected.apply([OracleDelivery(number, rows)], OLDEST)
+    record = steps.bootstrap(ours, source_table=f"warehouse.{merged.feed.target}")
+    assert ours.table_rows() == merged.table_rows() == expected.table_rows()
+    assert (record.rows, record.ties, record.snapshot_id) == (len(expected.rows), 0, 2)
+
+    rows = snapshot(random, 3)
+    ours.publish(ours.land(3, rows))
+    ours.assert_equal(expected.apply([OracleDelivery(3, rows)], OLDEST))
+
+
+def test_duplicates_of_a_table_to_be_taken_over_are_named_and_then_resolved(
+    clients: Clients, ours: EngineWorld
+) -> None:
+    merged, random = EngineWorld(clients, feed_of(NESTED)), Random(7)
+    rows = [{**r, "day": r["day"] + (OLDEST - FIRST_DAY)} for r in random_rows(random, 1, DAYS, [1])]
+    merged.publish(merged.land(1, rows), engine=Engine.MERGE)
+    unique, source = merged.table_rows(), merged.feed.target
+    merged.bigquery.query_and_wait(f"INSERT INTO warehouse.{source} SELECT * FROM warehouse.{source}")
+    order = steps.begin(ours, source_table=source)
+    export_existing(ours.services, order.attempt)
+    ours.deduplicate(order)
+    with pytest.raises(BootstrapRefused, match=rf"\[{len(unique)}\] rows whose key .* another row has.*such as name="):
+        ours.load(order)
+    steps.bootstrap(ours, source_table=source, duplicates=Duplicates.KEEP_LATEST)
+    assert ours.table_rows() == unique

@@ -11,6 +11,7 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.settings.feed import Feed, read_feed
 from tests.contract.publish.feed_world import REPOSITORY, FeedWorld
 from tests.contract.publish.servers import shared_clients as shared_clients
+from tests.contract.publish.servers import shared_real_dedup as shared_real_dedup
 
 _numbers = itertools.count(1)
 

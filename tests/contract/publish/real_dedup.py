@@ -1,11 +1,17 @@
-"""The real dedup job for tests of the protocol: a process of its own on the emulated storage, as the DAGs submit it."""
+"""The real dedup job for tests of the protocol, on the emulated storage and with the settings that the DAGs submit.
+
+Run as a program it is the process of the jobs: a request's URI comes on each line of stdin. Imports and Spark's JVM,
+which cost more than a small job, start once for all of them.
+"""
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Self
 from urllib.parse import urlsplit
 
 from google.cloud.storage import Client
@@ -13,26 +19,60 @@ from google.cloud.storage import Client
 from dedup_clone.orchestration.spark_conf import emulator_spark_conf, local_spark_conf
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+_EXIT_CODE = "exit code of the job: "
 
 
-def submit_dedup(storage: Client, request_uri: str) -> None:
-    """Runs the job over the storage that the client speaks to; fails with the job's own output."""
-    address = urlsplit(storage._connection.API_BASE_URL)
-    host = f"{address.scheme}://{address.netloc}"
-    conf = {**local_spark_conf("1g"), **emulator_spark_conf(host), "spark.master": "local[2]"}
-    options = [text for key, value in conf.items() for text in ("--conf", f"{key}={value}")]
-    folder = Path(sys.executable).parent
-    job = [str(REPOSITORY / "spark_jobs" / "dedup_snapshot.py"), "--request", request_uri]
-    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
-    environment["PATH"] = f"{folder}{os.pathsep}{environment['PATH']}"
-    environment["PYTHONPATH"] = os.pathsep.join(str(REPOSITORY / name) for name in ("plugins", "spark_jobs"))
-    environment["STORAGE_EMULATOR_HOST"] = host
-    done = subprocess.run(
-        [str(folder / "spark-submit"), *options, *job],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+class RealDedup:
+    """Jobs over the storage that the client speaks to. Started when it is entered, gone when it is left."""
+
+    def __init__(self, storage: Client) -> None:
+        address = urlsplit(storage._connection.API_BASE_URL)
+        self._host = f"{address.scheme}://{address.netloc}"
+
+    def __enter__(self) -> Self:
+        conf = {**local_spark_conf("1g"), **emulator_spark_conf(self._host), "spark.master": "local[2]"}
+        options = [text for key, value in conf.items() for text in ("--conf", f"{key}={value}")]
+        environment = {
+            "PYSPARK_SUBMIT_ARGS": shlex.join([*options, "pyspark-shell"]),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in ("plugins", "spark_jobs")),
+            "STORAGE_EMULATOR_HOST": self._host,
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).resolve())],
+            env={**os.environ, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Python ends with its input, and Spark's JVM with Python."""
+        self._process.communicate(timeout=60)
+
+    def run(self, request_uri: str) -> None:
+        """Fails with the job's own output."""
+        assert self._process.stdin
+        assert self._process.stdout
+        print(request_uri, file=self._process.stdin, flush=True)
+        said: list[str] = []
+        for line in self._process.stdout:
+            if line.startswith(_EXIT_CODE):
+                assert line == f"{_EXIT_CODE}0\n", "".join(said)
+                return
+            said.append(line)
+        raise AssertionError(f"the process of the jobs has ended: {''.join(said)}")
+
+
+def main() -> None:
+    from dedup_spark import command
+
+    for line in sys.stdin:
+        code = command.main(["--request", line.strip()])
+        print(f"{_EXIT_CODE}{code}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,6 +12,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
+from tests.contract.publish.real_dedup import RealDedup
 from tests.processes import start_fake_gcs, start_stand_in
 
 # All tests share one status table, which BigQuery lets change five times in ten seconds.
@@ -41,4 +42,11 @@ def open_clients(folder: Path) -> Iterator[tuple[Storage, BigQuery]]:
 def shared_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
     """For the conftest of a folder that takes it in: servers of its own, shared by the folder's tests."""
     with open_clients(tmp_path_factory.mktemp("servers")) as shared:
+        yield shared
+
+
+@pytest.fixture(scope="session", name="real_dedup")
+def shared_real_dedup(clients: tuple[Storage, BigQuery]) -> Iterator[RealDedup]:
+    """The real job over those servers, in a process that is shared as they are."""
+    with RealDedup(clients[0]) as shared:
         yield shared

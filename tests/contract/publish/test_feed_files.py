@@ -16,7 +16,7 @@ from dedup_clone.settings.feed import Feed
 from dedup_clone.state.ledger import LedgerRecord
 from devstack.producer import declared, feeds, landing
 from tests.contract.publish.feed_world import REPOSITORY, TODAY, FeedWorld
-from tests.contract.publish.real_dedup import submit_dedup
+from tests.contract.publish.real_dedup import RealDedup
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 FEW_ROWS = 40
@@ -45,8 +45,9 @@ checks: {max_missing_dates: 30, max_new_share: 1.0, max_survivor_share: 1.0, max
 class FileWorld:
     """A feed file's feed, published with the real job from what the producer makes of the file."""
 
-    def __init__(self, feed: Feed, storage: Storage, bigquery: BigQuery) -> None:
-        self.world = FeedWorld(feed, storage, bigquery)
+    def __init__(self, feed: Feed, clients: tuple[Storage, BigQuery], job: RealDedup) -> None:
+        self.world = FeedWorld(feed, *clients)
+        self.world.dedup = job
         self.table = feeds.table_of(feed)
 
     def publish(self, snapshot_id: int, rows: pa.Table) -> LedgerRecord:
@@ -56,11 +57,7 @@ class FileWorld:
         services = world.services
         (marker,) = services.arrivals.unregistered(services.landing.markers())
         services.arrivals.register(services.landing, marker)
-        order = world.resolve(marker.delivery.name)
-        submit_dedup(world.storage, order.request_uri)
-        world.load(order)
-        world.swap(order, world.check(order))
-        return world.commit(order)
+        return world.publish(marker.delivery.name)
 
     def keyed(self, rows: list[dict[str, Any]]) -> Rows:
         found = {tuple(row[key] for key in self.table.keys): row for row in rows}
@@ -72,9 +69,11 @@ class FileWorld:
         return self.keyed([dict(row.items()) for row in self.world.bigquery.query_and_wait(sql)])
 
 
-def test_feed_of_another_shape_is_published_by_its_file_alone(clients: tuple[Storage, BigQuery]) -> None:
+def test_feed_of_another_shape_is_published_by_its_file_alone(
+    clients: tuple[Storage, BigQuery], real_dedup: RealDedup
+) -> None:
     """Text and date keys, nested values, another marker and no date folders: two snapshots, equal to a plain fold."""
-    feed = FileWorld(feeds.feed("store_visits"), *clients)
+    feed = FileWorld(feeds.feed("store_visits"), clients, real_dedup)
     first = declared.first(feed.table, TODAY, 1, 7, FEW_ROWS)
     feed.publish(1, first)
     assert feed.published() == feed.keyed(first.to_pylist())
@@ -89,7 +88,9 @@ def test_feed_of_another_shape_is_published_by_its_file_alone(clients: tuple[Sto
     ]
 
 
-def test_feed_is_added_by_adding_one_file(clients: tuple[Storage, BigQuery], tmp_path: Path) -> None:
+def test_feed_is_added_by_adding_one_file(
+    clients: tuple[Storage, BigQuery], real_dedup: RealDedup, tmp_path: Path
+) -> None:
     from airflow.dag_processing.dagbag import DagBag
 
     dags = tmp_path / "dags"
@@ -100,7 +101,7 @@ def test_feed_is_added_by_adding_one_file(clients: tuple[Storage, BigQuery], tmp
     assert bag.import_errors == {}
     assert {"shop_returns_publish", "shop_returns_watch", "store_visits_publish"} <= set(bag.dags)
 
-    feed = FileWorld(feeds.feed("shop_returns", dags / "feeds"), *clients)
+    feed = FileWorld(feeds.feed("shop_returns", dags / "feeds"), clients, real_dedup)
     rows = declared.first(feed.table, TODAY - timedelta(days=1), 5, 7, FEW_ROWS)
     record = feed.publish(5, rows)
     assert record.rows == rows.num_rows

@@ -10,7 +10,7 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.state.ledger import LedgerRecord
 from tests.contract.publish.feed_world import TODAY, FeedWorld, expected, row
 from tests.contract.publish.python_dedup import Row
-from tests.contract.publish.real_dedup import submit_dedup
+from tests.contract.publish.real_dedup import RealDedup
 
 DAYS = [TODAY - timedelta(days=n) for n in range(4)]
 BASE = [row(7, n, day=day) for n, day in enumerate(DAYS)]
@@ -34,19 +34,11 @@ def publish(world: FeedWorld, snapshot_id: int, rows: list[Row]) -> list[str]:
     return loads_of(world, world.publish(world.land(snapshot_id, rows)))
 
 
-class RealJob:
-    """The real job in a process of its own, in the place of the one in plain Python."""
-
-    def __init__(self, world: FeedWorld) -> None:
-        self.storage = world.storage
-
-    def run(self, request_uri: str) -> None:
-        submit_dedup(self.storage, request_uri)
-
-
-def test_with_the_real_job_an_unchanged_snapshot_loads_nothing_and_a_change_its_date_alone(world: FeedWorld) -> None:
+def test_with_the_real_job_an_unchanged_snapshot_loads_nothing_and_a_change_its_date_alone(
+    world: FeedWorld, real_dedup: RealDedup
+) -> None:
     world.feed = world.feed.model_copy(update={"update_id_mode": UpdateIdMode.LAST_CHANGED})
-    world.dedup = RealJob(world)
+    world.dedup = real_dedup
     world.publish(world.land(7, BASE))
     assert publish(world, 8, [{**one, "update_id": 8} for one in BASE]) == []
     assert world.rows() == expected(*BASE)
