@@ -21,13 +21,14 @@ from tests.oracle import OracleDelivery, OracleState, comparable
 from tests.spark.feed_area import FeedArea
 from tests.spark.random_rows import FIRST_DAY, random_rows
 from tests.spark.tables import NESTED, oracle_table
+from tests.thoroughness import SEEDS, times
 
 pytestmark = pytest.mark.spark
 
 DAYS = 4
 # A Spark run costs a second or two, so that an example is a whole history with hundreds of rows, and there are few.
 FEW = settings(
-    max_examples=3,
+    max_examples=times(2, 20),
     deadline=None,
     database=None,
     phases=[Phase.explicit, Phase.generate],
@@ -94,7 +95,7 @@ def assert_counts(area: FeedArea, expected: OracleState) -> None:
 
 
 @FEW
-@given(history=ANY_ORDER, seed=st.integers(0, 2**32), date_folders=st.booleans())
+@given(history=ANY_ORDER, seed=SEEDS, date_folders=st.booleans())
 def test_any_order_of_deliveries_gives_the_oracles_table_with_every_plan(
     spark: SparkSession, history: list[PublishCase], seed: int, date_folders: bool
 ) -> None:
@@ -107,7 +108,7 @@ def test_any_order_of_deliveries_gives_the_oracles_table_with_every_plan(
 
 
 @FEW
-@given(history=ANY_ORDER, seed=st.integers(0, 2**32))
+@given(history=ANY_ORDER, seed=SEEDS)
 def test_last_changed_keeps_the_update_id_of_unchanged_rows_with_every_plan(
     spark: SparkSession, history: list[PublishCase], seed: int
 ) -> None:

@@ -19,14 +19,16 @@ from dedup_spark import storage
 from tests.spark.job_process import DONE, FAILED, JobProcess, ProcessArea
 from tests.spark.tables import PRODUCTS
 from tests.spark.test_dedup import FIRST, row
+from tests.thoroughness import times
 
 pytestmark = pytest.mark.spark
 
-DATES, KILLS = 40, 3
+DATES, KILLS = 40, times(2, 20)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def process() -> Iterator[JobProcess]:
+    """Shared: its start costs more than its jobs. The last test kills it."""
     with JobProcess() as process:
         yield process
 
@@ -87,10 +89,9 @@ def test_a_job_whose_workers_are_killed_can_be_run_again(tmp_path: Path, process
     assert in_order(area.rows()) == EXPECTED
 
 
-def test_a_job_whose_driver_is_killed_can_be_run_again(tmp_path: Path) -> None:
-    with JobProcess() as first:
-        area, arrival = area_at(tmp_path, first)
-        kill_during_job(area, arrival, seconds_of(area, arrival), first.kill_driver)
+def test_a_job_whose_driver_is_killed_can_be_run_again(tmp_path: Path, process: JobProcess) -> None:
+    area, arrival = area_at(tmp_path, process)
+    kill_during_job(area, arrival, seconds_of(area, arrival), process.kill_driver)
     with JobProcess() as second:
         area.process = second
         area.publish(arrival)

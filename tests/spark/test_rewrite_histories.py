@@ -26,6 +26,7 @@ from tests.spark.feed_area import FeedArea
 from tests.spark.random_rows import FIRST_DAY
 from tests.spark.tables import NESTED, oracle_table
 from tests.spark.test_adopt_histories import DAYS, KINDS, Kind, land, spoil_fingerprints
+from tests.thoroughness import SEEDS, times
 
 pytestmark = pytest.mark.spark
 
@@ -124,13 +125,14 @@ def assert_counts(area: FeedArea, expected: OracleState) -> None:
 
 def settings_of(examples: int) -> settings:
     slow = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-    return settings(max_examples=examples, deadline=None, database=None, suppress_health_check=slow)
+    count = times(examples, 10 * examples)
+    return settings(max_examples=count, deadline=None, database=None, suppress_health_check=slow)
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@settings_of(3)
-@given(history=steps([Plan.REWRITE], [1]), seed=st.integers(0, 2**32))
+@settings_of(2)
+@given(history=steps([Plan.REWRITE], [1]), seed=SEEDS)
 def test_dates_written_anew_give_the_oracles_table(
     kind: Kind, mode: UpdateIdMode, history: list[Step], seed: int
 ) -> None:
@@ -140,8 +142,8 @@ def test_dates_written_anew_give_the_oracles_table(
         assert set(play(area, SlowProducer(kind, Random(seed)), history)) == {Plan.REWRITE}
 
 
-@settings_of(3)
-@given(history=steps([Plan.AUTO, Plan.ADOPT, Plan.REWRITE], [1]), seed=st.integers(0, 2**32))
+@settings_of(2)
+@given(history=steps([Plan.AUTO, Plan.ADOPT, Plan.REWRITE], [1]), seed=SEEDS)
 def test_last_changed_takes_rewrite_for_every_delivered_date(history: list[Step], seed: int) -> None:
     with TemporaryDirectory() as folder:
         area = FeedArea(None, folder, str(Path(folder) / "state"), NESTED, UpdateIdMode.LAST_CHANGED)
@@ -149,8 +151,8 @@ def test_last_changed_takes_rewrite_for_every_delivered_date(history: list[Step]
 
 
 @pytest.mark.parametrize("mode", MODES)
-@settings_of(2)
-@given(history=steps([Plan.AUTO, Plan.REWRITE], [1]), seed=st.integers(0, 2**32))
+@settings_of(1)
+@given(history=steps([Plan.AUTO, Plan.REWRITE], [1]), seed=SEEDS)
 def test_small_memory_and_small_files_change_nothing(mode: UpdateIdMode, history: list[Step], seed: int) -> None:
     """A few rows are compared and sorted at a time, and every file is small."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -163,8 +165,8 @@ def test_small_memory_and_small_files_change_nothing(mode: UpdateIdMode, history
 
 
 @pytest.mark.parametrize("mode", MODES)
-@settings_of(3)
-@given(history=steps(list(Plan), [1, 1, 2]), seed=st.integers(0, 2**32), repeat=st.sampled_from([0.0, 0.01]))
+@settings_of(2)
+@given(history=steps(list(Plan), [1, 1, 2]), seed=SEEDS, repeat=st.sampled_from([0.0, 0.01]))
 def test_all_plans_in_turn_give_the_oracles_table(
     spark: SparkSession, mode: UpdateIdMode, history: list[Step], seed: int, repeat: float
 ) -> None:

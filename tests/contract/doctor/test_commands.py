@@ -1,9 +1,10 @@
-"""The commands that the doctor prints exist: every verb and flag of them is in gcloud's own help."""
+"""The commands that the doctor prints exist: gcloud itself knows every verb and flag of them."""
 
 from __future__ import annotations
 
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -14,6 +15,8 @@ import pytest
 from tests.contract.doctor import answers as google
 from tests.contract.doctor.answers import healthy
 from tests.contract.doctor.test_doctor import CASES, findings, set_at
+
+TREE = Path(shutil.which("gcloud") or "").resolve().parent.parent / "data" / "cli" / "gcloud_completions.py"
 
 pytestmark = pytest.mark.skipif(shutil.which("gcloud") is None, reason="the tool gcloud is not installed")
 
@@ -31,7 +34,8 @@ def printed_commands() -> set[str]:
     return {line for command in found for line in command.splitlines() if line.startswith("gcloud ")}
 
 
-def test_every_verb_and_flag_is_known_to_gcloud(tmp_path: Path) -> None:
+def printed_verbs() -> dict[str, set[str]]:
+    """Verb -> the flags that it is printed with."""
     flags: dict[str, set[str]] = {}
     for command in printed_commands():
         words = shlex.split(command)[1:]
@@ -40,7 +44,29 @@ def test_every_verb_and_flag_is_known_to_gcloud(tmp_path: Path) -> None:
         used = {word.partition("=")[0] for word in words if word.startswith("--")}
         flags.setdefault(" ".join(words[: last + 1]), set()).update(used)
     assert len(flags) > 5
-    for verb, used in flags.items():
+    return flags
+
+
+def unknown(used: set[str], known: set[str]) -> set[str]:
+    """A flag that can be switched off may be listed once, as its positive."""
+    return {flag for flag in used if flag not in known and flag.replace("--no-", "--") not in known}
+
+
+@pytest.mark.skipif(not TREE.is_file(), reason="gcloud has no list of its commands here")
+def test_every_verb_and_flag_is_in_gclouds_list_of_its_commands() -> None:
+    """The list that its completion in shells uses."""
+    tree = runpy.run_path(str(TREE))["STATIC_COMPLETION_CLI_TREE"]
+    for verb, used in printed_verbs().items():
+        found = tree
+        for word in verb.split():
+            assert word in found["commands"], verb
+            found = found["commands"][word]
+        assert unknown(used, {*tree["flags"], *found["flags"]}) == set(), verb
+
+
+@pytest.mark.exhaustive
+def test_every_verb_and_flag_is_in_gclouds_help(tmp_path: Path) -> None:
+    for verb, used in printed_verbs().items():
         environment = {**os.environ, "CLOUDSDK_CONFIG": str(tmp_path), "CLOUDSDK_CORE_DISABLE_PROMPTS": "1"}
         done = subprocess.run(
             ["gcloud", *verb.split(), "--help"],
@@ -51,6 +77,4 @@ def test_every_verb_and_flag_is_known_to_gcloud(tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == 0, verb
-        # A flag that can be switched off is listed once, as its positive.
-        known = set(re.findall(r"--[a-z][a-z0-9-]*", done.stdout))
-        assert {flag for flag in used if flag not in known and flag.replace("--no-", "--") not in known} == set(), verb
+        assert unknown(used, set(re.findall(r"--[a-z][a-z0-9-]*", done.stdout))) == set(), verb

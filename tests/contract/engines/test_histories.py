@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
 
+import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 from hypothesis import HealthCheck, Phase, given, settings
@@ -22,12 +23,13 @@ from tests.oracle import OracleDelivery, OracleState
 from tests.permutations import orders, steps
 from tests.spark.random_rows import FIRST_DAY, random_rows
 from tests.spark.tables import NESTED, PRODUCTS
+from tests.thoroughness import SEEDS, times
 
 DAYS = 4
 # The oldest day that is kept today; tomorrow it is not.
 OLDEST = TODAY - timedelta(days=NESTED.retention_days - 1)
 FEW = settings(
-    max_examples=1,
+    max_examples=times(1, 10),
     deadline=None,
     database=None,
     phases=[Phase.explicit, Phase.generate],
@@ -44,7 +46,7 @@ Clients = tuple[Storage, BigQuery]
 
 
 @FEW
-@given(history=histories, seed=st.integers(0, 2**32), date_folders=st.booleans())
+@given(history=histories, seed=SEEDS, date_folders=st.booleans())
 def test_random_history(
     clients: Clients,
     engine: Engine,
@@ -70,6 +72,7 @@ def test_random_history(
         world.assert_equal(expected)
 
 
+@pytest.mark.parametrize("engine", [Engine.BIGQUERY, pytest.param(Engine.MERGE, marks=pytest.mark.exhaustive)], ids=str)
 def test_every_order_of_arrival_ends_in_the_same_table(clients: Clients, engine: Engine) -> None:
     world = EngineWorld(clients, feed_of(PRODUCTS, engine, date_folders=False))
     expected = OracleState(world.oracle_table)
