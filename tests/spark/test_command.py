@@ -10,21 +10,26 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.orchestration.spark_conf import emulator_spark_conf, local_spark_conf
 from dedup_spark import storage
+from dedup_spark.column_types import arrow_schema
 from dedup_spark.storage import cloud
 from tests.spark.feed_area import FeedArea
 from tests.spark.gcs import fake_gcs
 from tests.spark.tables import PRODUCTS
+from tests.spark.test_accepted_input import NAMES as NAMES_ON_ANY_STORE
 
 pytestmark = pytest.mark.spark
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+# A file system refuses the colon to Spark; an object store takes it.
+NAMES = [*NAMES_ON_ANY_STORE, "colon:1"]
 
 
 @pytest.fixture
@@ -60,11 +65,25 @@ def read_candidate(request: DedupRequest) -> Candidate:
     return from_json(Candidate, storage.read_text(uri), where=uri)
 
 
-def test_publishes_on_cloud_storage_and_copies_dates_that_no_delivery_has(area: FeedArea) -> None:
-    first = area.request([area.land(1, [row(1, 7, 20, 1), row(1, 8, 5, 1), row(2, 7, 1, 1)])])
+def land_objects_of_unusual_names(area: FeedArea) -> list[dict[str, Any]]:
+    """On a third day, beside what the first snapshot has there: all names that a load job can name."""
+    rows = [row(3, number, 1, 1) for number in range(len(NAMES))]
+    for name, unusual in zip(NAMES, rows, strict=True):
+        area.put(1, f"date=2026-03-03/{name}.parquet", pa.Table.from_pylist([unusual], arrow_schema(PRODUCTS.columns)))
+    return rows
+
+
+def test_publishes_objects_of_any_name_on_cloud_storage_and_copies_dates_that_no_delivery_has(area: FeedArea) -> None:
+    area.land(1, [row(1, 7, 20, 1), row(1, 8, 5, 1), row(2, 7, 1, 1)])
+    unusual = land_objects_of_unusual_names(area)
+    area.plan = Plan.WINDOW  # reads through Spark's connector
+    first = area.request([area.arrive(1)])
     done = submit(first)
     assert done.returncode == 0, done.stdout + done.stderr
-    area.commit(read_candidate(first))
+    candidate = read_candidate(first)
+    assert candidate.refused == ()
+    area.commit(candidate)
+    area.plan = Plan.AUTO
     second = area.request([area.land(2, [row(1, 7, 21, 2)])])
     done = submit(second)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -72,10 +91,12 @@ def test_publishes_on_cloud_storage_and_copies_dates_that_no_delivery_has(area: 
     assert "dates 1/1" in done.stdout
     candidate = read_candidate(second)
     area.commit(candidate)
-    assert sorted(area.rows(), key=str) == [row(1, 7, 21, 2), row(1, 8, 5, 1), row(2, 7, 1, 1)]
+    assert sorted(area.rows(), key=str) == sorted(
+        [row(1, 7, 21, 2), row(1, 8, 5, 1), row(2, 7, 1, 1), *unusual], key=str
+    )
     assert candidate.manifest
     assert "start spark" not in candidate.metrics.seconds
-    assert [entry.plan for entry in candidate.manifest.dates] == ["adopt", "carried"]
+    assert [entry.plan for entry in candidate.manifest.dates] == ["adopt", "carried", "carried"]
     uris = storage.read_text(str(candidate.load_uris_uri)).splitlines()
     assert [uri for uri in uris if not uri.startswith(second.data_uri)] == []
     assert len(uris) == len(area.files().files)
