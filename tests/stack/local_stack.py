@@ -1,10 +1,9 @@
-"""What the end-to-end tests do with a running stack: land, trigger, wait for runs, read back, stop Airflow."""
+"""What the end-to-end tests do with a running stack: land, trigger, wait for runs, read back."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -19,14 +18,12 @@ from devstack.connection import Connection
 from devstack.demo.airflow_api import AirflowApi
 from devstack.http_calls import Answer, call
 from devstack.stack import client_tools
-from devstack.stack.layout import LOCAL_DIR_VARIABLE, Layout
 from devstack.stack.names import LOGINS
 
 Row = dict[str, Any]
 COLUMNS = ("date", "product_id", "store_id", "attribute_id", "attr_value", "update_id")
 SCHEMA = pa.schema([("date", pa.date32()), *[(name, pa.int64()) for name in COLUMNS[1:]]])
 PATIENCE_S = 240
-AIRFLOW_PARTS = ("scheduler", "triggerer")
 
 
 def wait_for(question: Callable[[], Any], what: str) -> Any:
@@ -150,18 +147,6 @@ class LocalStack:
     def rows(self, feed: str) -> list[tuple[Any, ...]]:
         sql = f"SELECT {', '.join(COLUMNS)} FROM warehouse.{feed}"
         return sorted(tuple(row.values()) for row in self.bigquery.query_and_wait(sql))
-
-    def stop_airflow(self) -> None:
-        self._supervisor("stop")
-
-    def start_airflow(self) -> None:
-        self._supervisor("start")
-
-    def _supervisor(self, action: str) -> None:
-        layout = Layout.from_environment({LOCAL_DIR_VARIABLE: str(self.local)})
-        command = [sys.executable, "-m", "supervisor.supervisorctl", "-s", f"unix://{layout.supervisor_socket}"]
-        # Outside any folder with a supervisord.conf, whose settings it would take.
-        subprocess.run([*command, action, *AIRFLOW_PARTS], check=True, cwd=self.local, stdout=subprocess.DEVNULL)
 
 
 def row(day: date, product: int, value: int, snapshot_id: int) -> Row:

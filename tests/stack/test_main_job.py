@@ -1,95 +1,116 @@
-"""The main job on the real local stack: whatever lands, however it lands, is published once and right."""
+"""The main job on the real local stack: whatever lands, however it lands, is published once and right.
+
+Three feeds are at work at once, as Airflow waits more than it works: snapshots that are copied by hand, deliveries that
+come again and close together, and a publish that a check stopped, which is replayed with that check accepted.
+"""
 
 from __future__ import annotations
 
-import json
-import random
-import shutil
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.oracle import OracleDelivery, OracleState, OracleTable
+from soak.stack import SoakStack
+from tests.stack.approvals import Approvals
+from tests.stack.by_hand import DAYS, publish_copied, table_after
+from tests.stack.extra_feeds import BOUNDED
 from tests.stack.local_stack import COLUMNS, LocalStack, Row, as_tuples, row, wait_for
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
-TODAY = datetime.now(UTC).date()
-DAYS = [TODAY - timedelta(days=n) for n in range(3)]
-TABLE = OracleTable("date", "update_id", ("date", "product_id", "store_id", "attribute_id"), ("attr_value",))
+CHECK, REASON = "changed_share", "prices were raised today"
 
 
-def table_after(*snapshots: list[Row]) -> list[tuple[object, ...]]:
-    """What the independent oracle says after these snapshots, one publish each."""
-    state = OracleState(TABLE)
-    for rows in snapshots:
-        state = state.apply([OracleDelivery(rows[0]["update_id"], rows)], DAYS[-1] - timedelta(days=700))
-    return as_tuples(list(state.rows.values()))
+def deliver_in_many_ways(stack: LocalStack, folder: Path) -> None:
+    """Each delivery gets exactly one run; those that land while Airflow is stopped are test_kill_points' business."""
+    feed = "worked_example"
+    first = [row(DAYS[0], 1, 10, 11), row(DAYS[0], 2, 20, 11), row(DAYS[1], 3, 30, 11)]
+    redelivered = [row(DAYS[0], 1, 5, 11), row(DAYS[0], 2, 20, 11), row(DAYS[1], 3, 30, 11)]
+    second = [row(DAYS[0], 1, 6, 12), row(DAYS[0], 4, 40, 12)]
+
+    runs = [stack.land(feed, 11, first, folder / "a")]
+    assert stack.wait_for_run(feed, runs[0]) == "success"
+    assert stack.rows(feed) == as_tuples(first)
+
+    # a re-delivery that corrects a value downward, and a new snapshot, within one minute
+    runs.append(stack.land(feed, 11, redelivered, folder / "b"))
+    wait_for(lambda: runs[1] in stack.run_ids(feed), "the re-delivery has a run")
+    runs.append(stack.land(feed, 12, second, folder / "c"))
+    assert [stack.wait_for_run(feed, run) for run in runs] == ["success"] * 3
+    assert stack.run_ids(feed) == sorted(runs)
+    assert stack.rows(feed) == table_after(redelivered, second)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def side_by_side() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module", autouse=True)
+def copied(
+    side_by_side: ThreadPoolExecutor, stack: LocalStack, tmp_path_factory: pytest.TempPathFactory
+) -> Future[None]:
+    """Begun before the first test."""
+    return side_by_side.submit(publish_copied, stack, "product_attributes", tmp_path_factory.mktemp("copied"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def delivered(
+    side_by_side: ThreadPoolExecutor, stack: LocalStack, tmp_path_factory: pytest.TempPathFactory
+) -> Future[None]:
+    """Begun before the first test."""
+    return side_by_side.submit(deliver_in_many_ways, stack, tmp_path_factory.mktemp("delivered"))
+
+
+def snapshot(snapshot_id: int) -> list[Row]:
+    """Every value is the snapshot's own."""
+    return [row(DAYS[0], product, snapshot_id * 10 + product, snapshot_id) for product in range(5)]
 
 
 def test_airflow_shows_no_import_error(stack: LocalStack) -> None:
     assert stack.airflow.import_errors() == []
 
 
-def test_snapshots_copied_by_hand_are_published_right(stack: LocalStack, tmp_path: Path) -> None:
-    feed, chance = "product_attributes", random.Random(4)
-    first = [row(day, product, chance.randrange(100), 5001) for day in DAYS for product in range(700)]
-    second = [
-        {**r, "update_id": 5002, "attr_value": r["attr_value"] + (chance.random() < 0.01)}
-        for r in first
-        if chance.random() > 0.01
-    ] + [row(DAYS[0], product, 7, 5002) for product in range(9000, 9010)]
-    for snapshot_id, rows in ((5001, first), (5002, second)):
-        folder = stack.write_snapshot(tmp_path / str(snapshot_id), rows)
-        copy_by_hand(stack, folder, f"gs://landing/{feed}/snapshot_id={snapshot_id}/")
-        run_id = stack.mark(feed, snapshot_id)
-        assert stack.wait_for_run(feed, run_id) == "success", stack.task_states(feed, run_id)
-    assert stack.rows(feed) == table_after(first, second)
-    assert_bq_reads_the_same(stack, feed, len(stack.rows(feed)))
+def test_a_replay_that_accepts_a_failed_check_waits_for_a_person_who_may_refuse_and_keeps_the_reason(
+    stack: LocalStack, gated_stack: SoakStack, tmp_path: Path
+) -> None:
+    approvals = Approvals(stack, BOUNDED, "publish", "approve_accepted")
+    first = stack.land(BOUNDED, 1, snapshot(1), tmp_path / "1")
+    assert stack.wait_for_run(BOUNDED, first) == "success"
+    second = stack.land(BOUNDED, 2, snapshot(2), tmp_path / "2")
+    assert stack.wait_for_run(BOUNDED, second) == "failed"
+    assert CHECK in stack.failure_log(BOUNDED, second, "check_staging")
+    assert stack.rows(BOUNDED) == as_tuples(snapshot(1))
+
+    for option, end, rows in (("Reject", "failed", snapshot(1)), ("Approve", "success", snapshot(2))):
+        run_id = stack.replay(BOUNDED, snapshot_id="2", accepted_checks=[CHECK], reason=REASON)
+        question = approvals.wait_for_question(run_id)
+        assert CHECK in question
+        assert REASON in question
+        assert stack.rows(BOUNDED) == as_tuples(snapshot(1))
+        assert approvals.answer(run_id, option, user="vera") == 403
+        assert approvals.answer(run_id, option) == 200
+        assert approvals.end_of(run_id, option) == end, stack.task_states(BOUNDED, run_id)
+        assert stack.rows(BOUNDED) == as_tuples(rows)
+    assert gated_stack.ledger(BOUNDED)[-1].reason == REASON
 
 
-def copy_by_hand(stack: LocalStack, folder: Path, target: str) -> None:
-    """With the tools that people have; without them, with the client library, which every machine has."""
-    dates = [str(path) for path in sorted(folder.iterdir())]
-    if shutil.which("gsutil"):
-        stack.run_tool("gsutil", "-q", "cp", "-r", *dates, target)
-    else:
-        for file in sorted(folder.rglob("*.parquet")):
-            name = target.removeprefix("gs://landing/") + str(file.relative_to(folder))
-            stack.landing.blob(name).upload_from_filename(file)
+def test_snapshots_copied_by_hand_are_published_right(copied: Future[None]) -> None:
+    copied.result()
 
 
-def assert_bq_reads_the_same(stack: LocalStack, feed: str, rows: int) -> None:
-    if not shutil.which("bq"):
-        return
-    shown = json.loads(stack.run_tool("bq", "show", "--format=json", f"warehouse.{feed}"))
-    assert int(shown["numRows"]) == rows
-    assert shown["cloneDefinition"]["baseTableReference"]["tableId"] == f"{feed}_staging"
-    sql = f"SELECT COUNT(*) AS n, COUNT(DISTINCT product_id) AS products FROM warehouse.{feed}"
-    (answer,) = json.loads(stack.run_tool("bq", "query", "--quiet", "--nouse_legacy_sql", "--format=json", sql))
-    assert int(answer["n"]) == rows
+def test_columns_of_target_are_those_declared(copied: Future[None], stack: LocalStack) -> None:
+    copied.result()
+    target = stack.bigquery.get_table("warehouse.product_attributes")
+    assert tuple(field.name for field in target.schema) == COLUMNS
+    assert target.clustering_fields == ["product_id", "store_id", "attribute_id"]
 
 
-def test_each_delivery_gets_exactly_one_run_however_it_arrives(stack: LocalStack, tmp_path: Path) -> None:
-    feed = "worked_example"
-    outage = [row(DAYS[0], 1, 10, 11), row(DAYS[0], 2, 20, 11), row(DAYS[1], 3, 30, 11)]
-    redelivered = [row(DAYS[0], 1, 5, 11), row(DAYS[0], 2, 20, 11), row(DAYS[1], 3, 30, 11)]
-    second = [row(DAYS[0], 1, 6, 12), row(DAYS[0], 4, 40, 12)]
-
-    stack.stop_airflow()
-    runs = [stack.land(feed, 11, outage, tmp_path / "a")]
-    stack.start_airflow()
-    assert stack.wait_for_run(feed, runs[0]) == "success"
-    assert stack.rows(feed) == as_tuples(outage)
-
-    # a re-delivery that corrects a value downward, and a new snapshot, within one minute
-    runs.append(stack.land(feed, 11, redelivered, tmp_path / "b"))
-    wait_for(lambda: runs[1] in stack.run_ids(feed), "the re-delivery has a run")
-    runs.append(stack.land(feed, 12, second, tmp_path / "c"))
-    assert [stack.wait_for_run(feed, run) for run in runs] == ["success"] * 3
-    assert stack.run_ids(feed) == sorted(runs)
-    assert stack.rows(feed) == table_after(redelivered, second)
+def test_each_delivery_gets_exactly_one_run_however_it_arrives(delivered: Future[None]) -> None:
+    delivered.result()
 
 
 def test_a_bad_delivery_is_refused_and_the_next_good_one_published(stack: LocalStack, tmp_path: Path) -> None:
@@ -134,9 +155,3 @@ def test_readers_learn_from_the_status_table_which_snapshot_they_see(stack: Loca
     }
     assert found["worked_example"] == 23
     assert found.get("product_attributes", 5002) == 5002
-
-
-def test_columns_of_target_are_those_declared(stack: LocalStack) -> None:
-    target = stack.bigquery.get_table("warehouse.product_attributes")
-    assert tuple(field.name for field in target.schema) == COLUMNS
-    assert target.clustering_fields == ["product_id", "store_id", "attribute_id"]
