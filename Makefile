@@ -57,7 +57,7 @@ status: ## Say which parts of the stack run
 land: ## Land one more snapshot of a feed in dags/feeds (FEED=store_visits, SNAPSHOT_ID=n to choose)
 	@$(PY) -m devstack.producer land $(if $(FEED),--feed $(FEED)) $(if $(SNAPSHOT_ID),--snapshot-id $(SNAPSHOT_ID))
 
-test: setup ## Run all tests: the quick ones two files at a time, then the real stack by itself
+test: setup ## Run the tests: the quick ones two files at a time, then the real stack by itself
 	$(PY) -m pytest -q $(SIDE_BY_SIDE) --ignore tests/stack
 	$(PY) -m pytest -q tests/stack
 
