@@ -21,12 +21,15 @@ from dedup_spark.fingerprints.key_columns import Words
 _HELD_ROWS = 1 << 20
 _PART_BITS = 6
 _PARTS = 1 << _PART_BITS
-_PAIR_BYTES = 16
+_WORD_BYTES = 8
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Pairs in the file from byte `start`, sorted by part: those of part p are `bounds[p]` until `bounds[p + 1]`."""
+    """First hashes in the file from byte `start` and then as many of values, both sorted by part.
+
+    Those of part p are `bounds[p]` until `bounds[p + 1]`.
+    """
 
     start: int
     bounds: npt.NDArray[np.int64]
@@ -71,15 +74,18 @@ class CountedHashes:
         order = np.argsort(parts, kind="stable")
         bounds = np.searchsorted(parts[order], np.arange(_PARTS + 1))
         self._runs.append(_Run(self._file.seek(0, 2), bounds))
-        self._file.write(np.stack((firsts[order], contents[order]), axis=1).tobytes())
+        for words in (firsts, contents):
+            self._file.write(words[order].data)
         self._firsts, self._contents, self._held = [], [], 0
 
     def _read(self, run: _Run, number: int) -> tuple[Words, Words]:
+        begin, end, whole = (int(run.bounds[place]) for place in (number, number + 1, -1))
+        return self._words(run.start, begin, end), self._words(run.start, whole + begin, whole + end)
+
+    def _words(self, start: int, begin: int, end: int) -> Words:
         assert self._file
-        begin, end = (int(bound) * _PAIR_BYTES for bound in run.bounds[number : number + 2])
-        self._file.seek(run.start + begin)
-        pairs = np.frombuffer(self._file.read(end - begin), dtype=np.uint64).reshape(-1, 2)
-        return pairs[:, 0], pairs[:, 1]
+        self._file.seek(start + begin * _WORD_BYTES)
+        return np.frombuffer(self._file.read((end - begin) * _WORD_BYTES), dtype=np.uint64)
 
 
 def count_changed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -66,3 +66,17 @@ class Picked:
 def picked_only(mask: npt.NDArray[np.bool_]) -> ChosenRows:
     """The rows of the mask; none is counted."""
     return ChosenRows(np.flatnonzero(mask), NO_ROWS)
+
+
+def joined(parts: Sequence[tuple[pa.Array, ...] | None]) -> tuple[pa.ChunkedArray, ...] | None:
+    """Column by column; None where a part is missing, or there is none to say the types."""
+    present = [part for part in parts if part is not None]
+    if not present or len(present) < len(parts):
+        return None
+    return in_one_piece(pa.chunked_array(list(column)) for column in zip(*present, strict=True))
+
+
+def in_one_piece(columns: Iterable[pa.ChunkedArray]) -> tuple[pa.ChunkedArray, ...]:
+    """A large date's rows come in thousands of batches, and taking some of them would look through all batches."""
+    found = list(columns)
+    return tuple(pa.table(found, names=[str(place) for place in range(len(found))]).combine_chunks().columns)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from dedup_spark.adopt.counted import CountedHashes
 from dedup_spark.adopt.key_reader import KeyBatch, KeyReader, Numbers
-from dedup_spark.adopt.picked import NO_ROWS, NO_WORDS, Choose, Picked, Rows, picked_only
+from dedup_spark.adopt.picked import NO_ROWS, NO_WORDS, Choose, Picked, Rows, in_one_piece, joined, picked_only
 from dedup_spark.column_types import SCALARS
 from dedup_spark.fan_out import dealt
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
@@ -149,7 +149,7 @@ class Side:
         parts = self._by_thread(gather)
         found = [item for part, _ in parts for item in part]
         picked = Picked(
-            values=tuple(
+            values=in_one_piece(
                 pa.chunked_array([taken.batch.values[place] for _, _, taken in found], SCALARS[column.type].in_arrow)
                 for place, column in enumerate(self._hashing.keys.columns)
             ),
@@ -158,7 +158,7 @@ class Side:
             ids=np.concatenate([_NO_NUMBERS, *(self._ids(number, taken.batch) for number, _, taken in found)]),
             firsts=np.concatenate([NO_WORDS, *(taken.first for _, _, taken in found)]),
             contents=np.concatenate([NO_WORDS, *(t.contents for _, _, t in found if t.contents is not None)]),
-            others=_joined([taken.batch.others for _, _, taken in found]),
+            others=joined([taken.batch.others for _, _, taken in found]),
         )
         return picked, [counted for _, counted in parts]
 
@@ -237,14 +237,6 @@ class Side:
 def in_buckets(is_open: npt.NDArray[np.bool_], bits: int) -> Choose:
     """Chooses rows whose bucket is open."""
     return lambda first: picked_only(is_open[bucket_of(first, bits)])
-
-
-def _joined(parts: Sequence[tuple[pa.Array, ...] | None]) -> tuple[pa.ChunkedArray, ...] | None:
-    """Column by column; None where a part is missing, or there is none to say the types."""
-    present = [part for part in parts if part is not None]
-    if not present or len(present) < len(parts):
-        return None
-    return tuple(pa.chunked_array(list(column)) for column in zip(*present, strict=True))
 
 
 _NO_FILES: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
