@@ -18,7 +18,7 @@ from dedup_spark.adopt.changes import lacking
 from dedup_spark.adopt.picked import NO_WORDS, Rows
 from dedup_spark.fingerprints.key_columns import Words
 
-_HELD_ROWS = 1 << 20
+_HELD_ROWS = 1 << 19
 _PART_BITS = 6
 _PARTS = 1 << _PART_BITS
 _WORD_BYTES = 8
