@@ -20,7 +20,7 @@ def work(rows: int, *, dates: int = 730, size: int = 15 * TERABYTE, adoptable: b
 
 def test_the_reference_table_is_adopted_within_the_hour() -> None:
     size = size_run(work(312_500_000_000), SparkSize(), Runner.SERVERLESS)
-    assert (size.executors, size.cores) == (31, 124)
+    assert (size.executors, size.cores) == (71, 284)
     assert size.in_time
     assert 15 < size.expected_minutes <= 20
 

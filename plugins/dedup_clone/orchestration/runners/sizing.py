@@ -12,8 +12,8 @@ from math import ceil
 from dedup_clone.orchestration.runners.workload import Workload
 from dedup_clone.settings.spark import Runner, SparkSize
 
-# Core seconds for a row. Adopting reads keys and values of what was delivered; rewriting sorts both sides.
-_ADOPT_S = 300e-9
+# Seconds of a vCPU for a row. Adopting reads keys and values of what was delivered; rewriting sorts both sides.
+_ADOPT_S = 700e-9
 _REWRITE_S = 2.5e-6
 _BUSY = 0.7  # the share of the cores that works while a job of uneven dates runs
 _TASK_BYTES = 1 << 30  # more cores than tasks of this size, or than dates, would idle
