@@ -71,7 +71,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     OURS: _product("**this job: adopt**, fingerprints carried"),
     "adopt-keys": _product("**this job: adopt**, carried, keys only", compare_values=False),
-    "adopt-computed": _product("**this job: adopt**, fingerprints computed", rounds=2, repeats=2, carried=False),
+    "adopt-computed": _product("**this job: adopt**, fingerprints computed", rounds=1, repeats=3, carried=False),
     "adopt-exact": _product("**this job: adopt**, exact join of all keys", rounds=1, repeats=2, exact=True),
     IN_TASKS: _product("this job: adopt in Spark tasks, carried", rounds=1, repeats=1, in_tasks=True),
     "adopt-computed-tasks": _product(
@@ -95,11 +95,11 @@ ENTRIES: dict[str, Entry] = {
     ),
     "spark-copy": _plain("plain Spark copy (no dedup)", "spark_copy", "Copy", rounds=1, repeats=1),
     "duckdb-qualify": Entry("DuckDB QUALIFY", "duckdb_qualify", "Qualify", rounds=1, repeats=1),
-    "duckdb-antijoin": Entry("DuckDB anti-join", "duckdb_antijoin", "AntiJoin", rounds=2),
+    "duckdb-antijoin": Entry("DuckDB anti-join", "duckdb_antijoin", "AntiJoin", rounds=1),
     "duckdb-survivors": Entry(
         "DuckDB anti-join, survivors only", "duckdb_antijoin", "AntiJoin", options=(("survivors_only", True),)
     ),
-    "polars-antijoin": Entry("Polars streaming anti-join", "polars_antijoin", "AntiJoin", rounds=2),
+    "polars-antijoin": Entry("Polars streaming anti-join", "polars_antijoin", "AntiJoin", rounds=1),
     "polars-survivors": Entry(
         "Polars streaming anti-join, survivors only",
         "polars_antijoin",
