@@ -9,11 +9,11 @@ import os
 import sys
 
 from dedup_clone.contract.errors import DedupCloneError
-from dedup_clone.contract.request import DedupRequest
-from dedup_spark.early_start import what_is_needed_starts
 from dedup_spark.failures import cause
+from dedup_spark.job import DedupJob
 from dedup_spark.orders import read_request
-from dedup_spark.session import LazySpark, Spark
+from dedup_spark.progress import Facts
+from dedup_spark.session import LazySpark
 
 log = logging.getLogger("dedup_spark")
 
@@ -33,8 +33,7 @@ def main(arguments: list[str]) -> int:
     spark = LazySpark(f"dedup {uri}")
     try:
         request = read_request(uri)
-        with what_is_needed_starts(spark, request):
-            _run(request, spark)
+        DedupJob(request, spark, Facts(request)).run()
         return 0
     except (DedupCloneError, OSError) as error:
         log.error("dedup of [%s] failed, nothing was published: %s", uri, error)
@@ -44,11 +43,3 @@ def main(arguments: list[str]) -> int:
     finally:
         spark.stop()
     return 1
-
-
-def _run(request: DedupRequest, spark: Spark) -> None:
-    # Imported beside Spark's start, not before it.
-    from dedup_spark.job import DedupJob
-    from dedup_spark.progress import Facts
-
-    DedupJob(request, spark, Facts(request)).run()

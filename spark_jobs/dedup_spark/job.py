@@ -17,6 +17,7 @@ from dedup_spark.adopt.first_look import FirstLook
 from dedup_spark.carry import carry
 from dedup_spark.choice import Choice, choose, keep
 from dedup_spark.costs import metrics_of
+from dedup_spark.early_start import what_is_needed_starts
 from dedup_spark.examples import choose_examples
 from dedup_spark.failures import SPARK_FAILURES
 from dedup_spark.fan_out import FanOut
@@ -56,10 +57,12 @@ class DedupJob:
             parent, arrivals = read_parent(self.request), read_arrivals(self.request)
             if changes_nothing(self.request, parent):
                 return self._as_before(parent, tuple(arrival.delivery for arrival in arrivals))
-            adopt = FirstLook(self.request, arrivals, parent, self.spark, self.facts.say)
-            rewrite = RewriteLook(self.request, parent, self.spark, self.facts.say, others=adopt.inspect)
-            found, looked = self._examine(arrivals, parent, rewrite.inspect), Looks(adopt, rewrite)
-        found, choices, results = self._dedup(found, parent, looked)
+        with what_is_needed_starts(self.spark, self.request, arrivals):
+            with self.facts.phase("examine"):
+                adopt = FirstLook(self.request, arrivals, parent, self.spark, self.facts.say)
+                rewrite = RewriteLook(self.request, parent, self.spark, self.facts.say, others=adopt.inspect)
+                found, looked = self._examine(arrivals, parent, rewrite.inspect), Looks(adopt, rewrite)
+            found, choices, results = self._dedup(found, parent, looked)
         for refused in found.refused:
             self.facts.say(f"refused: {refused.reason}")
         if not found.applied:

@@ -1,4 +1,4 @@
-"""Spark starts before anything is read, where request and inventories say enough; and only what is needed of it."""
+"""Spark starts before anything is examined, where request and inventories say enough; and only what is needed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dedup_clone.contract.request import DedupRequest, ParentGeneration, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import fan_out
 from dedup_spark.early_start import what_is_needed_starts
+from dedup_spark.orders import read_arrivals
 from tests.spark.feed_area import FeedArea
 from tests.spark.tables import PRODUCTS
 from tests.spark.test_dedup import row
@@ -45,7 +46,7 @@ def request_of_few_rows(tmp_path: Path) -> DedupRequest:
 
 def asked(spark: SparkSession, request: DedupRequest) -> list[str]:
     starting = AskedSpark(spark)
-    with what_is_needed_starts(starting, request):
+    with what_is_needed_starts(starting, request, read_arrivals(request)):
         pass
     return starting.asked
 
@@ -95,7 +96,6 @@ def test_a_failed_start_is_left_to_whoever_needs_it(
 
     monkeypatch.setattr(fan_out, "_DRIVER_ITEMS", 0)
     starting = Broken(spark)
-    with what_is_needed_starts(starting, request_of_few_rows):
-        pass
-    with pytest.raises(RuntimeError, match="no port is free"):
+    arrivals = read_arrivals(request_of_few_rows)
+    with what_is_needed_starts(starting, request_of_few_rows, arrivals), pytest.raises(RuntimeError, match="no port"):
         starting.context()
