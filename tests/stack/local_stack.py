@@ -144,6 +144,13 @@ class LocalStack:
         view: dict[str, Any] = answer.json()
         return view
 
+    def wait_for_page(self, feed: str, shows: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
+        """The view that shows it: the page may be a moment behind, as it keeps what it has read."""
+        shown: dict[str, Any] = wait_for(
+            lambda: view if shows(view := self.on_the_page(feed)) else None, f"the page of [{feed}] shows {what}"
+        )
+        return shown
+
     def rows(self, feed: str) -> list[tuple[Any, ...]]:
         sql = f"SELECT {', '.join(COLUMNS)} FROM warehouse.{feed}"
         return sorted(tuple(row.values()) for row in self.bigquery.query_and_wait(sql))

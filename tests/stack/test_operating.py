@@ -147,7 +147,7 @@ def test_the_miss_is_on_record_and_on_the_page(ended: SlowPublish, gated_stack: 
     assert record.lag_s is not None
     assert record.lag_s > PROMISE_MINUTES * 60
     assert [deadline["missed"] for deadline in ended.deadlines()] == [True]
-    view = stack.on_the_page(SLOWED)
+    view = stack.wait_for_page(SLOWED, lambda view: bool(view["publishes"]), "the publish")
     assert view["state"]["name"] == "at risk"
     assert "The last publish broke the promise" in view["state"]["reasons"][0]
     assert view["publishes"][-1]["lag_s"] == record.lag_s

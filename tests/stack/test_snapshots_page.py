@@ -30,6 +30,7 @@ def published(gated_stack: SoakStack, stack: LocalStack, tmp_path_factory: pytes
         rows = [row(datetime.now(UTC).date(), 1, 10, 1)]
         run_id = stack.land(FEED, 1, rows, tmp_path_factory.mktemp("snapshot") / "1")
         assert stack.wait_for_run(FEED, run_id) == "success"
+    stack.wait_for_page(FEED, lambda view: view["live"] is not None, "a live generation")
     return stack
 
 
@@ -89,7 +90,8 @@ def test_an_admin_replays_from_the_tab_of_a_dag(browser: Browser, published: Loc
     )
     run_id = page.wait_until(f"{FRAME}.querySelector('#replay .answer.good a')?.innerText")
     assert published.wait_for_run(FEED, run_id) == "success"
-    assert published.on_the_page(FEED)["publishes"][-1]["reason"] == "asked for on the page"
+    reason = "asked for on the page"
+    published.wait_for_page(FEED, lambda view: view["publishes"][-1]["reason"] == reason, "the replay")
     assert ours(page) == []
 
 
