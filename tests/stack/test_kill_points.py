@@ -1,4 +1,4 @@
-"""The short form of the long runs: a point or two of the kill matrix, and three markers at once after an outage."""
+"""The short form of the long runs: a point or two of the kill matrix, and several markers at once after an outage."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from soak import markers, points
 from soak.deliveries import Deliveries
 from soak.kill import KillMatrix
 from soak.stack import BY_SPARK, SoakStack
+from tests.thoroughness import times
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 
@@ -28,8 +29,8 @@ def test_a_publish_ends_well_though_a_process_is_killed(matrix: KillMatrix, name
     assert result.problems == (), result
 
 
-def test_three_that_land_at_once_while_airflow_is_stopped_give_three_runs_and_one_swap(
+def test_those_that_land_at_once_while_airflow_is_stopped_give_a_run_each_and_one_swap(
     gated_stack: SoakStack, matrix: KillMatrix
 ) -> None:
-    section = markers.run(gated_stack, matrix.deliveries, BY_SPARK, airflow_is_down=True, markers=3)
+    section = markers.run(gated_stack, matrix.deliveries, BY_SPARK, airflow_is_down=True, markers=times(3, 6))
     assert section.problems == (), section

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from soak.stack import SoakStack
 from tests.stack.approvals import Approvals
-from tests.stack.by_hand import DAYS, publish_copied, table_after
+from tests.stack.by_hand import DAYS, Copied, assert_bq_reads_the_same, publish_copied, table_after
 from tests.stack.extra_feeds import BOUNDED
 from tests.stack.local_stack import COLUMNS, LocalStack, Row, as_tuples, row, wait_for
 
@@ -23,24 +24,37 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 CHECK, REASON = "changed_share", "prices were raised today"
 
 
-def deliver_in_many_ways(stack: LocalStack, folder: Path) -> None:
-    """Each delivery gets exactly one run; those that land while Airflow is stopped are test_kill_points' business."""
-    feed = "worked_example"
-    first = [row(DAYS[0], 1, 10, 11), row(DAYS[0], 2, 20, 11), row(DAYS[1], 3, 30, 11)]
-    redelivered = [row(DAYS[0], 1, 5, 11), row(DAYS[0], 2, 20, 11), row(DAYS[1], 3, 30, 11)]
-    second = [row(DAYS[0], 1, 6, 12), row(DAYS[0], 4, 40, 12)]
+FIRST = [row(DAYS[0], 1, 10, 11), row(DAYS[0], 2, 20, 11), row(DAYS[1], 3, 30, 11)]
+CORRECTED = [row(DAYS[0], 1, 5, 11), row(DAYS[0], 2, 20, 11), row(DAYS[1], 3, 30, 11)]
+SECOND = [row(DAYS[0], 1, 6, 12), row(DAYS[0], 4, 40, 12)]
 
-    runs = [stack.land(feed, 11, first, folder / "a")]
-    assert stack.wait_for_run(feed, runs[0]) == "success"
-    assert stack.rows(feed) == as_tuples(first)
+Table = list[tuple[object, ...]]
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """The runs that were to be, those that the feed has, how they ended, and target after the first and the last."""
+
+    expected_runs: list[str]
+    runs: list[str]
+    ends: list[str]
+    after_first: Table
+    after_all: Table
+
+
+def deliver_in_many_ways(stack: LocalStack, folder: Path) -> Delivered:
+    """Those that land while Airflow is stopped are test_kill_points' business."""
+    feed = "worked_example"
+    runs = [stack.land(feed, 11, FIRST, folder / "a")]
+    ends = [stack.wait_for_run(feed, runs[0])]
+    after_first = stack.rows(feed)
 
     # a re-delivery that corrects a value downward, and a new snapshot, within one minute
-    runs.append(stack.land(feed, 11, redelivered, folder / "b"))
+    runs.append(stack.land(feed, 11, CORRECTED, folder / "b"))
     wait_for(lambda: runs[1] in stack.run_ids(feed), "the re-delivery has a run")
-    runs.append(stack.land(feed, 12, second, folder / "c"))
-    assert [stack.wait_for_run(feed, run) for run in runs] == ["success"] * 3
-    assert stack.run_ids(feed) == sorted(runs)
-    assert stack.rows(feed) == table_after(redelivered, second)
+    runs.append(stack.land(feed, 12, SECOND, folder / "c"))
+    ends += [stack.wait_for_run(feed, run) for run in runs[1:]]
+    return Delivered(runs, stack.run_ids(feed), ends, after_first, stack.rows(feed))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,7 +66,7 @@ def side_by_side() -> Iterator[ThreadPoolExecutor]:
 @pytest.fixture(scope="module", autouse=True)
 def copied(
     side_by_side: ThreadPoolExecutor, stack: LocalStack, tmp_path_factory: pytest.TempPathFactory
-) -> Future[None]:
+) -> Future[Copied]:
     """Begun before the first test."""
     return side_by_side.submit(publish_copied, stack, "product_attributes", tmp_path_factory.mktemp("copied"))
 
@@ -60,7 +74,7 @@ def copied(
 @pytest.fixture(scope="module", autouse=True)
 def delivered(
     side_by_side: ThreadPoolExecutor, stack: LocalStack, tmp_path_factory: pytest.TempPathFactory
-) -> Future[None]:
+) -> Future[Delivered]:
     """Begun before the first test."""
     return side_by_side.submit(deliver_in_many_ways, stack, tmp_path_factory.mktemp("delivered"))
 
@@ -98,19 +112,26 @@ def test_a_replay_that_accepts_a_failed_check_waits_for_a_person_who_may_refuse_
     assert gated_stack.ledger(BOUNDED)[-1].reason == REASON
 
 
-def test_snapshots_copied_by_hand_are_published_right(copied: Future[None]) -> None:
-    copied.result()
+def test_snapshots_copied_by_hand_are_published_right(copied: Future[Copied], stack: LocalStack) -> None:
+    done = copied.result()
+    assert done.ends == ("success", "success")
+    assert done.found == done.expected
+    assert_bq_reads_the_same(stack, "product_attributes", len(done.expected))
 
 
-def test_columns_of_target_are_those_declared(copied: Future[None], stack: LocalStack) -> None:
+def test_columns_of_target_are_those_declared(copied: Future[Copied], stack: LocalStack) -> None:
     copied.result()
     target = stack.bigquery.get_table("warehouse.product_attributes")
     assert tuple(field.name for field in target.schema) == COLUMNS
     assert target.clustering_fields == ["product_id", "store_id", "attribute_id"]
 
 
-def test_each_delivery_gets_exactly_one_run_however_it_arrives(delivered: Future[None]) -> None:
-    delivered.result()
+def test_each_delivery_gets_exactly_one_run_however_it_arrives(delivered: Future[Delivered]) -> None:
+    done = delivered.result()
+    assert done.ends == ["success"] * 3
+    assert done.runs == sorted(done.expected_runs)
+    assert done.after_first == as_tuples(FIRST)
+    assert done.after_all == table_after(CORRECTED, SECOND)
 
 
 def test_a_bad_delivery_is_refused_and_the_next_good_one_published(stack: LocalStack, tmp_path: Path) -> None:
