@@ -33,6 +33,7 @@ from tests.oracle import OracleDelivery, OracleState, comparable
 from tests.spark.feed_area import FeedArea
 from tests.spark.random_rows import FIRST_DAY
 from tests.spark.tables import NESTED, PRODUCTS, oracle_table
+from tests.thoroughness import SEEDS
 
 pytestmark = pytest.mark.spark
 
@@ -249,7 +250,7 @@ PUBLISHES = st.lists(st.sampled_from([1, 1, 1, 2, 3]), min_size=2, max_size=5)
 @settings_of(4)
 @given(
     publishes=PUBLISHES,
-    seed=st.integers(0, 2**32),
+    seed=SEEDS,
     exact=st.sampled_from([True, False, False]),
     values=st.sampled_from([True, True, False]),
     sampled=st.sampled_from([0, 0, 64]),
@@ -269,7 +270,7 @@ def test_snapshots_in_order_are_adopted_and_give_the_oracles_table(
 
 
 @settings_of(2)
-@given(publishes=PUBLISHES, seed=st.integers(0, 2**32))
+@given(publishes=PUBLISHES, seed=SEEDS)
 def test_small_memory_and_several_threads_change_nothing(publishes: list[int], seed: int) -> None:
     """Nothing is held between passes, a few rows are compared at a time, each date is read by three threads."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -286,7 +287,7 @@ def test_small_memory_and_several_threads_change_nothing(publishes: list[int], s
 
 
 @settings_of(2)
-@given(publishes=PUBLISHES, seed=st.integers(0, 2**32))
+@given(publishes=PUBLISHES, seed=SEEDS)
 def test_repeated_keys_and_late_snapshots_fall_back_and_give_the_oracles_table(
     spark: SparkSession, publishes: list[int], seed: int
 ) -> None:
