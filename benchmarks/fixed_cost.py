@@ -29,6 +29,7 @@ from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.request import Plan as JobPlan
 from dedup_spark import storage
+from tests.spark.submitting import options
 
 COMMAND = "fixed-cost"
 ROWS = 26_000_000
@@ -84,9 +85,14 @@ def _submit(peer: str, plan: JobPlan, measured: Material) -> Run:
 def _spark_submit(request: DedupRequest) -> Spent:
     uri = storage.join(request.attempt_uri, "request.json")
     storage.write_text(uri, to_json(request))
-    options = [text for key, value in submit_conf().items() for text in ("--conf", f"{key}={value}")]
     folder = Path(sys.executable).parent
-    command = [str(folder / "spark-submit"), *options, str(CHECKOUT / "spark_jobs/dedup_snapshot.py"), "--request", uri]
+    command = [
+        str(folder / "spark-submit"),
+        *options(submit_conf()),
+        str(CHECKOUT / "spark_jobs/dedup_snapshot.py"),
+        "--request",
+        uri,
+    ]
     # As the runner of the DAGs does: Spark's Python daemon is the job's own, found below spark_jobs.
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PYTHONPATH": python_path(), "PATH": path}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 
 from pyspark.sql import SparkSession
 
 from benchmarks.layout import WORK, python_path
 from dedup_clone.orchestration.spark_conf import emulator_spark_conf, local_spark_conf
 from dedup_spark.session import start_session
+from tests.spark.submitting import environment
 
 # Both compilers and a parallel collector: what a machine for jobs by Spark of tens of millions of rows sets.
 _LARGE = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:ParallelGCThreads=2"}
@@ -52,7 +51,4 @@ def peer_session() -> SparkSession:
 
 
 def _submit(conf: dict[str, str]) -> None:
-    options = [text for key, value in conf.items() for text in ("--conf", f"{key}={value}")]
-    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*options, "pyspark-shell"])
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = python_path()
+    os.environ.update(environment(conf) | {"PYTHONPATH": python_path()})

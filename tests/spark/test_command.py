@@ -22,6 +22,7 @@ from dedup_spark.column_types import arrow_schema
 from dedup_spark.storage import cloud
 from tests.spark.feed_area import FeedArea
 from tests.spark.gcs import fake_gcs
+from tests.spark.submitting import options
 from tests.spark.tables import PRODUCTS
 from tests.spark.test_accepted_input import NAMES as NAMES_ON_ANY_STORE
 
@@ -51,9 +52,8 @@ def submit(request: DedupRequest) -> subprocess.CompletedProcess[str]:
     storage.write_text(request_uri, to_json(request))
     host = os.environ["STORAGE_EMULATOR_HOST"]
     conf = {**local_spark_conf("1g"), **emulator_spark_conf(host), "spark.master": "local[2]"}
-    options = [text for key, value in conf.items() for text in ("--conf", f"{key}={value}")]
     folder = Path(sys.executable).parent
-    program = [str(folder / "spark-submit"), *options]
+    program = [str(folder / "spark-submit"), *options(conf)]
     command = [*program, str(REPOSITORY / "spark_jobs/dedup_snapshot.py"), "--request", request_uri]
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYSPARK_PYTHON")}
     environment["PATH"] = f"{folder}{os.pathsep}{environment['PATH']}"

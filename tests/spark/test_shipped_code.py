@@ -18,6 +18,7 @@ from dedup_clone.orchestration.spark_conf import local_spark_conf
 from dedup_spark import storage
 from deploy.spark_archive import ARCHIVE, MAIN, build_spark_code
 from tests.spark.feed_area import FeedArea
+from tests.spark.submitting import options
 from tests.spark.tables import PRODUCTS
 
 pytestmark = pytest.mark.spark
@@ -38,9 +39,8 @@ def test_driver_and_workers_import_from_the_shipped_files(tmp_path: Path) -> Non
     storage.write_text(request_uri, to_json(request))
     # The stack's own settings, but for its Python daemon, which it finds on the path of a source tree.
     conf = {k: v for k, v in local_spark_conf("1g").items() if k != "spark.python.daemon.module"}
-    options = [text for key, value in conf.items() for text in ("--conf", f"{key}={value}")]
     folder = Path(sys.executable).parent
-    program = [str(folder / "spark-submit"), "--master", "local[2]", *options]
+    program = [str(folder / "spark-submit"), "--master", "local[2]", *options(conf)]
     command = [*program, "--py-files", ARCHIVE, MAIN]
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYSPARK_PYTHON")}
     environment["PATH"] = f"{folder}{os.pathsep}{environment['PATH']}"

@@ -7,18 +7,17 @@ which cost more than a small job, start once for all of them.
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
-from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
 from google.cloud.storage import Client
 
+from benchmarks.layout import CHECKOUT, python_path
 from dedup_clone.orchestration.spark_conf import emulator_spark_conf, local_spark_conf
+from tests.spark.submitting import environment
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 _EXIT_CODE = "exit code of the job: "
 
 
@@ -31,16 +30,11 @@ class RealDedup:
 
     def __enter__(self) -> Self:
         conf = {**local_spark_conf("1g"), **emulator_spark_conf(self._host), "spark.master": "local[2]"}
-        options = [text for key, value in conf.items() for text in ("--conf", f"{key}={value}")]
-        environment = {
-            "PYSPARK_SUBMIT_ARGS": shlex.join([*options, "pyspark-shell"]),
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in ("plugins", "spark_jobs")),
-            "STORAGE_EMULATOR_HOST": self._host,
-        }
+        place = {"PYTHONPATH": python_path(), "STORAGE_EMULATOR_HOST": self._host}
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).resolve())],
-            env={**os.environ, **environment},
+            [sys.executable, "-m", "tests.contract.publish.real_dedup"],
+            cwd=CHECKOUT,
+            env={**os.environ, **environment(conf), **place},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
