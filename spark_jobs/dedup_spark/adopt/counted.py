@@ -16,12 +16,11 @@ import numpy.typing as npt
 
 from dedup_spark.adopt.changes import lacking
 from dedup_spark.adopt.picked import NO_WORDS, Rows
-from dedup_spark.fingerprints.key_columns import Words
+from dedup_spark.fingerprints.key_columns import WORD_BYTES, Words
 
 _HELD_ROWS = 1 << 19
 _PART_BITS = 6
 _PARTS = 1 << _PART_BITS
-_WORD_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,8 @@ class CountedHashes:
 
     def _words(self, start: int, begin: int, end: int) -> Words:
         assert self._file
-        self._file.seek(start + begin * _WORD_BYTES)
-        return np.frombuffer(self._file.read((end - begin) * _WORD_BYTES), dtype=np.uint64)
+        self._file.seek(start + begin * WORD_BYTES)
+        return np.frombuffer(self._file.read((end - begin) * WORD_BYTES), dtype=np.uint64)
 
 
 def count_changed(

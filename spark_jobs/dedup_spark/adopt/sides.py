@@ -14,14 +14,13 @@ from dedup_spark.adopt.side import Budget, Hashing, Side
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.buckets import LEAST_BITS, BucketFingerprints, bits_for
 from dedup_spark.fingerprints.hashing import KeyHasher
-from dedup_spark.fingerprints.key_columns import key_columns
+from dedup_spark.fingerprints.key_columns import WORD_BYTES, key_columns
 from dedup_spark.fingerprints.value_hashing import ValueHasher
 
 # Carried fingerprints with so many fewer bits than wanted would open too many buckets: they are computed anew.
 _COARSER_BITS = 3
 # Holding less than this part of the keys saves too little of the second pass for the memory it takes.
 _LEAST_HELD = 0.25
-_WORD_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def open_sides(
 
 def _key_bytes(columns: tuple[Column, ...], rows: int) -> int:
     """About what decoded keys and a hash of each take; texts may take more."""
-    return rows * (len(columns) + 1) * _WORD_BYTES
+    return rows * (len(columns) + 1) * WORD_BYTES
 
 
 def _delivered(

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dedup_clone.contract.table import Column
-from dedup_spark.fingerprints.key_columns import Words, fixed_words, is_text
+from dedup_spark.fingerprints.key_columns import WORD_BYTES, Words, fixed_words, is_text
 
 # To be changed with anything in this module, or with the choice of buckets: stored fingerprints then count as absent.
 SEED = 0x5DEECE66D1CE4E5D
@@ -29,7 +29,6 @@ SEED = 0x5DEECE66D1CE4E5D
 # So many rows are hashed at a time at most: a handful of arrays of them stays in a core's own cache.
 _BLOCK_ROWS = 22_000
 _HALF = np.uint64(32)
-_WORD_BYTES = 8
 # Longer texts enter by a digest: a key of megabytes then costs one call instead of a vector step a word.
 _LONG_TEXT_BYTES = 1024
 _FINAL = ((np.uint64(0xBF58476D1CE4E5B9), np.uint64(27)), (np.uint64(0x94D049BB133111EB), np.uint64(31)))
@@ -180,7 +179,7 @@ def mix_texts(mixers: Sequence[Mixer], array: pa.Array) -> None:
     if not len(array) or not lengths.any():
         return
     begin, end = int(offsets[0]), int(offsets[-1])
-    data = np.zeros(end - begin + _WORD_BYTES, dtype=np.uint8)
+    data = np.zeros(end - begin + WORD_BYTES, dtype=np.uint8)
     data[: end - begin] = np.frombuffer(data_buffer, dtype=np.uint8)[begin:end]
     starts = offsets[:-1] - begin
     long = lengths > _LONG_TEXT_BYTES
@@ -196,19 +195,17 @@ def _mix_words(
     lengths: npt.NDArray[np.int64],
 ) -> None:
     # Eight bytes from any start as one number: the view overlaps itself, nothing is copied.
-    anywhere: npt.NDArray[np.uint64] = np.ndarray(
-        (len(data) - _WORD_BYTES + 1,), dtype="<u8", buffer=data, strides=(1,)
-    )
+    anywhere: npt.NDArray[np.uint64] = np.ndarray((len(data) - WORD_BYTES + 1,), dtype="<u8", buffer=data, strides=(1,))
     place = 0
     while len(rows):
-        done = place * _WORD_BYTES
+        done = place * WORD_BYTES
         words = anywhere[starts[rows] + done].astype(np.uint64, copy=False)
         left = lengths[rows] - done
-        unused = np.maximum(_WORD_BYTES - left, 0).astype(np.uint64) * np.uint64(8)
+        unused = np.maximum(WORD_BYTES - left, 0).astype(np.uint64) * np.uint64(8)
         words = (words << unused) >> unused
         for mixer in mixers:
             mixer.mix_some(rows, words, place)
-        rows = rows[left > _WORD_BYTES]
+        rows = rows[left > WORD_BYTES]
         place += 1
 
 

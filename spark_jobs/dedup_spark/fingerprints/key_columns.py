@@ -16,6 +16,7 @@ from dedup_clone.contract.table import Column, TableContract
 from dedup_spark.column_types import SCALARS
 
 Words = npt.NDArray[np.uint64]
+WORD_BYTES = 8
 
 # Types whose values compare as one signed 64-bit number.
 _NUMBERS = {"BOOL", "DATE", "DATETIME", "INT64", "TIMESTAMP"}
