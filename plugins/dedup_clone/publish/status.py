@@ -6,7 +6,7 @@ from typing import Any
 
 from dedup_clone.publish.services import Services
 from dedup_clone.state.ledger import LedgerRecord
-from dedup_clone.state.status import StatusRow, read_status_rows, write_status_row
+from dedup_clone.state.status import StatusRow, StatusRows
 
 STATUS_TABLE = "dedup_clone_status"
 ROUNDS = 5
@@ -16,12 +16,12 @@ def refresh_status(services: Services, record: LedgerRecord) -> None:
     """Load the committed state of all feeds; once more when another feed committed meanwhile, so none gets lost."""
     if record.swapped_at is None:
         return
-    row = StatusRow(record.feed, record.generation, record.snapshot_id, record.arrived_at, record.swapped_at)
-    write_status_row(services.store, row)
-    rows = read_status_rows(services.store)
+    status = StatusRows(services.store)
+    status.write(StatusRow(record.feed, record.generation, record.snapshot_id, record.arrived_at, record.swapped_at))
+    rows = status.read()
     for _ in range(ROUNDS):
         services.warehouse.load_status([_row(row) for row in rows], STATUS_TABLE)
-        again = read_status_rows(services.store)
+        again = status.read()
         if again == rows:
             return
         rows = again

@@ -95,4 +95,4 @@ class Ledger:
     def read_last(self, count: int) -> list[LedgerRecord]:
         """The newest `count` records, newest last."""
         names = sorted(info.name for info in self._store.objects(self._layout.ledger))[-count:]
-        return [record for name in names if (record := self._store.read_record(LedgerRecord, name)) is not None]
+        return self._store.read_records(LedgerRecord, names)

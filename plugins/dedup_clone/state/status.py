@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dedup_clone.contract.records import to_json
-from dedup_clone.state.store import ObjectStore
+from dedup_clone.state.store import ObjectInfo, ObjectStore
 
 FOLDER = "_status/"  # no feed can have this name
 
@@ -22,11 +22,27 @@ class StatusRow:
     swapped_at: datetime
 
 
-def write_status_row(store: ObjectStore, row: StatusRow) -> None:
-    store.put(f"{FOLDER}{row.feed}.json", to_json(row))
+class StatusRows:
+    """All feeds' rows. What is read again is only what was written meanwhile."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._listed: frozenset[ObjectInfo] = frozenset()
+        self._rows: dict[str, StatusRow] = {}
+
+    def write(self, row: StatusRow) -> None:
+        self._store.put(_name(row), to_json(row))
+
+    def read(self) -> list[StatusRow]:
+        """By feed."""
+        listed = frozenset(self._store.objects(FOLDER))
+        changed = sorted(info.name for info in listed - self._listed)
+        names = {info.name for info in listed}
+        rows = {_name(row): row for row in self._store.read_records(StatusRow, changed)}
+        self._rows = {name: row for name, row in (self._rows | rows).items() if name in names}
+        self._listed = listed
+        return [self._rows[name] for name in sorted(self._rows)]
 
 
-def read_status_rows(store: ObjectStore) -> list[StatusRow]:
-    """All feeds' rows, by feed."""
-    rows = (store.read_record(StatusRow, info.name) for info in store.objects(FOLDER))
-    return sorted((row for row in rows if row is not None), key=lambda row: row.feed)
+def _name(row: StatusRow) -> str:
+    return f"{FOLDER}{row.feed}.json"

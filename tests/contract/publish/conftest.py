@@ -9,6 +9,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.settings.feed import Feed, read_feed
+from dedup_clone.state.status import FOLDER
 from tests.contract.publish.feed_world import REPOSITORY, FeedWorld
 from tests.contract.publish.servers import shared_clients as shared_clients
 from tests.contract.publish.servers import shared_real_dedup as shared_real_dedup
@@ -22,6 +23,12 @@ def new_feed(prefix: str = "") -> Feed:
     name = f"{prefix}feed_{next(_numbers)}"
     landing = shipped.landing.model_copy(update={"prefix": name})
     return shipped.model_copy(update={"feed": name, "landing": landing})
+
+
+@pytest.fixture(autouse=True)
+def own_status(clients: tuple[Storage, BigQuery]) -> None:
+    """Each publish reads the status of all feeds: those of earlier tests would make it longer and longer."""
+    clients[0].bucket("state").delete_blobs(list(clients[0].list_blobs("state", prefix=FOLDER)))
 
 
 @pytest.fixture

@@ -1,0 +1,55 @@
+"""What readers may know of all feeds, read over and over while they publish."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dedup_clone.state.status import FOLDER, StatusRow, StatusRows
+from dedup_clone.state.store import ObjectStore
+from tests.unit.state.conftest import Buckets
+
+NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+
+
+def row(feed: str, generation: int = 1) -> StatusRow:
+    return StatusRow(feed, generation, 7, NOW - timedelta(minutes=9), NOW)
+
+
+def test_rows_of_all_feeds_are_read_by_feed(buckets: Buckets) -> None:
+    rows = [row(f"feed_{number:02}") for number in range(25)]
+    for one in reversed(rows):
+        StatusRows(buckets.state).write(one)
+    assert StatusRows(buckets.state).read() == rows
+
+
+def test_what_others_wrote_or_deleted_meanwhile_is_seen(buckets: Buckets) -> None:
+    status, other = StatusRows(buckets.state), StatusRows(buckets.state)
+    status.write(row("a"))
+    status.write(row("b"))
+    assert status.read() == [row("a"), row("b")]
+    other.write(row("b", 2))
+    other.write(row("c"))
+    assert status.read() == [row("a"), row("b", 2), row("c")]
+    buckets.state.delete_folder(f"{FOLDER}a.json")
+    assert status.read() == [row("b", 2), row("c")]
+
+
+def test_only_what_changed_is_fetched_again(buckets: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[str] = []
+    read = ObjectStore.read
+
+    def recorded(self: ObjectStore, name: str) -> object:
+        fetched.append(name)
+        return read(self, name)
+
+    monkeypatch.setattr(ObjectStore, "read", recorded)
+    status = StatusRows(buckets.state)
+    for feed in ("a", "b"):
+        status.write(row(feed))
+    status.read()
+    status.write(row("b", 2))
+    fetched.clear()
+    assert status.read() == [row("a"), row("b", 2)]
+    assert fetched == [f"{FOLDER}b.json"]
