@@ -51,7 +51,10 @@ def emulated_storage() -> Iterator[str]:
     """Yields its address, which everything in this process uses until the end."""
     WORK.mkdir(parents=True, exist_ok=True)
     before = os.environ.get(_HOST)
-    with tempfile.TemporaryDirectory(dir=WORK) as folder, fake_gcs(Path(folder), "landing", "state") as host:
+    with (
+        tempfile.TemporaryDirectory(dir=WORK) as folder,
+        fake_gcs(Path(folder), "landing", "state", in_memory=False) as host,
+    ):
         os.environ[_HOST] = host
         cloud.forget_clients()
         try:

@@ -73,17 +73,17 @@ def fake_gcs_binary() -> Path:
 
 
 @contextmanager
-def start_fake_gcs(tmp_path: Path, port: int | None = None) -> Iterator[str]:
-    """Yields host:port of an object store that keeps its objects below `tmp_path`."""
+def start_fake_gcs(tmp_path: Path, port: int | None = None, *, in_memory: bool = True) -> Iterator[str]:
+    """Yields host:port of an object store; below `tmp_path` are its log and, unless `in_memory`, its objects."""
     address = f"127.0.0.1:{port or free_port()}"
     root = tmp_path / "objects"
+    backend = ["-backend", "memory"] if in_memory else ["-backend", "filesystem", "-filesystem-root", str(root)]
     root.mkdir(parents=True, exist_ok=True)
     command = [
-        str(fake_gcs_binary()), "-scheme", "http", "-host", "127.0.0.1", "-port", address.split(":")[1],
-        "-backend", "filesystem", "-filesystem-root", str(root), "-public-host", address,
-        "-external-url", f"http://{address}", "-log-level", "error",
+        str(fake_gcs_binary()), "-scheme", "http", "-host", "127.0.0.1", "-port", address.split(":")[1], *backend,
+        "-public-host", address, "-external-url", f"http://{address}", "-log-level", "error",
     ]  # fmt: skip
-    environment = {"GOMEMLIMIT": "512MiB", "GOGC": "50"}
+    environment = {"GOMEMLIMIT": "512MiB", "GOGC": "400" if in_memory else "50"}
     process = start_process(command, f"http://{address}/_internal/healthcheck", tmp_path / "fake-gcs.log", environment)
     try:
         yield address
