@@ -23,10 +23,10 @@ from dedup_spark.fingerprints.hashing import SEED
 
 FOLDER = "fingerprints"
 _MAGIC = b"DCKF"
-_VERSION = 1
+_VERSION = 2
 # Magic, version, bits, whether values are summed up too, seed, update_id of the rows, digest of the key columns,
-# checksum of the numbers.
-_HEADER = struct.Struct("<4sHHHQq32sI")
+# checksum of the numbers; and as many bytes more as make the numbers begin where a processor likes them to.
+_HEADER = struct.Struct("<4sHHHQq32sI2x")
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,18 @@ def write(uri: str, stored: StoredFingerprints, columns: tuple[Column, ...]) -> 
     found = stored.buckets
     parts: list[tuple[npt.NDArray[Any], str]] = [(found.counts, "<u4"), (found.firsts, "<u8"), (found.seconds, "<u8")]
     parts += [] if found.contents is None else [(found.contents, "<u8")]
-    numbers = b"".join(part.astype(kind).tobytes() for part, kind in parts)
+    # As they lie in memory: a copy of all numbers would be a worker's largest object.
+    numbers = [part.astype(kind, copy=False).data.cast("B") for part, kind in parts]
+    checksum = 0
+    for part in numbers:
+        checksum = zlib.crc32(part, checksum)
     facts = found.bits, found.contents is not None, SEED, stored.update_id, _signature(columns)
-    head = _HEADER.pack(_MAGIC, _VERSION, *facts, zlib.crc32(numbers))
+    head = _HEADER.pack(_MAGIC, _VERSION, *facts, checksum)
     with storage.open_output(uri) as stream:
         stream.write(head)
-        stream.write(numbers)
-    return len(head) + len(numbers)
+        for part in numbers:
+            stream.write(part)
+    return len(head) + sum(map(len, numbers))
 
 
 def read(uri: str, columns: tuple[Column, ...], expected_digest: str) -> StoredFingerprints | None:
@@ -78,10 +83,12 @@ def _decode(content: bytes, columns: tuple[Column, ...]) -> StoredFingerprints |
     if not LEAST_BITS <= bits <= MOST_BITS or len(numbers) != bucket_bytes << bits or zlib.crc32(numbers) != checksum:
         return None
     size = 1 << bits
-    counts = np.frombuffer(numbers, "<u4", size).astype(np.uint32)
-    firsts = np.frombuffer(numbers, "<u8", size, 4 * size).astype(np.uint64)
-    seconds = np.frombuffer(numbers, "<u8", size, 12 * size).astype(np.uint64)
-    contents = np.frombuffer(numbers, "<u8", size, 20 * size).astype(np.uint64) if with_contents else None
+    counts = np.frombuffer(numbers, "<u4", size).astype(np.uint32, copy=False)
+    firsts, seconds, *others = (
+        np.frombuffer(numbers, "<u8", size, offset * size).astype(np.uint64, copy=False)
+        for offset in range(4, bucket_bytes, 8)
+    )
+    contents = others[0] if others else None
     return StoredFingerprints(update_id, BucketFingerprints(bits, counts, firsts, seconds, contents))
 
 
