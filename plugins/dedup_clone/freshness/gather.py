@@ -81,10 +81,9 @@ def _refused(services: Services, live: LedgerRecord | None) -> Iterable[RefusedD
     """Refused by the last publish or after it; the one that goes live next ends them."""
     since = None if live is None else live.swapped_at
     infos = [i for i in services.store.objects(services.layout.refused) if since is None or i.created_at >= since]
-    for info in sorted(infos, key=lambda i: i.created_at)[-REASONS_READ:]:
-        refusal = services.store.read_record(Refusal, info.name)
-        if refusal is not None:
-            yield RefusedDelivery(refusal.delivery, refusal.reason, refusal.refused_at)
+    newest = [info.name for info in sorted(infos, key=lambda i: i.created_at)[-REASONS_READ:]]
+    for refusal in services.store.read_records(Refusal, newest):
+        yield RefusedDelivery(refusal.delivery, refusal.reason, refusal.refused_at)
 
 
 def _target(services: Services, live: LedgerRecord | None) -> TargetState:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
 from typing import IO
 
-from dedup_clone.state.store import PARALLEL_REQUESTS, ObjectStore
+from dedup_clone.state.store import ObjectStore, side_by_side
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,7 @@ def read_footers(store: ObjectStore, names: list[str]) -> list[ParquetFooter]:
         except _UNREADABLE as error:
             return ParquetFooter(name, 0, (), " ".join(str(error).split())[:300])
 
-    with ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
-        return list(pool.map(read, names))
+    return side_by_side(read, names)
 
 
 # pyarrow's own errors are subclasses of these two.

@@ -15,7 +15,7 @@ from dedup_clone.contract.records import from_json
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Client
 
-PARALLEL_REQUESTS = 10  # as many connections as the client keeps
+_PARALLEL_REQUESTS = 10  # as many connections as the client keeps
 READ_CHUNK_BYTES = 256 * 1024
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -67,7 +67,7 @@ class ObjectStore:
 
     def read_records(self, kind: type[T], names: Sequence[str]) -> list[T]:
         """Those of `names` that exist, in their order, read side by side. Raises ContractViolation."""
-        found = _side_by_side(lambda name: self.read_record(kind, name), names)
+        found = side_by_side(lambda name: self.read_record(kind, name), names)
         return [record for record in found if record is not None]
 
     def read_if_changed(self, name: str, known_generation: int) -> StoredText | None:
@@ -125,7 +125,7 @@ class ObjectStore:
 
     def stat(self, names: list[str]) -> list[ObjectInfo]:
         """Those of `names` that exist, asked for side by side."""
-        return [_info(blob) for blob in _side_by_side(self._bucket.get_blob, names) if blob is not None]
+        return [_info(blob) for blob in side_by_side(self._bucket.get_blob, names) if blob is not None]
 
     def delete(self, name: str, *, expected_generation: int) -> bool:
         """Delete the object as it was read. False, and nothing deleted, when it changed or is gone."""
@@ -145,7 +145,7 @@ class ObjectStore:
             with contextlib.suppress(NotFound):
                 blob.delete()
 
-        return len(_side_by_side(delete, list(self._bucket.list_blobs(prefix=prefix))))
+        return len(side_by_side(delete, list(self._bucket.list_blobs(prefix=prefix))))
 
     def _upload(self, name: str, text: str, *, expected_generation: int | None) -> int:
         blob = self._bucket.blob(name)
@@ -153,10 +153,11 @@ class ObjectStore:
         return int(blob.generation)
 
 
-def _side_by_side(request: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
+def side_by_side(request: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
+    """The answers in the order of `items`."""
     if len(items) <= 1:
         return [request(item) for item in items]
-    with ThreadPoolExecutor(min(PARALLEL_REQUESTS, len(items))) as pool:
+    with ThreadPoolExecutor(min(_PARALLEL_REQUESTS, len(items))) as pool:
         return list(pool.map(request, items))
 
 
