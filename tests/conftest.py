@@ -18,7 +18,7 @@ atexit.register(shutil.rmtree, _home, ignore_errors=True)
 os.environ["AIRFLOW_HOME"] = _home
 os.environ["DEDUP_CLONE_PROFILE"] = "local"
 os.environ.setdefault("STORAGE_EMULATOR_HOST", "http://127.0.0.1:4443")
-# Its client would ask for the bucket whenever an object is absent, for traces that nobody keeps.
+# Google's client would ask for the bucket whenever an object is absent, for traces that nobody keeps.
 os.environ["DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA"] = "true"
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ["AIRFLOW__LOGGING__LOGGING_LEVEL"] = "ERROR"

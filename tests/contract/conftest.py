@@ -6,20 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from google.api_core.future import polling
 
 from tests.rest_recording import RequestJudge
 
 # Here requests are sent that are wrong on purpose, to see what the stand-in makes of them.
 WRONG_ON_PURPOSE = Path(__file__).parent / "bigquery"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def jobs_of_milliseconds() -> Iterator[None]:
-    """`job.result()` looks after up to a second; jobs of the stand-in take milliseconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(polling.DEFAULT_POLLING, "_initial", 0.02)
-        yield
 
 
 @pytest.fixture(scope="session")

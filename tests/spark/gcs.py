@@ -15,7 +15,6 @@ from tests.processes import start_fake_gcs
 @contextmanager
 def fake_gcs(root: Path, *buckets: str, in_memory: bool = True) -> Iterator[str]:
     """Yields `http://host:port`; the buckets exist. Many large objects do not belong in memory."""
-    root.mkdir(parents=True, exist_ok=True)
     with start_fake_gcs(root, in_memory=in_memory) as address:
         url = f"http://{address}"
         anonymous = AnonymousCredentials()  # type: ignore[no-untyped-call]
