@@ -43,7 +43,8 @@ class Results:
     def ties(self, source: int) -> int:
         """Surplus rows of one applied delivery, by its number."""
         adopted = sum(found.ties.get(source, 0) for found in self.adopted.values())
-        return adopted + sum(record.ties[source] for record in self.written)
+        rewritten = sum(found.ties.get(source, 0) for found in self.rewritten.values())
+        return adopted + rewritten + sum(record.ties[source] for record in self.written)
 
     def examples(self) -> list[KeyExample]:
         found = [example for adopted in self.adopted.values() for example in adopted.examples]
@@ -134,7 +135,7 @@ def _rewritten(found: RewrittenDate, choice: Choice, before: DateEntry | None) -
         new_keys=found.new_keys,
         changed=found.changed,
         survivors=found.survivors,
-        ties=0,
+        ties=sum(found.ties.values()),
         plan=Plan.REWRITE,
         plan_reason=choice.reason,
         min_update_id=min(low for low, _ in ids),

@@ -17,7 +17,7 @@ from dedup_clone.contract.manifest import DataFile, Difference
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
-from dedup_spark.adopt import first_look, over_dates
+from dedup_spark.adopt import first_look, over_dates, ties
 from dedup_spark.adopt.differences import Limits
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.fingerprints import stored
@@ -98,17 +98,17 @@ FEW_ROWS_AT_A_TIME = Limits(rows=40, hashes=100, passes=2)
 
 @pytest.mark.parametrize("repeated", [0, 1])
 def test_date_that_has_grown_many_times_over_is_compared_with_its_few_rows_alone(
-    area: FeedArea, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, repeated: int
+    area: FeedArea, monkeypatch: pytest.MonkeyPatch, repeated: int
 ) -> None:
     """Of 31 rows key 0 goes, key 1 comes back, key 2 changes; the others stay as they were. 900 come."""
     monkeypatch.setattr(first_look, "LIMITS", FEW_ROWS_AT_A_TIME)
     area.publish(area.land(1, [row(1, n, n) for n in range(31)]))
     area.publish(area.land(2, [row(2, n, n) for n in range(31) if n != 1]))
-    area.session = spark if repeated else None
     third = [row(3, n, 99 if n == 2 else n) for n in range(1, 930)]
-    area.publish(area.land(3, [*third, *third[500 : 500 + repeated]]))
+    again = [row(3, n, value) for n, value in ((5, 4), (500, 499))][: 2 * repeated]
+    area.publish(area.land(3, [*third, *again]))
     entry = area.entry(FIRST)
-    assert (entry.plan, entry.survivors, entry.changed) == ("rewrite" if repeated else "adopt", 1, 1)
+    assert (entry.plan, entry.survivors, entry.changed, entry.ties) == ("adopt", 1, 1, 2 * repeated)
     assert entry.new_keys == 899
     assert found(area) == [(0, 0, 2), *((n, 99 if n == 2 else n, 3) for n in range(1, 930))]
 
@@ -234,22 +234,55 @@ def test_repeated_keys_of_older_deliveries_are_counted_where_the_newest_has_them
     assert (area.entry(FIRST).plan, area.entry(FIRST).ties) == ("adopt", 2)
 
 
-def test_repeated_keys_of_older_deliveries_that_the_newest_lacks_fall_back(with_spark: FeedArea) -> None:
-    area = with_spark
-    area.publish(area.land(1, [row(1, 1, 5), row(1, 1, 7)]), area.land(2, rows(2, 2)))
+def test_of_repeated_keys_that_only_older_deliveries_have_the_greatest_values_survive(area: FeedArea) -> None:
+    area.publish(area.land(1, [row(1, 1, 5), row(1, 1, 7), row(1, 1, None)]), area.land(2, rows(2, 2)))
     assert found(area) == [(1, 7, 1), (2, 20, 2)]
-    assert "older deliveries hold [1] keys more than once" in area.entry(FIRST).plan_reason
+    assert (area.entry(FIRST).plan, area.entry(FIRST).ties) == ("adopt", 2)
 
 
-def test_duplicate_that_is_delivered_again_and_again_is_seen_each_time(with_spark: FeedArea) -> None:
-    area = with_spark
+@pytest.mark.parametrize("compare_values", [True, False])
+def test_duplicate_that_is_delivered_again_and_again_is_seen_each_time(area: FeedArea, compare_values: bool) -> None:
+    area.compare_values = compare_values
     for snapshot_id in (1, 2, 3):
         area.publish(area.land(snapshot_id, [*rows(snapshot_id, *range(300)), row(snapshot_id, 7, 10**6)]))
         entry = area.entry(FIRST)
-        assert (entry.plan, entry.ties, entry.rows) == ("rewrite", 1, 300)
-        assert entry.plan_reason == "not adopted: the delivery holds keys more than once ([1] surplus rows)"
+        assert (entry.plan, entry.ties, entry.rows) == ("adopt", 1, 300)
+        assert entry.plan_reason.endswith("[1] files written anew without [1] surplus rows of repeated keys")
         assert (7, 10**6, snapshot_id) in found(area)
     area.publish(area.land(4, rows(4, *range(300))))
+    assert (area.entry(FIRST).plan, area.entry(FIRST).changed) == ("adopt", 300 if compare_values else None)
+    found_by = "fingerprints of the parent carried" if compare_values else "the parent's rows were not read"
+    assert area.entry(FIRST).plan_reason.endswith(found_by)
+
+
+def test_only_files_that_hold_surplus_rows_are_written_anew(area: FeedArea) -> None:
+    """Of two files with the same row one keeps it; a file that has no other row becomes none."""
+    for name, products in (("a", (1, 2)), ("b", (3,)), ("c", (1,)), ("d", (2, 4))):
+        area.put(1, f"date={FIRST}/{name}.parquet", pa.Table.from_pylist(rows(1, *products), schema=SCHEMA))
+    area.put(1, f"date={FIRST}/e.parquet", pa.Table.from_pylist([row(1, 2, 99)], schema=SCHEMA))
+    area.publish(area.arrive(1))
+    assert found(area) == [(1, 10, 1), (2, 99, 1), (3, 10, 1), (4, 10, 1)]
+    entry, files = (
+        area.entry(FIRST),
+        [(file.path.split("/")[1].split("-")[0], file.rows) for file in area.files().files],
+    )
+    assert (entry.plan, entry.ties, entry.rows) == ("adopt", 3, 4)
+    assert sorted(files) == [("adopted", 1), ("adopted", 1), ("thinned", 1), ("thinned", 1)]
+
+
+def test_more_repeated_keys_than_are_looked_at_are_left_to_spark(
+    with_spark: FeedArea, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ties, "_MOST_ROWS", 3)
+    area = with_spark
+    for snapshot_id in (1, 2):
+        again = [row(snapshot_id, 1, 70), row(snapshot_id, 2, 5)]
+        area.publish(area.land(snapshot_id, [*rows(snapshot_id, *range(300)), *again]))
+        entry = area.entry(FIRST)
+        assert (entry.plan, entry.ties, entry.rows) == ("rewrite", 2, 300)
+        assert entry.plan_reason.startswith("not adopted: deliveries hold keys more than once: [2] surplus rows, more")
+        assert found(area)[1:3] == [(1, 70, snapshot_id), (2, snapshot_id * 10, snapshot_id)]
+    area.publish(area.land(3, rows(3, *range(300))))
     assert (area.entry(FIRST).plan, area.entry(FIRST).changed) == ("adopt", 300)
     assert "fingerprints of the parent computed" in area.entry(FIRST).plan_reason  # they said nothing of values
 

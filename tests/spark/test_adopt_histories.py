@@ -26,7 +26,16 @@ from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import sorted_files, storage
-from dedup_spark.adopt import applicability, counted, differences, first_look, over_dates, selection
+from dedup_spark.adopt import (
+    applicability,
+    counted,
+    differences,
+    first_look,
+    over_dates,
+    selection,
+    ties,
+    without_ties,
+)
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.fingerprints import stored
 from tests.oracle import OracleDelivery, OracleState, comparable
@@ -243,6 +252,8 @@ def settings_of(examples: int) -> settings:
     return settings(max_examples=examples, deadline=None, database=None, suppress_health_check=slow)
 
 
+# Which part of the keys a delivery holds twice.
+REPEATED = st.sampled_from([0.0, 0.02, 0.5])
 PUBLISHES = st.lists(st.sampled_from([1, 1, 1, 2, 3]), min_size=2, max_size=5)
 
 
@@ -254,15 +265,16 @@ PUBLISHES = st.lists(st.sampled_from([1, 1, 1, 2, 3]), min_size=2, max_size=5)
     exact=st.sampled_from([True, False, False]),
     values=st.sampled_from([True, True, False]),
     sampled=st.sampled_from([0, 0, 64]),
+    repeat=REPEATED,
 )
 def test_snapshots_in_order_are_adopted_and_give_the_oracles_table(
-    kind: Kind, publishes: list[int], seed: int, exact: bool, values: bool, sampled: int
+    kind: Kind, publishes: list[int], seed: int, exact: bool, values: bool, sampled: int, repeat: float
 ) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "_SAMPLED", sampled)
         area = FeedArea(None, folder, str(Path(folder) / "state"), kind.table, plan=Plan.ADOPT, exact=exact)
         area.compare_values = values
-        played = play(area, Producer(kind, seed), publishes)
+        played = play(area, Producer(kind, seed, repeat), publishes)
         assert played.plans <= {"adopt", "carried"}
         assert played.published == played.expected
         assert area.manifest
@@ -270,25 +282,27 @@ def test_snapshots_in_order_are_adopted_and_give_the_oracles_table(
 
 
 @settings_of(2)
-@given(publishes=PUBLISHES, seed=SEEDS)
-def test_small_memory_and_several_threads_change_nothing(publishes: list[int], seed: int) -> None:
+@given(publishes=PUBLISHES, seed=SEEDS, repeat=REPEATED)
+def test_small_memory_and_several_threads_change_nothing(publishes: list[int], seed: int, repeat: float) -> None:
     """Nothing is held between passes, a few rows are compared at a time, each date is read by three threads."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "_SAMPLED", 0)
         patch.setattr(over_dates, "_DRIVER_HELD_BYTES", 0)
         patch.setattr(counted, "_HELD_ROWS", 4)
         patch.setattr(first_look, "LIMITS", differences.Limits(rows=25, hashes=15, passes=100))
+        patch.setattr(ties, "_ROWS_AT_A_TIME", 5)
+        patch.setattr(without_ties, "_PENDING_ROWS", 4)
         patch.setattr(sorted_files, "_SORTED_ROWS", 3)
         patch.setattr(applicability, "_with_threads", lambda order, usual_bytes: replace(order, threads=3))
         area = FeedArea(None, folder, str(Path(folder) / "state"), NESTED, plan=Plan.ADOPT)
-        played = play(area, Producer(KINDS["nested"], seed), publishes)
+        played = play(area, Producer(KINDS["nested"], seed, repeat), publishes)
         assert len(played.published) == len(publishes)
         assert played.published == played.expected
 
 
 @settings_of(2)
 @given(publishes=PUBLISHES, seed=SEEDS)
-def test_repeated_keys_and_late_snapshots_fall_back_and_give_the_oracles_table(
+def test_repeated_keys_and_late_snapshots_give_the_oracles_table(
     spark: SparkSession, publishes: list[int], seed: int
 ) -> None:
     with TemporaryDirectory() as folder:

@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.request import Plan
+from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import sorted_files, storage
-from dedup_spark.adopt import key_reader
+from dedup_spark.adopt import key_reader, ties
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.rewrite import changes
 from tests.spark.feed_area import FeedArea
@@ -111,20 +112,35 @@ def test_fingerprints_of_a_rewritten_date_serve_the_next_adoption(area: FeedArea
     assert "fingerprints of the parent carried" in entry.plan_reason
 
 
-def test_several_deliveries_doubled_keys_and_many_differences_are_left_to_spark(
+def test_several_deliveries_many_repeated_keys_and_many_differences_are_left_to_spark(
     with_spark: FeedArea, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     area = with_spark
     area.publish(area.land(1, rows(1, 1, 2)), area.land(2, rows(2, 1)))
     assert area.entry(FIRST).plan_reason.endswith("written by Spark: [2] deliveries have the date")
+    monkeypatch.setattr(ties, "_MOST_ROWS", 1)
     candidate = area.publish(area.land(3, [row(3, 1, 5), row(3, 1, 6)]))
-    assert area.entry(FIRST).plan_reason.endswith("written by Spark: the delivery holds keys more than once")
+    assert "written by Spark: the delivery holds keys more than once: [1] surplus rows" in area.entry(FIRST).plan_reason
     assert candidate.deliveries[0].ties == area.entry(FIRST).ties == 1
     monkeypatch.setattr(changes, "SLICE_ROWS", 1)
     monkeypatch.setattr(changes, "MOST_SLICES", 2)
     area.publish(area.land(4, rows(4, *range(9))))
     assert "rows may differ, more than are compared without a shuffle" in area.entry(FIRST).plan_reason
     assert found(area) == [(n, 40, 4) for n in range(9)]
+
+
+@pytest.mark.parametrize("mode", list(UpdateIdMode))
+def test_of_repeated_keys_the_greatest_values_are_written(area: FeedArea, mode: UpdateIdMode) -> None:
+    """In a date that is new, in one that is compared, and again when the same duplicate comes again."""
+    area.mode = mode
+    for snapshot_id in (1, 2, 3):
+        twice = [row(snapshot_id, 1, 5), row(snapshot_id, 1, 6), row(snapshot_id, 1, None), row(snapshot_id, 2, 7)]
+        candidate = area.publish(area.land(snapshot_id, twice))
+        written = snapshot_id if mode is UpdateIdMode.LAST_SEEN else 1
+        assert found(area) == [(1, 6, written), (2, 7, written)]
+        entry = area.entry(FIRST)
+        assert (entry.plan, entry.ties, candidate.deliveries[0].ties) == ("rewrite", 2, 2)
+        assert entry.changed == 0
 
 
 def test_files_of_several_dates_or_other_types_are_left_to_spark(with_spark: FeedArea) -> None:

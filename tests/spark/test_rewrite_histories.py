@@ -25,7 +25,7 @@ from tests.oracle import OracleDelivery, OracleState, comparable
 from tests.spark.feed_area import FeedArea
 from tests.spark.random_rows import FIRST_DAY
 from tests.spark.tables import NESTED, oracle_table
-from tests.spark.test_adopt_histories import DAYS, KINDS, Kind, land, spoil_fingerprints
+from tests.spark.test_adopt_histories import DAYS, KINDS, REPEATED, Kind, land, spoil_fingerprints
 from tests.thoroughness import SEEDS, times
 
 pytestmark = pytest.mark.spark
@@ -132,35 +132,40 @@ def settings_of(examples: int) -> settings:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @settings_of(2)
-@given(history=steps([Plan.REWRITE], [1]), seed=SEEDS)
+@given(history=steps([Plan.REWRITE], [1]), seed=SEEDS, repeat=REPEATED)
 def test_dates_written_anew_give_the_oracles_table(
-    kind: Kind, mode: UpdateIdMode, history: list[Step], seed: int
+    kind: Kind, mode: UpdateIdMode, history: list[Step], seed: int, repeat: float
 ) -> None:
     """Without Spark: one delivery at a time is streamed."""
     with TemporaryDirectory() as folder:
         area = FeedArea(None, folder, str(Path(folder) / "state"), kind.table, mode)
-        assert set(play(area, SlowProducer(kind, Random(seed)), history)) == {Plan.REWRITE}
+        assert set(play(area, SlowProducer(kind, Random(seed), repeat), history)) == {Plan.REWRITE}
 
 
 @settings_of(2)
-@given(history=steps([Plan.AUTO, Plan.ADOPT, Plan.REWRITE], [1]), seed=SEEDS)
-def test_last_changed_takes_rewrite_for_every_delivered_date(history: list[Step], seed: int) -> None:
+@given(history=steps([Plan.AUTO, Plan.ADOPT, Plan.REWRITE], [1]), seed=SEEDS, repeat=REPEATED)
+def test_last_changed_takes_rewrite_for_every_delivered_date(history: list[Step], seed: int, repeat: float) -> None:
     with TemporaryDirectory() as folder:
         area = FeedArea(None, folder, str(Path(folder) / "state"), NESTED, UpdateIdMode.LAST_CHANGED)
-        assert set(play(area, SlowProducer(KINDS["nested"], Random(seed)), history)) <= {Plan.REWRITE, "carried"}
+        assert set(play(area, SlowProducer(KINDS["nested"], Random(seed), repeat), history)) <= {
+            Plan.REWRITE,
+            "carried",
+        }
 
 
 @pytest.mark.parametrize("mode", MODES)
 @settings_of(1)
-@given(history=steps([Plan.AUTO, Plan.REWRITE], [1]), seed=SEEDS)
-def test_small_memory_and_small_files_change_nothing(mode: UpdateIdMode, history: list[Step], seed: int) -> None:
+@given(history=steps([Plan.AUTO, Plan.REWRITE], [1]), seed=SEEDS, repeat=REPEATED)
+def test_small_memory_and_small_files_change_nothing(
+    mode: UpdateIdMode, history: list[Step], seed: int, repeat: float
+) -> None:
     """A few rows are compared and sorted at a time, and every file is small."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(changes, "SLICE_ROWS", 25)
         patch.setattr(changes, "MOST_SLICES", 1000)
         patch.setattr(sorted_files, "_SORTED_ROWS", 20)
         area = FeedArea(None, folder, str(Path(folder) / "state"), NESTED, mode, file_bytes=1)
-        play(area, SlowProducer(KINDS["nested"], Random(seed)), history)
+        play(area, SlowProducer(KINDS["nested"], Random(seed), repeat), history)
         assert all(file.rows < 120 for file in area.files().files if "rewritten" in file.path)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from uuid import uuid4
 
 from dedup_clone.contract.manifest import DataFile
 from dedup_spark import storage
-from dedup_spark.adopt.orders import DateOrder, LandedPart
+from dedup_spark.adopt.orders import AdoptedDate, DateOrder, LandedPart
 from dedup_spark.fan_out import FanOut
 
 
@@ -36,10 +36,12 @@ class _Copier:
 
 
 def adopt_files(
-    orders: Sequence[DateOrder], partition_column: str, data_uri: str, fan_out: FanOut
+    orders: Mapping[DateOrder, AdoptedDate], partition_column: str, data_uri: str, fan_out: FanOut
 ) -> dict[date, tuple[DataFile, ...]]:
-    """Each date's copies of its newest delivery. Raises DeliveryRefused when a landed object is no longer what its
-    inventory froze."""
+    """Each date's copies of its newest delivery, as far as its files are adopted as they are.
+
+    Raises DeliveryRefused when a landed object is no longer what its inventory froze.
+    """
     run = uuid4().hex[:12]
     copies = [
         _Copy(
@@ -48,8 +50,9 @@ def adopt_files(
             part,
             f"{partition_column}={order.day.isoformat()}/adopted-{run}-{number:05d}.parquet",
         )
-        for order in orders
+        for order, adopted in orders.items()
         for number, part in enumerate(order.newest.files)
+        if part.uri not in adopted.thinned
     ]
     found: defaultdict[date, list[DataFile]] = defaultdict(list)
     for file in fan_out.map(_Copier(data_uri), copies, 0, "copy adopted files"):

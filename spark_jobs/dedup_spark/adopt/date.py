@@ -12,13 +12,13 @@ from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.adopt.differences import Limits, find_differences
-from dedup_spark.adopt.found import EXAMPLES, Differences
+from dedup_spark.adopt.found import EXAMPLES, Differences, Values
 from dedup_spark.adopt.key_reader import KeyReader
 from dedup_spark.adopt.orders import AdoptedDate, DateCost, DateOrder, DeclinedDate, Outcome
-from dedup_spark.adopt.repeated_keys import Values
 from dedup_spark.adopt.sides import DateSides, DeliveredFingerprints, open_sides
 from dedup_spark.adopt.slices import too_many
 from dedup_spark.adopt.survivors import rows_of, write_survivors
+from dedup_spark.adopt.without_ties import write_without_ties
 from dedup_spark.examples import key_texts
 from dedup_spark.fingerprints import stored
 
@@ -63,19 +63,22 @@ class AdoptDate:
         if obstacle:
             return DeclinedDate(order.day, obstacle, found.fingerprints.digest(), _cost(reader, written, began))
         survivors = write_survivors(order, found, reader, self.data_uri)
+        thinned = write_without_ties(order, found, reader, self.data_uri)
+        new_files = (*thinned.files, *survivors.written)
         return AdoptedDate(
             day=order.day,
             delivery=order.newest.delivery,
-            files=(*survivors.copied, *survivors.written),
+            thinned=thinned.uris,
+            files=(*survivors.copied, *new_files),
             new_keys=found.new_keys,
             changed=found.changed if order.state else 0,
             survivors=rows_of([*survivors.copied, *survivors.written]),
-            ties=dict(found.ties),
-            reason=_reason(order, sides, found, self.exact),
+            ties={**found.ties, order.newest.source: found.surplus_rows},
+            reason=_reason(order, sides, found, self.exact) + _thinned(found, len(thinned.uris)),
             key_fingerprint=found.fingerprints.digest(),
             content_fingerprint=found.fingerprints.contents_digest(),
             examples=tuple(self._examples(order, found)),
-            cost=_cost(reader, written + sum(file.size for file in survivors.written), began),
+            cost=_cost(reader, written + sum(file.size for file in new_files), began),
         )
 
     def _write_fingerprints(self, order: DateOrder, sides: DateSides, found: Differences) -> int:
@@ -97,16 +100,14 @@ def _texts(table: TableContract, samples: Sequence[Values]) -> list[str]:
 
 
 def _obstacle(found: Differences) -> str | None:
-    if found.repeated:
-        return f"the delivery holds keys more than once ([{found.surplus_rows}] surplus rows)"
-    if found.unresolved:
-        return f"older deliveries hold [{found.unresolved}] keys more than once that the newest lacks"
+    if found.unknown:
+        return f"deliveries hold keys more than once: [{found.unknown}] surplus rows, more than are looked for here"
     return None
 
 
 def _reason(order: DateOrder, sides: DateSides, found: Differences, exact: bool) -> str:
     if order.state is None:
-        return "the parent has no row of this date; no key is repeated"
+        return "the parent has no row of this date"
     if exact:
         how = "all keys compared, as asked for"
     elif not found.open_buckets:
@@ -117,6 +118,12 @@ def _reason(order: DateOrder, sides: DateSides, found: Differences, exact: bool)
         how = f"{what} compared in {found.open_buckets} of {found.buckets} buckets"
     source = "carried" if sides.carried else "computed"
     return f"{how}, {'by rank' if found.ranked else 'as 64-bit words'}; fingerprints of the parent {source}"
+
+
+def _thinned(found: Differences, files: int) -> str:
+    if not files:
+        return ""
+    return f"; [{files}] files written anew without [{found.surplus_rows}] surplus rows of repeated keys"
 
 
 def _cost(reader: KeyReader, written: int, began: float) -> DateCost:

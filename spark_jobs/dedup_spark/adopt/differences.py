@@ -19,12 +19,13 @@ from dedup_spark.adopt.found import EXAMPLES, Differences
 from dedup_spark.adopt.key_words import pack
 from dedup_spark.adopt.picked import NO_ROWS, NO_WORDS, Picked
 from dedup_spark.adopt.picking import pick_differing
-from dedup_spark.adopt.repeated_keys import among, repetitions, surplus_keys
+from dedup_spark.adopt.repeated_keys import find_ties
 from dedup_spark.adopt.selection import Mask, Selection, select, select_whole
 from dedup_spark.adopt.settling import settle, take
 from dedup_spark.adopt.sides import DateSides, DeliveredFingerprints
 from dedup_spark.adopt.slices import slices_of
-from dedup_spark.fingerprints.buckets import BucketFingerprints
+from dedup_spark.adopt.ties import among, settle_ties
+from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
 from dedup_spark.fingerprints.key_columns import Words
 from dedup_spark.marks import STATE
 
@@ -60,6 +61,7 @@ def find_differences(sides: DateSides, delivered: DeliveredFingerprints, *, exac
     if base is None:
         _find_repeated(sides, folded[0], limits, found)
         found.new_keys = newest.rows - found.surplus_rows
+        _count_same_ties(sides, is_open, common, found)
     expected = np.full(1 << common, sides.survivor_rows / (1 << common), dtype=np.float32)
     for part in folded:
         expected += part.counts
@@ -75,16 +77,26 @@ def find_differences(sides: DateSides, delivered: DeliveredFingerprints, *, exac
             is_open = np.zeros_like(is_open)
             is_open[left] = True
             _compare_slices(sides, select_whole(is_open, common), expected, limits, found)
-    for values in found.repeated:
-        arrays = [column.combine_chunks() for column in values]
-        newest.remove(*sides.hashing.keys.both(arrays))
+    for surplus in found.surplus:
+        newest.remove(*sides.newest.both_hashes(surplus), surplus.contents if len(surplus.contents) else None)
+    if found.unknown:
+        newest.contents = None
     return found
 
 
 def _find_repeated(sides: DateSides, newest: BucketFingerprints, limits: Limits, found: Differences) -> None:
     """Of the newest delivery's keys, whatever the parent holds."""
     slices = slices_of(newest.counts, limits.hashes)
-    found.repeated += surplus_keys(sides.newest, sides.columns, slices, newest.bits)
+    for ties in find_ties(sides.newest, sides.columns, slices, newest.bits):
+        found.add_ties(ties)
+
+
+def _count_same_ties(sides: DateSides, is_open: Mask, bits: int, found: Differences) -> None:
+    """In a bucket that is not compared the older deliveries hold the same keys, as often."""
+    surplus = (surplus.firsts for surplus in found.surplus)
+    closed = sum(int((~is_open[bucket_of(firsts, bits)]).sum()) for firsts in surplus)
+    for source, _ in sides.older:
+        found.ties[source] += closed
 
 
 def _is_lopsided(sides: DateSides, selection: Selection, expected: npt.NDArray[np.float32], limits: Limits) -> bool:
@@ -98,8 +110,9 @@ def _compare_with_few(sides: DateSides, newest: BucketFingerprints, is_open: Mas
     """All rows of the parent's open buckets at once, with those of the delivery that have a hash of theirs."""
     assert sides.state
     state = sides.state.pick(select_whole(is_open, newest.bits).rows, with_others=True)
-    shared = sides.newest.pick(among(np.unique(state.firsts)))
-    found.new_keys += int(newest.counts[is_open].sum()) - len(shared)
+    shared = found.without_surplus(sides.newest.pick(among(np.unique(state.firsts))))
+    # Where a key is repeated the buckets differ: all surplus rows are among those counted.
+    found.new_keys += int(newest.counts[is_open].sum()) - found.surplus_rows - len(shared)
     _compare_picked(sides, shared, [(STATE, state)], found, with_repeated=False)
 
 
@@ -135,8 +148,9 @@ def _compare_picked(
     found.ranked |= packed.ranked
     compared = compare(words, np.concatenate([NO_WORDS, *other_words]), EXAMPLES)
     if with_repeated and len(compared.surplus):
-        again = places(words, np.unique(compared.surplus))
-        found.repeated.append(take(newest, again[repetitions(words[again])]))
+        ties = settle_ties(sides.newest, newest, words, np.unique(compared.surplus))
+        found.add_ties(ties)
+        newest, words = ties.staying, ties.words
     if found.changed is not None:
         missing = compare(words, other_words[0], 0).missing if sides.older else compared.missing
         count, rows = changed_rows(newest, others[0][1], other_words[0], missing, EXAMPLES)
@@ -144,7 +158,7 @@ def _compare_picked(
         if len(rows) and len(found.changed_examples) < EXAMPLES:
             found.changed_examples.append(take(others[0][1], rows))
     if sides.older:
-        _count_new(sides, [newest, *(picked for _, picked in others)], packed.parts, found)
+        _count_new(sides, [newest, *(picked for _, picked in others)], [words, *other_words], found)
     else:
         found.new_keys += compared.added
         _add_new_examples(newest, words, compared.added_sample, found)

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from dedup_spark.adopt.repeated_keys import Values
+from dedup_spark.adopt.picked import Picked
+from dedup_spark.adopt.ties import Ties
 from dedup_spark.fingerprints.buckets import BucketFingerprints
 
 EXAMPLES = 3
+
+Values = tuple[pa.ChunkedArray, ...]
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,10 @@ class Differences:
     """`kept` are rows that survive and `removed` survivors that do not, by source and file number, row numbers.
 
     `decoded` are rows of `kept` as far as their values were at hand.
-    `repeated` are the keys that N holds more often than once, one entry for each surplus row; `unresolved` older
-    deliveries hold a surviving key twice: only their values could tell which row counts. So many rows are `uncompared`,
-    for they are too many; nothing else is known then. `fingerprints` are of N's distinct keys. `changed` is None where
-    the values of both sides are not at hand.
+    `surplus` are N's rows of repeated keys that do not count. Of so many rows, N's or those of older deliveries that
+    would survive, it is `unknown` which of a key counts; so many rows are `uncompared`, for they are too many: another
+    plan has to write the date then. `fingerprints` are of N's distinct keys. `changed` is None where the values of both
+    sides are not at hand.
     """
 
     fingerprints: BucketFingerprints
@@ -46,8 +50,8 @@ class Differences:
     removed: defaultdict[tuple[int, int], list[npt.NDArray[np.int64]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    repeated: list[Values] = field(default_factory=list)
-    unresolved: int = 0
+    surplus: list[Picked] = field(default_factory=list)
+    unknown: int = 0
     uncompared: int = 0
     new_examples: list[Values] = field(default_factory=list)
     changed_examples: list[Values] = field(default_factory=list)
@@ -55,4 +59,23 @@ class Differences:
 
     @property
     def surplus_rows(self) -> int:
-        return sum(len(values[0]) for values in self.repeated)
+        return sum(map(len, self.surplus))
+
+    def surplus_in(self, file: int) -> npt.NDArray[np.int64]:
+        """Numbers of the surplus rows in N's file of this number, ascending."""
+        rows = [part.rows[part.files == file] for part in self.surplus]
+        return np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *rows]))
+
+    def without_surplus(self, newest: Picked) -> Picked:
+        """Of rows of N those that count."""
+        counts = np.ones(len(newest), dtype=bool)
+        for file in np.unique(newest.files):
+            of_file = np.flatnonzero(newest.files == file)
+            counts[of_file[np.isin(newest.rows[of_file], self.surplus_in(int(file)))]] = False
+        return newest.only(np.flatnonzero(counts))
+
+    def add_ties(self, ties: Ties) -> None:
+        """Of N."""
+        if len(ties.surplus):
+            self.surplus.append(ties.surplus)
+            self.unknown += 0 if ties.ranked else len(ties.surplus)

@@ -95,11 +95,13 @@ class DateCost:
 class AdoptedDate:
     """A date whose survivors are in the new data folder; `files` are theirs until the delivery's own were copied.
 
+    Of landed files named in `thinned`, by URI, what counts is among `files` already: they hold rows that lost a tie.
     `ties` by source number, surplus rows inside one delivery.
     """
 
     day: date
     delivery: Delivery
+    thinned: frozenset[str]
     files: tuple[DataFile, ...]
     new_keys: int
     changed: int | None

@@ -5,44 +5,24 @@ Equal keys have equal hashes: where no hash repeats, no key does. Only keys whos
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from dedup_clone.contract.table import Column
-from dedup_spark.adopt.comparison import places
 from dedup_spark.adopt.key_words import pack
-from dedup_spark.adopt.picked import NO_ROWS, Choose, ChosenRows
 from dedup_spark.adopt.side import Side, in_buckets
 from dedup_spark.adopt.slices import Slice
-from dedup_spark.fingerprints.key_columns import Words
-
-Values = tuple[pa.ChunkedArray, ...]
+from dedup_spark.adopt.ties import Ties, among, repeated_in, settle_ties
 
 
-def surplus_keys(side: Side, columns: tuple[Column, ...], slices: list[Slice], bits: int) -> list[Values]:
-    """The key columns of all rows but one of each key, slice by slice. Empty when every key occurs once."""
-    found = []
+def find_ties(side: Side, columns: tuple[Column, ...], slices: list[Slice], bits: int) -> Iterator[Ties]:
+    """Slice by slice, of all rows; only those of keys that occur more than once are among `staying`."""
     for part in slices:
         hashes = side.first_hashes(in_buckets(part.is_open(bits), bits))
-        hashes.sort()
-        repeated = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
+        hashes.sort()  # in place: they may take a quarter of a worker's memory
+        repeated = repeated_in(hashes)
         if len(repeated):
-            suspects = side.pick(among(repeated))
+            suspects = side.pick(among(repeated), with_others=True)
             (words,) = pack(columns, [suspects.values]).parts
-            extra = repetitions(words)
-            if len(extra):
-                found.append(tuple(values.take(pa.array(extra)) for values in suspects.values))
-    return found
-
-
-def repetitions(words: Words) -> npt.NDArray[np.intp]:
-    """Places of all but one of each word."""
-    order = np.argsort(words, kind="stable")
-    again = np.flatnonzero(words[order][1:] == words[order][:-1]) + 1
-    return order[again]
-
-
-def among(wanted: Words) -> Choose:
-    """Chooses rows whose first hash is one of `wanted`, which are sorted."""
-    return lambda first: ChosenRows(places(first, wanted), NO_ROWS)
+            yield settle_ties(side, suspects, words, repeated_in(np.sort(words)))

@@ -36,7 +36,8 @@ def run_adopt(
 
     made = over_dates(spark, work, rest, f"{where}: adopt, compare keys", say, shared_by)
     outcomes = {**known, **dict(zip(rest, made, strict=True))}
-    adopted = [order for order in orders if isinstance(outcomes[order], AdoptedDate)]
+    found = ((order, outcomes[order]) for order in orders)
+    adopted = {order: outcome for order, outcome in found if isinstance(outcome, AdoptedDate)}
     copies = adopt_files(adopted, request.table.partition_column, request.data_uri, FanOut(spark))
     return [_with_copies(outcomes[order], copies.get(order.day, ())) for order in orders]
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from dedup_spark.adopt.changes import overtaken_rows
 from dedup_spark.adopt.comparison import places
-from dedup_spark.adopt.found import EXAMPLES, Differences, KeptRows
+from dedup_spark.adopt.found import EXAMPLES, Differences, KeptRows, Values
 from dedup_spark.adopt.picked import NO_WORDS, Picked
-from dedup_spark.adopt.repeated_keys import Values
 from dedup_spark.adopt.sides import DateSides
+from dedup_spark.adopt.ties import repeated_in, settle_ties
 from dedup_spark.fingerprints.key_columns import Words
 from dedup_spark.marks import STATE
 
@@ -26,10 +26,8 @@ def settle(
     found: Differences,
 ) -> None:
     """Of the rows whose key N lacks, the one of the highest update_id, then of the later delivery, survives."""
+    others, other_words = _without_ties(sides, others, other_words, missing, found)
     rows = [places(words, missing) for words in other_words]
-    for (source, _), words in zip(others, other_words, strict=True):
-        if source != STATE:
-            found.ties[source] += len(words) - len(np.unique(words))
     words = np.concatenate([NO_WORDS, *(part[chosen] for part, chosen in zip(other_words, rows, strict=True))])
     ids = np.concatenate([_NO_NUMBERS, *(picked.ids[chosen] for (_, picked), chosen in zip(others, rows, strict=True))])
     sources = np.concatenate(
@@ -40,8 +38,6 @@ def settle(
     ends[:-1] = words[order][1:] != words[order][:-1]
     wins = np.zeros(len(order), dtype=bool)
     wins[order[ends]] = True
-    twice = ~ends[:-1] & (sources[order][1:] == sources[order][:-1])
-    found.unresolved += int(twice.sum())
     if found.changed is not None:
         contents = [picked.contents[chosen] for (_, picked), chosen in zip(others, rows, strict=True)]
         found.changed += overtaken_rows(order, ends, sources == STATE, np.concatenate(contents))
@@ -53,6 +49,29 @@ def settle(
             _settle_state(sides, picked, winners, found)
         else:
             _keep(source, picked, winners, found)
+
+
+def _without_ties(
+    sides: DateSides,
+    others: Sequence[tuple[int, Picked]],
+    other_words: Sequence[Words],
+    missing: Words,
+    found: Differences,
+) -> tuple[list[tuple[int, Picked]], list[Words]]:
+    """Counts the ties of older deliveries, and settles those of keys that may survive. The parent has none."""
+    by_source = dict(sides.older)
+    left, left_words = [], []
+    for (source, picked), words in zip(others, other_words, strict=True):
+        if source != STATE:
+            found.ties[source] += len(words) - len(np.unique(words))
+            surviving = np.intersect1d(repeated_in(np.sort(words)), missing, assume_unique=True)
+            if len(surviving):
+                ties = settle_ties(by_source[source], picked, words, surviving)
+                found.unknown += 0 if ties.ranked else len(ties.surplus)
+                picked, words = ties.staying, ties.words
+        left.append((source, picked))
+        left_words.append(words)
+    return left, left_words
 
 
 def _settle_state(sides: DateSides, picked: Picked, winners: npt.NDArray[np.intp], found: Differences) -> None:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from dedup_spark.adopt.counted import CountedHashes
 from dedup_spark.adopt.key_reader import KeyBatch, KeyReader, Numbers
 from dedup_spark.adopt.picked import NO_ROWS, NO_WORDS, Choose, Picked, Rows, in_one_piece, joined, picked_only
+from dedup_spark.adopt.rows import RowSource, read_rows, row_numbers
 from dedup_spark.column_types import SCALARS
 from dedup_spark.fan_out import dealt
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
@@ -107,6 +108,18 @@ class Side:
 
         self._by_thread(add_up, files)
         return total
+
+    @property
+    def value_columns(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self._reader.table.value_columns)
+
+    def rows_of(self, number: int, rows: Numbers) -> Iterator[pa.Table]:
+        """Whole rows of one file, by their numbers, which ascend."""
+        return read_rows(self._reader, RowSource(self._files[number], len(rows), rows, row_numbers([]), None))
+
+    def both_hashes(self, rows: Picked) -> tuple[Words, Words]:
+        """Both hashes of the keys of picked rows."""
+        return self._hashing.keys.both([column.combine_chunks() for column in rows.values])
 
     def first_hashes(self, choose: Choose) -> Words:
         """The first hashes of the rows that `choose` picks by them."""

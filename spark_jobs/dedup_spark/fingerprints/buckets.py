@@ -69,10 +69,13 @@ class BucketFingerprints:
         if self.contents is not None and contents is not None:
             np.add.at(self.contents, buckets, contents)
 
-    def remove(self, first: Words, second: Words) -> None:
-        """Remove keys. What their values were is not known any more."""
-        self.contents = None
+    def remove(self, first: Words, second: Words, contents: Words | None = None) -> None:
+        """Remove keys, and their rows' values. Without these what the values are is not known any more."""
         buckets = bucket_of(first, self.bits)
+        if self.contents is not None and contents is not None:
+            np.subtract.at(self.contents, buckets, contents)
+        else:
+            self.contents = None
         np.subtract.at(self.counts, buckets, np.uint32(1))
         np.subtract.at(self.firsts, buckets, first)
         np.subtract.at(self.seconds, buckets, second)

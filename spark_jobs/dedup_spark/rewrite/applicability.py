@@ -9,6 +9,7 @@ from dedup_clone.contract.manifest import DateEntry
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.landing.examination import ExaminedDelivery
+from dedup_spark.marks import STATE
 from dedup_spark.parent import Parent
 from dedup_spark.rewrite.orders import DeliveredFiles, HeldDate, Regime, RewriteOrder
 
@@ -40,10 +41,11 @@ def rewrite_orders(
 
 
 def _order(request: DedupRequest, day: date, applied: Applied, parent: Parent) -> RewriteOrder:
-    having = next((examined for examined in applied if day in examined.kept), None)
+    source, having = next(((n, e) for n, e in enumerate(applied, STATE + 1) if day in e.kept), (STATE, None))
     found = [f for f in having.files if f.rows_by_date.get(day)] if having else []
     files = tuple(sorted((f.file.uri, f.rows_by_date[day]) for f in found))
-    delivered = DeliveredFiles(having.delivery.snapshot_id, files) if having else None
+    has_own_ids = request.takes_over is not None
+    delivered = DeliveredFiles(source, has_own_ids, having.delivery.snapshot_id, files) if having else None
     held = held_date(day, parent)
     size = sum(f.file.size for f in found) + (held.bytes if held else 0)
     return RewriteOrder(day, _regime(request, delivered, held), delivered, held, size)

@@ -12,10 +12,12 @@ import pyarrow as pa
 from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import storage
+from dedup_spark.adopt.key_words import pack
 from dedup_spark.adopt.picked import Picked
-from dedup_spark.adopt.repeated_keys import surplus_keys
+from dedup_spark.adopt.repeated_keys import find_ties
 from dedup_spark.adopt.side import Side, in_buckets
 from dedup_spark.adopt.slices import slices_of, too_many
+from dedup_spark.adopt.ties import Ties, repeated_in, settle_ties
 from dedup_spark.examples import MOST_A_DATE, key_texts
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bits_for
@@ -28,7 +30,7 @@ SLICE_ROWS = 4 << 20
 MOST_SLICES = 8
 # Hashes sorted at a time.
 _HASHES = 16 << 20
-DOUBLED = "the delivery holds keys more than once"
+_TOO_MANY_TIES = "the delivery holds keys more than once: [{}] surplus rows, more than are looked for here"
 # Carried fingerprints with so many fewer bits than wanted would open too many buckets.
 _COARSER_BITS = 3
 
@@ -39,8 +41,8 @@ Numbers = dict[int, npt.NDArray[np.int64]]
 class Changes:
     """`taken` delivered rows and `removed` rows of the parent, by file number: row numbers, ascending.
 
-    `taken` is None where all are taken. `fingerprints` are of the delivery's keys and values. `carried` says whether
-    the parent's were at hand.
+    `taken` is None where all are taken but the `surplus` rows, which lost a tie; `ties` is how many did. `fingerprints`
+    are of the delivery's keys and values, each key once. `carried` says whether the parent's were at hand.
     """
 
     fingerprints: BucketFingerprints
@@ -49,7 +51,9 @@ class Changes:
     open_buckets: int
     new_keys: int = 0
     changed: int = 0
+    ties: int = 0
     taken: Numbers | None = field(default_factory=dict)
+    surplus: Numbers = field(default_factory=dict)
     removed: Numbers = field(default_factory=dict)
     examples: dict[Difference, list[str]] = field(default_factory=lambda: {kind: [] for kind in Difference})
 
@@ -82,28 +86,52 @@ def find_changes(table: TableContract, order: RewriteOrder, newest: Side, held: 
         return too_many(expected[is_open].sum())
     taken: _Gathered = defaultdict(list)
     removed: _Gathered = defaultdict(list)
+    all_ties = []
     for part in slices:
         choose = in_buckets(part.of(is_open), common)
         delivered, theirs = newest.pick(choose), held.pick(choose)
-        pairs = match(columns, delivered, theirs, order.regime, order.delivered.snapshot_id)
+        words, held_words = pack(columns, [delivered.values, theirs.values]).parts
+        pairs = match(words, held_words, delivered, theirs, order.regime, order.delivered.snapshot_id)
         if pairs is None:
-            return DOUBLED
+            ties = settle_ties(newest, delivered, words, repeated_in(np.sort(words)))
+            if not ties.ranked:
+                return _TOO_MANY_TIES.format(len(ties.surplus))
+            all_ties.append(ties)
+            delivered = ties.staying
+            pairs = match(ties.words, held_words, delivered, theirs, order.regime, order.delivered.snapshot_id)
+            assert pairs
         found.new_keys += len(pairs.new)
         found.changed += len(pairs.changed)
         _gather(taken, delivered, np.concatenate([pairs.new, pairs.fresh]))
         _gather(removed, theirs, pairs.replaced)
         _add_examples(table, found.examples, delivered, theirs, pairs)
     found.taken, found.removed = _sorted(taken), _sorted(removed)
+    _remove_ties(newest, all_ties, found)
     return found
 
 
 def _all_new(columns: tuple[Column, ...], delivered: DeliveredFiles, newest: Side) -> Changes | str:
-    """Without rows of the parent only doubled keys are looked for, by hashes."""
+    """Without rows of the parent only repeated keys are looked for, by hashes."""
     bits = bits_for(delivered.rows, None)
     fingerprints = newest.fingerprints(bits)
-    if surplus_keys(newest, columns, slices_of(fingerprints.counts.astype(float), _HASHES), bits):
-        return DOUBLED
-    return Changes(fingerprints, False, 1 << bits, 1 << bits, new_keys=fingerprints.rows, taken=None)
+    found = Changes(fingerprints, False, 1 << bits, 1 << bits, taken=None)
+    all_ties = list(find_ties(newest, columns, slices_of(fingerprints.counts.astype(float), _HASHES), bits))
+    if not all(ties.ranked for ties in all_ties):
+        return _TOO_MANY_TIES.format(sum(len(ties.surplus) for ties in all_ties))
+    surplus: _Gathered = defaultdict(list)
+    for ties in all_ties:
+        _gather(surplus, ties.surplus, np.arange(len(ties.surplus)))
+    found.surplus = _sorted(surplus)
+    _remove_ties(newest, all_ties, found)
+    found.new_keys = fingerprints.rows
+    return found
+
+
+def _remove_ties(newest: Side, all_ties: list[Ties], found: Changes) -> None:
+    """The next publish is to see each key once."""
+    for ties in all_ties:
+        found.ties += len(ties.surplus)
+        found.fingerprints.remove(*newest.both_hashes(ties.surplus), ties.surplus.contents)
 
 
 def _carried(order: RewriteOrder, columns: tuple[Column, ...]) -> BucketFingerprints | None:

@@ -58,6 +58,7 @@ class RewriteDate:
             new_keys=found.new_keys,
             changed=found.changed,
             survivors=rows - found.fingerprints.rows,
+            ties={order.delivered.source: found.ties},
             how=_how(order, found, stays=stays),
             key_fingerprint=kept.keys,
             content_fingerprint=kept.contents,
@@ -70,7 +71,8 @@ class RewriteDate:
         hashing = Hashing(KeyHasher(key_columns(self.table)), ValueHasher(self.table.value_columns))
         budget = Budget(self.held_bytes)
         uris = [uri for uri, _ in delivered.files]
-        newest = Side(reader, hashing, uris, [delivered.snapshot_id] * len(uris), budget, threads=1)
+        constant_id = None if delivered.has_own_ids else delivered.snapshot_id
+        newest = Side(reader, hashing, uris, [constant_id] * len(uris), budget, threads=1)
         if order.held is None:
             return newest, None
         uris = [order.held.uri(file) for file in order.held.files]
@@ -94,6 +96,7 @@ class RewriteDate:
             new_keys=0,
             changed=0,
             survivors=held.survivors,
+            ties={},
             how="rows sorted anew",
             key_fingerprint=held.key_fingerprint,
             content_fingerprint=held.content_fingerprint,
@@ -109,7 +112,8 @@ class RewriteDate:
         if found and order.delivered:
             for number, (uri, rows) in enumerate(order.delivered.files):
                 if found.taken is None:
-                    sources.append(RowSource(uri, rows, _NO_ROWS, _NO_ROWS, order.delivered.snapshot_id + 1))
+                    surplus = found.surplus.get(number, _NO_ROWS)
+                    sources.append(RowSource(uri, rows, _NO_ROWS, surplus, order.delivered.snapshot_id + 1))
                 elif number in found.taken:
                     sources.append(RowSource(uri, rows, found.taken[number], _NO_ROWS, None))
         if order.held:

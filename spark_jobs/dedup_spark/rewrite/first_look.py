@@ -20,6 +20,7 @@ from dedup_spark.adopt.over_dates import over_dates
 from dedup_spark.fingerprints import stored
 from dedup_spark.landing.examination import Inspect
 from dedup_spark.landing.inspection import Inspected, Inspector, LandedFile
+from dedup_spark.marks import STATE
 from dedup_spark.parent import Parent
 from dedup_spark.rewrite.applicability import held_date
 from dedup_spark.rewrite.date import RewriteDate
@@ -121,7 +122,7 @@ class RewriteLook:
 
 
 def _presumed(day: date, landed: tuple[LandedFile, ...], parent: Parent) -> RewriteOrder:
-    delivered = DeliveredFiles(landed[0].snapshot_id, tuple((file.uri, 0) for file in landed))
+    delivered = DeliveredFiles(STATE + 1, False, landed[0].snapshot_id, tuple((file.uri, 0) for file in landed))
     held = held_date(day, parent)
     size = sum(file.size for file in landed) + (held.bytes if held else 0)
     return RewriteOrder(day, Regime.BY_VALUE, delivered, held, size)

@@ -22,8 +22,14 @@ class Regime(StrEnum):
 
 @dataclass(frozen=True)
 class DeliveredFiles:
-    """The files of the one delivery that has the date, as (URI, rows), all of them of this date alone."""
+    """The files of the one delivery that has the date, as (URI, rows), all of them of this date alone.
 
+    `source` is its number among the applied deliveries. Rows of an existing table, `has_own_ids`, have update_ids of
+    their own; otherwise it is `snapshot_id`.
+    """
+
+    source: int
+    has_own_ids: bool
     snapshot_id: int
     files: tuple[tuple[str, int], ...]
 
@@ -73,8 +79,8 @@ class RewriteOrder:
 class RewrittenDate:
     """`files` is None where no row changed: the parent's files stay. Fingerprints are those for the next publish.
 
-    `wrote_fingerprints` says whether they are new: else the parent's, if it has the same, are still right. `how` is the
-    second half of the reason.
+    `wrote_fingerprints` says whether they are new: else the parent's, if it has the same, are still right. `ties` by
+    source number. `how` is the second half of the reason.
     """
 
     day: date
@@ -83,6 +89,7 @@ class RewrittenDate:
     new_keys: int
     changed: int
     survivors: int
+    ties: dict[int, int]
     how: str
     key_fingerprint: str | None
     content_fingerprint: str | None

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dedup_clone.contract.table import Column
-from dedup_spark.adopt.key_words import pack
 from dedup_spark.adopt.picked import Picked
+from dedup_spark.fingerprints.key_columns import Words
 from dedup_spark.rewrite.orders import Regime
 
 Rows = npt.NDArray[np.intp]
@@ -32,10 +31,10 @@ class Pairs:
 
 
 def match(
-    columns: tuple[Column, ...], delivered: Picked, held: Picked, regime: Regime, snapshot_id: int
+    words: Words, held_words: Words, delivered: Picked, held: Picked, regime: Regime, snapshot_id: int
 ) -> Pairs | None:
-    """None when the delivery holds a key more than once: then values would have to tell which row counts."""
-    words, held_words = pack(columns, [delivered.values, held.values]).parts
+    """`words` and `held_words` are the keys of both. None when the delivery holds a key more than once: ties come
+    first."""
     order = np.argsort(words)
     ordered = words[order]
     if (ordered[1:] == ordered[:-1]).any():

@@ -17,8 +17,8 @@ import pytest
 from dedup_clone.contract.table import Column
 from dedup_spark.adopt.comparison import compare, places
 from dedup_spark.adopt.key_words import pack
-from dedup_spark.adopt.repeated_keys import repetitions
 from dedup_spark.adopt.slices import slices_of
+from dedup_spark.adopt.ties import repetitions
 from dedup_spark.column_types import SCALARS
 
 VALUES: dict[str, list[Any]] = {

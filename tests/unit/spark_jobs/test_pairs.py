@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dedup_clone.contract.table import Column
+from dedup_spark.adopt.key_words import pack
 from dedup_spark.adopt.picked import Picked
 from dedup_spark.rewrite.orders import Regime
-from dedup_spark.rewrite.pairs import match
+from dedup_spark.rewrite.pairs import Pairs, match
 
 COLUMNS = (Column("name", "STRING"), Column("number", "INT64"))
 Key = tuple[str, int]
@@ -37,6 +38,11 @@ def picked(rows: Sequence[Row]) -> Picked:
     )
 
 
+def matched(delivered: Picked, held: Picked, regime: Regime, snapshot_id: int) -> Pairs | None:
+    words, held_words = pack(COLUMNS, [delivered.values, held.values]).parts
+    return match(words, held_words, delivered, held, regime, snapshot_id)
+
+
 @settings(deadline=None)
 @given(
     delivered=st.dictionaries(KEYS, VALUES),
@@ -49,7 +55,7 @@ def test_pairs_are_those_of_a_dictionary(
 ) -> None:
     new_rows = [(key, snapshot_id, value) for key, value in delivered.items()]
     old_rows = [(key, known, value) for key, (known, value) in held.items()]
-    found = match(COLUMNS, picked(new_rows), picked(old_rows), regime, snapshot_id)
+    found = matched(picked(new_rows), picked(old_rows), regime, snapshot_id)
     assert found
     assert {new_rows[n][0] for n in found.new} == delivered.keys() - held.keys()
     assert {old_rows[n][0] for n in found.missing} == held.keys() - delivered.keys()
@@ -63,17 +69,17 @@ def test_pairs_are_those_of_a_dictionary(
 
 def test_a_delivered_row_takes_the_place_of_every_row_of_its_key_when_it_is_in_order() -> None:
     held = picked([(("a", 1), 3, 7), (("a", 2), 3, 7)])
-    found = match(COLUMNS, picked([(("a", 1), 4, 7)]), held, Regime.IN_ORDER, 4)
+    found = matched(picked([(("a", 1), 4, 7)]), held, Regime.IN_ORDER, 4)
     assert found
     assert (found.replaced.tolist(), found.changed.tolist(), found.missing.tolist()) == ([0], [], [1])
 
 
 def test_without_rows_of_the_parent_all_is_new() -> None:
-    found = match(COLUMNS, picked([(("a", 1), 4, 7), (("a", 2), 4, 7)]), picked([]), Regime.BY_VALUE, 4)
+    found = matched(picked([(("a", 1), 4, 7), (("a", 2), 4, 7)]), picked([]), Regime.BY_VALUE, 4)
     assert found
     assert sorted(found.new.tolist()) == [0, 1]
 
 
 def test_a_key_that_is_delivered_twice_is_no_case_for_pairs() -> None:
     twice = picked([(("a", 1), 4, 7), (("a", 1), 4, 8)])
-    assert match(COLUMNS, twice, picked([]), Regime.BY_VALUE, 4) is None
+    assert matched(twice, picked([]), Regime.BY_VALUE, 4) is None
