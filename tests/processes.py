@@ -17,6 +17,8 @@ from pathlib import Path
 from devstack.stack.programs import fake_gcs_binary
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+# For a process that runs the job, or a module of the tests.
+PYTHON_PATH = os.pathsep.join(str(folder) for folder in (REPOSITORY / "spark_jobs", REPOSITORY / "plugins", REPOSITORY))
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 10
 POLL_INTERVAL_S = 0.02

@@ -12,7 +12,6 @@ from typing import Self
 
 import psutil
 
-from benchmarks.layout import CHECKOUT, python_path
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.request import DedupRequest
@@ -21,6 +20,7 @@ from dedup_spark.job import DedupJob
 from dedup_spark.orders import read_request
 from dedup_spark.progress import Facts
 from dedup_spark.session import SparkOf
+from tests.processes import PYTHON_PATH, REPOSITORY
 from tests.spark.feed_area import FeedArea
 from tests.spark.local_session import local_session
 
@@ -34,8 +34,8 @@ class JobProcess:
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.job_process"],
-            cwd=CHECKOUT,
-            env={**os.environ, "PYTHONPATH": python_path()},
+            cwd=REPOSITORY,
+            env={**os.environ, "PYTHONPATH": PYTHON_PATH},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from google.cloud.storage import Client
 
-from benchmarks.layout import CHECKOUT, python_path
 from dedup_clone.orchestration.spark_conf import emulator_spark_conf, local_spark_conf
+from tests.processes import PYTHON_PATH, REPOSITORY
 from tests.spark.submitting import environment
 
 _EXIT_CODE = "exit code of the job: "
@@ -30,10 +30,10 @@ class RealDedup:
 
     def __enter__(self) -> Self:
         conf = {**local_spark_conf("1g"), **emulator_spark_conf(self._host), "spark.master": "local[2]"}
-        place = {"PYTHONPATH": python_path(), "STORAGE_EMULATOR_HOST": self._host}
+        place = {"PYTHONPATH": PYTHON_PATH, "STORAGE_EMULATOR_HOST": self._host}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.contract.publish.real_dedup"],
-            cwd=CHECKOUT,
+            cwd=REPOSITORY,
             env={**os.environ, **environment(conf), **place},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
