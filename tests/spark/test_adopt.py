@@ -270,10 +270,11 @@ def test_only_files_that_hold_surplus_rows_are_written_anew(area: FeedArea) -> N
     assert sorted(files) == [("adopted", 1), ("adopted", 1), ("thinned", 1), ("thinned", 1)]
 
 
+@pytest.mark.parametrize(("limit", "most"), [("_MOST_ROWS", 3), ("_MOST_BYTES", 10)])
 def test_more_repeated_keys_than_are_looked_at_are_left_to_spark(
-    with_spark: FeedArea, monkeypatch: pytest.MonkeyPatch
+    with_spark: FeedArea, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
-    monkeypatch.setattr(ties, "_MOST_ROWS", 3)
+    monkeypatch.setattr(ties, limit, most)
     area = with_spark
     for snapshot_id in (1, 2):
         again = [row(snapshot_id, 1, 70), row(snapshot_id, 2, 5)]

@@ -12,9 +12,10 @@ from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.adopt.differences import Limits, find_differences
-from dedup_spark.adopt.found import EXAMPLES, Differences, Values
+from dedup_spark.adopt.found import EXAMPLES, Differences
 from dedup_spark.adopt.key_reader import KeyReader
 from dedup_spark.adopt.orders import AdoptedDate, DateCost, DateOrder, DeclinedDate, Outcome
+from dedup_spark.adopt.picked import Values
 from dedup_spark.adopt.sides import DateSides, DeliveredFingerprints, open_sides
 from dedup_spark.adopt.slices import too_many
 from dedup_spark.adopt.survivors import rows_of, write_survivors

@@ -7,15 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from dedup_spark.adopt.picked import Picked
+from dedup_spark.adopt.picked import Picked, Values
 from dedup_spark.adopt.ties import Ties
 from dedup_spark.fingerprints.buckets import BucketFingerprints
 
 EXAMPLES = 3
-
-Values = tuple[pa.ChunkedArray, ...]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dedup_spark.adopt.key_reader import Numbers
 from dedup_spark.fingerprints.key_columns import Words
 
 Rows = npt.NDArray[np.intp]
+Values = tuple[pa.ChunkedArray, ...]
 
 NO_WORDS: Words = np.zeros(0, dtype=np.uint64)
 NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
@@ -38,12 +39,12 @@ class Picked:
     None where they were not decoded or are too many to be held. `firsts` are the keys' first hashes.
     """
 
-    values: tuple[pa.ChunkedArray, ...]
+    values: Values
     files: npt.NDArray[np.int32]
     rows: Numbers
     ids: Numbers
     contents: Words
-    others: tuple[pa.ChunkedArray, ...] | None
+    others: Values | None
     firsts: Words = field(default_factory=lambda: NO_WORDS)
 
     def __len__(self) -> int:
@@ -68,7 +69,7 @@ def picked_only(mask: npt.NDArray[np.bool_]) -> ChosenRows:
     return ChosenRows(np.flatnonzero(mask), NO_ROWS)
 
 
-def joined(parts: Sequence[tuple[pa.Array, ...] | None]) -> tuple[pa.ChunkedArray, ...] | None:
+def joined(parts: Sequence[tuple[pa.Array, ...] | None]) -> Values | None:
     """Column by column; None where a part is missing, or there is none to say the types."""
     present = [part for part in parts if part is not None]
     if not present or len(present) < len(parts):
@@ -76,7 +77,7 @@ def joined(parts: Sequence[tuple[pa.Array, ...] | None]) -> tuple[pa.ChunkedArra
     return in_one_piece(pa.chunked_array(list(column)) for column in zip(*present, strict=True))
 
 
-def in_one_piece(columns: Iterable[pa.ChunkedArray]) -> tuple[pa.ChunkedArray, ...]:
+def in_one_piece(columns: Iterable[pa.ChunkedArray]) -> Values:
     """A large date's rows come in thousands of batches, and taking some of them would look through all batches."""
     found = list(columns)
     return tuple(pa.table(found, names=[str(place) for place in range(len(found))]).combine_chunks().columns)

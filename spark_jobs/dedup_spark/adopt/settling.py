@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from dedup_spark.adopt.changes import overtaken_rows
 from dedup_spark.adopt.comparison import places
-from dedup_spark.adopt.found import EXAMPLES, Differences, KeptRows, Values
-from dedup_spark.adopt.picked import NO_WORDS, Picked
+from dedup_spark.adopt.found import EXAMPLES, Differences, KeptRows
+from dedup_spark.adopt.picked import NO_WORDS, Picked, Values
 from dedup_spark.adopt.sides import DateSides
 from dedup_spark.adopt.ties import repeated_in, settle_ties
 from dedup_spark.fingerprints.key_columns import Words

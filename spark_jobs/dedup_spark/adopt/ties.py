@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dedup_spark.adopt.comparison import places
-from dedup_spark.adopt.picked import NO_ROWS, Choose, ChosenRows, Picked, Rows
+from dedup_spark.adopt.picked import NO_ROWS, Choose, ChosenRows, Picked, Rows, Values
 from dedup_spark.adopt.side import Side
 from dedup_spark.fingerprints.key_columns import Words
 
@@ -22,8 +22,6 @@ from dedup_spark.fingerprints.key_columns import Words
 _MOST_ROWS = 1 << 18
 _MOST_BYTES = 64 << 20
 _ROWS_AT_A_TIME = 1 << 12
-
-Values = tuple[pa.ChunkedArray, ...]
 
 
 @dataclass(frozen=True)
