@@ -197,12 +197,16 @@ class FeedArea:
         return from_json(FileList, storage.read_text(self.parent.file_list_uri), where=self.parent.file_list_uri)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The committed generation, read back from its own data folder."""
+        """The committed generation, read back from its own data folder.
+
+        An adopted file may hold its writer's Arrow schema, which means nothing to BigQuery.
+        """
         assert self.manifest
         found: list[dict[str, Any]] = []
+        schema = arrow_schema(self.table.columns)
         for file in self.files().files:
             with storage.open_input(storage.join(self.data_uri(), file.path)) as stream:
-                found += pq.read_table(stream).to_pylist()
+                found += pq.read_table(stream).cast(schema).to_pylist()
         return found
 
     def entry(self, day: date) -> DateEntry:

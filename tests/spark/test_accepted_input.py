@@ -82,6 +82,7 @@ FORMS: dict[str, tuple[pa.Schema, dict[str, Any]]] = {
 OF_WRITTEN_FORM = {"gzip", "zstd", "uncompressed", "no_statistics", "pages_of_version_2", "checksums", "plain", "delta"}
 # Arrow's schema is a writer's hint: Parquet's own types are the declared ones.
 OF_WRITTEN_FORM |= {"dictionaries", "large_types", "seconds_as_duration", "date_64"}
+ONLY_BY_SPARK: set[str] = set()
 PRODUCT = {"date": DAY, "product_id": 1, "store_id": 1, "attribute_id": 1, "attr_value": 1, "update_id": 1}
 NAMES = [
     "with space", "quote'", 'double"quote', "hash#1", "percent%20", "plus+", "question?", "bracket[0]", "brace{a,b}",
@@ -165,6 +166,22 @@ def _as_written(area: FeedArea, content: bytes) -> bool:
 def test_only_files_of_the_written_form_are_said_to_have_it(area: FeedArea, name: str) -> None:
     schema, options = FORMS[name]
     assert _as_written(area, parquet(one_row(schema, 1), **options)) == (name in OF_WRITTEN_FORM)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_file_of_any_form_is_adopted_and_loses_its_surplus_rows(area: FeedArea, name: str) -> None:
+    """Beside a file of the written form, twice: fingerprints say the same, whatever form a value has."""
+    schema, options = FORMS[name]
+    for version in (1, 2):
+        rows = [row(version, 1), row(version, 1, note="very great"), row(version, 2)]
+        files = {f"{FOLDER}/a.parquet": parquet(pa.Table.from_pylist(rows, schema), **options)}
+        files[f"{FOLDER}/b.parquet"] = parquet(pa.Table.from_pylist([row(version, 3)], SCHEMA))
+        assert area.publish(deliver(area, version, files)).refused == ()
+        found = sorted((r["code"], r["note"], r["version"]) for r in area.rows())
+        expected = [row(version, 1, note="very great"), row(version, 2), row(version, 3)]
+        assert found == [(r["code"], r["note"], version) for r in expected]
+        assert area.entry(DAY).plan == ("rewrite" if name in ONLY_BY_SPARK else "adopt")
+        assert (area.entry(DAY).ties, area.entry(DAY).changed) == (1, 0)
 
 
 def test_file_that_the_job_wrote_has_the_written_form(area: FeedArea) -> None:

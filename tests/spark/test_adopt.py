@@ -247,7 +247,7 @@ def test_duplicate_that_is_delivered_again_and_again_is_seen_each_time(area: Fee
         area.publish(area.land(snapshot_id, [*rows(snapshot_id, *range(300)), row(snapshot_id, 7, 10**6)]))
         entry = area.entry(FIRST)
         assert (entry.plan, entry.ties, entry.rows) == ("adopt", 1, 300)
-        assert entry.plan_reason.endswith("[1] files written anew without [1] surplus rows of repeated keys")
+        assert entry.plan_reason.endswith("[1] surplus rows of repeated keys left out; [1] files written anew")
         assert (7, 10**6, snapshot_id) in found(area)
     area.publish(area.land(4, rows(4, *range(300))))
     assert (area.entry(FIRST).plan, area.entry(FIRST).changed) == ("adopt", 300 if compare_values else None)
@@ -267,7 +267,7 @@ def test_only_files_that_hold_surplus_rows_are_written_anew(area: FeedArea) -> N
         [(file.path.split("/")[1].split("-")[0], file.rows) for file in area.files().files],
     )
     assert (entry.plan, entry.ties, entry.rows) == ("adopt", 3, 4)
-    assert sorted(files) == [("adopted", 1), ("adopted", 1), ("thinned", 1), ("thinned", 1)]
+    assert sorted(files) == [("adopted", 1), ("adopted", 1), ("mended", 1), ("mended", 1)]
 
 
 @pytest.mark.parametrize(("limit", "most"), [("_MOST_ROWS", 3), ("_MOST_BYTES", 10)])
@@ -312,25 +312,32 @@ def test_file_of_several_dates_is_not_adopted(with_spark: FeedArea) -> None:
     assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("adopt", "carried")
 
 
-def test_file_that_is_not_as_the_job_writes_is_not_adopted(with_spark: FeedArea) -> None:
-    area = with_spark
+def test_file_that_is_not_as_the_job_writes_is_brought_into_that_form_alone(area: FeedArea) -> None:
     narrow = SCHEMA.set(SCHEMA.get_field_index("attr_value"), pa.field("attr_value", pa.int32()))
+    other_order = pa.schema(list(reversed(list(SCHEMA))))
     area.put(1, f"date={FIRST}/narrow.parquet", pa.Table.from_pylist(rows(1, 1), schema=narrow))
+    area.put(1, f"date={FIRST}/order.parquet", pa.Table.from_pylist(rows(1, 2), schema=other_order))
+    area.put(1, f"date={FIRST}/wide.parquet", pa.Table.from_pylist(rows(1, 3), schema=SCHEMA))
+    area.put(1, f"date={FIRST}/without_rows.parquet", narrow.empty_table())
     area.put(1, f"date={SECOND}/wide.parquet", pa.Table.from_pylist(rows(1, 1, day=SECOND), schema=SCHEMA))
     area.publish(area.arrive(1))
-    assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("rewrite", "adopt")
-    assert "narrow.parquet] has other column types" in area.entry(FIRST).plan_reason
-    area.publish(area.land(2, rows(2, 1, 2)))
-    assert "fingerprints of the parent computed" in area.entry(FIRST).plan_reason
+    assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("adopt", "adopt")
+    assert area.entry(FIRST).plan_reason.endswith("[2] files brought into the written form; [2] files written anew")
+    assert "written" not in area.entry(SECOND).plan_reason
+    names = sorted(file.path.split("/")[1].split("-")[0] for file in files_of(area, FIRST))
+    assert names == ["adopted", "mended", "mended"]
+    assert {pq.read_schema(path(area, file)) for file in files_of(area, FIRST)} == {SCHEMA}
+    area.publish(area.land(2, rows(2, 1, 2, 3)))
+    assert "fingerprints of the parent carried" in area.entry(FIRST).plan_reason
+    assert [r[2] for r in found(area)] == [1, 2, 2, 2]  # the first is the second date's
 
 
-def test_older_delivery_of_narrower_types_gives_survivors_of_the_declared_ones(with_spark: FeedArea) -> None:
-    area = with_spark
+def test_older_delivery_of_narrower_types_gives_survivors_of_the_declared_ones(area: FeedArea) -> None:
     narrow = SCHEMA.set(SCHEMA.get_field_index("product_id"), pa.field("product_id", pa.int32()))
     area.put(1, f"date={FIRST}/narrow.parquet", pa.Table.from_pylist(rows(1, 1, 2), schema=narrow))
     area.publish(area.arrive(1), area.land(2, rows(2, 2)))
     assert found(area) == [(1, 10, 1), (2, 20, 2)]
-    assert area.entry(FIRST).plan == "rewrite"
+    assert area.entry(FIRST).plan == "adopt"
     assert {pq.read_schema(path(area, file)) for file in files_of(area, FIRST)} == {SCHEMA}
 
 

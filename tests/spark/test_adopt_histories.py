@@ -31,10 +31,10 @@ from dedup_spark.adopt import (
     counted,
     differences,
     first_look,
+    mended_files,
     over_dates,
     selection,
     ties,
-    without_ties,
 )
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.fingerprints import stored
@@ -291,7 +291,7 @@ def test_small_memory_and_several_threads_change_nothing(publishes: list[int], s
         patch.setattr(counted, "_HELD_ROWS", 4)
         patch.setattr(first_look, "LIMITS", differences.Limits(rows=25, hashes=15, passes=100))
         patch.setattr(ties, "_ROWS_AT_A_TIME", 5)
-        patch.setattr(without_ties, "_PENDING_ROWS", 4)
+        patch.setattr(mended_files, "_PENDING_ROWS", 4)
         patch.setattr(sorted_files, "_SORTED_ROWS", 3)
         patch.setattr(applicability, "_with_threads", lambda order, usual_bytes: replace(order, threads=3))
         area = FeedArea(None, folder, str(Path(folder) / "state"), NESTED, plan=Plan.ADOPT)

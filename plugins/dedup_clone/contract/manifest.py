@@ -39,12 +39,12 @@ class DateEntry:
 
     rows: unique keys. new_keys: keys that the parent lacked. changed: keys of both whose values differ (None when the
     plan does not compare values). survivors: rows that the newest applied snapshot lacks. ties: surplus rows of equal
-    keys inside single deliveries. `adopted_delivery` is the one whose files the date holds, those with ties in them
-    without the surplus rows. Fingerprints are hex texts, None when the plan keeps none; `key_fingerprint` is of the
-    keys whose rows have `max_update_id` (in mode last_changed, of those that the date's newest delivery holds), and
-    their bucket fingerprints lie in the data folder, `fingerprints/<date>.bin`: an aid that may be absent, computed
-    again when it does not fold to this text. `content_fingerprint` is of those rows' values. `files_digest` is over
-    path, rows and size of the date's files.
+    keys inside single deliveries. `adopted_delivery` is the one whose files the date holds, each as it is or written
+    anew, without surplus rows and in the form of the table. Fingerprints are hex texts, None when the plan keeps none;
+    `key_fingerprint` is of the keys whose rows have `max_update_id` (in mode last_changed, of those that the date's
+    newest delivery holds), and their bucket fingerprints lie in the data folder, `fingerprints/<date>.bin`: an aid that
+    may be absent, computed again when it does not fold to this text. `content_fingerprint` is of those rows' values.
+    `files_digest` is over path, rows and size of the date's files.
     """
 
     date: date

@@ -53,8 +53,8 @@ def _file_obstacle(day: date, having: list[ExaminedDelivery]) -> str | None:
             uri, dates = inspected.file.uri, len(inspected.rows_by_date)
             if dates > 1:
                 return f"file [{uri}] holds [{dates}] dates"
-            if not inspected.is_as_written:
-                return f"file [{uri}] has other column types, modes or order than the job writes"
+            if not inspected.is_castable:
+                return f"file [{uri}] has columns that only Spark brings into the form that the job writes"
     return None
 
 
@@ -70,7 +70,7 @@ def date_orders(dates: set[date], applied: Applied, parent: Parent) -> list[Date
 def presumed_orders(
     request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile], parent: Parent
 ) -> list[DateOrder]:
-    """The orders as they will be if every delivery that has `files` is applied, rows not counted yet.
+    """The orders as they will be if every delivery that has `files` is applied; no file has been opened yet.
 
     Dates come from folders; those that cannot be adopted whatever their files hold are left out.
     """
@@ -118,22 +118,22 @@ def _with_threads(order: DateOrder, usual_bytes: float) -> DateOrder:
 
 def _delivered(source: int, examined: ExaminedDelivery, day: date) -> DeliveredDate:
     frozen = _frozen(examined.arrival)
-    parts = [_part(i.file.uri, frozen, i.rows_by_date[day]) for i in _files_of(examined, day)]
+    parts = [_part(i.file.uri, frozen, i.rows_by_date[day], i.is_as_written) for i in _files_of(examined, day)]
     return DeliveredDate(source, examined.delivery, _sorted(parts))
 
 
 def _presumed_parts(arrival: Arrival, files: Sequence[LandedFile]) -> tuple[LandedPart, ...]:
     frozen = _frozen(arrival)
-    return _sorted([_part(file.uri, frozen, rows=0) for file in files])
+    return _sorted([_part(file.uri, frozen, rows=0, is_as_written=False) for file in files])
 
 
 def _frozen(arrival: Arrival) -> dict[str, LandedObject]:
     return {storage.object_uri(arrival.bucket, landed.name): landed for landed in arrival.objects}
 
 
-def _part(uri: str, frozen: Mapping[str, LandedObject], rows: int) -> LandedPart:
+def _part(uri: str, frozen: Mapping[str, LandedObject], rows: int, is_as_written: bool) -> LandedPart:
     landed = frozen[uri]
-    return LandedPart(uri, landed.size, landed.generation, landed.crc32c, rows)
+    return LandedPart(uri, landed.size, landed.generation, landed.crc32c, rows, is_as_written)
 
 
 def _sorted(parts: Sequence[LandedPart]) -> tuple[LandedPart, ...]:

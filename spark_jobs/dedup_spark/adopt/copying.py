@@ -52,7 +52,7 @@ def adopt_files(
         )
         for order, adopted in orders.items()
         for number, part in enumerate(order.newest.files)
-        if part.uri not in adopted.thinned
+        if part.uri not in adopted.mended
     ]
     found: defaultdict[date, list[DataFile]] = defaultdict(list)
     for file in fan_out.map(_Copier(data_uri), copies, 0, "copy adopted files"):

@@ -14,12 +14,12 @@ from dedup_spark import storage
 from dedup_spark.adopt.differences import Limits, find_differences
 from dedup_spark.adopt.found import EXAMPLES, Differences
 from dedup_spark.adopt.key_reader import KeyReader
+from dedup_spark.adopt.mended_files import MendedFiles, write_mended
 from dedup_spark.adopt.orders import AdoptedDate, DateCost, DateOrder, DeclinedDate, Outcome
 from dedup_spark.adopt.picked import Values
 from dedup_spark.adopt.sides import DateSides, DeliveredFingerprints, open_sides
 from dedup_spark.adopt.slices import too_many
 from dedup_spark.adopt.survivors import rows_of, write_survivors
-from dedup_spark.adopt.without_ties import write_without_ties
 from dedup_spark.examples import key_texts
 from dedup_spark.fingerprints import stored
 
@@ -64,18 +64,18 @@ class AdoptDate:
         if obstacle:
             return DeclinedDate(order.day, obstacle, found.fingerprints.digest(), _cost(reader, written, began))
         survivors = write_survivors(order, found, reader, self.data_uri)
-        thinned = write_without_ties(order, found, reader, self.data_uri)
-        new_files = (*thinned.files, *survivors.written)
+        mended = write_mended(order, found, reader, self.data_uri)
+        new_files = (*mended.files, *survivors.written)
         return AdoptedDate(
             day=order.day,
             delivery=order.newest.delivery,
-            thinned=thinned.uris,
+            mended=mended.uris,
             files=(*survivors.copied, *new_files),
             new_keys=found.new_keys,
             changed=found.changed if order.state else 0,
             survivors=rows_of([*survivors.copied, *survivors.written]),
             ties={**found.ties, order.newest.source: found.surplus_rows},
-            reason=_reason(order, sides, found, self.exact) + _thinned(found, len(thinned.uris)),
+            reason=_reason(order, sides, found, self.exact) + _said_of(mended, found),
             key_fingerprint=found.fingerprints.digest(),
             content_fingerprint=found.fingerprints.contents_digest(),
             examples=tuple(self._examples(order, found)),
@@ -121,10 +121,13 @@ def _reason(order: DateOrder, sides: DateSides, found: Differences, exact: bool)
     return f"{how}, {'by rank' if found.ranked else 'as 64-bit words'}; fingerprints of the parent {source}"
 
 
-def _thinned(found: Differences, files: int) -> str:
-    if not files:
-        return ""
-    return f"; [{files}] files written anew without [{found.surplus_rows}] surplus rows of repeated keys"
+def _said_of(mended: MendedFiles, found: Differences) -> str:
+    said = ""
+    if found.surplus:
+        said += f"; [{found.surplus_rows}] surplus rows of repeated keys left out"
+    if mended.cast:
+        said += f"; [{mended.cast}] files brought into the written form"
+    return f"{said}; [{len(mended.uris)}] files written anew" if said else ""
 
 
 def _cost(reader: KeyReader, written: int, began: float) -> DateCost:

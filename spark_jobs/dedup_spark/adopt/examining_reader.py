@@ -15,7 +15,7 @@ from dedup_spark.landing.inspection import Inspected, Inspector, LandedFile, ope
 
 
 class NotAdoptable(Exception):
-    """A landed file that is wrong, or that is not as the job writes: its date is no matter of this pass."""
+    """A landed file that is wrong, or that pyarrow does not bring into the written form: no matter of this pass."""
 
 
 @dataclass(kw_only=True)
@@ -35,7 +35,7 @@ class ExaminingReader(KeyReader):
     def _examined(self, landed: LandedFile, *, with_ids: bool, with_others: bool) -> Iterator[KeyBatch]:
         with storage.open_input(landed.uri) as source, open_landed(source) as file:
             judgement = self.inspector.begin(landed, file)
-            if not judgement.footer.is_as_written:
+            if not judgement.footer.is_castable:
                 raise NotAdoptable(landed.uri)
             start = 0
             for group in range(file.num_row_groups):

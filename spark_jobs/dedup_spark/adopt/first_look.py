@@ -60,9 +60,10 @@ class LookAtDate:
         try:
             sides = self.adopt.open(presumed, reader, _expected_rows(presumed))
             delivered = sides.fingerprints()
-            order = _counted(presumed, reader.inspected)
+            seen = _seen(presumed, reader.inspected)
+            order = _with_rows(seen)
             if order:
-                outcome = self.adopt.settle(presumed, sides, delivered, reader, began)
+                outcome = self.adopt.settle(seen, sides, delivered, reader, began)
         except Exception as error:  # a file judged alone says what is wrong with it, a plan what the parent lacks
             log.info("date [%s] is not adopted at first sight: %s: %s", presumed.day, type(error).__name__, error)
         inspected = (reader.inspected.get(file.uri) or self.inspector(file) for file in landed)
@@ -137,17 +138,25 @@ def are_alike(size: int, other: int) -> bool:
     return max(size, other) <= _LIKE_TIMES * min(size, other)
 
 
-def _counted(order: DateOrder, inspected: Mapping[str, Inspected]) -> DateOrder | None:
+def _seen(order: DateOrder, inspected: Mapping[str, Inspected]) -> DateOrder:
+    """With what was not known before the files were read; empty ones are still there."""
+
+    def seen(part: DeliveredDate) -> DeliveredDate:
+        facts = [(file, inspected[file.uri]) for file in part.files]
+        files = (replace(f, rows=i.rows_by_date.get(order.day, 0), is_as_written=i.is_as_written) for f, i in facts)
+        return replace(part, files=tuple(files))
+
+    return replace(order, newest=seen(order.newest), older=tuple(map(seen, order.older)))
+
+
+def _with_rows(order: DateOrder) -> DateOrder | None:
     """Files and deliveries without rows take no part. None where the newest delivery has none."""
-    newest, *older = (_with_rows(part, order, inspected) for part in (order.newest, *order.older))
+    newest, *older = (
+        replace(part, files=tuple(file for file in part.files if file.rows)) for part in (order.newest, *order.older)
+    )
     if not newest.files:
         return None
     return replace(order, newest=newest, older=tuple(part for part in older if part.files))
-
-
-def _with_rows(part: DeliveredDate, order: DateOrder, inspected: Mapping[str, Inspected]) -> DeliveredDate:
-    counted = [replace(file, rows=inspected[file.uri].rows_by_date.get(order.day, 0)) for file in part.files]
-    return replace(part, files=tuple(file for file in counted if file.rows))
 
 
 def _plain(order: DateOrder) -> DateOrder:

@@ -13,7 +13,7 @@ from dedup_clone.contract.manifest import DataFile, KeyExample
 class LandedPart:
     """One file of a delivery with rows of this date only; generation and crc32c as its inventory froze them.
 
-    `rows` is 0 where they were not counted yet.
+    `is_as_written`: the date may have the file as it is. Not so, and `rows` 0, where the file was not opened yet.
     """
 
     uri: str
@@ -21,6 +21,7 @@ class LandedPart:
     generation: int
     crc32c: str
     rows: int
+    is_as_written: bool
 
 
 @dataclass(frozen=True)
@@ -95,13 +96,13 @@ class DateCost:
 class AdoptedDate:
     """A date whose survivors are in the new data folder; `files` are theirs until the delivery's own were copied.
 
-    Of landed files named in `thinned`, by URI, what counts is among `files` already: they hold rows that lost a tie.
+    Of landed files named in `mended`, by URI, what counts is among `files` already.
     `ties` by source number, surplus rows inside one delivery.
     """
 
     day: date
     delivery: Delivery
-    thinned: frozenset[str]
+    mended: frozenset[str]
     files: tuple[DataFile, ...]
     new_keys: int
     changed: int | None

@@ -43,7 +43,7 @@ class Inspected:
     """`spark_schema` is JSON, and reads the file when there are no `problems`. `rows_by_date` counts all rows.
 
     `is_as_written`: columns, types and modes are exactly those that the job writes, so that BigQuery loads the file
-    together with written ones.
+    together with written ones. `is_castable`: pyarrow brings them into that form.
     """
 
     file: LandedFile
@@ -51,6 +51,7 @@ class Inspected:
     rows_by_date: dict[date, int]
     problems: tuple[str, ...]
     is_as_written: bool = False
+    is_castable: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,8 @@ class Judgement:
         # Only now: pyarrow ends the process when it is asked how an encrypted column is written.
         found = unsupported_formats(file.metadata) + self._problems()
         problems = tuple(f"file [{self.landed.uri}] {problem}" for problem in found)
-        by_date = dict(self.by_date)
-        return Inspected(self.landed, self.footer.schema.json(), by_date, problems, self.footer.is_as_written)
+        by_date, footer = dict(self.by_date), self.footer
+        return Inspected(self.landed, footer.schema.json(), by_date, problems, footer.is_as_written, footer.is_castable)
 
     def _problems(self) -> list[str]:
         table, landed = self.table, self.landed

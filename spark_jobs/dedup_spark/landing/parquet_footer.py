@@ -20,16 +20,18 @@ from pyspark.sql import types as spark
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_spark.column_types import STRUCT
 from dedup_spark.landing.leaf_types import expected_text, leaf_text, leaf_type
-from dedup_spark.landing.written_form import has_written_form
+from dedup_spark.landing.written_form import can_be_brought_into_it, has_written_form
 
 
 @dataclass(frozen=True)
 class Footer:
-    """`problems` is empty when the file fits; `schema` then reads it, `is_as_written` when the job writes it so too."""
+    """`problems` is empty when the file fits; `schema` then reads it, `is_as_written` when the job writes it so too,
+    `is_castable` when pyarrow brings it into that form."""
 
     schema: spark.StructType
     problems: tuple[str, ...]
     is_as_written: bool = False
+    is_castable: bool = False
 
 
 class _Mismatch(Exception):
@@ -57,7 +59,10 @@ def read_footer(table: TableContract, file: pq.ParquetFile) -> Footer:
     missing = [name for name in declared if name not in found]
     problems += [f"column [{name}] is missing, expected [{declared[name].type}]" for name in missing]
     schema = spark.StructType([spark.StructField(c.name, found[c.name]) for c in table.columns if c.name in found])
-    return Footer(schema, tuple(problems), not problems and has_written_form(table.columns, file))
+    if problems:
+        return Footer(schema, tuple(problems))
+    is_as_written = has_written_form(table.columns, file)
+    return Footer(schema, (), is_as_written, is_as_written or can_be_brought_into_it(table.columns, file))
 
 
 def _undeclared(name: str, declared: dict[str, Column]) -> str:

@@ -25,6 +25,16 @@ def has_written_form(columns: tuple[Column, ...], file: pq.ParquetFile) -> bool:
     return _leaves(file) == _written(columns)
 
 
+def can_be_brought_into_it(columns: tuple[Column, ...], file: pq.ParquetFile) -> bool:
+    """Whether pyarrow casts the file's columns to those that the job writes. It is asked with no rows."""
+    form = arrow_schema(columns)
+    try:
+        file.schema_arrow.empty_table().select(form.names).cast(form)
+    except (pa.ArrowException, ValueError):
+        return False
+    return True
+
+
 @lru_cache(maxsize=8)
 def _written(columns: tuple[Column, ...]) -> list[_Leaf]:
     sink = pa.BufferOutputStream()

@@ -27,8 +27,10 @@ def obstacle(request: DedupRequest, day: date, applied: Applied) -> str | None:
         if inspected.rows_by_date.get(day):
             if len(inspected.rows_by_date) > 1:
                 return f"file [{inspected.file.uri}] holds [{len(inspected.rows_by_date)}] dates"
-            if not inspected.is_as_written:
-                return f"file [{inspected.file.uri}] has other column types, modes or order than the job writes"
+            if not inspected.is_castable:
+                return (
+                    f"file [{inspected.file.uri}] has columns that only Spark brings into the form that the job writes"
+                )
     return None
 
 

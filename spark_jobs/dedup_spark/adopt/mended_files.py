@@ -1,6 +1,7 @@
-"""Landed files that hold rows which lost a tie: written anew without them, all other rows in their order.
+"""Landed files that cannot be the date's as they are: written anew in the form that the job writes, in their own order.
 
-Files without such rows are copied inside the storage like those of any adopted date.
+Some hold rows that lost a tie, which are left out. Others have types, modes or an order of columns of their own: a load
+job takes its schema from one file, and must find it in all. Any other file of an adopted date is copied as it is.
 """
 
 from __future__ import annotations
@@ -21,24 +22,32 @@ _PENDING_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class ThinnedFiles:
-    """`uris` of the landed files, and what is left of them: a file may hold nothing but rows that another has too."""
+class MendedFiles:
+    """`uris` of the landed files, and what is left of them: a file may hold nothing but rows that another has too.
+
+    `cast` is how many of them had another form.
+    """
 
     uris: frozenset[str]
+    cast: int
     files: tuple[DataFile, ...]
 
 
-def write_without_ties(order: DateOrder, found: Differences, reader: KeyReader, data_uri: str) -> ThinnedFiles:
-    """Of the newest delivery."""
-    numbered = ((part, found.surplus_in(number)) for number, part in enumerate(order.newest.files))
-    concerned = [(part, surplus) for part, surplus in numbered if len(surplus)] if found.surplus else []
+def write_mended(order: DateOrder, found: Differences, reader: KeyReader, data_uri: str) -> MendedFiles:
+    """Of the newest delivery, whose files have been read once."""
+    numbered = ((part, found.surplus_in(number)) for number, part in enumerate(order.newest.files) if part.rows)
+    concerned = [(part, surplus) for part, surplus in numbered if len(surplus) or not part.is_as_written]
 
     def write(one: tuple[LandedPart, Numbers]) -> DataFile | None:
         return _write(order, *one, reader, data_uri)
 
     with ThreadPoolExecutor(order.threads) as pool:
         written = list(pool.map(write, concerned))
-    return ThinnedFiles(frozenset(part.uri for part, _ in concerned), tuple(file for file in written if file))
+    return MendedFiles(
+        uris=frozenset(part.uri for part, _ in concerned),
+        cast=sum(not part.is_as_written for part, _ in concerned),
+        files=tuple(file for file in written if file),
+    )
 
 
 def _write(order: DateOrder, part: LandedPart, surplus: Numbers, reader: KeyReader, data_uri: str) -> DataFile | None:
@@ -48,9 +57,9 @@ def _write(order: DateOrder, part: LandedPart, surplus: Numbers, reader: KeyRead
     for rows in read_rows(reader, source):
         pending.add(rows)
         if pending.is_full:
-            file = file or OpenDataFile(reader.table, data_uri, order.day, "thinned")
+            file = file or OpenDataFile(reader.table, data_uri, order.day, "mended")
             file.write(pending.take())
     if pending:
-        file = file or OpenDataFile(reader.table, data_uri, order.day, "thinned")
+        file = file or OpenDataFile(reader.table, data_uri, order.day, "mended")
         file.write(pending.take())
     return file.close() if file else None
