@@ -30,6 +30,7 @@ from dedup_clone.contract.table import TableContract, UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.job import DedupJob
+from dedup_spark.landing.written_form import has_written_form
 from dedup_spark.orders import read_request
 from dedup_spark.progress import Facts
 from dedup_spark.session import Spark, SparkOf
@@ -197,16 +198,18 @@ class FeedArea:
         return from_json(FileList, storage.read_text(self.parent.file_list_uri), where=self.parent.file_list_uri)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The committed generation, read back from its own data folder.
+        """The committed generation, read back from its own data folder. Every file has the form that the job writes.
 
-        An adopted file may hold its writer's Arrow schema, which means nothing to BigQuery.
+        An adopted one may hold its writer's Arrow schema, too, which means nothing to BigQuery.
         """
         assert self.manifest
         found: list[dict[str, Any]] = []
         schema = arrow_schema(self.table.columns)
         for file in self.files().files:
-            with storage.open_input(storage.join(self.data_uri(), file.path)) as stream:
-                found += pq.read_table(stream).cast(schema).to_pylist()
+            uri = storage.join(self.data_uri(), file.path)
+            with storage.open_input(uri) as stream, pq.ParquetFile(stream) as parquet:
+                assert has_written_form(self.table.columns, parquet), uri
+                found += parquet.read().cast(schema).to_pylist()
         return found
 
     def entry(self, day: date) -> DateEntry:

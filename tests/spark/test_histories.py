@@ -26,9 +26,9 @@ from tests.thoroughness import SEEDS, times
 pytestmark = pytest.mark.spark
 
 DAYS = 4
-# A Spark run costs seconds, so that an example is a whole history with hundreds of rows, and there are few.
+# A Spark run costs a second or two, so that an example is a whole history with hundreds of rows, and there are few.
 FEW = settings(
-    max_examples=times(1, 20),
+    max_examples=times(2, 20),
     deadline=None,
     database=None,
     phases=[Phase.explicit, Phase.generate],

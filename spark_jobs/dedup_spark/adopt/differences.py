@@ -78,7 +78,7 @@ def find_differences(sides: DateSides, delivered: DeliveredFingerprints, *, exac
             is_open[left] = True
             _compare_slices(sides, select_whole(is_open, common), expected, limits, found)
     for surplus in found.surplus:
-        newest.remove(*sides.newest.both_hashes(surplus), surplus.contents if len(surplus.contents) else None)
+        newest.remove(*sides.newest.both_hashes(surplus), surplus.contents)
     if found.unknown:
         newest.contents = None
     return found

@@ -6,8 +6,11 @@ job takes its schema from one file, and must find it in all. Any other file of a
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from dedup_clone.contract.manifest import DataFile
 from dedup_spark.adopt.found import Differences
@@ -53,13 +56,18 @@ def write_mended(order: DateOrder, found: Differences, reader: KeyReader, data_u
 def _write(order: DateOrder, part: LandedPart, surplus: Numbers, reader: KeyReader, data_uri: str) -> DataFile | None:
     every_id = order.newest.delivery.snapshot_id + 1
     source = RowSource(part.uri, part.rows, kept=row_numbers([]), removed=surplus, below=every_id)
-    pending, file = PendingRows(_PENDING_ROWS, _PENDING_BYTES), None
-    for rows in read_rows(reader, source):
-        pending.add(rows)
-        if pending.is_full:
-            file = file or OpenDataFile(reader.table, data_uri, order.day, "mended")
-            file.write(pending.take())
-    if pending:
+    file = None
+    for rows in _row_groups(read_rows(reader, source)):
         file = file or OpenDataFile(reader.table, data_uri, order.day, "mended")
-        file.write(pending.take())
+        file.write(rows)
     return file.close() if file else None
+
+
+def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    pending = PendingRows(_PENDING_ROWS, _PENDING_BYTES)
+    for table in tables:
+        pending.add(table)
+        if pending.is_full:
+            yield pending.take()
+    if pending:
+        yield pending.take()
