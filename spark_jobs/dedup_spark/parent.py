@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import cached_property
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation
@@ -32,7 +34,14 @@ class Parent:
         return storage.join(self.data_uri, file.path)
 
     def files_of(self, day: date) -> tuple[DataFile, ...]:
-        return tuple(file for file in self.files if file.date == day)
+        return self._by_date.get(day, ())
+
+    @cached_property
+    def _by_date(self) -> dict[date, tuple[DataFile, ...]]:
+        found: defaultdict[date, list[DataFile]] = defaultdict(list)
+        for file in self.files:
+            found[file.date].append(file)
+        return {day: tuple(files) for day, files in found.items()}
 
     def bytes_by_date(self) -> dict[date, int]:
         sizes = dict.fromkeys(self.dates, 0)

@@ -53,14 +53,15 @@ def run_plans(
     if orders:
         with facts.phase(Plan.ADOPT.value), _session_starts(spark, request, choices, applied):
             outcomes = run_adopt(spark, request, orders, known, facts.say)
+        choices = dict(choices)
         for outcome in outcomes:
             costs[outcome.day] = outcome.cost
             if isinstance(outcome, DeclinedDate):
-                choices = {**choices, outcome.day: instead_of_adopt(outcome.reason)}
+                choices[outcome.day] = instead_of_adopt(outcome.reason)
                 if outcome.key_fingerprint is not None:
                     fingerprints[outcome.day] = outcome.key_fingerprint
             else:
-                choices = {**choices, outcome.day: Choice(Plan.ADOPT, outcome.reason)}
+                choices[outcome.day] = Choice(Plan.ADOPT, outcome.reason)
                 adopted[outcome.day] = outcome
     declined = frozenset(costs.keys() - adopted.keys())
     with facts.phase(Plan.REWRITE.value), _session_starts(spark, request, choices, applied):

@@ -15,11 +15,13 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.adopt.orders import DateOrder, DeliveredDate, LandedPart, StateDate
 from dedup_spark.landing.examination import ExaminedDelivery
-from dedup_spark.landing.inspection import Inspected, LandedFile
+from dedup_spark.landing.inspection import LandedFile
 from dedup_spark.marks import STATE
 from dedup_spark.parent import Parent
 
 Applied = tuple[ExaminedDelivery, ...]
+# What a delivery's inventory says of its objects, by URI.
+Frozen = Mapping[str, LandedObject]
 
 # A date so many times as large as the usual one is read by several threads of its task, else it ends last, alone.
 _LARGE_TIMES = 4
@@ -49,7 +51,7 @@ def _order_obstacle(newest: Delivery, before: DateEntry | None) -> str | None:
 
 def _file_obstacle(day: date, having: list[ExaminedDelivery]) -> str | None:
     for examined in having:
-        for inspected in _files_of(examined, day):
+        for inspected in examined.files_of(day):
             uri, dates = inspected.file.uri, len(inspected.rows_by_date)
             if dates > 1:
                 return f"file [{uri}] holds [{dates}] dates"
@@ -60,10 +62,11 @@ def _file_obstacle(day: date, having: list[ExaminedDelivery]) -> str | None:
 
 def date_orders(dates: set[date], applied: Applied, parent: Parent) -> list[DateOrder]:
     """The largest first, so that no long task starts last."""
+    known = [(number, e, _frozen(e.arrival)) for number, e in enumerate(applied, start=STATE + 1)]
     orders = []
     for day in dates:
-        having = [(number, e) for number, e in enumerate(applied, start=STATE + 1) if day in e.kept]
-        orders.append(_order(day, [_delivered(number, examined, day) for number, examined in having], parent))
+        delivered = [_delivered(number, e, frozen, day) for number, e, frozen in known if day in e.kept]
+        orders.append(_order(day, delivered, parent))
     return with_threads(orders)
 
 
@@ -81,13 +84,13 @@ def presumed_orders(
         if file.folder_date and request.retention_day <= file.folder_date <= request.latest_day:
             by_date[file.folder_date][file.snapshot_id].append(file)
     having = {file.snapshot_id for file in files}
-    present = [arrival for arrival in arrivals if arrival.delivery.snapshot_id in having]
+    present = [(arrival.delivery, _frozen(arrival)) for arrival in arrivals if arrival.delivery.snapshot_id in having]
     orders = []
     for day, landed in by_date.items():
         delivered = [
-            DeliveredDate(number, arrival.delivery, _presumed_parts(arrival, landed[arrival.delivery.snapshot_id]))
-            for number, arrival in enumerate(present, start=STATE + 1)
-            if arrival.delivery.snapshot_id in landed
+            DeliveredDate(number, delivery, _presumed_parts(frozen, landed[delivery.snapshot_id]))
+            for number, (delivery, frozen) in enumerate(present, start=STATE + 1)
+            if delivery.snapshot_id in landed
         ]
         if _order_obstacle(delivered[-1].delivery, parent.dates.get(day)) is None:
             orders.append(_order(day, delivered, parent))
@@ -116,33 +119,27 @@ def _with_threads(order: DateOrder, usual_bytes: float) -> DateOrder:
     return replace(order, threads=_MOST_THREADS)
 
 
-def _delivered(source: int, examined: ExaminedDelivery, day: date) -> DeliveredDate:
-    frozen = _frozen(examined.arrival)
-    parts = [_part(i.file.uri, frozen, i.rows_by_date[day], i.is_as_written) for i in _files_of(examined, day)]
+def _delivered(source: int, examined: ExaminedDelivery, frozen: Frozen, day: date) -> DeliveredDate:
+    parts = [_part(i.file.uri, frozen, i.rows_by_date[day], i.is_as_written) for i in examined.files_of(day)]
     return DeliveredDate(source, examined.delivery, _sorted(parts))
 
 
-def _presumed_parts(arrival: Arrival, files: Sequence[LandedFile]) -> tuple[LandedPart, ...]:
-    frozen = _frozen(arrival)
+def _presumed_parts(frozen: Frozen, files: Sequence[LandedFile]) -> tuple[LandedPart, ...]:
     return _sorted([_part(file.uri, frozen, rows=0, is_as_written=False) for file in files])
 
 
-def _frozen(arrival: Arrival) -> dict[str, LandedObject]:
+def _frozen(arrival: Arrival) -> Frozen:
+    """Made once a delivery, which may have many thousand objects."""
     return {storage.object_uri(arrival.bucket, landed.name): landed for landed in arrival.objects}
 
 
-def _part(uri: str, frozen: Mapping[str, LandedObject], rows: int, is_as_written: bool) -> LandedPart:
+def _part(uri: str, frozen: Frozen, rows: int, is_as_written: bool) -> LandedPart:
     landed = frozen[uri]
     return LandedPart(uri, landed.size, landed.generation, landed.crc32c, rows, is_as_written)
 
 
 def _sorted(parts: Sequence[LandedPart]) -> tuple[LandedPart, ...]:
     return tuple(sorted(parts, key=lambda part: part.uri))
-
-
-def _files_of(examined: ExaminedDelivery, day: date) -> list[Inspected]:
-    """Files without rows of the date take no part."""
-    return [inspected for inspected in examined.files if inspected.rows_by_date.get(day)]
 
 
 def _state(day: date, parent: Parent) -> StateDate | None:

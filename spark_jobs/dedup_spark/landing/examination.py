@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 
 from dedup_clone.contract.delivery import Arrival, Delivery
 from dedup_clone.contract.errors import DeliveryRefused
@@ -39,6 +40,19 @@ class ExaminedDelivery:
     @property
     def bytes(self) -> int:
         return sum(f.file.size for f in self.files)
+
+    def files_of(self, day: date) -> tuple[Inspected, ...]:
+        """Those with rows of the date."""
+        return self._by_date.get(day, ())
+
+    @cached_property
+    def _by_date(self) -> dict[date, tuple[Inspected, ...]]:
+        found: defaultdict[date, list[Inspected]] = defaultdict(list)
+        for inspected in self.files:
+            for day, rows in inspected.rows_by_date.items():
+                if rows:
+                    found[day].append(inspected)
+        return {day: tuple(files) for day, files in found.items()}
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,12 @@ def obstacle(request: DedupRequest, day: date, applied: Applied) -> str | None:
     having = [examined for examined in applied if day in examined.kept]
     if len(having) > 1:
         return f"[{len(having)}] deliveries have the date"
-    for inspected in (inspected for examined in having for inspected in examined.files):
-        if inspected.rows_by_date.get(day):
-            if len(inspected.rows_by_date) > 1:
-                return f"file [{inspected.file.uri}] holds [{len(inspected.rows_by_date)}] dates"
-            if not inspected.is_castable:
-                return (
-                    f"file [{inspected.file.uri}] has columns that only Spark brings into the form that the job writes"
-                )
+    for inspected in (inspected for examined in having for inspected in examined.files_of(day)):
+        uri, dates = inspected.file.uri, len(inspected.rows_by_date)
+        if dates > 1:
+            return f"file [{uri}] holds [{dates}] dates"
+        if not inspected.is_castable:
+            return f"file [{uri}] has columns that only Spark brings into the form that the job writes"
     return None
 
 
@@ -44,7 +42,7 @@ def rewrite_orders(
 
 def _order(request: DedupRequest, day: date, applied: Applied, parent: Parent) -> RewriteOrder:
     source, having = next(((n, e) for n, e in enumerate(applied, STATE + 1) if day in e.kept), (STATE, None))
-    found = [f for f in having.files if f.rows_by_date.get(day)] if having else []
+    found = having.files_of(day) if having else ()
     files = tuple(sorted((f.file.uri, f.rows_by_date[day]) for f in found))
     has_own_ids = request.takes_over is not None
     delivered = DeliveredFiles(source, has_own_ids, having.delivery.snapshot_id, files) if having else None

@@ -37,7 +37,8 @@ def read_workload(services: Services, attempt: str) -> Workload:
         raise ContractViolation(f"The request of attempt [{attempt}] is gone: clear the run from its first task.")
     objects = [o for d in request.deliveries for o in _arrival(services, d.arrival_uri).objects]
     if request.dates is not None:
-        objects = [o for o in objects if _date_of(o.name) in {str(day) for day in request.dates}]
+        wanted = {str(day) for day in request.dates}
+        objects = [o for o in objects if _date_of(o.name) in wanted]
     size = sum(o.size for o in objects)
     parent = services.manifests.read(request.parent.generation) if request.parent else None
     rows = parent.rows * len(request.deliveries) if parent else size // _BYTES_PER_ROW
