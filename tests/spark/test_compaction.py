@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.request import Plan
 from dedup_spark.adopt.survivors import MOST_FILES
@@ -69,17 +70,33 @@ def test_rewrite_leaves_no_file_of_survivors_apart(area: FeedArea) -> None:
     assert (file.rows, file.min_update_id, file.max_update_id) == (100, 1, 6)
 
 
+def land_twelve_files_and_two(area: FeedArea, snapshot_id: int, *, without: int = 0) -> Arrival:
+    """One row each; the first `without` files of the first date are left out."""
+    for day, numbers in ((FIRST, range(without, 12)), (SECOND, range(2))):
+        for number in numbers:
+            part = pa.Table.from_pylist(rows(snapshot_id, number, day=day), schema=arrow_schema(PRODUCTS.columns))
+            area.put(snapshot_id, f"date={day}/{number}.parquet", part)
+    return area.arrive(snapshot_id)
+
+
 def test_dates_of_the_most_files_are_written_anew_where_one_load_job_could_not_take_all(
     area: FeedArea, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Twelve files and two, with room for eight of survivors each: more than twenty."""
-    monkeypatch.setattr(file_sizes, "FILES_PER_JOB", 20)
-    for day, count in ((FIRST, 12), (SECOND, 2)):
-        for number in range(count):
-            part = pa.Table.from_pylist(rows(1, number, day=day), schema=arrow_schema(PRODUCTS.columns))
-            area.put(1, f"date={day}/{number}.parquet", part)
-    area.publish(area.arrive(1))
+    """Fourteen files, and one of survivors for each date: more than fifteen."""
+    monkeypatch.setattr(file_sizes, "FILES_PER_JOB", 15)
+    area.publish(land_twelve_files_and_two(area, 1))
     assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("rewrite", "adopt")
     assert area.entry(FIRST).plan_reason.startswith("not adopted: its [12] files are too many beside the others'")
     assert [file.rows for file in area.files().files if file.date == FIRST] == [12]
+    assert len(found(area)) == 14
+
+
+def test_as_many_files_as_one_load_job_takes_are_adopted(area: FeedArea, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Survivors are counted as the files that they lie in, not as the most that they could lie in."""
+    area.publish(land_twelve_files_and_two(area, 1))
+    monkeypatch.setattr(file_sizes, "FILES_PER_JOB", 16)
+    for snapshot_id in (2, 3):  # thirteen files, one of survivors, room for one more on each date
+        area.publish(land_twelve_files_and_two(area, snapshot_id, without=1))
+        assert {entry.plan for entry in area.manifest.dates} == {"adopt"}
+        assert len(area.files().files) == 14
     assert len(found(area)) == 14

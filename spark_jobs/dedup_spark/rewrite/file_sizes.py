@@ -43,12 +43,20 @@ def in_too_many_files(applied: Sequence[ExaminedDelivery], parent: Parent) -> di
     newest = {day: examined for examined in applied for day in examined.kept}
     counts = Counter(file.date for file in parent.files if file.date not in newest)
     for day, examined in newest.items():
-        counts[day] = MOST_FILES + sum(day in inspected.rows_by_date for inspected in examined.files)
+        counts[day] = _most_survivor_files(day, parent) + len(examined.files_of(day))
     total, found = counts.total(), {}
     for day, count in counts.most_common():
         if total <= FILES_PER_JOB:
             break
         if day in newest:
-            found[day] = f"its [{count - MOST_FILES}] files are too many beside the others' for one load job"
+            files = len(newest[day].files_of(day))
+            found[day] = f"its [{files}] files are too many beside the others' for one load job"
             total -= count
     return found
+
+
+def _most_survivor_files(day: date, parent: Parent) -> int:
+    """Those that the date has, and one that is written; never more than are left in place."""
+    before = parent.dates.get(day)
+    held = sum(file.max_update_id < before.max_update_id for file in parent.files_of(day)) if before else 0
+    return min(held + 1, MOST_FILES)
