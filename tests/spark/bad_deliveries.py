@@ -110,8 +110,8 @@ FILES = [
     _bad("marker_without_files", lambda _: {}, "holds no data files [*.parquet]"),
     _bad("only_files_without_rows", _empty_files, "holds no row in [3] data files", "expected a complete snapshot"),
     _bad("file_of_no_bytes", content(b""), FILE, "is empty (0 bytes), expected a Parquet file"),
-    _bad("truncated_file", changed(lambda file: file[:-200]), FILE, _UNREADABLE),
-    _bad("head_of_a_file", changed(lambda file: file[:200]), FILE, _UNREADABLE),
+    _bad("truncated_file", changed(lambda file: file[:-200]), FILE, _UNREADABLE, "without its end"),
+    _bad("head_of_a_file", changed(lambda file: file[:200]), FILE, _UNREADABLE, "without its end"),
     _bad("damaged_footer", changed(damage.damage_footer), FILE, _UNREADABLE),
     _bad("damaged_pages", changed(partial(damage.overwrite_pages, column="amount")), FILE, _UNREADABLE),
     _bad(

@@ -99,7 +99,7 @@ def test_refuses_a_date_that_no_calendar_has(area: FeedArea) -> None:
     [
         (b"", "is empty (0 bytes)"),
         (b"PAR1 is not enough", "cannot be read as Parquet"),
-        (parquet(pa.Table.from_pylist(rows(1000), schema=SCHEMA))[:-200], "cannot be read as Parquet"),
+        (parquet(pa.Table.from_pylist(rows(1000), schema=SCHEMA))[:-200], "a Parquet file without its end: upload"),
         (parquet(pa.table({"x": [1]})), "column [x] is not declared"),
         (
             parquet(SCHEMA.empty_table().drop_columns(["attr_value"])),
@@ -118,6 +118,7 @@ def test_refuses_files_that_are_no_whole_parquet_of_the_declared_columns(
     text = reason(area.publish(deliver(area, content)))
     assert said in text
     assert "date=2026-03-01/part-0.parquet" in text
+    assert ".. Next:" not in text
 
 
 GOOD = parquet(pa.Table.from_pylist(rows(), schema=SCHEMA))
