@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from benchmarks import truth
 from benchmarks.records import read_record, write_record
 from benchmarks.rows import OLDEST_ID, STATE_ID, Keys, Rows, block_count, make_block, snapshot_id
-from benchmarks.shape import Shape
+from benchmarks.shape import Shape, Variant
 from benchmarks.truth import Fingerprint
 from dedup_clone.contract.table import TableContract
 from dedup_spark.column_types import arrow_schema
@@ -111,7 +111,13 @@ class _DateWriter:
             unique, place = np.unique(keys.product, return_inverse=True)
             product = pa.array(_texts(unique)).take(pa.array(place))
         columns = [day, product, keys.store, keys.attribute, rows.values, rows.ids]
-        return pa.table([pa.array(column) for column in columns], schema=arrow_schema(table_of(self.shape).columns))
+        schema = arrow_schema(table_of(self.shape).columns)
+        if self.shape.variant is Variant.NARROW:
+            narrow = ("store_id", "attribute_id")
+            schema = pa.schema([column.with_type(pa.int32()) if column.name in narrow else column for column in schema])
+        return pa.table(
+            [pa.array(column).cast(kind.type) for column, kind in zip(columns, schema, strict=True)], schema=schema
+        )
 
     def fingerprint(self, rows: Rows) -> Fingerprint:
         keys = rows.keys

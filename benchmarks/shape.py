@@ -16,7 +16,7 @@ class Variant(StrEnum):
 
     SORTED: the rows of every file by key. SHUFFLED: state sorted, snapshot in random order. DUPLICATES: one snapshot
     row in a thousand once more, half of them with another value. SKEWED: a few dates hold most rows. LATE: the
-    snapshot is older than most of the state.
+    snapshot is older than most of the state. NARROW: stores and attributes lie in 32 bits, unlike in the table.
     """
 
     UNIFORM = "uniform"
@@ -26,6 +26,7 @@ class Variant(StrEnum):
     DUPLICATES = "duplicates"
     SKEWED = "skewed"
     LATE = "late"
+    NARROW = "narrow"
 
 
 @dataclass(frozen=True)
