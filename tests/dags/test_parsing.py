@@ -61,20 +61,19 @@ print("\\n".join(sorted(set(sys.modules) - before)))
 """
 
 
-def parse(dags: Path, *, dag_id: str = "") -> subprocess.CompletedProcess[str]:
+def parse(dags: Path) -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
         "PYTHONPATH": str(REPOSITORY / "plugins"),
         "DEDUP_CLONE_PROFILE": "local",
-        "_AIRFLOW_PARSING_CONTEXT_DAG_ID": dag_id,
     }
     return subprocess.run(
         [sys.executable, "-c", PARSE_OFFLINE, str(dags)], env=environment, capture_output=True, text=True, check=False
     )
 
 
-def test_parsing_uses_no_network_and_no_heavy_module() -> None:
-    done = parse(REPOSITORY / "dags")
+def test_parsing_the_tree_that_is_deployed_uses_no_network_and_no_heavy_module(tmp_path: Path) -> None:
+    done = parse(copy_dags(tmp_path))
     assert done.returncode == 0, done.stderr
     imported = done.stdout.split()
     assert "dedup_clone.orchestration.families" in imported
@@ -88,27 +87,20 @@ def copy_dags(folder: Path) -> Path:
     return folder / "dags"
 
 
-SHOW_DAGS = """
-import sys
-from airflow.dag_processing.dagbag import DagBag
-bag = DagBag(sys.argv[1])
-assert not bag.import_errors, bag.import_errors
-for dag in sorted(bag.dags.values(), key=lambda d: d.dag_id):
-    print(dag.dag_id, "|", ",".join(sorted(dag.tags)), "|", " ".join((dag.doc_md or "").split()))
-"""
+def parsed(dags: Path) -> DagBag:
+    from airflow.dag_processing.dagbag import DagBag
+
+    bag = DagBag(str(dags))
+    assert not bag.import_errors
+    return bag
 
 
 def test_a_bad_feed_file_shows_its_own_error_and_takes_no_other_feed_down(tmp_path: Path) -> None:
     dags = copy_dags(tmp_path)
     bad = dags / "feeds" / "worked_example.yaml"
     bad.write_text(bad.read_text().replace("retention_days", "retention_day"))
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugins"), "DEDUP_CLONE_PROFILE": "local"}
-    done = subprocess.run(
-        [sys.executable, "-c", SHOW_DAGS, str(dags)], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    pages = dict(line.split(" | ", 1) for line in done.stdout.splitlines() if " | " in line)
-    assert sorted(pages) == [
+    found = parsed(dags).dags
+    assert sorted(found) == [
         "freshness_watchdog",
         "product_attributes_bootstrap",
         "product_attributes_content_audit",
@@ -126,37 +118,18 @@ def test_a_bad_feed_file_shows_its_own_error_and_takes_no_other_feed_down(tmp_pa
         "worked_example_rollback",
         "worked_example_watch",
     ]
-    assert "configuration error" not in pages["product_attributes_publish"]
+    assert "configuration error" not in found["product_attributes_publish"].tags
     for dag_id in ("worked_example_publish", "worked_example_watch"):
-        assert "configuration error" in pages[dag_id]
-        assert "unknown key [table.retention_day]: did you mean [retention_days]?" in pages[dag_id]
+        assert "configuration error" in found[dag_id].tags
+        assert "unknown key [table.retention_day]: did you mean [retention_days]?" in (found[dag_id].doc_md or "")
 
 
 def test_a_bad_feed_file_fails_its_own_task_of_the_watchdog_and_no_other(tmp_path: Path) -> None:
     dags = copy_dags(tmp_path)
     (dags / "feeds" / "worked_example.yaml").write_text("feed: worked_example\n")
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "plugins"), "DEDUP_CLONE_PROFILE": "local"}
-    done = subprocess.run(
-        [sys.executable, "-c", SHOW_WATCHDOG, str(dags)], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-3:] == [
-        "watch_product_attributes _PythonDecoratedOperator",
-        "watch_store_visits _PythonDecoratedOperator",
-        "watch_worked_example ShowConfigurationError",
-    ]
-
-
-SHOW_WATCHDOG = """
-import sys
-from airflow.dag_processing.dagbag import DagBag
-bag = DagBag(sys.argv[1])
-assert not bag.import_errors, bag.import_errors
-for task in bag.dags["freshness_watchdog"].tasks:
-    print(task.task_id, type(task).__name__)
-"""
-
-
-def test_dags_parse_from_the_tree_that_is_deployed(tmp_path: Path) -> None:
-    done = parse(copy_dags(tmp_path))
-    assert done.returncode == 0, done.stderr
+    tasks = {task.task_id: type(task).__name__ for task in parsed(dags).dags["freshness_watchdog"].tasks}
+    assert tasks == {
+        "watch_product_attributes": "_PythonDecoratedOperator",
+        "watch_store_visits": "_PythonDecoratedOperator",
+        "watch_worked_example": "ShowConfigurationError",
+    }

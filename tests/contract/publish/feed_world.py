@@ -38,6 +38,8 @@ from tests.contract.publish.python_dedup import PythonDedup, Row, parquet_bytes
 REPOSITORY = Path(__file__).parents[3]
 SQL = REPOSITORY / "sql"
 TODAY = datetime.now(UTC).date()
+# One for all tests: a template is compiled once.
+_TEMPLATES = jinja2.Environment(loader=jinja2.FileSystemLoader(SQL), undefined=jinja2.StrictUndefined)
 DAG = "feed_publish"
 ROLLBACK_DAG = "feed_rollback"
 
@@ -203,12 +205,11 @@ def expected(*rows: Row) -> list[tuple[Any, ...]]:
 
 def _render(value: Any, **context: Any) -> Any:
     """Render a job configuration as Airflow does, with the check's XCom."""
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(SQL), undefined=jinja2.StrictUndefined)
     ti = SimpleNamespace(xcom_pull=lambda task_ids: to_plain(context["swap"]))
 
     def walk(item: Any) -> Any:
         if isinstance(item, str):
-            return environment.from_string(item).render(names=context["names"], ti=ti)
+            return _TEMPLATES.from_string(item).render(names=context["names"], ti=ti)
         if isinstance(item, dict):
             return {key: walk(inner) for key, inner in item.items()}
         return [walk(inner) for inner in item] if isinstance(item, list) else item
