@@ -11,7 +11,10 @@ from soak.stack import BY_SPARK, EXAMPLE
 
 
 class Victim(StrEnum):
-    """TASK is the process that runs a task's code; EXECUTOR_WORKER is its parent, which reports for it."""
+    """TASK is the process that runs a task's code; EXECUTOR_WORKER is its parent, which reports for it.
+
+    DATABASE is Airflow's own.
+    """
 
     TASK = "task"
     EXECUTOR_WORKER = "executor_worker"
@@ -26,6 +29,7 @@ class Victim(StrEnum):
     DAG_PROCESSOR = "dag_processor"
     BIGQUERY = "bigquery"
     STORAGE = "fake_gcs"
+    DATABASE = "database"
 
 
 # In whose death the held request dies, too: its sender, or one above the sender.
@@ -61,6 +65,7 @@ _MOMENTS_OF: dict[Victim, tuple[str, ...]] = {
     ),
     Victim.API_SERVER: ("resolve.leased", "swap.committed"),
     Victim.DAG_PROCESSOR: ("dedup.handing_back",),
+    Victim.DATABASE: ("resolve.leased", "dedup.writing", "load.deferred", "swap.committed", "commit.ledger"),
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from soak.errors import SoakError
 from soak.stack import SoakStack
 
 GONE_PATIENCE_S = 10.0
-MAIN_PARTS = ("scheduler", "triggerer", "dag_processor", "api_server", "bigquery", "fake_gcs")
+MAIN_PARTS = ("scheduler", "triggerer", "dag_processor", "api_server", "bigquery", "fake_gcs", "database")
 
 
 def client_of(stack: SoakStack, client_port: int, gate_port: int) -> psutil.Process:

@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+from devstack.stack import postgres
 from devstack.stack.layout import Layout
 from devstack.stack.names import LOGINS, PROJECT_ID, ROLES
 from devstack.stack.ports import Ports
@@ -16,8 +17,6 @@ _LOCAL_SETTINGS = '''\
 import os
 
 __all__ = ()
-
-sqlite_connect_args = {"timeout": 30}
 
 if os.environ.get("DEDUP_CLONE_PRELOAD") == "1":
     import airflow.providers.apache.spark.operators.spark_submit
@@ -74,7 +73,6 @@ def connections() -> dict[str, str]:
 
 def settings(layout: Layout, ports: Ports, keys: SecretKeys) -> dict[str, str]:
     """All AIRFLOW variables of the stack."""
-    database = f"sqlite:///{layout.airflow_home / 'airflow.db'}"
     chosen = {
         "CORE__DAGS_FOLDER": str(layout.dags_folder),
         "CORE__PLUGINS_FOLDER": str(layout.plugins_folder),
@@ -89,9 +87,7 @@ def settings(layout: Layout, ports: Ports, keys: SecretKeys) -> dict[str, str]:
         "API__PORT": str(ports.airflow),
         "API__SECRET_KEY": keys.api_secret_key,
         "API_AUTH__JWT_SECRET": keys.jwt_secret,
-        "DATABASE__SQL_ALCHEMY_CONN": database,
-        "DATABASE__SQL_ALCHEMY_CONNECT_ARGS": "airflow_local_settings.sqlite_connect_args",
-        "DATABASE__SQL_ALCHEMY_CONNECT_ARGS_ASYNC": "airflow_local_settings.sqlite_connect_args",
+        "DATABASE__SQL_ALCHEMY_CONN": postgres.url(layout),
         "LOGGING__BASE_LOG_FOLDER": str(layout.airflow_home / "logs"),
         **_QUICK,
         **_QUIET,

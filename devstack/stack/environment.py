@@ -13,7 +13,17 @@ from devstack.stack.processes import MARKER
 from devstack.stack.secret_keys import SecretKeys
 
 # Settings of the person's own Airflow or Google Cloud login must not leak into the stack.
-_FOREIGN_PREFIXES = ("AIRFLOW", "CLOUDSDK_", "GOOGLE_", "BIGQUERY_", "STORAGE_", "SPARK_", "PYSPARK_", "SUPERVISOR_")
+_FOREIGN_PREFIXES = (
+    "AIRFLOW",
+    "CLOUDSDK_",
+    "GOOGLE_",
+    "BIGQUERY_",
+    "STORAGE_",
+    "SPARK_",
+    "PYSPARK_",
+    "SUPERVISOR_",
+    "PG",
+)
 # What stands in front of storage and BigQuery, where something does: the long runs hold requests there.
 STORAGE_ENTRANCE_VARIABLE = "DEDUP_CLONE_STORAGE_ENTRANCE"
 BIGQUERY_ENTRANCE_VARIABLE = "DEDUP_CLONE_BIGQUERY_ENTRANCE"

@@ -1,5 +1,6 @@
 """Waiting until the parts of the stack are healthy, with a line for each and the log of one that is not."""
 
+import subprocess
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -19,6 +20,8 @@ Say = Callable[[str], None]
 
 def is_healthy(program: Program, running: Running) -> bool:
     """One look at one part. A heartbeat from before its process started is one that an earlier process left."""
+    if program.health_command:
+        return running.pid != 0 and subprocess.run(program.health_command, capture_output=True).returncode == 0
     if running.state != "RUNNING":
         # What answers while the part's own process is down is some other program on its port.
         return False

@@ -54,6 +54,17 @@ class Layout:
         return self.local / "airflow"
 
     @property
+    def database(self) -> Path:
+        """Airflow's records. Deleted as a whole, they start anew."""
+        return self.local / "database"
+
+    @property
+    def database_socket(self) -> Path:
+        """The folder of PostgreSQL's socket."""
+        longest = self.run / ".s.PGSQL.65535.lock"
+        return self.run if _fits(longest) else _in_temporary_folder(self.local)
+
+    @property
     def client_tools(self) -> Path:
         return self.local / "clients"
 
@@ -81,10 +92,7 @@ class Layout:
     @property
     def supervisor_socket(self) -> Path:
         inside = self.run / "supervisor.sock"
-        if len(str(inside).encode()) <= LONGEST_SOCKET_PATH:
-            return inside
-        name = hashlib.sha256(str(self.local).encode()).hexdigest()[:16]
-        return Path(tempfile.gettempdir()) / f"dedup-clone-{name}.sock"
+        return inside if _fits(inside) else _in_temporary_folder(self.local).with_suffix(".sock")
 
     def log_of(self, part: str) -> Path:
         return self.logs / f"{part}.log"
@@ -96,6 +104,17 @@ class Layout:
             self.gcs_data,
             self.bigquery_data,
             self.airflow_home / "config",
+            self.database,
             self.client_tools,
         ):
             folder.mkdir(parents=True, exist_ok=True)
+        self.database_socket.mkdir(mode=0o700, exist_ok=True)
+
+
+def _fits(socket: Path) -> bool:
+    return len(str(socket).encode()) <= LONGEST_SOCKET_PATH
+
+
+def _in_temporary_folder(local: Path) -> Path:
+    name = hashlib.sha256(str(local).encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"dedup-clone-{name}"

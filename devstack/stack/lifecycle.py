@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from devstack.stack import (
     airflow_settings,
     client_tools,
-    database,
     environment,
     health,
+    migration,
     ports,
+    postgres,
     processes,
     programs,
     resources,
@@ -90,17 +91,19 @@ def _start(
     parts = programs.all_programs(layout, chosen)
     layout.supervisor_conf.write_text(supervision.render(layout, parts))
 
+    postgres.prepare(layout, environment_of_parts)
     supervision.start_supervisord(layout, environment_of_parts)
-    stores = tuple(part for part in parts if not part.is_airflow)
+    database, *stores = (part for part in parts if not part.is_airflow)
     airflow_parts = tuple(part for part in parts if part.is_airflow)
-    for part in stores:
+    for part in (database, *stores):
         supervisor.start(part.name)
+    health.wait(layout, supervisor, (database,), timeout_s=STORES_TIMEOUT_S, say=say)
     migrating = time.monotonic()
-    if database.migrate_if_needed(layout, environment_of_parts):
-        say(f"  {'database':<14} migrated in {time.monotonic() - migrating:4.1f} s")
+    if migration.migrate_if_needed(layout, environment_of_parts):
+        say(f"  {database.name:<14} migrated in {time.monotonic() - migrating:4.1f} s")
     for part in airflow_parts:
         supervisor.start(part.name)
-    health.wait(layout, supervisor, stores, timeout_s=STORES_TIMEOUT_S, say=say)
+    health.wait(layout, supervisor, tuple(stores), timeout_s=STORES_TIMEOUT_S, say=say)
     resources.make_missing(chosen.gcs_url, chosen.bigquery_url)
     layout.started_mark.touch()
     health.wait(layout, supervisor, airflow_parts, timeout_s=AIRFLOW_TIMEOUT_S, say=say)
@@ -124,8 +127,14 @@ def _stop(layout: Layout, supervisor: supervision.Supervisor) -> int:
     layout.started_mark.unlink(missing_ok=True)
     if supervisor.is_alive():
         pid = supervisor.pid()
-        with processes.tasks_cut_off(supervisor.parts()[programs.SCHEDULER].pid):
-            supervisor.ask_all_to_stop()
+        parts = supervisor.parts()
+        others = parts.keys() - {programs.DATABASE}
+        with processes.tasks_cut_off(parts[programs.SCHEDULER].pid):
+            supervisor.ask_to_stop(others)
+        supervisor.wait_until_stopped(others)
+        # Airflow's parts write their last there.
+        supervisor.ask_to_stop({programs.DATABASE})
+        supervisor.wait_until_stopped({programs.DATABASE})
         supervisor.shutdown()
         processes.wait_for_end(pid, supervision.STOP_S + STOP_PATIENCE_S)
     processes.sweep(layout.local, STOP_PATIENCE_S)

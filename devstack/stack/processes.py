@@ -23,8 +23,17 @@ def _ourselves() -> set[int]:
 def _carries_marker(process: psutil.Process, value: str) -> bool:
     try:
         return bool(process.environ().get(MARKER) == value)
-    except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess, OSError):
-        # Not ours to read, or gone meanwhile: either way not a running process of this stack.
+    except psutil.AccessDenied:
+        return os.geteuid() == 0 and _is_database(process, value)
+    except (psutil.NoSuchProcess, psutil.ZombieProcess, OSError):
+        return False
+
+
+def _is_database(process: psutil.Process, local: str) -> bool:
+    """PostgreSQL has another user than root, and in a container root may not read what is in its environment."""
+    try:
+        return process.name() == "postgres" and any(part.startswith(f"{local}{os.sep}") for part in process.cmdline())
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
         return False
 
 

@@ -5,16 +5,21 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from devstack.stack import postgres
 from devstack.stack.errors import StackError
 from devstack.stack.layout import Layout
 from devstack.stack.ports import HOST, Ports
 
 SCHEDULER = "scheduler"
+DATABASE = "database"
 
 
 @dataclass(frozen=True)
 class Program:
-    """One supervised process. `address` is what a person would open; `heartbeat` is its name in Airflow's health."""
+    """One supervised process. `address` is what a person would open; `heartbeat` is its name in Airflow's health.
+
+    It is healthy when `health_url` answers, or where it has a `health_command`, when that ends well.
+    """
 
     name: str
     command: tuple[str, ...]
@@ -23,6 +28,21 @@ class Program:
     heartbeat: str | None = None
     environment: dict[str, str] = field(default_factory=dict)
     is_airflow: bool = False
+    health_command: tuple[str, ...] = ()
+    stop_signal: str = "TERM"
+    ends_its_children: bool = False
+
+
+def database(layout: Layout) -> Program:
+    return Program(
+        name=DATABASE,
+        command=postgres.server_command(layout),
+        health_url="",
+        health_command=postgres.ready_command(layout),
+        # Not TERM, which waits until all clients have gone.
+        stop_signal="INT",
+        ends_its_children=True,
+    )
 
 
 def fake_gcs_binary() -> Path:
@@ -90,10 +110,18 @@ def airflow_parts(ports: Ports) -> tuple[Program, ...]:
     preload = {"DEDUP_CLONE_PRELOAD": "1"}
 
     def part(name: str, heartbeat: str | None, *arguments: str, **environment: str) -> Program:
-        command = (sys.executable, "-m", "airflow", *arguments)
-        if heartbeat is None:
-            return Program(name, command, tasks_health, ports.airflow_url, None, environment, is_airflow=True)
-        return Program(name, command, parts_health, "", heartbeat, environment, is_airflow=True)
+        return Program(
+            name=name,
+            command=(sys.executable, "-m", "airflow", *arguments),
+            health_url=parts_health if heartbeat else tasks_health,
+            address="" if heartbeat else ports.airflow_url,
+            heartbeat=heartbeat,
+            environment=environment,
+            is_airflow=True,
+            # The scheduler's group holds the supervisors of running tasks (see processes.tasks_cut_off); the triggerer
+            # ends its own child, and hangs when someone else did.
+            ends_its_children=name in (SCHEDULER, "triggerer"),
+        )
 
     return (
         part("api_server", None, "api-server", "--host", HOST, "--port", str(ports.airflow), "--workers", "1"),
@@ -106,4 +134,5 @@ def airflow_parts(ports: Ports) -> tuple[Program, ...]:
 
 def all_programs(layout: Layout, ports: Ports) -> tuple[Program, ...]:
     """In the order in which they start."""
-    return (fake_gcs(layout, ports), storage_door(ports), bigquery(layout, ports), *airflow_parts(ports))
+    stores = (database(layout), fake_gcs(layout, ports), storage_door(ports), bigquery(layout, ports))
+    return (*stores, *airflow_parts(ports))

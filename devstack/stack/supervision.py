@@ -3,8 +3,10 @@
 import shlex
 import subprocess
 import sys
+import time
 import xmlrpc.client
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +21,8 @@ from devstack.stack.programs import Program
 # A part that ends within this time has not started.
 START_S = 2
 STOP_S = 8
-ENDS_ITS_CHILDREN = frozenset({"scheduler", "triggerer"})
+KILL_S = 2
+LOOK_EVERY_S = 0.1
 GAVE_UP_STATES = frozenset({"FATAL", "UNKNOWN"})
 
 _HEAD = """\
@@ -46,6 +49,7 @@ command = {command}
 environment = {environment}
 autostart = false
 autorestart = true
+stopsignal = {stop_signal}
 startsecs = {start_s}
 startretries = 2
 stopasgroup = {as_group}
@@ -81,9 +85,8 @@ def _render_program(layout: Layout, program: Program) -> str:
         environment=",".join(f'{name}="{_escaped(value)}"' for name, value in program.environment.items()),
         start_s=START_S,
         stop_s=STOP_S,
-        # The scheduler's group holds the supervisors of running tasks (see processes.tasks_cut_off); the triggerer
-        # ends its own child, and hangs when someone else did.
-        as_group="false" if program.name in ENDS_ITS_CHILDREN else "true",
+        as_group="false" if program.ends_its_children else "true",
+        stop_signal=program.stop_signal,
         # supervisord expands the names of log files twice.
         log=_escaped(_escaped(str(layout.log_of(program.name)))),
     )
@@ -144,9 +147,17 @@ class Supervisor:
         """Stops one part and waits until it has ended."""
         self._call("stopProcess", name, True)
 
-    def ask_all_to_stop(self) -> None:
-        """Asks all parts to stop, at the same time; shutdown waits for them."""
-        self._call("stopAllProcesses", False)
+    def ask_to_stop(self, names: Collection[str]) -> None:
+        """Asks these parts to stop, at the same time."""
+        for name in names:
+            with suppress(xmlrpc.client.Fault):  # it does not run
+                self._call("stopProcess", name, False)
+
+    def wait_until_stopped(self, names: Collection[str]) -> None:
+        """Returns when none of them runs, or is as good as dead: supervisord kills those that take too long."""
+        give_up = time.monotonic() + STOP_S + KILL_S
+        while any(part.pid for name, part in self.parts().items() if name in names) and time.monotonic() < give_up:
+            time.sleep(LOOK_EVERY_S)
 
     def shutdown(self) -> None:
         self._call("shutdown")

@@ -88,6 +88,17 @@ def test_airflow_shows_no_import_error(stack: LocalStack) -> None:
     assert stack.airflow.import_errors() == []
 
 
+def test_many_actions_at_once_are_answered_while_tasks_run(stack: LocalStack) -> None:
+    """Airflow notes each action in its database before it does it: with one writer at a time they block each other."""
+    dags = [f"{feed}_{dag}" for feed in ("worked_example", "product_attributes") for dag in ("watch", "publish")]
+
+    def unpause(number: int) -> int:
+        return stack.ask("PATCH", f"api/v2/dags/{dags[number % len(dags)]}", body={"is_paused": False}).status
+
+    with ThreadPoolExecutor(8) as people:
+        assert set(people.map(unpause, range(800))) == {200}
+
+
 def test_a_replay_that_accepts_a_failed_check_waits_for_a_person_who_may_refuse_and_keeps_the_reason(
     stack: LocalStack, gated_stack: SoakStack, tmp_path: Path
 ) -> None:

@@ -26,9 +26,10 @@ def built(tmp_path: Path, environ: dict[str, str]) -> dict[str, str]:
 
 def test_settings_of_the_persons_own_airflow_do_not_leak_in(tmp_path: Path) -> None:
     theirs = {"AIRFLOW__CORE__EXECUTOR": "CeleryExecutor", "GOOGLE_APPLICATION_CREDENTIALS": "/key", "PYTHONPATH": "/x"}
+    theirs["PGOPTIONS"] = "-c search_path=theirs"
     parts = built(tmp_path, {**theirs, "JAVA_HOME": "/java"})
     assert parts["AIRFLOW__CORE__EXECUTOR"] == "LocalExecutor"
-    assert "GOOGLE_APPLICATION_CREDENTIALS" not in parts
+    assert not {"GOOGLE_APPLICATION_CREDENTIALS", "PGOPTIONS"} & parts.keys()
     assert "/x" not in parts["PYTHONPATH"].split(os.pathsep)
     assert parts["JAVA_HOME"] == "/java"
 

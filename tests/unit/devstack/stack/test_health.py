@@ -57,3 +57,12 @@ def test_airflow_part_is_healthy_by_its_own_heartbeat(
 def test_part_that_airflow_does_not_mention_is_not_healthy(answer: dict[str, object]) -> None:
     assert not is_healthy(scheduler(answer), RUNNING)
     assert is_healthy(Program("api_server", ("x",), str(answer["url"])), RUNNING)
+
+
+@pytest.mark.parametrize(("end", "pid", "healthy"), [("true", 1, True), ("false", 1, False), ("true", 0, False)])
+def test_part_with_a_command_is_healthy_when_it_runs_and_the_command_ends_well(
+    end: str, pid: int, healthy: bool
+) -> None:
+    """While supervisord still calls it STARTING, too: nothing else can answer on a socket of our own."""
+    database = Program("database", ("x",), "", health_command=(end,))
+    assert is_healthy(database, Running("STARTING", pid, STARTED)) is healthy

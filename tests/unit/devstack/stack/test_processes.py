@@ -44,6 +44,36 @@ def test_finds_a_process_that_left_session_and_group(tmp_path: Path, start: Star
     assert [found.pid for found in processes.of_stack(tmp_path)] == [process.pid]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="PostgreSQL has our own user where we are not root")
+def test_finds_the_database_though_its_environment_is_closed_to_root(
+    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in containers. Programs of others are spared, even those that are called alike or look into the folder."""
+    server = tmp_path / "postgres"
+    server.write_text("#!/bin/sh\necho up\nsleep 600 & wait\n")
+    server.chmod(0o755)
+    folders = [tmp_path / "local", tmp_path / "local2"]
+    commands = [[server, "-D", folder / "data"] for folder in folders] + [["tail", "-f", "/dev/null", folders[0] / "x"]]
+    (folders[0]).mkdir()
+    (folders[0] / "x").touch()
+    others = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for command in commands]
+
+    def closed(process: psutil.Process) -> dict[str, str]:
+        raise psutil.AccessDenied(process.pid)
+
+    monkeypatch.setattr(psutil.Process, "environ", closed)
+    try:
+        assert all(other.stdout.readline() for other in others[:2] if other.stdout)
+        assert others[0].pid in [found.pid for found in processes.of_stack(folders[0])]
+        assert others[1].pid not in [found.pid for found in processes.of_stack(folders[0])]
+        assert others[2].pid not in [found.pid for found in processes.of_stack(folders[0])]
+    finally:
+        for other in others:
+            for one in (*psutil.Process(other.pid).children(), other):
+                one.kill()
+            other.communicate()
+
+
 def test_finds_a_child_that_dropped_the_marker(tmp_path: Path, start: Start) -> None:
     code = (
         "import os, subprocess, sys; env = {k: v for k, v in os.environ.items() if k != 'DEDUP_CLONE_STACK'}; "

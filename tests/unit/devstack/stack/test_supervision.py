@@ -67,6 +67,25 @@ def test_stop_leaves_no_process_behind(layout: Layout) -> None:
     assert not supervisor.is_alive()
 
 
+def test_the_database_stops_when_all_others_have_stopped(layout: Layout) -> None:
+    """Each notes its end; those that write to the database take their time."""
+    ends = layout.local / "ends"
+
+    def notes_its_end(name: str, signal_name: str, seconds: float) -> Program:
+        script = layout.local / f"{name}.py"
+        end = f"time.sleep({seconds}); open({str(ends)!r}, 'a').write({name!r} + ' '); sys.exit()"
+        handler = f"def end(*_): {end}\nsignal.signal(signal.SIG{signal_name}, end)\n"
+        script.write_text(f"import signal, sys, time\n{handler}print('up', flush=True)\nwhile True: signal.pause()\n")
+        is_up = ("grep", "up", str(layout.log_of(name)))
+        return Program(name, (sys.executable, str(script)), "", stop_signal=signal_name, health_command=is_up)
+
+    parts = (notes_its_end("scheduler", "TERM", 1.0), notes_its_end("database", "INT", 0.0))
+    supervisor = started(layout, *parts)
+    health.wait(layout, supervisor, parts, timeout_s=60, say=print)
+    lifecycle._stop(layout, supervisor)
+    assert ends.read_text().split() == ["scheduler", "database"]
+
+
 def test_supervisor_without_socket_is_not_alive(tmp_path: Path) -> None:
     assert not supervision.Supervisor(tmp_path / "none.sock").is_alive()
 

