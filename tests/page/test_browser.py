@@ -138,6 +138,15 @@ def test_before_the_first_arrival_the_page_says_what_will_happen(browser: Browse
     assert "A feed appears here as soon as its first snapshot has arrived." in dom(browser, f"{address}/nothing/")
 
 
+def test_what_failed_is_seen_at_once_and_what_passed_is_folded(browser: Browser, address: str) -> None:
+    page = show(browser, f"{address}/dedup-clone/#store_visits")
+    pills = "[...document.querySelectorAll('#checks tr .pill')]"
+    shown = f"{pills}.filter((pill) => pill.checkVisibility()).map((pill) => pill.innerText)"
+    assert page.value(shown) == ["fail", "warn"]
+    page.value("document.querySelector('#checks summary').click()")
+    assert page.value(shown) == ["fail", "warn", "pass"]
+
+
 def test_the_calendar_can_be_read_by_keyboard(browser: Browser, address: str) -> None:
     page = show(browser, f"{address}/dedup-clone/#product_attributes")
     page.value("document.querySelector('svg.calendar').focus()")

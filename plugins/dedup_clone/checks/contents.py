@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from datetime import date
 
-from dedup_clone.checks.verdicts import Level, Verdict, verdict
+from dedup_clone.checks.verdicts import Level, Verdict, listed, verdict
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
 from dedup_clone.settings.feed import CheckSettings, DuplicateKeys
 
@@ -31,7 +31,7 @@ def keys_unique(manifest: Manifest, files: FileList | None) -> Verdict:
     return verdict(
         "keys_unique",
         not wrong,
-        found=f"other counts on {wrong[:5]}" if wrong else f"{manifest.rows} rows, {manifest.rows} keys",
+        found=f"other counts on {listed(wrong)}" if wrong else f"{manifest.rows} rows, {manifest.rows} keys",
         expected="as many rows in files as unique keys in the manifest, on every date",
         next_step="the dedup job wrote a wrong manifest: clear the run from its first task and report it.",
     )
@@ -43,18 +43,18 @@ def dates_present(manifest: Manifest, settings: CheckSettings, asked: Container[
     return verdict(
         "missing_dates",
         len(missing) <= settings.max_missing_dates,
-        found=f"{len(missing)} missing: {missing[:5]}" if missing else "none missing",
+        found=f"{len(missing)} missing: {listed(missing)}" if missing else "none missing",
         expected=f"at most {settings.max_missing_dates} missing",
         next_step="ask the producer why these dates lack; if that is right, rerun and accept [missing_dates].",
     )
 
 
 def duplicates_tolerated(candidate: Candidate, settings: CheckSettings) -> Verdict:
-    ties = {d.delivery.name: d.ties for d in candidate.deliveries if d.ties}
+    ties = [f"{d.ties} of delivery {d.delivery.name}" for d in candidate.deliveries if d.ties]
     return verdict(
         "duplicate_keys",
         not ties,
-        found=f"surplus rows of equal keys: {ties}" if ties else "none",
+        found=f"surplus rows of equal keys: {listed(ties)}" if ties else "none",
         expected="no key twice in one delivery",
         next_step="tell the producer; the greatest values were taken. Rerun and accept [duplicate_keys] to publish.",
         otherwise=Level.FAIL if settings.duplicate_keys is DuplicateKeys.FAIL else Level.WARN,

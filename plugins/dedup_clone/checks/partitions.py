@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
-from dedup_clone.checks.verdicts import Level, Verdict, verdict
+from dedup_clone.checks.verdicts import Level, Verdict, listed, verdict
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.warehouse.facts import Observation, PartitionFacts
 
@@ -50,7 +50,7 @@ def rows_match(check: str, manifest: Manifest, observation: Observation) -> Verd
     return verdict(
         check,
         not wrong,
-        found="; ".join(wrong[:5]) + (f"; and {len(wrong) - 5} more" if len(wrong) > 5 else "") or "equal",
+        found=listed(wrong, between="; ") if wrong else "equal",
         expected=f"{manifest.rows} rows in {len(expected)} partitions as in manifest {manifest.generation}",
         next_step="somebody else wrote the table, or files were changed: clear the run from load_staging.",
     )
@@ -62,7 +62,7 @@ def unchanged_since_load(observation: Observation) -> Verdict:
     return verdict(
         "staging_unchanged",
         not late,
-        found=f"changed later: {late[:5]}" if late else "no later change",
+        found=f"changed later: {listed(late)}" if late else "no later change",
         expected=f"last change of every partition before {observation.observed_at:%Y-%m-%d %H:%M:%S} UTC",
         next_step="another load is writing staging: find it in the job list, wait, clear the run from load_staging.",
     )
@@ -74,8 +74,8 @@ def expiration_set(check: str, observation: Observation, retention_days: int) ->
     return verdict(
         check,
         found == retention_days,
-        found=found,
-        expected=retention_days,
+        found="never" if found is None else f"after {found:g} days",
+        expected=f"after {retention_days} days",
         next_step=f"ALTER TABLE {observation.table.name} SET OPTIONS (partition_expiration_days = {retention_days}).",
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dedup_clone.checks.verdicts import Verdict, verdict
+from dedup_clone.checks.verdicts import Verdict, listed, verdict
 from dedup_clone.settings.feed import PolicySettings
 from dedup_clone.warehouse.facts import Policies
 
@@ -15,7 +15,9 @@ def policies_present(check: str, found: Policies, declared: PolicySettings) -> V
     return verdict(
         check,
         not row and not tags,
-        found=f"row access policies {row} and column tags {tags} are missing" if row or tags else "all present",
-        expected=f"policies {expected} as the feed declares them" if expected else "none declared",
+        found=f"missing: row access policies {listed(row)}; column tags {listed(tags)}"
+        if row or tags
+        else "all present",
+        expected=f"policies {listed(expected)} as the feed declares them" if expected else "none declared",
         next_step="let whoever governs the data put them on staging again; then clear the run from load_staging.",
     )

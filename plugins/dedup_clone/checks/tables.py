@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
-from dedup_clone.checks.verdicts import Verdict, verdict
+from dedup_clone.checks.verdicts import Verdict, listed, verdict
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.warehouse.facts import TableFacts
 
@@ -24,15 +25,14 @@ def schema_matches(staging: TableFacts, contract: TableContract) -> Verdict:
 
 def layout_matches(staging: TableFacts, target: TableFacts | None, contract: TableContract) -> Verdict:
     """BigQuery refuses to replace a table by one with another partitioning or clustering."""
-    expected = (contract.partition_column, contract.cluster_by)
-    found = {staging.name: (staging.partition_column, staging.cluster_by)}
-    if target is not None:
-        found[target.name] = (target.partition_column, target.cluster_by)
+    expected = _layout(contract.partition_column, contract.cluster_by)
+    tables = [staging] if target is None else [staging, target]
+    found = {table.name: _layout(table.partition_column, table.cluster_by) for table in tables}
     return verdict(
         "layout",
         all(layout == expected for layout in found.values()),
-        found=found,
-        expected=f"partitioned by {expected[0]}, clustered by {expected[1]}",
+        found="; ".join(f"{name}: {layout}" for name, layout in found.items()),
+        expected=expected,
         next_step="never drop target to get past this: bootstrap the feed with the new layout.",
     )
 
@@ -52,7 +52,7 @@ def no_materialized_views(dependents: list[str]) -> Verdict:
     return verdict(
         "materialized_views",
         not dependents,
-        found=dependents or "none",
+        found=listed(dependents),
         expected="none",
         next_step="they break when target is replaced: drop them, or let them read a view of target.",
     )
@@ -93,10 +93,18 @@ def has_labels(target: TableFacts, generation: int, manifest_digest: str) -> Ver
     return verdict(
         "target_labels",
         found == expected,
-        found=found,
-        expected=expected,
+        found=_labels(found),
+        expected=_labels(expected),
         next_step="labels were changed by hand: the next publish will refuse; replay the snapshot.",
     )
+
+
+def _layout(partition_column: str | None, cluster_by: tuple[str, ...]) -> str:
+    return f"partitioned by {partition_column or 'nothing'}, clustered by {', '.join(cluster_by) or 'nothing'}"
+
+
+def _labels(labels: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{name} {value or 'absent'}" for name, value in labels.items())
 
 
 def _columns(columns: tuple[Column, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -45,11 +45,17 @@ class Verdicts:
 
 
 def verdict(
-    check: str, good: bool, *, found: object, expected: object, next_step: str, otherwise: Level = Level.FAIL
+    check: str, good: bool, *, found: str, expected: str, next_step: str, otherwise: Level = Level.FAIL
 ) -> Verdict:
-    """PASS when `good`, else `otherwise`."""
+    """PASS when `good`, else `otherwise`. The evidence is read by people: words, not what Python calls things."""
     level = Level.PASS if good else otherwise
-    return Verdict(check, level, str(found), str(expected), "" if good else next_step)
+    return Verdict(check, level, found, expected, "" if good else next_step)
+
+
+def listed(things: Collection[object], *, between: str = ", ", most: int = 5) -> str:
+    """The first of them, and how many more there are; `none` where there are none."""
+    shown = between.join(map(str, list(things)[:most])) or "none"
+    return f"{shown}{between}and {len(things) - most} more" if len(things) > most else shown
 
 
 def accept(verdicts: Iterable[Verdict], accepted: Iterable[str], reason: str) -> tuple[Verdict, ...]:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from dedup_clone.checks import contents as checks
-from dedup_clone.checks.verdicts import Level, Verdict, Verdicts, accept, require
+from dedup_clone.checks.verdicts import Level, Verdict, Verdicts, accept, listed, require
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, DeliveryMetrics
@@ -63,3 +63,10 @@ def test_fails_are_raised_together_and_say_what_readers_see() -> None:
     with pytest.raises(CheckFailed, match=r"(?s)Target keeps.*FAIL a: \[1\], expected \[2\]: do x.*FAIL b"):
         require(Verdicts("before", found), "Target keeps its old content.")
     require(Verdicts("before", (Verdict("a", Level.WARN, "1", "2"),)), "")
+
+
+@pytest.mark.parametrize(
+    ("things", "text"), [([], "none"), ([1], "1"), ([1, 2, 3], "1, 2, 3"), ([1, 2, 3, 4, 5], "1, 2, 3, and 2 more")]
+)
+def test_evidence_lists_the_first_and_counts_the_rest(things: list[int], text: str) -> None:
+    assert listed(things, most=3) == text

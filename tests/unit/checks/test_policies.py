@@ -22,9 +22,9 @@ def test_all_declared_policies_pass_and_others_may_be_there() -> None:
 @pytest.mark.parametrize(
     ("found", "named"),
     [
-        (Policies((), {"attr_value": TAG}), "row access policies ['only_own_stores']"),
-        (Policies(("only_own_stores",), {}), f"column tags ['attr_value: {TAG}']"),
-        (Policies(("only_own_stores",), {"attr_value": "projects/p/other"}), f"column tags ['attr_value: {TAG}']"),
+        (Policies((), {"attr_value": TAG}), "row access policies only_own_stores; column tags none"),
+        (Policies(("only_own_stores",), {}), f"row access policies none; column tags attr_value: {TAG}"),
+        (Policies(("only_own_stores",), {"attr_value": "projects/p/other"}), f"column tags attr_value: {TAG}"),
     ],
 )
 def test_a_missing_policy_fails_and_is_named(found: Policies, named: str) -> None:

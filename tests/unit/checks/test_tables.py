@@ -62,6 +62,19 @@ def test_target_is_a_clone_of_staging_at_the_checked_time() -> None:
     assert checks.is_clone_of_staging(table("f"), "f_staging", NOW).level is Level.FAIL
 
 
+def test_the_evidence_of_a_layout_says_which_table_has_which() -> None:
+    verdict = checks.layout_matches(table(), table("f", cluster_by=(), partition_column=None), TABLE)
+    of_staging = f"f_staging: {verdict.expected}"
+    assert verdict.found == f"{of_staging}; f: partitioned by nothing, clustered by nothing"
+    assert verdict.expected == "partitioned by date, clustered by product_id"
+
+
+def test_the_evidence_of_labels_says_which_are_absent() -> None:
+    verdict = checks.has_labels(table(labels={"dedup_clone_generation": "2"}), 2, "abc")
+    assert verdict.found == "dedup_clone_generation 2, dedup_clone_manifest absent"
+    assert verdict.expected == "dedup_clone_generation 2, dedup_clone_manifest abc"
+
+
 def test_labels_name_generation_and_manifest() -> None:
     labels = {"dedup_clone_generation": "2", "dedup_clone_manifest": "abc"}
     assert checks.has_labels(table(labels=labels), 2, "abc").level is Level.PASS

@@ -1,8 +1,17 @@
-// The verdicts of an attempt with their evidence: what failed first, then warnings, then passes.
+// The verdicts of an attempt with their evidence: what failed first, then warnings; passes fold below.
 
 import { h, pill, table } from "./dom.js";
 
 const ORDER = ["fail", "warn", "pass"];
+
+function evidence(label, verdicts) {
+  return table(label, [
+    { title: "Verdict", short: true, cell: (v) => pill(v.level) },
+    { title: "Check", short: true, cell: (v) => [v.check, h("div", { class: "muted" }, `${v.phase} the swap`)] },
+    { title: "Found", words: true, cell: (v) => [v.found, v.next_step ? h("div", { class: "muted" }, `Next: ${v.next_step}`) : null] },
+    { title: "Expected", words: true, cell: (v) => v.expected },
+  ], verdicts);
+}
 
 export function renderChecks(place, attempts) {
   if (!attempts.length) {
@@ -14,16 +23,12 @@ export function renderChecks(place, attempts) {
   const choice = h("select", { onchange: () => show(newest[choice.selectedIndex]) }, newest.map((a) =>
     h("option", {}, `Generation ${a.generation}, snapshot ${a.snapshot_id}: ${a.published ? "published" : "not published"}`)));
   const show = (attempt) => {
-    const sorted = [...attempt.verdicts].sort((a, b) => ORDER.indexOf(a.level) - ORDER.indexOf(b.level));
-    const tally = ORDER.map((level) => [level, sorted.filter((v) => v.level === level).length]).filter(([, n]) => n);
-    verdicts.replaceChildren(
-      h("p", {}, tally.map(([level, n]) => [pill(`${n} ${level}`, level), " "])),
-      table("Verdicts", [
-        { title: "Verdict", short: true, cell: (v) => pill(v.level) },
-        { title: "Check", short: true, cell: (v) => [v.check, h("div", { class: "muted" }, `${v.phase} the swap`)] },
-        { title: "Found", words: true, cell: (v) => [v.found, v.next_step ? h("div", { class: "muted" }, `Next: ${v.next_step}`) : null] },
-        { title: "Expected", words: true, cell: (v) => v.expected },
-      ], sorted));
+    const [failed, warned, passed] = ORDER.map((level) => attempt.verdicts.filter((v) => v.level === level));
+    const tally = [failed, warned, passed].filter((some) => some.length);
+    verdicts.replaceChildren(h("div", {},
+      h("p", {}, tally.map((some) => [pill(`${some.length} ${some[0].level}`, some[0].level), " "])),
+      failed.length + warned.length ? evidence("To look at", [...failed, ...warned]) : null,
+      passed.length ? h("details", {}, h("summary", {}, "What passed, with its evidence"), evidence("Passed", passed)) : null));
   };
   place.replaceChildren(h("label", {}, "Attempt", choice), verdicts);
   show(newest[0]);
