@@ -5,6 +5,7 @@ Three deliveries: a few rows that only an old snapshot had, the newest snapshot 
 
 from __future__ import annotations
 
+import multiprocessing
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -65,7 +66,10 @@ def make(shape: Shape, folder: Path, say: Callable[[str], None]) -> Dataset:
             return found
     say(f"making {shape.name}")
     shutil.rmtree(folder, ignore_errors=True)
-    with ProcessPoolExecutor(_PROCESSES) as pool:
+    # Not forked from here: this process may have threads by now, of pyarrow or of Spark.
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload([__name__])
+    with ProcessPoolExecutor(_PROCESSES, mp_context=server) as pool:
         parts = [(number, block) for number in range(shape.dates) for block in range(block_count(shape, number))]
         made = sum(pool.map(partial(_make_block, shape, folder), parts), _empty(shape))
     write_record(record, asdict(made))
