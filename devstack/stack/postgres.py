@@ -18,11 +18,13 @@ from devstack.stack.layout import Layout
 # The package brings two versions.
 _BINARIES = Path("pginstall18", "bin")
 USER, DATABASE = "airflow", "postgres"
+_PORT = 5432  # only a part of the socket's name
 _USER_INSTEAD_OF_ROOT = "nobody"
 _MAY_WRITE_ANYWHERE = 1 << 1  # CAP_DAC_OVERRIDE, see capabilities(7)
 
 _SETTINGS = {
     "listen_addresses": "",
+    "port": str(_PORT),
     "unix_socket_permissions": "0700",
     # A power cut may cost the last moment's records, never the rest; nothing waits for the disk.
     "synchronous_commit": "off",
@@ -51,7 +53,7 @@ def server_command(layout: Layout) -> tuple[str, ...]:
 
 def ready_command(layout: Layout) -> tuple[str, ...]:
     """Ends well when the server takes connections."""
-    where = ("--host", str(layout.database_socket), "--username", USER, "--dbname", DATABASE)
+    where = ("--host", str(layout.database_socket), "--port", str(_PORT), "--username", USER, "--dbname", DATABASE)
     return (_binary("pg_isready"), "--quiet", *where)
 
 
@@ -68,7 +70,7 @@ def _forget_ended_server(layout: Layout) -> None:
 
     Another program may have that id by now, and PostgreSQL would take it for itself.
     """
-    for left in (_data(layout) / "postmaster.pid", layout.database_socket / ".s.PGSQL.5432.lock"):
+    for left in (_data(layout) / "postmaster.pid", layout.database_socket / f".s.PGSQL.{_PORT}.lock"):
         left.unlink(missing_ok=True)
 
 

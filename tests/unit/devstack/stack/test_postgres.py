@@ -85,6 +85,15 @@ def test_records_outlive_a_server_that_is_killed_whoever_has_its_process_id_now(
             other.kill()
 
 
+def test_settings_of_the_persons_own_postgresql_do_not_make_it_look_down(
+    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = layout_in(tmp_path / "local")
+    start(layout)
+    monkeypatch.setenv("PGPORT", "6543")
+    assert subprocess.run(postgres.ready_command(layout)).returncode == 0
+
+
 def test_data_that_were_made_by_half_are_made_anew(tmp_path: Path, start: Start) -> None:
     layout = layout_in(tmp_path / "local")
     (layout.database / "data.new" / "base").mkdir(parents=True)
