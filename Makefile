@@ -90,7 +90,7 @@ check: setup ## Lint, formatting, types, import layers, Google's grammar on ever
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-	PYTHONPATH=plugins:spark_jobs $(VENV)/bin/lint-imports
+	PYTHONPATH=plugins:spark_jobs:. $(VENV)/bin/lint-imports
 	$(PY) -m pytest -q tests/sql
 
 golden: setup ## Write the golden files anew (read the difference before you commit it)

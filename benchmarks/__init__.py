@@ -1,6 +1,6 @@
-"""Measures the dedup job beside its peers on the same files: `python -m benchmarks`, see docs/benchmarks.md.
+"""Measures the dedup job and its peers on the same files: `python -m benchmarks`, see docs/benchmarks.md.
 
-The product is not installed: its packages are found in the checkout.
+The packages dedup_clone and dedup_spark are imported from the checkout, because they are not installed.
 """
 
 import sys

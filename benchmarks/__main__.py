@@ -1,4 +1,4 @@
-"""`python -m benchmarks main|growth|memory|fixed-cost|storage|model|all`, from a checkout."""
+"""Runs `python -m benchmarks main|growth|memory|fixed-cost|storage|model|all` from a checkout."""
 
 import sys
 

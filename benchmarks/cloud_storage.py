@@ -1,4 +1,4 @@
-"""The job's `gs://` path beside its file path: the same files in an emulated Cloud Storage on this machine."""
+"""Compares the job on files of this machine with the job on the same files in an emulated Cloud Storage."""
 
 from __future__ import annotations
 
@@ -9,65 +9,65 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.area import prepare
 from benchmarks.dataset import table_of
-from benchmarks.document import table
-from benchmarks.layout import DATA, WORK
-from benchmarks.material import SMALL, make_all, material
-from benchmarks.peers.registry import OURS
+from benchmarks.dataset_shape import DatasetShape
+from benchmarks.docs_tables import table
+from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, PreparedDataset, log
+from benchmarks.paths import DATA, WORK
+from benchmarks.peers.registry import ADOPT
+from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
+from benchmarks.published_state import prepare
 from benchmarks.results import Results, cpu, figure, save, wall
-from benchmarks.rounds import Material, Plan, Rounds
-from benchmarks.say import say
-from benchmarks.shape import Shape
 from dedup_spark import storage
 from dedup_spark.storage import cloud
-from tests.spark.feed_area import FEED
-from tests.spark.gcs import fake_gcs
+from testkit.local_servers import start_fake_gcs
+from testkit.spark_job_feed import FEED
 
 COMMAND = "storage"
 ROWS = 6_500_000
 _ROUNDS, _REPEATS = 1, 5
-_HOST = "STORAGE_EMULATOR_HOST"
+_HOST_VARIABLE = "STORAGE_EMULATOR_HOST"
 _FILES, _OBJECTS = "files", "objects"
 
 
 def run(rows: int) -> Results:
-    shape = Shape(rows)
-    make_all([SMALL, shape], say)
-    local = material(shape)
-    found = []
+    shape = DatasetShape(rows)
+    prepare_all([SMALL, shape], log)
+    local = prepared_dataset(shape)
+    figures = []
     with emulated_storage() as host:
         objects = _upload(shape, local, host)
-        rounds = Rounds(material(SMALL).inputs, say, ((_HOST, host),))
-        for place, measured in ((_FILES, local), (_OBJECTS, objects)):
-            runs = rounds.run([Plan(OURS, (measured,), _ROUNDS, _REPEATS, rehearse=True)])
-            made = [figure(run, local.dataset.rows, shape.dates) for run in runs]
-            found += [replace(one, notes={**one.notes, "place": place}) for one in made]
-    return save(COMMAND, found, rounds.failures, is_default_size=rows == ROWS)
+        rounds = InterleavedRounds(prepared_dataset(SMALL).inputs, log, ((_HOST_VARIABLE, host),))
+        for place, dataset in ((_FILES, local), (_OBJECTS, objects)):
+            runs = rounds.run([PeerPlan(ADOPT, (dataset,), _ROUNDS, _REPEATS, warm_up=True)])
+            place_figures = [figure(run, local.dataset.rows, shape.dates) for run in runs]
+            figures += [replace(one, notes={**one.notes, "place": place}) for one in place_figures]
+    return save(COMMAND, figures, rounds.failures, is_default_size=rows == ROWS)
 
 
 @contextmanager
 def emulated_storage() -> Iterator[str]:
-    """Yields its address, which everything in this process uses until the end."""
+    """Runs an emulated Cloud Storage and yields its URL. All clients of this process use it until the block ends."""
     WORK.mkdir(parents=True, exist_ok=True)
-    before = os.environ.get(_HOST)
+    previous_host = os.environ.get(_HOST_VARIABLE)
     with (
         tempfile.TemporaryDirectory(dir=WORK) as folder,
-        fake_gcs(Path(folder), "landing", "state", in_memory=False) as host,
+        start_fake_gcs(Path(folder), "landing", "state", in_memory=False) as address,
     ):
-        os.environ[_HOST] = host
+        host = f"http://{address}"
+        os.environ[_HOST_VARIABLE] = host
         cloud.forget_clients()
         try:
             yield host
         finally:
-            os.environ.pop(_HOST)
-            if before:
-                os.environ[_HOST] = before
+            os.environ.pop(_HOST_VARIABLE)
+            if previous_host:
+                os.environ[_HOST_VARIABLE] = previous_host
             cloud.forget_clients()
 
 
-def _upload(shape: Shape, local: Material, host: str) -> Material:
-    """The landed files as objects, and the state published among them."""
+def _upload(shape: DatasetShape, local: PreparedDataset, host: str) -> PreparedDataset:
+    """Upload the landed files to the emulator, and publish the state there from these files."""
     landing = DATA / shape.name / "landing"
     for path in sorted((landing / FEED).rglob("*.parquet")):
         with storage.open_output(f"gs://landing/{path.relative_to(landing)}") as stream:
@@ -75,22 +75,29 @@ def _upload(shape: Shape, local: Material, host: str) -> Material:
     folder = WORK / "objects" / shape.name
     folder.mkdir(parents=True, exist_ok=True)
     prepare(shape, table_of(shape), folder, local.dataset.rows, host)
-    return Material(folder / "inputs-storage.json", local.dataset)
+    return PreparedDataset(folder / "inputs-storage.json", local.dataset)
 
 
 def report(results: Results) -> str:
     lines = []
     for place, title in ((_FILES, "files of this machine"), (_OBJECTS, "`gs://`, fake-gcs-server on this machine")):
-        mine = [one for one in results.figures if one.notes["place"] == place]
+        place_figures = [one for one in results.figures if one.notes["place"] == place]
         lines.append(
             [
                 title,
-                f"{mine[0].rows:,}",
-                str(len(mine)),
-                f"{wall(mine):.2f}",
-                f"{cpu(mine):.1f}",
-                mine[0].notes["phases"],
+                f"{place_figures[0].rows:,}",
+                str(len(place_figures)),
+                f"{wall(place_figures):.2f}",
+                f"{cpu(place_figures):.1f}",
+                place_figures[0].notes["phases"],
             ]
         )
-    heads = ["adopt, carried", "rows a side", "runs", "wall s, median", "CPU s", "phases of the first, s"]
+    heads = [
+        "adopt, stored fingerprints",
+        "rows per input",
+        "runs",
+        "wall s, median",
+        "CPU s",
+        "phases of the first, s",
+    ]
     return f"{table(heads, lines)}\n\n{results.made_at} UTC, {results.machine}."

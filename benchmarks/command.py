@@ -1,4 +1,4 @@
-"""The command line: measures, prints the table, and puts it into docs when it was made with the default sizes."""
+"""Measures the dedup job and its peers, prints a table, and writes the table of a default-size run into docs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks import cloud_storage, comparison, fixed_cost, full_size, growth, memory
-from benchmarks.document import replace_part
-from benchmarks.layout import CHECKOUT, PEERS_PYTHON
+from benchmarks import cloud_storage, fixed_cost, full_size_model, growth, memory, peer_comparison
+from benchmarks.dataset_shape import Variant
+from benchmarks.docs_tables import replace_part
+from benchmarks.paths import CHECKOUT, PEERS_PYTHON
 from benchmarks.peers.registry import ENTRIES
 from benchmarks.results import Results, load
-from benchmarks.shape import Variant
 
-_PAGE = CHECKOUT / "docs/benchmarks.md"
-_COSTS = CHECKOUT / "docs/costs.md"
+_BENCHMARKS_PAGE = CHECKOUT / "docs/benchmarks.md"
+_COSTS_PAGE = CHECKOUT / "docs/costs.md"
 
 
 @dataclass(frozen=True)
-class _Part:
-    """One sub-command: what it measures when no size is given, and its table's text."""
+class _SubCommand:
+    """A sub-command that measures. `rows`: the default number of rows in its (largest) snapshot."""
 
     rows: int
     help: str
@@ -27,31 +27,34 @@ class _Part:
     report: Callable[[Results, int], str]
 
 
-_PARTS = {
-    comparison.COMMAND: _Part(
-        comparison.ROWS,
-        "the job's plans beside every peer",
-        lambda options: comparison.run(options.rows, options.variant, options.only, options.rounds),
-        lambda results, rows: comparison.report(results),
+_SUB_COMMANDS = {
+    peer_comparison.COMMAND: _SubCommand(
+        peer_comparison.ROWS,
+        "compare the job's plans with all peers (Spark, DuckDB, Polars, delta-rs) on the same files",
+        lambda options: peer_comparison.run(options.rows, options.variant, options.only, options.rounds),
+        lambda results, rows: peer_comparison.report(results),
     ),
-    growth.COMMAND: _Part(
+    growth.COMMAND: _SubCommand(
         growth.ROWS,
-        "rows, dates, differences, keys, survivors",
+        "measure how the job's time grows with rows, dates, differing rows, key types and survivors",
         lambda options: growth.run(options.rows),
         growth.report,
     ),
-    memory.COMMAND: _Part(
-        memory.ROWS, "one date of 2 to 128 million rows", lambda options: memory.run(options.rows), memory.report
+    memory.COMMAND: _SubCommand(
+        memory.ROWS,
+        "measure the Python worker's peak memory for one date, by default of 2 to 128 million rows",
+        lambda options: memory.run(options.rows),
+        memory.report,
     ),
-    fixed_cost.COMMAND: _Part(
+    fixed_cost.COMMAND: _SubCommand(
         fixed_cost.ROWS,
-        "the job as a cold process",
+        "measure the time that does not depend on rows: the job in a new process and in a warm one",
         lambda options: fixed_cost.run(options.rows),
         lambda results, rows: fixed_cost.report(results),
     ),
-    cloud_storage.COMMAND: _Part(
+    cloud_storage.COMMAND: _SubCommand(
         cloud_storage.ROWS,
-        "gs:// beside files",
+        "compare the job on local files with the job on an emulated Cloud Storage",
         lambda options: cloud_storage.run(options.rows),
         lambda results, rows: cloud_storage.report(results),
     ),
@@ -60,55 +63,62 @@ _MODEL = "model"
 
 
 def main(arguments: list[str]) -> int:
-    """Exits 0 only if every peer gave the right table."""
+    """Returns the exit status: 0 only if every peer made the right table."""
     options = _parse(arguments)
     if options.command == _MODEL:
-        _model()
+        _write_costs()
         return 0
     if options.command != "all":
-        return int(bool(_measure(options.command, options)))
-    failures = [_measure(name, _parse([name])) for name in _PARTS]
-    _model()
+        return int(bool(_run(options.command, options)))
+    failures = [_run(name, _parse([name])) for name in _SUB_COMMANDS]
+    _write_costs()
     return int(any(failures))
 
 
-def _measure(name: str, options: argparse.Namespace) -> dict[str, str]:
-    part = _PARTS[name]
-    results = part.run(options)
-    if results.failures and name != comparison.COMMAND:
+def _run(name: str, options: argparse.Namespace) -> dict[str, str]:
+    sub_command = _SUB_COMMANDS[name]
+    results = sub_command.run(options)
+    if results.failures and name != peer_comparison.COMMAND:
         print(f"\nNo table of [{name}]: {results.failures}\n", flush=True)
         return results.failures
-    text = part.report(results, options.rows)
+    text = sub_command.report(results, options.rows)
     print(f"\n{name}\n\n{text}\n", flush=True)
     if results.is_default_size:
-        replace_part(_PAGE, name, text)
+        replace_part(_BENCHMARKS_PAGE, name, text)
     return results.failures
 
 
-def _model() -> None:
-    measured, growing, large = (load(name) for name in (comparison.COMMAND, growth.COMMAND, memory.COMMAND))
-    if not measured or not growing or not large:
-        raise SystemExit("The model needs results of `main`, `growth`, `memory` at default sizes: run these first.")
-    text = full_size.report(measured, growing, large)
+def _write_costs() -> None:
+    main_results, growth_results, memory_results = (
+        load(name) for name in (peer_comparison.COMMAND, growth.COMMAND, memory.COMMAND)
+    )
+    if not main_results or not growth_results or not memory_results:
+        raise SystemExit("`model` needs results of `main`, `growth` and `memory` with default sizes: run these first.")
+    text = full_size_model.report(main_results, growth_results, memory_results)
     print(text)
-    replace_part(_COSTS, "full size", text)
+    replace_part(_COSTS_PAGE, "full size", text)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("all", help="everything at its default size, then the model (`make bench`)")
-    commands.add_parser(_MODEL, help="the cost of the full size, from the results of main and growth")
-    for name, part in _PARTS.items():
-        command = commands.add_parser(name, help=part.help)
-        command.add_argument("--rows", type=int, default=part.rows, help=f"rows a side, default {part.rows:,}")
-    main_command = commands.choices[comparison.COMMAND]
-    main_command.add_argument("--variant", type=Variant, choices=list(Variant), default=Variant.UNIFORM)
-    main_command.add_argument("--only", type=_names, default=[], help=f"peers, comma separated: {', '.join(ENTRIES)}")
-    main_command.add_argument("--rounds", type=int, help="of every peer; by default slow ones have one or two")
+    commands.add_parser("all", help="run every sub-command with its default size (`make bench`)")
+    commands.add_parser(_MODEL, help="compute costs at full size from stored results of main, growth and memory")
+    for name, sub_command in _SUB_COMMANDS.items():
+        command = commands.add_parser(name, help=sub_command.help)
+        help_text = f"rows of the (largest) snapshot, default {sub_command.rows:,}"
+        command.add_argument("--rows", type=int, default=sub_command.rows, help=help_text)
+    main_command = commands.choices[peer_comparison.COMMAND]
+    main_command.add_argument(
+        "--variant", type=Variant, choices=list(Variant), default=Variant.UNIFORM, help="kind of generated data"
+    )
+    main_command.add_argument(
+        "--only", type=_names, default=[], help=f"peers to measure, comma separated: {', '.join(ENTRIES)}"
+    )
+    main_command.add_argument("--rounds", type=int, help="processes per peer, default 1 to 3, fewer for slow peers")
     options = parser.parse_args(arguments)
     if not PEERS_PYTHON.exists() and options.command != _MODEL:
-        parser.error(f"[{PEERS_PYTHON}] is not there: `make bench-setup` installs the peers.")
+        parser.error(f"[{PEERS_PYTHON}] does not exist: `make bench-setup` installs the peers.")
     return options
 
 

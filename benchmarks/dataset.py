@@ -1,6 +1,7 @@
-"""Writes the landed files of a shape, and the fingerprint of the right answer; keeps them for the next run.
+"""Generates the landed files of a data set and the digest of the table that they must give; later runs use both again.
 
-Three deliveries: a few rows that only an old snapshot had, the newest snapshot of the state, and the arriving one.
+There are three deliveries: an old snapshot with a few rows, the newest snapshot of the state (the parent table), and
+the arriving snapshot, which the benchmarks publish.
 """
 
 from __future__ import annotations
@@ -19,95 +20,102 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks import truth
-from benchmarks.records import read_record, write_record
-from benchmarks.rows import OLDEST_ID, STATE_ID, Keys, Rows, block_count, make_block, snapshot_id
-from benchmarks.shape import Shape, Variant
-from benchmarks.truth import Fingerprint
+from benchmarks import table_digest
+from benchmarks.dataset_shape import DatasetShape, Variant
+from benchmarks.generated_rows import OLDEST_ID, STATE_ID, GeneratedRows, Keys, block_count, make_block, snapshot_id
+from benchmarks.json_records import read_record, write_record
+from benchmarks.table_digest import TableDigest
 from dedup_clone.contract.table import TableContract
 from dedup_spark.column_types import arrow_schema
-from tests.spark.feed_area import FEED
-from tests.spark.tables import PRODUCTS
+from testkit.spark_job_feed import FEED
+from testkit.table_contracts import PRODUCTS
 
 _PROCESSES = 2
 _EPOCH = date(1970, 1, 1)
-_FORM = 1  # of the generator: other rows for the same shape need another number
+_GENERATOR_VERSION = 1  # increase it when the generator makes other rows from the same shape
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """`answer` is of the table after the arriving snapshot, `arriving` of the snapshot's own rows."""
+    """The record of a generated data set. `form`: the generator's version. `rows`: those of the arriving snapshot.
+
+    `answer`: the digest of the table after the arriving snapshot. `arriving`: the digest of the snapshot's own rows.
+    """
 
     form: int
     name: str
     rows: int
-    answer: Fingerprint
-    arriving: Fingerprint
+    answer: TableDigest
+    arriving: TableDigest
 
     def __add__(self, other: Dataset) -> Dataset:
         answer, arriving = self.answer + other.answer, self.arriving + other.arriving
         return Dataset(self.form, self.name, self.rows + other.rows, answer, arriving)
 
 
-def table_of(shape: Shape) -> TableContract:
-    """The reference feed's table; product_id may be text."""
+def table_of(shape: DatasetShape) -> TableContract:
+    """The table of the data set. With string keys product_id is a STRING."""
     if not shape.string_keys:
         return PRODUCTS
     columns = [replace(c, type="STRING") if c.name == "product_id" else c for c in PRODUCTS.columns]
     return replace(PRODUCTS, columns=tuple(columns))
 
 
-def make(shape: Shape, folder: Path, say: Callable[[str], None]) -> Dataset:
-    """Files below `folder/landing`; nothing is done when they are there already."""
-    record = folder / "dataset.json"
-    if record.exists():
-        found: Dataset = read_record(Dataset, record)
-        if found.form == _FORM:
-            return found
-    say(f"making {shape.name}")
+def make(shape: DatasetShape, folder: Path, log: Callable[[str], None]) -> Dataset:
+    """Write the files below `folder/landing`, unless they are there already."""
+    record_path = folder / "dataset.json"
+    if record_path.exists():
+        record: Dataset = read_record(Dataset, record_path)
+        if record.form == _GENERATOR_VERSION:
+            return record
+    log(f"making {shape.name}")
     shutil.rmtree(folder, ignore_errors=True)
-    # Not forked from here: this process may have threads by now, of pyarrow or of Spark.
+    # A fork server, because this process may have threads of pyarrow or Spark, and must not be forked.
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload([__name__])
     with ProcessPoolExecutor(_PROCESSES, mp_context=server) as pool:
-        parts = [(number, block) for number in range(shape.dates) for block in range(block_count(shape, number))]
-        made = sum(pool.map(partial(_make_block, shape, folder), parts), _empty(shape))
-    write_record(record, asdict(made))
+        blocks = [(number, block) for number in range(shape.dates) for block in range(block_count(shape, number))]
+        made = sum(pool.map(partial(_write_block, shape, folder), blocks), _empty(shape))
+    write_record(record_path, asdict(made))
     return made
 
 
-def _empty(shape: Shape) -> Dataset:
-    return Dataset(_FORM, shape.name, 0, Fingerprint(), Fingerprint())
+def _empty(shape: DatasetShape) -> Dataset:
+    return Dataset(_GENERATOR_VERSION, shape.name, 0, TableDigest(), TableDigest())
 
 
-def _make_block(shape: Shape, folder: Path, part: tuple[int, int]) -> Dataset:
-    date_number, block_number = part
+def _write_block(shape: DatasetShape, folder: Path, numbers: tuple[int, int]) -> Dataset:
+    date_number, block_number = numbers
     writer = _DateWriter(shape, folder / "landing" / FEED, shape.days()[date_number])
     block = make_block(shape, date_number, block_number)
-    for delivery, rows in ((OLDEST_ID, block.old), (STATE_ID, block.before), (snapshot_id(shape), block.arriving)):
-        writer.write(delivery, block_number, rows)
+    for written_id, rows in ((OLDEST_ID, block.old), (STATE_ID, block.before), (snapshot_id(shape), block.arriving)):
+        writer.write(written_id, block_number, rows)
     return Dataset(
-        _FORM, shape.name, len(block.arriving), writer.fingerprint(block.answer), writer.fingerprint(block.arriving)
+        _GENERATOR_VERSION,
+        shape.name,
+        len(block.arriving),
+        writer.digest_rows(block.answer),
+        writer.digest_rows(block.arriving),
     )
 
 
 @dataclass(frozen=True)
 class _DateWriter:
-    shape: Shape
+    shape: DatasetShape
     folder: Path
     day: date
 
-    def write(self, delivery: int, block: int, rows: Rows) -> None:
+    def write(self, written_id: int, block: int, rows: GeneratedRows) -> None:
         if not len(rows):
             return
-        target = self.folder / f"snapshot_id={delivery}" / f"date={self.day}"
+        target = self.folder / f"snapshot_id={written_id}" / f"date={self.day}"
         target.mkdir(parents=True, exist_ok=True)
         bounds = np.linspace(0, len(rows), self.shape.files_of(len(rows)) + 1).astype(int)
         for number, (start, end) in enumerate(pairwise(bounds)):
             part = self._table(rows.of(np.arange(start, end)))
             pq.write_table(part, target / f"part-{block:03}-{number:03}.parquet", compression="zstd")
 
-    def _table(self, rows: Rows) -> pa.Table:
+    def _table(self, rows: GeneratedRows) -> pa.Table:
         keys = rows.keys
         day = pa.repeat(pa.scalar(self.day, pa.date32()), len(rows))
         product = pa.array(keys.product)
@@ -120,19 +128,20 @@ class _DateWriter:
             narrow = ("store_id", "attribute_id")
             schema = pa.schema([column.with_type(pa.int32()) if column.name in narrow else column for column in schema])
         return pa.table(
-            [pa.array(column).cast(kind.type) for column, kind in zip(columns, schema, strict=True)], schema=schema
+            [pa.array(column).cast(schema_field.type) for column, schema_field in zip(columns, schema, strict=True)],
+            schema=schema,
         )
 
-    def fingerprint(self, rows: Rows) -> Fingerprint:
+    def digest_rows(self, rows: GeneratedRows) -> TableDigest:
         keys = rows.keys
         others = [keys.store, keys.attribute, rows.values, rows.ids]
-        return truth.fingerprint((self.day - _EPOCH).days, self._product_hashes(keys), others)
+        return table_digest.digest_rows((self.day - _EPOCH).days, self._product_hashes(keys), others)
 
-    def _product_hashes(self, keys: Keys) -> truth.Hashes:
+    def _product_hashes(self, keys: Keys) -> table_digest.Hashes:
         if not self.shape.string_keys:
-            return truth.number_hashes(keys.product)
+            return table_digest.number_hashes(keys.product)
         unique, place = np.unique(keys.product, return_inverse=True)
-        return truth.text_hashes(_texts(unique))[place]
+        return table_digest.text_hashes(_texts(unique))[place]
 
 
 def _texts(products: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[str]:

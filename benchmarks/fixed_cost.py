@@ -1,4 +1,4 @@
-"""What a publish costs besides its rows: the job as `spark-submit` starts it, cold, against the same job warm."""
+"""Measures the part of the job's time that does not depend on rows: in a new (cold) process and in a warm one."""
 
 from __future__ import annotations
 
@@ -9,27 +9,34 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.area import open_area
-from benchmarks.document import table
-from benchmarks.inputs import Inputs
-from benchmarks.layout import CHECKOUT, RUNS, python_path
-from benchmarks.material import SMALL, make_all, material
-from benchmarks.measure import Spent, measuring
-from benchmarks.peer import Result
-from benchmarks.peers.registry import OURS
-from benchmarks.records import read_record
-from benchmarks.results import Figure, Results, figure, middle, save, wall
-from benchmarks.rounds import Material, Plan, Rounds, WrongResult, file_judge, line_of
-from benchmarks.runner import Run
-from benchmarks.say import say
-from benchmarks.sessions import submit_conf
-from benchmarks.shape import Shape
+from benchmarks.dataset_shape import DatasetShape
+from benchmarks.docs_tables import table
+from benchmarks.input_files import InputFiles
+from benchmarks.interleaved_rounds import (
+    InterleavedRounds,
+    PeerPlan,
+    PreparedDataset,
+    WrongTable,
+    file_digest_reader,
+    log,
+    log_line,
+)
+from benchmarks.json_records import read_record
+from benchmarks.paths import CHECKOUT, RUNS, pythonpath_variable
+from benchmarks.peer import PeerResult
+from benchmarks.peer_process import MeasuredRun
+from benchmarks.peers.registry import ADOPT
+from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
+from benchmarks.published_state import open_feed
+from benchmarks.resource_usage import ResourceUsage, measure_usage
+from benchmarks.results import Figure, Results, figure, median, save, wall
+from benchmarks.spark_sessions import submit_conf
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.request import Plan as JobPlan
 from dedup_spark import storage
-from tests.spark.submitting import options
+from testkit.spark_submit_conf import conf_arguments
 
 COMMAND = "fixed-cost"
 ROWS = 26_000_000
@@ -39,72 +46,69 @@ _TIMEOUT_S = 600
 
 
 def run(rows: int) -> Results:
-    shape = Shape(rows)
-    make_all([SMALL, shape], say)
-    large, small = material(shape), material(SMALL)
-    found: list[Figure] = []
+    shape = DatasetShape(rows)
+    prepare_all([SMALL, shape], log)
+    large, small = prepared_dataset(shape), prepared_dataset(SMALL)
+    figures: list[Figure] = []
     for number in range(_ROUNDS):
-        for peer, plan, measured, dates in (
+        for peer, plan, prepared, dates in (
             (COLD, JobPlan.AUTO, large, shape.dates),
             (COLD, JobPlan.AUTO, small, SMALL.dates),
             (COLD_WITH_SPARK, JobPlan.WINDOW, small, SMALL.dates),
         ):
-            cold = _submit(peer, plan, measured)
-            say(line_of(cold, number))
-            found.append(figure(cold, measured.dataset.rows, dates))
-    warm = Plan(OURS, (large, small), 1, _REPEATS, rehearse=True)
-    rounds = Rounds(small.inputs, say)
-    for one in rounds.run([warm]):
-        rows_of = {m.dataset.name: m.dataset.rows for m in (large, small)}
-        found.append(figure(one, rows_of[one.inputs], shape.dates))
-    return save(COMMAND, found, rounds.failures, is_default_size=rows == ROWS)
+            cold = _submit(peer, plan, prepared)
+            log(log_line(cold, number))
+            figures.append(figure(cold, prepared.dataset.rows, dates))
+    warm = PeerPlan(ADOPT, (large, small), 1, _REPEATS, warm_up=True)
+    rounds = InterleavedRounds(small.inputs, log)
+    for warm_run in rounds.run([warm]):
+        rows_of = {one.dataset.name: one.dataset.rows for one in (large, small)}
+        figures.append(figure(warm_run, rows_of[warm_run.inputs], shape.dates))
+    return save(COMMAND, figures, rounds.failures, is_default_size=rows == ROWS)
 
 
-def _submit(peer: str, plan: JobPlan, measured: Material) -> Run:
-    """One publish by a process of its own, judged."""
+def _submit(peer: str, plan: JobPlan, prepared: PreparedDataset) -> MeasuredRun:
+    """Run the job in a new process, and check its table."""
     RUNS.mkdir(parents=True, exist_ok=True)
     out = Path(tempfile.mkdtemp(prefix="cold-", dir=RUNS))
-    inputs = read_record(Inputs, measured.inputs)
+    inputs = read_record(InputFiles, prepared.inputs)
     try:
-        area = open_area(inputs, None, out, carried=True)
-        area.plan = plan
-        request = area.request([area.arrive(inputs.snapshot_id)])
+        feed = open_feed(inputs, None, out, stored_fingerprints=True)
+        feed.plan = plan
+        request = feed.request([feed.arrive(inputs.snapshot_id)])
         spent = _spark_submit(request)
         uri = storage.join(request.attempt_uri, "candidate.json")
         candidate = from_json(Candidate, storage.read_text(uri), where=uri)
         assert candidate.load_uris_uri
         files = storage.read_text(candidate.load_uris_uri).splitlines()
-        if file_judge().of(files) != measured.dataset.answer:
-            raise WrongResult(f"The cold job's table of [{inputs.name}] is not the right one: look at [{out}].")
+        if file_digest_reader().of(files) != prepared.dataset.answer:
+            raise WrongTable(f"The cold job's table of [{inputs.name}] is wrong, so no figure counts.")
         phases = {name: f"{seconds:.2f}" for name, seconds in candidate.metrics.seconds.items()}
-        return Run(peer, inputs.name, 0, spent, Result(tuple(files), notes=phases), 0, candidate.metrics.bytes_written)
+        return MeasuredRun(
+            peer, inputs.name, 0, spent, PeerResult(tuple(files), notes=phases), 0, candidate.metrics.bytes_written
+        )
     finally:
         shutil.rmtree(out, ignore_errors=True)
 
 
-def _spark_submit(request: DedupRequest) -> Spent:
+def _spark_submit(request: DedupRequest) -> ResourceUsage:
     uri = storage.join(request.attempt_uri, "request.json")
     storage.write_text(uri, to_json(request))
     folder = Path(sys.executable).parent
-    command = [
-        str(folder / "spark-submit"),
-        *options(submit_conf()),
-        str(CHECKOUT / "spark_jobs/dedup_snapshot.py"),
-        "--request",
-        uri,
-    ]
-    # As the runner of the DAGs does: Spark's Python daemon is the job's own, found below spark_jobs.
-    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PYTHONPATH": python_path(), "PATH": path}
-    with measuring() as spent:
+    command = [str(folder / "spark-submit"), *conf_arguments(submit_conf())]
+    command += [str(CHECKOUT / "spark_jobs/dedup_snapshot.py"), "--request", uri]
+    # As in the DAGs' local runner, Spark finds the job's own Python daemon in spark_jobs.
+    path_variable = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PYTHONPATH": pythonpath_variable(), "PATH": path_variable}
+    with measure_usage() as spent:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     if done.returncode:
-        raise RuntimeError(f"The cold job failed, its last words: {(done.stdout + done.stderr)[-3000:]}")
+        raise RuntimeError(f"The cold job failed, the end of its log: {(done.stdout + done.stderr)[-3000:]}")
     return spent
 
 
 def report(results: Results) -> str:
-    """Warm walls are subtracted: what is left is Spark's start, imports, planning and the commit."""
+    """The table. The fixed cost is the cold minus the warm wall time: Spark's start, imports, planning and commit."""
     large = max(results.figures, key=lambda one: one.rows).inputs
     small = min(results.figures, key=lambda one: one.rows).inputs
     cases = (
@@ -114,18 +118,18 @@ def report(results: Results) -> str:
     )
     lines = []
     for title, peer, inputs in cases:
-        cold, warm = results.of(peer, inputs), results.of(OURS, inputs)
+        cold, warm = results.of(peer, inputs), results.of(ADOPT, inputs)
         fixed = f"{wall(cold) - wall(warm):.2f}" if peer == COLD else ""
         lines.append(
             [
                 title,
                 f"{cold[0].rows:,}",
                 f"{wall(cold):.2f}",
-                f"{middle(cold, lambda one: one.cpu_s):.1f}",
+                f"{median(cold, lambda one: one.cpu_s):.1f}",
                 f"{wall(warm):.2f}" if peer == COLD else "",
                 fixed,
                 ", ".join(f"{name} {seconds}" for name, seconds in cold[0].notes.items()),
             ]
         )
-    heads = ["job", "rows a side", "cold process, s", "CPU s", "warm, s", "fixed cost, s", "phases of the first, s"]
+    heads = ["job", "rows per input", "cold process, s", "CPU s", "warm, s", "fixed cost, s", "phases of the first, s"]
     return f"{table(heads, lines)}\n\n{results.made_at} UTC, {results.machine}."

@@ -1,96 +1,102 @@
-"""How the job grows: with rows, with dates, with the share of differing rows, with text keys, with old survivors.
+"""Measures how the job's time grows with rows, dates, the share of differing rows, string keys and old survivors.
 
-One process runs the job on all data sets in turns, warm, so that neighbours in a table were measured side by side.
+One warm process runs the job on all data sets in turn, so that their figures can be compared.
 """
 
 from __future__ import annotations
 
-from benchmarks.document import table
-from benchmarks.material import SMALL, make_all, material
-from benchmarks.peers.registry import BASE, ENTRIES, FLOOR, GENERAL, OURS
+from benchmarks.dataset_shape import DatasetShape, Variant
+from benchmarks.docs_tables import table
+from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log
+from benchmarks.peers.registry import ADOPT, ENTRIES, GENERAL_PLANS, READ_BOTH, ROW_NUMBER
+from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
 from benchmarks.results import Figure, Results, cpu, figure, save, wall
-from benchmarks.rounds import Plan, Rounds
-from benchmarks.say import say
-from benchmarks.shape import Shape, Variant
 
 COMMAND = "growth"
 ROWS = 26_000_000
 _ROUNDS, _REPEATS = 1, 3
 
 
-def by_rows(rows: int) -> list[Shape]:
-    """x1, x2 and x4; `rows` are those of x4, where the main table has ROW_NUMBER."""
-    return [Shape(rows // 4), Shape(rows // 2), Shape(rows)]
+def by_rows(rows: int) -> list[DatasetShape]:
+    """A quarter, a half and all of `rows`."""
+    return [DatasetShape(rows // 4), DatasetShape(rows // 2), DatasetShape(rows)]
 
 
-def by_dates(rows: int) -> list[Shape]:
-    return [Shape(rows, dates) for dates in (13, 52, 208, 730)]
+def by_dates(rows: int) -> list[DatasetShape]:
+    return [DatasetShape(rows, dates) for dates in (13, 52, 208, 730)]
 
 
-def by_differences(rows: int) -> list[Shape]:
-    return [Shape(rows // 4, differing=share) for share in (0.0, 0.001, 0.01, 0.1, 1.0)]
+def by_differences(rows: int) -> list[DatasetShape]:
+    return [DatasetShape(rows // 4, differing=share) for share in (0.0, 0.001, 0.01, 0.1, 1.0)]
 
 
-def by_keys(rows: int) -> list[Shape]:
-    return [Shape(rows // 4), Shape(rows // 4, string_keys=True)]
+def by_keys(rows: int) -> list[DatasetShape]:
+    return [DatasetShape(rows // 4), DatasetShape(rows // 4, string_keys=True)]
 
 
-def by_survivors(rows: int) -> list[Shape]:
-    return [Shape(rows // 4), Shape(rows // 4, kept=0.05)]
+def by_survivors(rows: int) -> list[DatasetShape]:
+    return [DatasetShape(rows // 4), DatasetShape(rows // 4, survivor_share=0.05)]
 
 
-def by_variants(rows: int) -> list[Shape]:
-    """Small, for some of them need a general plan."""
-    return [Shape(rows // 20, variant=variant) for variant in Variant]
+def by_variants(rows: int) -> list[DatasetShape]:
+    """One data set per variant, small because some variants need a plan that is slow."""
+    return [DatasetShape(rows // 20, variant=variant) for variant in Variant]
 
 
-def for_plans(rows: int) -> Shape:
-    """Where the general plans and ROW_NUMBER stand side by side."""
-    return Shape(rows // 20)
+def for_plans(rows: int) -> DatasetShape:
+    """The data set on which the general plans and ROW_NUMBER are compared."""
+    return DatasetShape(rows // 20)
 
 
-def all_shapes(rows: int) -> list[Shape]:
-    """Of every part, each once."""
+def all_shapes(rows: int) -> list[DatasetShape]:
+    """The shapes of all parts, without duplicates."""
     parts = (by_rows, by_dates, by_differences, by_keys, by_survivors, by_variants)
     return list(dict.fromkeys(shape for part in parts for shape in part(rows)))
 
 
 def run(rows: int) -> Results:
     shapes = all_shapes(rows)
-    make_all([SMALL, *shapes], say)
-    floors = list(dict.fromkeys([*by_rows(rows), *by_dates(rows)]))
+    prepare_all([SMALL, *shapes], log)
+    read_shapes = list(dict.fromkeys([*by_rows(rows), *by_dates(rows)]))
     plans = [
-        Plan(OURS, tuple(map(material, shapes)), _ROUNDS, _REPEATS, rehearse=True),
-        Plan(FLOOR, tuple(map(material, floors)), 1, _REPEATS, rehearse=True),
-        Plan(BASE, tuple(map(material, [*by_rows(rows)[:-1], for_plans(rows)])), 1, 1, rehearse=False),
-        *(Plan(name, (material(for_plans(rows)),), 1, 2, rehearse=True) for name in GENERAL),
+        PeerPlan(ADOPT, tuple(map(prepared_dataset, shapes)), _ROUNDS, _REPEATS, warm_up=True),
+        PeerPlan(READ_BOTH, tuple(map(prepared_dataset, read_shapes)), 1, _REPEATS, warm_up=True),
+        PeerPlan(ROW_NUMBER, tuple(map(prepared_dataset, [*by_rows(rows)[:-1], for_plans(rows)])), 1, 1, warm_up=False),
+        *(PeerPlan(name, (prepared_dataset(for_plans(rows)),), 1, 2, warm_up=True) for name in GENERAL_PLANS),
     ]
-    rounds = Rounds(material(SMALL).inputs, say)
+    rounds = InterleavedRounds(prepared_dataset(SMALL).inputs, log)
     runs = rounds.run(plans)
-    known = {shape.name: shape for shape in shapes}
-    found = [figure(run, material(known[run.inputs]).dataset.rows, known[run.inputs].dates) for run in runs]
-    return save(COMMAND, found, rounds.failures, is_default_size=rows == ROWS)
+    shape_by_name = {shape.name: shape for shape in shapes}
+    figures = [
+        figure(run, prepared_dataset(shape_by_name[run.inputs]).dataset.rows, shape_by_name[run.inputs].dates)
+        for run in runs
+    ]
+    return save(COMMAND, figures, rounds.failures, is_default_size=rows == ROWS)
 
 
 def report(results: Results, rows: int = ROWS) -> str:
-    def ours(shape: Shape) -> list[Figure]:
-        return results.of(OURS, shape.name)
+    def adopt_on(shape: DatasetShape) -> list[Figure]:
+        return results.of(ADOPT, shape.name)
 
-    def line(title: str, shape: Shape, first: Shape) -> list[str]:
-        mine, floor, base = ours(shape), results.of(FLOOR, shape.name), results.of(BASE, shape.name)
-        growth = (wall(mine) / mine[0].rows) / (wall(ours(first)) / ours(first)[0].rows)
+    def line(title: str, shape: DatasetShape, first: DatasetShape) -> list[str]:
+        adopt, read_both, row_number = (
+            adopt_on(shape),
+            results.of(READ_BOTH, shape.name),
+            results.of(ROW_NUMBER, shape.name),
+        )
+        growth = (wall(adopt) / adopt[0].rows) / (wall(adopt_on(first)) / adopt_on(first)[0].rows)
         return [
             title,
-            f"{mine[0].rows:,}",
+            f"{adopt[0].rows:,}",
             str(shape.dates),
-            f"{wall(mine):.2f}",
-            f"{cpu(mine):.1f}",
-            f"{wall(mine) / mine[0].rows * 1e9:.0f}",
+            f"{wall(adopt):.2f}",
+            f"{cpu(adopt):.1f}",
+            f"{wall(adopt) / adopt[0].rows * 1e9:.0f}",
             f"{growth:.2f}",
-            f"{wall(floor):.2f}" if floor else "",
-            f"{wall(base):.1f}" if base else "",
-            f"{wall(base) / wall(mine):.1f}" if base else "",
-            mine[0].notes["plans"],
+            f"{wall(read_both):.2f}" if read_both else "",
+            f"{wall(row_number):.1f}" if row_number else "",
+            f"{wall(row_number) / wall(adopt):.1f}" if row_number else "",
+            adopt[0].notes["plans"],
         ]
 
     parts = {
@@ -107,19 +113,20 @@ def report(results: Results, rows: int = ROWS) -> str:
         for title, shape in zip(titles, shapes, strict=True)
     ]
     heads = [
-        "adopt, carried", "rows a side", "dates", "wall s, median", "CPU s", "wall ns a row", "times the part's first",
-        "pyarrow reads both, s", "ROW_NUMBER, s", "times quicker", "plans of the dates",
+        "adopt, stored fingerprints", "rows per input", "dates", "wall s, median", "CPU s", "wall ns per row",
+        "times the part's first", "pyarrow reads both, s", "ROW_NUMBER, s", "times as fast as ROW_NUMBER",
+        "plans of the dates",
     ]  # fmt: skip
     return f"{table(heads, lines)}\n\n{_plans(results, rows)}\n\n{results.made_at} UTC, {results.machine}."
 
 
 def _plans(results: Results, rows: int) -> str:
-    """The plans for everything else, beside ROW_NUMBER."""
+    """A table of adopt, the general plans and ROW_NUMBER."""
     shape = for_plans(rows)
-    measured = {name: results.of(name, shape.name) for name in (OURS, *GENERAL, BASE)}
+    figures_by_peer = {name: results.of(name, shape.name) for name in (ADOPT, *GENERAL_PLANS, ROW_NUMBER)}
     lines = [
-        [ENTRIES[name].title, f"{found[0].rows:,}", f"{wall(found):.2f}", f"{cpu(found):.1f}"]
-        for name, found in measured.items()
-        if found
+        [ENTRIES[name].title, f"{figures[0].rows:,}", f"{wall(figures):.2f}", f"{cpu(figures):.1f}"]
+        for name, figures in figures_by_peer.items()
+        if figures
     ]
-    return table(["on few rows", "rows a side", "wall s, median", "CPU s"], lines)
+    return table(["on few rows", "rows per input", "wall s, median", "CPU s"], lines)

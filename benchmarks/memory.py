@@ -1,52 +1,51 @@
-"""Peak memory of the Python worker that works on one date, from two million rows a side to 128 million."""
+"""Measures the peak memory of the Python worker for one date of 2 to 128 million rows in state and snapshot."""
 
 from __future__ import annotations
 
-from benchmarks.document import table
-from benchmarks.material import SMALL, make_all, material
-from benchmarks.peers.registry import IN_TASKS
+from benchmarks.dataset_shape import DatasetShape
+from benchmarks.docs_tables import table
+from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log
+from benchmarks.peers.registry import ADOPT_IN_TASKS
+from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
 from benchmarks.results import Results, figure, save
-from benchmarks.rounds import Plan, Rounds
-from benchmarks.say import say
-from benchmarks.shape import Shape
 from dedup_spark.fingerprints.buckets import bits_for
 
 COMMAND = "memory"
 ROWS = 128_000_000
-_CARRIED, _COMPUTED = IN_TASKS, "adopt-computed-tasks"
+_STORED, _COMPUTED = ADOPT_IN_TASKS, "adopt-computed-tasks"
 LARGE_DATE_ROWS = 470_000_000
 MIB = 2**20
 
 
-def shapes(rows: int) -> list[Shape]:
-    """`rows` are those of the largest date."""
-    return [Shape(rows // part, 1) for part in (64, 16, 4, 1)]
+def shapes(rows: int) -> list[DatasetShape]:
+    """Data sets of one date. The largest has `rows` rows."""
+    return [DatasetShape(rows // part, 1) for part in (64, 16, 4, 1)]
 
 
-def _of_peer(peer: str, chosen: list[Shape]) -> list[Shape]:
-    """Without carried fingerprints the smallest and the largest are enough."""
-    return chosen if peer == _CARRIED else [chosen[0], chosen[-1]]
+def _of_peer(peer: str, chosen: list[DatasetShape]) -> list[DatasetShape]:
+    """The shapes on which a peer is measured: all, or without stored fingerprints the smallest and the largest."""
+    return chosen if peer == _STORED else [chosen[0], chosen[-1]]
 
 
 def run(rows: int) -> Results:
-    """Each size in a process of its own: what an earlier size left in memory cannot be seen."""
+    """Measure each size in its own process, so that the memory of an earlier size is not counted."""
     chosen = shapes(rows)
-    make_all([SMALL, *chosen], say)
+    prepare_all([SMALL, *chosen], log)
     plans = [
-        Plan(peer, (material(shape),), rounds=1, repeats=1, rehearse=False)
-        for peer in (_CARRIED, _COMPUTED)
+        PeerPlan(peer, (prepared_dataset(shape),), rounds=1, repeats=1, warm_up=False)
+        for peer in (_STORED, _COMPUTED)
         for shape in _of_peer(peer, chosen)
     ]
-    rounds = Rounds(material(SMALL).inputs, say)
+    rounds = InterleavedRounds(prepared_dataset(SMALL).inputs, log)
     runs = rounds.run(plans)
-    known = {shape.name: material(shape).dataset.rows for shape in chosen}
-    found = [figure(run, known[run.inputs], 1) for run in runs]
-    return save(COMMAND, found, rounds.failures, is_default_size=rows == ROWS)
+    rows_by_name = {shape.name: prepared_dataset(shape).dataset.rows for shape in chosen}
+    figures = [figure(run, rows_by_name[run.inputs], 1) for run in runs]
+    return save(COMMAND, figures, rounds.failures, is_default_size=rows == ROWS)
 
 
 def report(results: Results, rows: int = ROWS) -> str:
     lines = []
-    for peer, title in ((_CARRIED, "carried"), (_COMPUTED, "computed")):
+    for peer, title in ((_STORED, "stored"), (_COMPUTED, "computed")):
         for shape in _of_peer(peer, shapes(rows)):
             one = results.of(peer, shape.name)[0]
             lines.append(
@@ -63,19 +62,19 @@ def report(results: Results, rows: int = ROWS) -> str:
         lines.append(
             [f"fingerprints {title}, modelled", f"{LARGE_DATE_ROWS:,}", f"{large_date_mib(results, peer):.0f}"]
         )
-    heads = ["one date", "rows a side", "worker MiB", "driver MiB", "wall s", "CPU s", "plan"]
+    heads = ["one date", "rows per input", "worker MiB", "driver MiB", "wall s", "CPU s", "plan"]
     padded = [[*line, *[""] * (len(heads) - len(line))] for line in lines]
     return f"{table(heads, padded)}\n\n{results.made_at} UTC, {results.machine}."
 
 
 def large_date_mib(results: Results, peer: str) -> float:
-    """The straight line through the two largest dates, by their buckets, drawn on to a date of production."""
+    """The worker's memory for LARGE_DATE_ROWS, extrapolated linearly by the buckets of the two largest dates."""
     points = sorted((_buckets(one.rows), one.worker_bytes / MIB) for one in results.of(peer))
-    (few, less), (many, more) = points[-2:]
-    slope = max(0.0, (more - less) / (many - few))
-    return more + slope * (_buckets(LARGE_DATE_ROWS) - many)
+    (few_buckets, few_mib), (many_buckets, many_mib) = points[-2:]
+    slope = max(0.0, (many_mib - few_mib) / (many_buckets - few_buckets))
+    return many_mib + slope * (_buckets(LARGE_DATE_ROWS) - many_buckets)
 
 
 def _buckets(rows: int) -> int:
-    """As many as the job makes of so many rows of these data."""
-    return 1 << bits_for(rows, Shape(rows, 1).differing)
+    """The number of buckets that the job uses for `rows` rows."""
+    return 1 << bits_for(rows, DatasetShape(rows, 1).differing)

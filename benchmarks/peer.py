@@ -1,4 +1,4 @@
-"""What every measured thing is: something that turns the same files into the new table, or a floor below that."""
+"""The interface of a peer: it makes the new table from the input files, or only reads them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.inputs import Inputs
+from benchmarks.input_files import InputFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
-class Result:
-    """`files` hold the new table, all its rows; None for a floor, which makes none. Notes go beside the figures."""
+class PeerResult:
+    """`files` contain the new table; None for a peer that makes none. `notes` are stored beside the figures."""
 
     files: tuple[str, ...] | None
     bytes_read: int | None = None
@@ -25,21 +25,21 @@ class Result:
 
 
 class Peer(ABC):
-    """`session` gives the process's warm Spark session; peers without Spark never ask."""
+    """`session` returns the process's Spark session, which peers without Spark never call."""
 
     def __init__(self, session: Callable[[], SparkSession]) -> None:
         self.session = session
 
-    def prepare(self, inputs: Inputs, out: Path) -> None:  # noqa: B027 - most need nothing
-        """Done before each run, not timed. `out` is an empty folder of this run."""
+    def prepare(self, inputs: InputFiles, out: Path) -> None:  # noqa: B027 - most peers need no preparation
+        """Prepare a run, without being measured. `out`: an empty folder for this run."""
 
     @abstractmethod
-    def run(self, inputs: Inputs, out: Path) -> object:
-        """What is timed."""
+    def run(self, inputs: InputFiles, out: Path) -> object:
+        """Do the work that is measured. The return value is passed to `result`."""
 
-    def result(self, inputs: Inputs, out: Path, returned: object) -> Result:
-        """Said afterwards, not timed: by default the table lies whole in `out`."""
-        return Result(tuple(parquet_files(out)))
+    def result(self, inputs: InputFiles, out: Path, returned: object) -> PeerResult:
+        """Describe the table, without being measured. By default the whole table is in `out`."""
+        return PeerResult(tuple(parquet_files(out)))
 
 
 def parquet_files(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""The figures of a benchmark, as they are kept: one file for each command, the tables in docs are made from them."""
+"""The figures of the measured runs, and their storage in one file per sub-command."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # it ships no types
 
-from benchmarks.layout import PEERS_PYTHON, QUICK_RESULTS, RESULTS
-from benchmarks.records import read_record, write_record
-from benchmarks.runner import Run
+from benchmarks.json_records import read_record, write_record
+from benchmarks.paths import OTHER_SIZE_RESULTS, PEERS_PYTHON, RESULTS
+from benchmarks.peer_process import MeasuredRun
 
 _PACKAGES = ("pyspark", "pyarrow", "numpy", "duckdb")
 _PEER_PACKAGES = ("polars", "deltalake")
@@ -23,7 +23,10 @@ _PEER_PACKAGES = ("polars", "deltalake")
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured run of `peer` on the data set `inputs`, which has `rows` in each side. Bytes, seconds, cores."""
+    """The figures of one run of `peer` on the data set named `inputs`, whose snapshot has `rows` rows.
+
+    The memory figures are those of ResourceUsage.
+    """
 
     peer: str
     inputs: str
@@ -44,7 +47,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Results:
-    """`is_default_size`: made with the sizes that the command has by itself. `failures`: why a peer has no figures."""
+    """`is_default_size`: measured with the sub-command's default size. `failures`: by peer, why it has no figures."""
 
     command: str
     made_at: str
@@ -57,7 +60,7 @@ class Results:
         return [f for f in self.figures if f.peer == peer and (inputs is None or f.inputs == inputs)]
 
 
-def figure(run: Run, rows: int, dates: int) -> Figure:
+def figure(run: MeasuredRun, rows: int, dates: int) -> Figure:
     spent = run.spent
     return Figure(
         run.peer,
@@ -78,21 +81,23 @@ def figure(run: Run, rows: int, dates: int) -> Figure:
     )
 
 
-def middle(figures: Iterable[Figure], value: Callable[[Figure], float]) -> float:
-    """The median; raises StatisticsError when there is no figure."""
+def median(figures: Iterable[Figure], value: Callable[[Figure], float]) -> float:
+    """The median of a value. Raises StatisticsError when there is no figure."""
     return statistics.median([value(one) for one in figures])
 
 
 def wall(figures: Iterable[Figure]) -> float:
-    return middle(figures, lambda one: one.wall_s)
+    """The median of the wall seconds."""
+    return median(figures, lambda one: one.wall_s)
 
 
 def cpu(figures: Iterable[Figure]) -> float:
-    return middle(figures, lambda one: one.cpu_s)
+    """The median of the CPU seconds."""
+    return median(figures, lambda one: one.cpu_s)
 
 
 def save(command: str, figures: Iterable[Figure], failures: dict[str, str], *, is_default_size: bool) -> Results:
-    """Results of default sizes go to the repository, others beside the data."""
+    """Store the results: those of a default size in the repository, others in the benchmarks' work folder."""
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
     results = Results(command, made_at, machine(), is_default_size, tuple(figures), failures)
     write_record(path_of(command, is_default_size=is_default_size), asdict(results))
@@ -100,13 +105,13 @@ def save(command: str, figures: Iterable[Figure], failures: dict[str, str], *, i
 
 
 def load(command: str) -> Results | None:
-    """Of the default sizes; None when there are none."""
+    """The stored results of the default size, None when there are none."""
     path = path_of(command, is_default_size=True)
     return read_record(Results, path) if path.exists() else None
 
 
 def path_of(command: str, *, is_default_size: bool) -> Path:
-    return (RESULTS if is_default_size else QUICK_RESULTS) / f"{command}.json"
+    return (RESULTS if is_default_size else OTHER_SIZE_RESULTS) / f"{command}.json"
 
 
 def machine() -> str:

@@ -1,11 +1,11 @@
 """
 ### Content audit: does target hold, value by value, what was published?
 
-The only check that reads table data. Each day, for the partition whose turn it is: BigQuery hashes its rows, this DAG
-hashes the rows of the live generation's files, and both must be equal. It takes no lease and holds up no publish; a
-publish in between is noticed and the partition is asked again. What it costs a day is bounded by
-`content_audit.bytes_per_day` in the feed's file; what it found is kept in `gs://STATE/FEED/AUDITS`, and the watchdog
-tells of a partition that is unequal (*content_unequal* in docs/runbook.md). How it works: docs/content-audit.md.
+The only check that reads table data. Each day, for the partitions that are due: BigQuery hashes their rows, this DAG
+hashes the rows of the live generation's files, and both must be equal. It acquires no lease and delays no publish; when
+a publish happens meanwhile, it hashes the partition again. `content_audit.bytes_per_day` in the feed file bounds the
+cost per day. Outcomes are stored in `gs://STATE/FEED/AUDITS`, and the watchdog sends an alert for an unequal partition
+(*content_unequal* in docs/runbook.md). How it works: docs/content-audit.md.
 
 Trigger it by hand with a date to audit that partition now.
 """
@@ -18,25 +18,25 @@ from typing import Any
 
 from airflow.sdk import DAG, Context, task
 
-from dedup_clone.orchestration import audit_tasks as steps
-from dedup_clone.orchestration.connect import FeedSetup
-from dedup_clone.orchestration.families import TAG, build_family
+from dedup_clone.orchestration.content_audit import audit_tasks
+from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 
-EVERY_DAY = "15 4 * * *"  # UTC; the time does not matter, target is whole at any
+EVERY_DAY = "15 4 * * *"  # UTC; any time will do
 
 
 def content_audit(setup: FeedSetup) -> DAG:
     with DAG(
-        setup.content_audit_dag_id,
+        setup.dag_id("content_audit"),
         description=f"Compares partitions of {setup.feed.feed} with what was published",
         schedule=EVERY_DAY if setup.feed.content_audit.enabled else None,
-        catchup=False,  # and no start date: with one, Airflow would make up for this morning's run when it first starts
+        catchup=False,  # and no start date: with one, Airflow would at once run the latest interval that was missed
         max_active_runs=1,
         is_paused_upon_creation=False,
         doc_md=__doc__,
         auto_register=False,
         tags=[TAG, setup.feed.feed, "audit"],
-        params=steps.audit_params(),
+        params=audit_tasks.audit_params(),
         default_args={
             "owner": setup.feed.owner,
             "retries": 5,
@@ -44,28 +44,28 @@ def content_audit(setup: FeedSetup) -> DAG:
             "execution_timeout": timedelta(hours=2),
         },
     ) as dag:
-        # -- 1 choose ----- in: CURRENT, AUDITS    runs: worker    out: the dates whose turn it is
-        @task(task_id=steps.CHOOSE_TASK)
+        # -- 1 choose ----- in: form, CURRENT, AUDITS  runs: worker    out: the dates that are due
+        @task(task_id=audit_tasks.CHOOSE_TASK)
         def choose_partitions(**context: Any) -> list[str]:
-            return steps.choose(setup, Context(**context))
+            return audit_tasks.select_dates(setup, Context(**context))
 
-        # -- 2 target ----- in: target             runs: BigQuery  out: fingerprints of its partitions
-        @task(task_id=steps.TARGET_TASK)
+        # -- 2 target ----- in: target                 runs: BigQuery  out: fingerprints of its partitions
+        @task(task_id=audit_tasks.TARGET_TASK)
         def fingerprint_target(**context: Any) -> list[str]:
-            return steps.ask_target(setup, Context(**context))
+            return audit_tasks.fingerprint_target_partitions(setup, Context(**context))
 
-        # -- 3 files ------ in: generation's files runs: worker    out: fingerprints of the same dates
-        @task(task_id=steps.FILES_TASK)
+        # -- 3 files ------ in: generation's files     runs: worker    out: fingerprints of the same dates
+        @task(task_id=audit_tasks.FILES_TASK)
         def fingerprint_files(**context: Any) -> dict[str, str]:
-            return steps.read_files(setup, Context(**context))
+            return audit_tasks.fingerprint_generation_files(setup, Context(**context))
 
-        # -- 4 compare ---- in: both               runs: worker    out: outcomes in AUDITS; fails when unequal
+        # -- 4 compare ---- in: both                   runs: worker    out: outcomes in AUDITS; fails when unequal
         @task
         def compare_fingerprints(**context: Any) -> list[dict[str, Any]]:
-            return steps.compare(setup, Context(**context))
+            return audit_tasks.compare(setup, Context(**context))
 
         choose_partitions() >> fingerprint_target() >> fingerprint_files() >> compare_fingerprints()
     return dag
 
 
-globals().update(build_family(Path(__file__).resolve().parent, "content_audit", content_audit))
+globals().update(build_dags(Path(__file__).resolve().parent, "content_audit", content_audit))

@@ -1,1 +1,1 @@
-"""Brings the project to Google Cloud and looks after it there: release, doctor, probe. Never shipped itself."""
+"""Commands for the project on Google Cloud: release, doctor and probe. They are not part of a release."""

@@ -1,4 +1,4 @@
-"""Who may do what: deploy/terraform/grants.yaml, read by the doctor, and the table in docs/security.md made from it."""
+"""The IAM grants in deploy/terraform/grants.yaml, for the doctor and for the table in docs/security.md."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 from pydantic import RootModel
 
 from dedup_clone.settings.strict_yaml import StrictModel, read_model
-from deploy.settings import REPOSITORY
+from deploy.environment_settings import REPOSITORY
 
 GRANTS_FILE = REPOSITORY / "deploy" / "terraform" / "grants.yaml"
 
 
-class Who(StrEnum):
+class Principal(StrEnum):
     AIRFLOW = "airflow"
     SPARK = "spark"
     PRODUCER = "producer"
 
 
-class Place(StrEnum):
-    """Where a role is given. `spark`: on that service account itself."""
+class Resource(StrEnum):
+    """The resource on which a role is granted. `spark` is the service account of Spark itself."""
 
     PROJECT = "project"
     DATASET = "dataset"
@@ -31,11 +31,11 @@ class Place(StrEnum):
 
 
 class Grant(StrictModel):
-    """One role of one service account at one place."""
+    """One role of one service account on one resource."""
 
-    who: Who
+    who: Principal
     role: str
-    place: Place
+    place: Resource
     why: str
 
 
@@ -50,12 +50,12 @@ def read_grants(path: Path = GRANTS_FILE) -> tuple[Grant, ...]:
 
 def as_table(grants: Sequence[Grant]) -> str:
     """The grants in Markdown."""
-    words = {
-        Place.PROJECT: "project",
-        Place.DATASET: "the dataset",
-        Place.LANDING: "the landing bucket",
-        Place.STATE: "the state bucket",
-        Place.SPARK: "the Spark service account",
+    names = {
+        Resource.PROJECT: "project",
+        Resource.DATASET: "the dataset",
+        Resource.LANDING: "the landing bucket",
+        Resource.STATE: "the state bucket",
+        Resource.SPARK: "the Spark service account",
     }
-    lines = [f"| {grant.who} | `{grant.role}` | {words[grant.place]} | {grant.why} |" for grant in grants]
+    lines = [f"| {grant.who} | `{grant.role}` | {names[grant.place]} | {grant.why} |" for grant in grants]
     return "\n".join(["| Service account | Role | On | Why |", "| --- | --- | --- | --- |", *lines])

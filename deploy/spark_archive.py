@@ -1,4 +1,4 @@
-"""The Spark job as it is shipped: one main file and one zip, the same bytes from the same sources, named by content."""
+"""Packs the Spark job for a release into a main file and a zip, whose bytes depend only on the sources."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-MAIN = "dedup_snapshot.py"
-ARCHIVE = "dedup_spark.zip"
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # what a zip can say; the time of a checkout is no part of the content
+MAIN_FILE = "dedup_snapshot.py"
+ARCHIVE_FILE = "dedup_spark.zip"
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # the earliest time in a zip; file times must not change the archive
 _READABLE = 0o100644 << 16
 
 
 @dataclass(frozen=True)
 class SparkCode:
-    """`digest` names both: equal sources have equal digests, wherever and whenever they are packed."""
+    """`digest` is computed from the content, so equal sources always have equal digests."""
 
     main: bytes
     archive: bytes
@@ -25,11 +25,11 @@ class SparkCode:
 
 
 def build_spark_code(repository: Path) -> SparkCode:
-    """The job's main file, and what it imports: `dedup_spark` and the contract that it shares with the DAGs.
+    """Packs the job's main file, and an archive of `dedup_spark` and of `dedup_clone.contract`.
 
     Raises FileNotFoundError when `repository` is not the source tree.
     """
-    main = (repository / "spark_jobs" / MAIN).read_bytes()
+    main = (repository / "spark_jobs" / MAIN_FILE).read_bytes()
     archive = _zip(dict(_modules(repository)))
     digest = hashlib.sha256(main + archive).hexdigest()[:16]
     return SparkCode(main, archive, digest)
@@ -44,7 +44,7 @@ def _modules(repository: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _zip(modules: dict[str, bytes]) -> bytes:
-    """Stored, not deflated: what compression makes of the same text depends on the library's version."""
+    """The zip, not compressed, because compressed bytes depend on the version of zlib."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(modules):

@@ -1,12 +1,12 @@
-"""How the development tools join the local stack: its addresses from `.local/stack.env`, and clients for them."""
+"""The addresses of the running local stack, read from `.local/stack.env`, and clients for its servers."""
 
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from devstack.stack import client_tools
-from devstack.stack.errors import StackError
+from devstack.stack import client_config
 from devstack.stack.layout import Layout
+from devstack.stack.stack_errors import StackError
 
 if TYPE_CHECKING:
     from google.cloud import bigquery, storage
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Connection:
-    """Addresses, names and login of one stack."""
+    """Addresses, resource names and the Airflow login of one stack."""
 
     storage_url: str
     bigquery_url: str
@@ -62,11 +62,11 @@ class Connection:
 
 
 def connect() -> Connection:
-    """The stack of this checkout. Raises StackError when it has never been up."""
+    """The connection to the stack of this checkout. Raises StackError when it has never been started."""
     layout = Layout.from_environment(os.environ)
     if not layout.stack_env.exists():
         raise StackError(f"The local stack has not been started: [{layout.stack_env}] is missing. Run `make up` first.")
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        # Nothing of the stack lies behind a proxy, and the clients would ask it for 127.0.0.1.
+        # The clients would send requests for 127.0.0.1 to the proxy.
         os.environ.pop(variable, None)
-    return Connection.from_variables(client_tools.read(layout.stack_env))
+    return Connection.from_variables(client_config.read(layout.stack_env))

@@ -1,4 +1,4 @@
-"""JSON over HTTP to the parts of the local stack. Standard library only, and never through a proxy."""
+"""JSON over HTTP, with the standard library only and never through a proxy."""
 
 import json
 import urllib.error
@@ -12,12 +12,12 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Unreachable(Exception):
-    """Nothing answered: the part is not up, still starting, or has just gone."""
+    """The server did not answer at all."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back, whatever its status."""
+    """A response with any HTTP status."""
 
     status: int
     text: str
@@ -39,7 +39,7 @@ def call(
     accept: str = "application/json",
     timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> Answer:
-    """One request. An HTTP error status is an Answer; no answer at all raises Unreachable."""
+    """Sends one request. A response with an error status is returned, too. Raises Unreachable without a response."""
     headers = {"Accept": accept}
     data = None
     if body is not None:

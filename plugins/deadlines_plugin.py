@@ -1,4 +1,4 @@
-"""Registers the freshness deadline's reference, which scheduler and API server evaluate when a run is created."""
+"""Registers the reference of the freshness deadline. Scheduler and API server evaluate it when they create a run."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
 
-from dedup_clone.orchestration.deadlines import ArrivalReference
+from dedup_clone.orchestration.publish.freshness_deadline import ArrivalReference
 
 
 class DeadlinesPlugin(AirflowPlugin):
-    """Every component loads this: it imports nothing heavy."""
+    """Every Airflow component loads this file, so it must not import heavy modules."""
 
     name = "dedup_clone_deadlines"
     deadline_references: ClassVar[list[type[ArrivalReference]]] = [ArrivalReference]

@@ -1,6 +1,6 @@
 """Adds the page Snapshots to Airflow's navigation, and as a tab to every DAG.
 
-Every component of Airflow loads this file, so the web application behind it is imported by its first request.
+Every Airflow component loads this file, so the web application is imported only by its first request.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
 
-from dedup_clone.page.lazy import LazyApplication
+from dedup_clone.page.lazy_application import LazyApplication
 
 PREFIX = "/dedup-clone"
 
 
 class SnapshotsPlugin(AirflowPlugin):
-    """The addresses are relative: Airflow may itself be served below a path."""
+    """The views' addresses are relative, because Airflow itself may be served below a path."""
 
     name = "snapshots"
     fastapi_apps: ClassVar[list[Any]] = [{"app": LazyApplication(), "url_prefix": PREFIX, "name": "Snapshots"}]

@@ -1,1 +1,1 @@
-"""The long runs: processes killed at every step, twelve markers at once, readers during fifty swaps; with a report."""
+"""Runs the long tests: kills processes at every step, lands many markers at once, and queries during swaps."""

@@ -1,4 +1,4 @@
-"""`python -m soak all|kill|markers|readers|replays`: the long runs, from a checkout."""
+"""Runs `python -m soak all|kill|markers|readers|replays` from a checkout."""
 
 import sys
 from pathlib import Path

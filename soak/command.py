@@ -1,4 +1,4 @@
-"""The command line of the long runs. Exits 0 only if everything ended well."""
+"""Runs the chosen long tests. The exit status is 0 only if all of them passed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from devstack.stack.errors import StackError
 from devstack.stack.layout import CHECKOUT
-from soak import markers, points
-from soak.deliveries import Deliveries
-from soak.errors import SoakError
-from soak.kill import KillMatrix
-from soak.points import Point
-from soak.readers import replays
-from soak.readers import run as readers
+from devstack.stack.stack_errors import StackError
+from soak import kill_points, marker_burst
+from soak.delivery_producer import DeliveryProducer
+from soak.kill_matrix import KillMatrix
+from soak.kill_points import KillPoint
+from soak.readers import replay_scenario, swap_scenario
 from soak.report import Report, line_of
-from soak.stack import EXAMPLE, SoakStack, running, say
+from testkit.errors import HarnessError
+from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, running
 
 LOCAL_VARIABLE = "DEDUP_CLONE_SOAK_DIR"
 INTERRUPTED = 130
@@ -30,40 +29,42 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def run_points(stack: SoakStack, deliveries: Deliveries, report: Report, chosen: list[Point]) -> None:
-    """All points, one after the other; before and after them a publish that nobody disturbs."""
-    matrix = KillMatrix(stack, say, deliveries)
+def run_points(stack: ProxiedStack, deliveries: DeliveryProducer, report: Report, chosen: list[KillPoint]) -> None:
+    """Run the chosen points one after the other, with an undisturbed publish before and after them."""
+    matrix = KillMatrix(stack, deliveries)
     feeds = sorted({point.feed for point in chosen})
-    matrix.publish_plainly(feeds, "before the first point")
-    say(f"Kill matrix: {len(chosen)} points")
+    matrix.publish_undisturbed(feeds, "before the first point")
+    log(f"Kill matrix: {len(chosen)} points")
     for point in chosen:
         result = matrix.run(point)
         if result.is_missed:
-            say(line_of(result))
+            log(line_of(result))
             result = matrix.run(point)
-        say(line_of(result))
+        log(line_of(result))
         report.add_point(result)
-    matrix.publish_plainly(feeds, "after the last point")
+    matrix.publish_undisturbed(feeds, "after the last point")
 
 
-def run_markers(stack: SoakStack, deliveries: Deliveries, report: Report) -> None:
+def run_markers(stack: ProxiedStack, deliveries: DeliveryProducer, report: Report) -> None:
     for airflow_is_down in (False, True):
-        report.add_section(markers.run(stack, deliveries, EXAMPLE, airflow_is_down=airflow_is_down))
-        say("\n".join(report.last_section_lines()))
+        report.add_section(marker_burst.run(stack, deliveries, EXAMPLE, airflow_is_down=airflow_is_down))
+        log("\n".join(report.last_section_lines()))
 
 
 def run_readers(folder: Path, report: Report, options: argparse.Namespace) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    section = readers.run(folder, swaps=options.swaps, per_second=options.per_second, must_keep_pace=options.keep_pace)
-    report.add_section(section)
-    say("\n".join(report.last_section_lines()))
+    rate, must_keep_rate = options.per_second, options.keep_pace
+    report.add_section(swap_scenario.run(folder, swaps=options.swaps, per_second=rate, must_keep_rate=must_keep_rate))
+    log("\n".join(report.last_section_lines()))
 
 
 def run_replays(folder: Path, report: Report, options: argparse.Namespace) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     seed = options.seed
-    report.add_section(replays.run(folder, snapshots=options.snapshots, per_second=options.per_second, seed=seed))
-    say("\n".join(report.last_section_lines()))
+    report.add_section(
+        replay_scenario.run(folder, snapshots=options.snapshots, per_second=options.per_second, seed=seed)
+    )
+    log("\n".join(report.last_section_lines()))
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -75,28 +76,32 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     read = commands.add_parser("readers", help="readers during swaps")
     replay = commands.add_parser("replays", help="replays and rollbacks under readers")
     for command in (everything, kill):
-        command.add_argument("--points", default="", help="comma separated: points, moments, steps or victims")
-    kill.add_argument("--list", action="store_true", help="only name the points")
+        command.add_argument("--points", default="", help="names of points, moments, steps or victims, comma separated")
+    kill.add_argument("--list", action="store_true", help="only print the names of the points")
     for command in (everything, read):
-        command.add_argument("--swaps", type=int, default=50)
-        command.add_argument("--keep-pace", action="store_true", help="fail when fewer questions could be asked")
+        command.add_argument("--swaps", type=int, default=50, help="number of swaps")
+        command.add_argument(
+            "--keep-pace", action="store_true", help="fail when the readers could run fewer queries than asked for"
+        )
     for command in (everything, replay):
-        command.add_argument("--snapshots", type=int, default=10, help="published, then replayed; at least two")
-        command.add_argument("--seed", type=int, default=1, help="the same orders of replays again")
+        command.add_argument(
+            "--snapshots", type=int, default=10, help="number of snapshots to publish and replay, at least two"
+        )
+        command.add_argument("--seed", type=int, default=1, help="of the random order of the replays")
     for command in (everything, read, replay):
-        command.add_argument("--per-second", type=float, default=50.0, help="questions of all readers together")
+        command.add_argument("--per-second", type=float, default=50.0, help="queries of all readers together")
     return parser.parse_args(arguments)
 
 
-def carry_out(options: argparse.Namespace, local: Path, report: Report) -> None:
+def run_chosen(options: argparse.Namespace, local: Path, report: Report) -> None:
     if options.command in ("all", "readers"):
         run_readers(local / "readers", report, options)
     if options.command in ("all", "replays"):
         run_replays(local / "replays", report, options)
     if options.command in ("all", "kill", "markers"):
-        chosen = points.choose(options.points) if options.command != "markers" else []
+        chosen = kill_points.select_points(options.points) if options.command != "markers" else []
         with running(local / "stack") as stack:
-            deliveries = Deliveries(stack.landing)
+            deliveries = DeliveryProducer(stack.landing)
             if chosen:
                 run_points(stack, deliveries, report, chosen)
             if options.command in ("all", "markers"):
@@ -106,20 +111,20 @@ def carry_out(options: argparse.Namespace, local: Path, report: Report) -> None:
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
     if getattr(options, "list", False):
-        say("\n".join(point.name for point in points.choose(options.points)))
+        log("\n".join(point.name for point in kill_points.select_points(options.points)))
         return 0
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, _interrupt)
     local = Path(os.environ.get(LOCAL_VARIABLE) or CHECKOUT / ".local" / "soak").resolve()
     report = Report(local)
     try:
-        carry_out(options, local, report)
-    except (SoakError, StackError, ValueError) as error:
+        run_chosen(options, local, report)
+    except (HarnessError, StackError, ValueError) as error:
         report.give_up(str(error))
         print(f"soak: {error}", file=sys.stderr)
     except KeyboardInterrupt:
         report.give_up("interrupted")
-        print("soak: interrupted; nothing of its stack is left running.", file=sys.stderr)
+        print("soak: interrupted; all parts of its stack are stopped.", file=sys.stderr)
         return INTERRUPTED
-    say(f"Report: {report.markdown}")
+    log(f"Report: {report.markdown}")
     return 0 if report.is_good else 1

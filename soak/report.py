@@ -1,4 +1,4 @@
-"""The report of a long run: Markdown for people, JSON for programs, written anew after every result."""
+"""Writes the report of a long run, in Markdown for people and JSON for programs, again after every result."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from soak.kill import PointResult
+from soak.kill_matrix import PointResult
 
 
 @dataclass
 class Report:
-    """`sections` are the results of the runs that are not the kill matrix: name, verdict, facts, problems."""
+    """`points` are the results of the kill matrix, `sections` those of the other runs."""
 
     folder: Path
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     points: list[PointResult] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
-
     given_up: str = ""
 
     @property
@@ -40,7 +39,7 @@ class Report:
         self.write()
 
     def give_up(self, reason: str) -> None:
-        """The run ended before its end."""
+        """Record that the run was aborted."""
         self.given_up = reason
         self.write()
 
@@ -77,7 +76,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Section:
-    """One of the other runs."""
+    """The result of one run that is not the kill matrix."""
 
     name: str
     facts: tuple[str, ...]
@@ -91,7 +90,7 @@ def _section_lines(section: Section) -> list[str]:
 
 def _point_table(points: list[PointResult]) -> list[str]:
     lines = [
-        "| Point | How it was hit | What brought it back | Recovery | Verdict |",
+        "| Point | How it was hit | What brought it back | Recovery | CheckResult |",
         "| --- | --- | --- | --- | --- |",
     ]
     for p in points:

@@ -1,6 +1,7 @@
-"""Airflow reads its environment when it is first imported: here it gets an empty home of its own before that.
+"""Sets up Airflow and Google's clients before any test imports them.
 
-And Google's clients talk to servers on this machine: a job takes milliseconds, and there is no proxy.
+Airflow reads its environment when it is imported: it gets an empty home. Google's clients talk to servers on this
+machine, so they poll jobs every few milliseconds and look for no proxy.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ atexit.register(shutil.rmtree, _home, ignore_errors=True)
 os.environ["AIRFLOW_HOME"] = _home
 os.environ["DEDUP_CLONE_PROFILE"] = "local"
 os.environ.setdefault("STORAGE_EMULATOR_HOST", "http://127.0.0.1:4443")
-# Google's client would ask for the bucket whenever an object is absent, for traces that nobody keeps.
+# Without this, Google's client requests the bucket's metadata, for traces, whenever an object is missing.
 os.environ["DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA"] = "true"
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ["AIRFLOW__LOGGING__LOGGING_LEVEL"] = "ERROR"
 
-# Google's clients would first ask after up to a second.
+# By default Google's clients poll a job for the first time after up to a second.
 DEFAULT_POLLING._initial = DEFAULT_POLLING._maximum = 0.02
 
-# Each request would look through the environment twice for a proxy, and on disk for a password: more than a twentieth
-# of what a publish takes here.
+# By default each request searches the environment for a proxy and the disk for a password, which takes more than five
+# percent of the time of a publish in the tests.
 requests.sessions.get_environ_proxies = lambda url, no_proxy=None: {}
 requests.sessions.get_netrc_auth = lambda url, raise_errors=False: None

@@ -1,4 +1,4 @@
-"""Compares text with a golden file. With `UPDATE_GOLDEN=1` it writes the file and reports the test as skipped."""
+"""Compares text with a golden file. With `UPDATE_GOLDEN=1` it writes the file and skips the test instead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent / "golden"
 
 
 def assert_golden(name: str, text: str) -> None:
-    """`text` equals the golden file `name`, to the letter."""
+    """Assert that `text` equals the golden file `name`."""
     path = FOLDER / name
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)

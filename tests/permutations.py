@@ -1,7 +1,7 @@
-"""All 24 orders in which four snapshots can arrive, one of them corrected later and one delivered twice, at once.
+"""All 24 orders in which four snapshots can arrive, tested at the same time.
 
-Each order has a date of its own. A step publishes, for every date, the delivery that is next in its order; so a step is
-at most four deliveries, each with rows of the dates whose turn it is.
+Each order has a date of its own, in which one snapshot is corrected later and one is delivered twice. A step publishes
+the next delivery of every date's order. So a step has at most four deliveries, with rows of different dates.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _CORRECTION = -CORRECTED
 
 
 def orders() -> list[list[int]]:
-    """One order a date; the correction comes somewhere after what it corrects, so does the repeat."""
+    """One order for each date. The correction comes after the corrected snapshot, the repeat after the first one."""
     found = []
     for number, order in enumerate(itertools.permutations((1, 2, 3, 4))):
         sequence = list(order)
         for snapshot, later in ((CORRECTED, _CORRECTION), (REPEATED, REPEATED)):
-            places = range(sequence.index(snapshot) + 1, len(sequence) + 1)
-            sequence.insert(places[number % len(places)], later)
+            positions = range(sequence.index(snapshot) + 1, len(sequence) + 1)
+            sequence.insert(positions[number % len(positions)], later)
         found.append(sequence)
     return found
 
 
 def steps(first_day: date) -> list[dict[int, list[Row]]]:
-    """Step by step the deliveries: snapshot id -> rows."""
+    """The deliveries of each step: snapshot id -> rows."""
     sequences = orders()
     found: list[dict[int, list[Row]]] = []
     for position in range(len(sequences[0])):
@@ -43,7 +43,7 @@ def steps(first_day: date) -> list[dict[int, list[Row]]]:
 
 
 def _rows(what: int, day: date) -> list[Row]:
-    """Keys that all snapshots have, that change, that come and go; the correction corrects downward and lacks one."""
+    """Rows with keys of all, some or one snapshot. The correction has a lower value, and one other key."""
     snapshot_id = abs(what)
     values = {1: 10 * snapshot_id, 5: 7, 10 + snapshot_id: snapshot_id}
     if snapshot_id % 2 == 0:

@@ -1,7 +1,7 @@
-"""Google's own descriptions of its REST APIs, as its client library ships them: what a request may say.
+"""Validates requests against Google's own descriptions of its REST APIs, which its client library contains.
 
-A field that a service does not know is ignored by it, silently: a misspelt option is one that does nothing. Here it is
-an error, be it in the address, the query, the body or the list of fields to be answered.
+Services silently ignore unknown fields, so a misspelt option has no effect. Here an unknown field is a fault: in the
+path, the query, the body or the list of requested fields.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 APIS = {"bigquery": "v2", "storage": "v1", "dataproc": "v1"}
-# What Google's own clients send although the description does not have it: not ours to mend.
+# Parameters that Google's own clients send although they are not in the description.
 _SENT_BY_CLIENTS = {("bigquery.jobs.get", "projection"), ("bigquery.jobs.cancel", "projection")}
 _UPLOAD_PARAMETERS = {"uploadType", "upload_id", "upload_protocol"}
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -29,7 +29,7 @@ def described(api: str) -> Api:
 
 
 class Api:
-    """One API. Faults are told as texts: where, and what the description says."""
+    """The description of one API. Faults are sentences with the position and what the description says."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
@@ -133,7 +133,7 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 def _scalar_faults(schema: Mapping[str, Any], value: Any, where: str) -> list[str]:
-    """Numbers may be texts, as JSON has no 64-bit integers; a list is judged item by item."""
+    """Numbers may be strings, because JSON has no 64-bit integers. A list is validated item by item."""
     kind, number = schema.get("type"), schema.get("format") in ("int64", "uint64")
     text = str(value).lower() if isinstance(value, bool) else str(value)
     good = {

@@ -1,4 +1,4 @@
-"""How much is tried: a sample in `make test`; in `make exhaustive`, which sets EXHAUSTIVE=1, all or far more of it."""
+"""How many examples a test tries: few in `make test`, more in `make exhaustive`, which sets EXHAUSTIVE=1."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 EXHAUSTIVE = os.environ.get("EXHAUSTIVE") == "1"
 
-# Hypothesis tries the simplest example of all first, the same in every run. Where an example is a whole history, and
-# there are two or three, that would be one of them: a seed of 0 refuses it.
+# Hypothesis always tries the simplest example first. Where only two or three examples are tried, a seed of 0 would be
+# one of them in every run, so it is left out.
 SEEDS = st.integers(0, 2**32).filter(bool)
 
 
 def times(quick: int, exhaustive: int) -> int:
-    """How often something is tried."""
+    """The number of tries in this run."""
     return exhaustive if EXHAUSTIVE else quick

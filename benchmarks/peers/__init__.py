@@ -1,1 +1,1 @@
-"""One module for each peer; `registry` names them, and imports each when it is asked for: they need other packages."""
+"""One module per peer. `registry` imports a module only when its peer runs, because peers need different packages."""

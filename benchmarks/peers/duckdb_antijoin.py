@@ -1,20 +1,20 @@
-"""DuckDB's anti-join, date by date."""
+"""Runs DuckDB's anti-join, date by date."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.inputs import COLUMNS, KEYS, Inputs
-from benchmarks.peers.duckdb_connection import PARQUET, connect, rows_of
-from benchmarks.peers.survivors import DateByDate
+from benchmarks.input_files import COLUMNS, KEYS, InputFiles
+from benchmarks.peers.date_by_date import DateByDate
+from benchmarks.peers.duckdb_connection import COPY_OPTIONS, connect, table_function
 
 
 class AntiJoin(DateByDate):
-    def run(self, inputs: Inputs, out: Path) -> None:
+    def run(self, inputs: InputFiles, out: Path) -> None:
         connection, columns = connect(), ", ".join(COLUMNS)
-        for day in inputs.dates:
-            new, old = rows_of(day.snapshot), rows_of(day.state)
-            rows = f"SELECT {columns} FROM {old} ANTI JOIN {new} AS new USING ({', '.join(KEYS)})"
+        for date_files in inputs.dates:
+            new_sql, old_sql = table_function(date_files.snapshot), table_function(date_files.state)
+            rows_sql = f"SELECT {columns} FROM {old_sql} ANTI JOIN {new_sql} AS new USING ({', '.join(KEYS)})"
             if not self.survivors_only:
-                rows = f"SELECT {columns} FROM {new} UNION ALL ({rows})"
-            connection.execute(f"COPY ({rows}) TO '{out}/{day.day}.parquet' ({PARQUET})")
+                rows_sql = f"SELECT {columns} FROM {new_sql} UNION ALL ({rows_sql})"
+            connection.execute(f"COPY ({rows_sql}) TO '{out}/{date_files.day}.parquet' ({COPY_OPTIONS})")

@@ -1,4 +1,4 @@
-"""DuckDB with this machine's two cores, and how its peers name files."""
+"""DuckDB's settings and SQL that its peers share."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import duckdb
 
-from benchmarks.layout import WORK
+from benchmarks.paths import WORK
 
-PARQUET = "format parquet, compression zstd, compression_level 1"
+COPY_OPTIONS = "format parquet, compression zstd, compression_level 1"
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -19,6 +19,7 @@ def connect() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def rows_of(files: Iterable[str]) -> str:
+def table_function(files: Iterable[str]) -> str:
+    """The SQL expression that reads these files."""
     names = ", ".join(f"'{file}'" for file in files)
     return f"read_parquet([{names}], hive_partitioning=false)"

@@ -1,19 +1,19 @@
-"""DuckDB: the published statement, QUALIFY ROW_NUMBER over both sides at once."""
+"""Runs the reference method's statement (docs/costs.md) in DuckDB: QUALIFY ROW_NUMBER over state and snapshot."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.inputs import COLUMNS, KEYS, Inputs
+from benchmarks.input_files import COLUMNS, KEYS, InputFiles
 from benchmarks.peer import Peer
-from benchmarks.peers.duckdb_connection import PARQUET, connect, rows_of
+from benchmarks.peers.duckdb_connection import COPY_OPTIONS, connect, table_function
 
 
 class Qualify(Peer):
-    def run(self, inputs: Inputs, out: Path) -> None:
-        both = rows_of([*inputs.state_files(), *inputs.snapshot_files()])
+    def run(self, inputs: InputFiles, out: Path) -> None:
+        both_sql = table_function([*inputs.state_files(), *inputs.snapshot_files()])
         connect().execute(
-            f"COPY (SELECT {', '.join(COLUMNS)} FROM {both} QUALIFY row_number() OVER "
+            f"COPY (SELECT {', '.join(COLUMNS)} FROM {both_sql} QUALIFY row_number() OVER "
             f"(PARTITION BY date, {', '.join(KEYS)} ORDER BY update_id DESC, attr_value DESC) = 1) "
-            f"TO '{out}/table' (PARTITION_BY (date), {PARQUET})"
+            f"TO '{out}/table' (PARTITION_BY (date), {COPY_OPTIONS})"
         )

@@ -1,4 +1,4 @@
-"""The anti-join of Polars' streaming engine, date by date."""
+"""Runs the anti-join of Polars' streaming engine, date by date."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from pathlib import Path
 
 import polars as pl
 
-from benchmarks.inputs import COLUMNS, KEYS, Inputs
-from benchmarks.peers.survivors import DateByDate
+from benchmarks.input_files import COLUMNS, KEYS, InputFiles
+from benchmarks.peers.date_by_date import DateByDate
 
 
 class AntiJoin(DateByDate):
-    def run(self, inputs: Inputs, out: Path) -> None:
-        for day in inputs.dates:
-            old, new = _rows(day.state), _rows(day.snapshot)
-            rows = old.join(new.select(KEYS), on=KEYS, how="anti")
-            table = rows if self.survivors_only else pl.concat([new, rows])
-            target = out / f"{day.day}.parquet"
+    def run(self, inputs: InputFiles, out: Path) -> None:
+        for date_files in inputs.dates:
+            old, new = _rows(date_files.state), _rows(date_files.snapshot)
+            survivors = old.join(new.select(KEYS), on=KEYS, how="anti")
+            table = survivors if self.survivors_only else pl.concat([new, survivors])
+            target = out / f"{date_files.day}.parquet"
             table.sink_parquet(target, compression="zstd", compression_level=1, engine="streaming")
 
 

@@ -1,4 +1,4 @@
-"""What reading alone costs: pyarrow decodes all columns, dates dealt to as many Spark tasks as the job makes."""
+"""A lower bound for any peer's time: pyarrow reads all columns, in the job's number of Spark tasks."""
 
 from __future__ import annotations
 
@@ -9,31 +9,37 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from benchmarks.inputs import COLUMNS, DateFiles, Inputs
-from benchmarks.peer import Peer, Result
-from dedup_spark.adopt.over_dates import tasks_for
-from dedup_spark.fan_out import dealt
+from benchmarks.input_files import COLUMNS, DateFiles, InputFiles
+from benchmarks.peer import Peer, PeerResult
+from dedup_spark.execution.date_fan_out import tasks_for
+from dedup_spark.execution.fan_out import assign_round_robin
 
 
 class ReadFloor(Peer):
-    def __init__(self, session: Callable[[], SparkSession], sides: tuple[str, ...] = ("state", "snapshot")) -> None:
-        super().__init__(session)
-        self._sides = sides
+    """`inputs_read`: the fields of DateFiles whose files are read."""
 
-    def run(self, inputs: Inputs, out: Path) -> int:
+    def __init__(
+        self, session: Callable[[], SparkSession], inputs_read: tuple[str, ...] = ("state", "snapshot")
+    ) -> None:
+        super().__init__(session)
+        self._inputs_read = inputs_read
+
+    def run(self, inputs: InputFiles, out: Path) -> int:
         context = self.session().sparkContext
         tasks = tasks_for(context, len(inputs.dates), inputs.state_bytes + inputs.snapshot_bytes)
-        files = [_files(day, self._sides) for day in inputs.dates]
-        hands = [list(chain.from_iterable(hand)) for hand in dealt(files, tasks)]
-        return sum(context.parallelize(hands, tasks).map(_read).collect())
+        files = [_files(date_files, self._inputs_read) for date_files in inputs.dates]
+        task_files = [list(chain.from_iterable(dates)) for dates in assign_round_robin(files, tasks)]
+        return sum(context.parallelize(task_files, tasks).map(_read).collect())
 
-    def result(self, inputs: Inputs, out: Path, returned: object) -> Result:
-        read = sum(Path(file).stat().st_size for day in inputs.dates for file in _files(day, self._sides))
-        return Result(None, bytes_read=read, bytes_written=0)
+    def result(self, inputs: InputFiles, out: Path, returned: object) -> PeerResult:
+        read = sum(
+            Path(file).stat().st_size for date_files in inputs.dates for file in _files(date_files, self._inputs_read)
+        )
+        return PeerResult(None, bytes_read=read, bytes_written=0)
 
 
-def _files(day: DateFiles, sides: tuple[str, ...]) -> list[str]:
-    return [file for side in sides for file in getattr(day, side)]
+def _files(date_files: DateFiles, inputs_read: tuple[str, ...]) -> list[str]:
+    return [file for name in inputs_read for file in getattr(date_files, name)]
 
 
 def _read(files: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""Every measured thing: its name, where it is made, in which Python it runs, and how often it is worth running."""
+"""Lists all peers: their names and classes, the Python environment that they need, and how often they run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-PRODUCT, LARGE_PRODUCT, PLAIN = "product", "large product", "plain"
+JOB, JOB_GENERAL_PLAN, PLAIN = "job", "job with a general plan", "plain"
 
 
 @dataclass(frozen=True)
-class Entry:
-    """`module.factory(session, **options)` makes the peer. `spark`: the kind of its session, "" for none.
+class PeerEntry:
+    """`module.factory(session, **options)` makes the peer. `spark`: the kind of its Spark session, "" for none.
 
-    A round is a process of its own with `repeats` measured runs; slow peers have fewer of both.
+    Each of the `rounds` is a process of its own with `repeats` measured runs. Slow peers have fewer of both.
     """
 
     title: str
@@ -42,45 +42,51 @@ class Entry:
         return peer
 
 
-def _product(title: str, rounds: int = 3, repeats: int = 3, **options: object) -> Entry:
-    return Entry(title, "product", "Product", PRODUCT, tuple(options.items()), rounds, repeats)
+def _job(title: str, rounds: int = 3, repeats: int = 3, **options: object) -> PeerEntry:
+    return PeerEntry(title, "dedup_job", "DedupJobPeer", JOB, tuple(options.items()), rounds, repeats)
 
 
-def _by_spark(title: str, plan: str) -> Entry:
-    return Entry(title, "product", "Product", LARGE_PRODUCT, (("plan", plan),), rounds=1, repeats=1)
+def _job_by_spark(title: str, plan: str) -> PeerEntry:
+    return PeerEntry(title, "dedup_job", "DedupJobPeer", JOB_GENERAL_PLAN, (("plan", plan),), rounds=1, repeats=1)
 
 
-_plain = partial(Entry, spark=PLAIN)
+_plain = partial(PeerEntry, spark=PLAIN)
 
-OURS = "adopt"
-IN_TASKS = "adopt-tasks"
-BASE = "spark-row-number"
-FLOOR = "read-both"
-# Plans for what neither `adopt` nor `rewrite` takes: measured on fewer rows, for they take minutes.
-GENERAL = ("antijoin", "window")
+ADOPT = "adopt"
+ADOPT_IN_TASKS = "adopt-tasks"
+ROW_NUMBER = "spark-row-number"
+READ_BOTH = "read-both"
+# Plans for dates that neither `adopt` nor `rewrite` can process. They are slow, so they are measured on fewer rows.
+GENERAL_PLANS = ("antijoin", "window")
 
-ENTRIES: dict[str, Entry] = {
-    FLOOR: Entry("pyarrow reads all columns of both sides, in Spark tasks", "read_floor", "ReadFloor", PRODUCT),
-    "read-snapshot": Entry(
+ENTRIES: dict[str, PeerEntry] = {
+    READ_BOTH: PeerEntry("pyarrow reads all columns of both inputs, in Spark tasks", "read_floor", "ReadFloor", JOB),
+    "read-snapshot": PeerEntry(
         "pyarrow reads all columns of the snapshot, in Spark tasks",
         "read_floor",
         "ReadFloor",
-        PRODUCT,
-        (("sides", ("snapshot",)),),
+        JOB,
+        (("inputs_read", ("snapshot",)),),
         rounds=1,
     ),
-    OURS: _product("**this job: adopt**, fingerprints carried"),
-    "adopt-keys": _product("**this job: adopt**, carried, keys only", compare_values=False),
-    "adopt-computed": _product("**this job: adopt**, fingerprints computed", rounds=1, repeats=3, carried=False),
-    "adopt-exact": _product("**this job: adopt**, exact join of all keys", rounds=1, repeats=2, exact=True),
-    IN_TASKS: _product("this job: adopt in Spark tasks, carried", rounds=1, repeats=1, in_tasks=True),
-    "adopt-computed-tasks": _product(
-        "this job: adopt in Spark tasks, computed", rounds=1, repeats=1, in_tasks=True, carried=False
+    ADOPT: _job("**this job: adopt**, stored fingerprints"),
+    "adopt-keys": _job("**this job: adopt**, stored fingerprints, keys only", compare_values=False),
+    "adopt-computed": _job(
+        "**this job: adopt**, computed fingerprints", rounds=1, repeats=3, stored_fingerprints=False
     ),
-    "rewrite": _product("**this job: rewrite**", rounds=1, repeats=1, plan="rewrite"),
-    "antijoin": _by_spark("**this job: antijoin**", "antijoin"),
-    "window": _by_spark("**this job: window**", "window"),
-    BASE: _plain("Spark ROW_NUMBER", "spark_row_number", "RowNumber", rounds=1, repeats=1),
+    "adopt-exact": _job("**this job: adopt**, exact join of all keys", rounds=1, repeats=2, exact=True),
+    ADOPT_IN_TASKS: _job("this job: adopt in Spark tasks, stored fingerprints", rounds=1, repeats=1, in_tasks=True),
+    "adopt-computed-tasks": _job(
+        "this job: adopt in Spark tasks, computed fingerprints",
+        rounds=1,
+        repeats=1,
+        in_tasks=True,
+        stored_fingerprints=False,
+    ),
+    "rewrite": _job("**this job: rewrite**", rounds=1, repeats=1, plan="rewrite"),
+    "antijoin": _job_by_spark("**this job: antijoin**", "antijoin"),
+    "window": _job_by_spark("**this job: window**", "window"),
+    ROW_NUMBER: _plain("Spark ROW_NUMBER", "spark_row_number", "RowNumber", rounds=1, repeats=1),
     "spark-group-by": _plain("Spark GROUP BY, max_by", "spark_group_by", "GroupBy", rounds=1, repeats=1),
     "spark-sort-merge": _plain(
         "Spark anti-join, sort-merge", "spark_antijoin", "AntiJoin", options=(("hint", "merge"),), rounds=1, repeats=1
@@ -94,17 +100,17 @@ ENTRIES: dict[str, Entry] = {
         repeats=1,
     ),
     "spark-copy": _plain("plain Spark copy (no dedup)", "spark_copy", "Copy", rounds=1, repeats=1),
-    "duckdb-qualify": Entry("DuckDB QUALIFY", "duckdb_qualify", "Qualify", rounds=1, repeats=1),
-    "duckdb-antijoin": Entry("DuckDB anti-join", "duckdb_antijoin", "AntiJoin", rounds=1),
-    "duckdb-survivors": Entry(
+    "duckdb-qualify": PeerEntry("DuckDB QUALIFY", "duckdb_qualify", "Qualify", rounds=1, repeats=1),
+    "duckdb-antijoin": PeerEntry("DuckDB anti-join", "duckdb_antijoin", "AntiJoin", rounds=1),
+    "duckdb-survivors": PeerEntry(
         "DuckDB anti-join, survivors only", "duckdb_antijoin", "AntiJoin", options=(("survivors_only", True),)
     ),
-    "polars-antijoin": Entry("Polars streaming anti-join", "polars_antijoin", "AntiJoin", rounds=1),
-    "polars-survivors": Entry(
+    "polars-antijoin": PeerEntry("Polars streaming anti-join", "polars_antijoin", "AntiJoin", rounds=1),
+    "polars-survivors": PeerEntry(
         "Polars streaming anti-join, survivors only",
         "polars_antijoin",
         "AntiJoin",
         options=(("survivors_only", True),),
     ),
-    "delta-merge": Entry("delta-rs MERGE", "delta_merge", "Merge", rounds=1, repeats=1),
+    "delta-merge": PeerEntry("delta-rs MERGE", "delta_merge", "Merge", rounds=1, repeats=1),
 }

@@ -1,6 +1,6 @@
-"""The snapshot, and the rows of the state whose key it lacks, by one plain Spark join.
+"""Computes the new table by one plain Spark join: the snapshot, and the state's rows whose key the snapshot lacks.
 
-It presumes what plan `adopt` proves: that the snapshot is newer than the state, and has no key twice.
+It assumes what plan `adopt` proves: the snapshot is newer than the state, and no two of its rows have the same key.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks.inputs import Inputs
+from benchmarks.input_files import InputFiles
 from benchmarks.peer import Peer
 from benchmarks.peers.spark_tables import DATED_KEYS, snapshot, state, write
 
@@ -22,7 +22,7 @@ class AntiJoin(Peer):
         super().__init__(session)
         self._hint = hint
 
-    def run(self, inputs: Inputs, out: Path) -> None:
+    def run(self, inputs: InputFiles, out: Path) -> None:
         new, old = snapshot(self.session(), inputs), state(self.session(), inputs)
         keys = new.select(*DATED_KEYS).hint(self._hint)
         write(new.unionByName(old.join(keys, list(DATED_KEYS), "left_anti").select(*new.columns)), out)

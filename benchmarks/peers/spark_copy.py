@@ -1,4 +1,4 @@
-"""What no plain Spark job can go below: both sides decoded, one side written, no shuffle, no dedup."""
+"""A lower bound for plain Spark jobs: reads the state and the snapshot and writes the snapshot, without a shuffle."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from pathlib import Path
 
 from pyspark.sql import functions as f
 
-from benchmarks.inputs import COLUMNS, Inputs
-from benchmarks.peer import Peer, Result
+from benchmarks.input_files import COLUMNS, InputFiles
+from benchmarks.peer import Peer, PeerResult
 from benchmarks.peers.spark_tables import snapshot, state, write
 
 
 class Copy(Peer):
-    def run(self, inputs: Inputs, out: Path) -> None:
+    def run(self, inputs: InputFiles, out: Path) -> None:
         state(self.session(), inputs).agg(*[f.max(name) for name in COLUMNS]).collect()
         write(snapshot(self.session(), inputs), out)
 
-    def result(self, inputs: Inputs, out: Path, returned: object) -> Result:
-        return Result(None)
+    def result(self, inputs: InputFiles, out: Path, returned: object) -> PeerResult:
+        return PeerResult(None)

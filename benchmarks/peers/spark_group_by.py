@@ -1,4 +1,4 @@
-"""The published method's other form: GROUP BY key, and max_by for the row's other columns."""
+"""Gives the reference method's result (docs/costs.md) by GROUP BY key, with max_by for the other columns."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pathlib import Path
 
 from pyspark.sql import functions as f
 
-from benchmarks.inputs import Inputs
+from benchmarks.input_files import InputFiles
 from benchmarks.peer import Peer
 from benchmarks.peers.spark_tables import DATED_KEYS, snapshot, state, write
 
 
 class GroupBy(Peer):
-    def run(self, inputs: Inputs, out: Path) -> None:
+    def run(self, inputs: InputFiles, out: Path) -> None:
         both = state(self.session(), inputs).unionByName(snapshot(self.session(), inputs))
-        row, rank = f.struct("attr_value", "update_id"), f.struct("update_id", "attr_value")
-        best = both.groupBy(*DATED_KEYS).agg(f.max_by(row, rank).alias("best"))
+        columns, precedence = f.struct("attr_value", "update_id"), f.struct("update_id", "attr_value")
+        best = both.groupBy(*DATED_KEYS).agg(f.max_by(columns, precedence).alias("best"))
         write(best.select(*DATED_KEYS, "best.*"), out)

@@ -1,4 +1,4 @@
-"""Both sides as DataFrames, and the way in which the plain Spark peers write the new table."""
+"""Reads state and snapshot as DataFrames, and writes the new table, for the plain Spark peers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
-from benchmarks.inputs import COLUMNS, Inputs
+from benchmarks.input_files import COLUMNS, InputFiles
 
 DATED_KEYS = ("date", "product_id", "store_id", "attribute_id")
 
 
-def state(session: SparkSession, inputs: Inputs) -> DataFrame:
+def state(session: SparkSession, inputs: InputFiles) -> DataFrame:
     return session.read.schema(_schema(inputs)).parquet(*inputs.state_files())
 
 
-def snapshot(session: SparkSession, inputs: Inputs) -> DataFrame:
+def snapshot(session: SparkSession, inputs: InputFiles) -> DataFrame:
     return session.read.schema(_schema(inputs)).parquet(*inputs.snapshot_files())
 
 
@@ -24,6 +24,6 @@ def write(rows: DataFrame, out: Path) -> None:
     rows.select(*COLUMNS).write.mode("append").partitionBy("date").parquet(str(out))
 
 
-def _schema(inputs: Inputs) -> StructType:
+def _schema(inputs: InputFiles) -> StructType:
     special = {"date": DateType(), "product_id": StringType() if inputs.string_keys else LongType()}
     return StructType([StructField(name, special.get(name, LongType())) for name in COLUMNS])

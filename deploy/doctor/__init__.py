@@ -1,1 +1,1 @@
-"""Looks at a live environment, changes nothing, and says what to mend and how."""
+"""Checks a live environment without changing it, and says what to fix and how."""

@@ -1,33 +1,33 @@
-"""`python -m deploy.doctor`: what stands in the way of a publish in the live environment, and how to mend it."""
+"""`python -m deploy.doctor`: finds what prevents publishes in the live environment, and says how to fix it."""
 
 from __future__ import annotations
 
 import sys
 
-from deploy.command import run_command_line
-from deploy.doctor.examine import examine
-from deploy.doctor.finding import Level, Patient, as_text
-from deploy.doctor.google import Google
+from deploy.command_errors import run_command_line
+from deploy.doctor.all_checks import run_checks
+from deploy.doctor.finding import Level, LiveEnvironment, findings_as_text
+from deploy.doctor.google_api import GoogleApi
+from deploy.environment_settings import read_environment, read_profile
 from deploy.grants import read_grants
-from deploy.settings import read_environment, read_profile
 
 SCOPES = ["https://www.googleapis.com/auth/cloud-platform.read-only"]
 
 
 def main() -> int:
-    """Ends with 2 when something fails."""
-    return run_command_line("doctor", _examine)
+    """Returns the exit status: 2 when a check has failed."""
+    return run_command_line("doctor", _run_doctor)
 
 
-def _examine() -> int:
+def _run_doctor() -> int:
     import google.auth
     from google.auth.transport.requests import AuthorizedSession
 
     environment, profile, grants = read_environment(), read_profile(), read_grants()
     credentials, _ = google.auth.default(scopes=SCOPES, quota_project_id=profile.project)
     session = AuthorizedSession(credentials)  # type: ignore[no-untyped-call]
-    findings = examine(Patient(Google(session), environment, profile, grants))
-    print(as_text(findings))
+    findings = run_checks(LiveEnvironment(GoogleApi(session), environment, profile, grants))
+    print(findings_as_text(findings))
     return 2 if any(finding.level is Level.FAIL for finding in findings) else 0
 
 

@@ -1,38 +1,38 @@
-"""Landing and state: location, storage class, and whatever deletes, keeps or locks objects behind our back."""
+"""Checks the landing and state buckets: location, access, and rules that delete, retain or lock objects."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from deploy.doctor.finding import Finding, Level, Patient, ok
-from deploy.doctor.google import Refused
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.google_api import ApiError
 
-# A delivery must outlast the longest outage after which its publish is still wanted.
+# Deliveries must outlast the longest outage after which they must still be published.
 LANDING_DAYS = 3
 SECONDS_PER_DAY = 86_400
-# Regions of Europe that BigQuery does not count to its multi-region EU.
+# European regions that do not belong to BigQuery's multi-region EU.
 NOT_IN_EU = frozenset({"EUROPE-WEST2", "EUROPE-WEST6"})
 
 
-def check_buckets(patient: Patient) -> Iterator[Finding]:
-    profile = patient.profile
+def check_buckets(live: LiveEnvironment) -> Iterator[Finding]:
+    profile = live.profile
     found = {}
-    for word, name in (("landing", profile.landing_bucket), ("state", profile.state_bucket)):
+    for role, name in (("landing", profile.landing_bucket), ("state", profile.state_bucket)):
         try:
-            found[word] = patient.google.get(f"https://storage.googleapis.com/storage/v1/b/{name}")
-        except Refused as refused:
+            found[role] = live.google.get(f"https://storage.googleapis.com/storage/v1/b/{name}")
+        except ApiError as error:
             create = (
                 f"gcloud storage buckets create gs://{name} --project={profile.project} "
                 f"--location={profile.location} --uniform-bucket-level-access --public-access-prevention "
                 f"--soft-delete-duration=0"
             )
-            if refused.status != 404:
+            if error.status != 404:
                 create = f"gcloud storage buckets describe gs://{name}"
-            yield Finding(Level.FAIL, f"{word} bucket", f"[{name}] cannot be read, {refused}", create)
-    for word, bucket in found.items():
-        yield from _location(patient, word, bucket)
-        yield from _access(word, bucket)
+            yield Finding(Level.FAIL, f"{role} bucket", f"[{name}] cannot be read, {error}", create)
+    for role, bucket in found.items():
+        yield from _location(live, role, bucket)
+        yield from _access(role, bucket)
     if "landing" in found:
         yield from _landing(found["landing"])
     if "state" in found:
@@ -41,18 +41,18 @@ def check_buckets(patient: Patient) -> Iterator[Finding]:
         yield from _copies(found["landing"], found["state"])
 
 
-def _location(patient: Patient, word: str, bucket: dict[str, Any]) -> Iterator[Finding]:
-    location, expected = bucket["location"].upper(), patient.profile.location.upper()
-    subject = f"{word} bucket"
+def _location(live: LiveEnvironment, role: str, bucket: dict[str, Any]) -> Iterator[Finding]:
+    location, expected = bucket["location"].upper(), live.profile.location.upper()
+    subject = f"{role} bucket"
     if location == expected:
-        yield ok(subject, f"in [{location}] as the dataset.")
+        yield ok(subject, f"in [{location}], like the dataset.")
     elif _is_within(location, expected):
         yield ok(subject, f"in [{location}], which is within the dataset's [{expected}].")
     else:
         text = f"[{bucket['name']}] is in [{location}], the dataset in [{expected}]: BigQuery cannot load from there."
         command = (
             f"gcloud storage buckets relocate gs://{bucket['name']} --location={expected}\n"
-            f"(or make a new bucket in [{expected}] and name it in dags/profiles/gcp.yaml)"
+            f"(or create a bucket in [{expected}] and name it in dags/profiles/gcp.yaml)"
         )
         yield Finding(Level.FAIL, subject, text, command)
 
@@ -63,15 +63,15 @@ def _is_within(region: str, multi_region: str) -> bool:
     return multi_region == "US" and region.startswith("US-")
 
 
-def _access(word: str, bucket: dict[str, Any]) -> Iterator[Finding]:
+def _access(role: str, bucket: dict[str, Any]) -> Iterator[Finding]:
     name, configuration = bucket["name"], bucket.get("iamConfiguration", {})
     update = f"gcloud storage buckets update gs://{name}"
     if not configuration.get("uniformBucketLevelAccess", {}).get("enabled"):
-        text = f"[{name}] still has access lists of single objects: who may read cannot be told from IAM."
-        yield Finding(Level.WARN, f"{word} bucket", text, f"{update} --uniform-bucket-level-access")
+        text = f"[{name}] still allows access lists of single objects, so IAM does not show who may read."
+        yield Finding(Level.WARN, f"{role} bucket", text, f"{update} --uniform-bucket-level-access")
     if configuration.get("publicAccessPrevention") != "enforced":
         text = f"[{name}] could be made public by one wrong grant."
-        yield Finding(Level.WARN, f"{word} bucket", text, f"{update} --public-access-prevention")
+        yield Finding(Level.WARN, f"{role} bucket", text, f"{update} --public-access-prevention")
 
 
 def _landing(bucket: dict[str, Any]) -> Iterator[Finding]:
@@ -86,7 +86,7 @@ def _landing(bucket: dict[str, Any]) -> Iterator[Finding]:
     elif ages:
         yield ok("landing lifecycle", f"objects are deleted after {min(ages)} days.")
     else:
-        text = f"[{name}] deletes nothing by itself: unless the producer cleans up, each snapshot stays for ever."
+        text = f"[{name}] has no lifecycle rule by age: a snapshot stays until the producer deletes it."
         yield Finding(Level.NOTE, "landing lifecycle", text, _edit_lifecycle(name))
 
 
@@ -95,19 +95,15 @@ def _state(bucket: dict[str, Any]) -> Iterator[Finding]:
     update = f"gcloud storage buckets update gs://{name}"
     deletions = _deletions(bucket)
     if deletions:
-        text = (
-            f"[{name}] has [{len(deletions)}] lifecycle rules that delete: they would take files of live generations, "
-        )
-        text += "manifests or the ledger. This project prunes by itself."
+        text = f"[{name}] has [{len(deletions)}] lifecycle rules that delete: these would remove live "
+        text += "generations, manifests and the ledger. Publishes delete old files themselves."
         yield Finding(Level.FAIL, "state lifecycle", text, f"{update} --clear-lifecycle")
     else:
         yield ok("state lifecycle", "no rule deletes what the manifests still name.")
-    kept_days = int(bucket.get("softDeletePolicy", {}).get("retentionDurationSeconds", "0")) / SECONDS_PER_DAY
-    if kept_days:
-        text = (
-            f"[{name}] keeps and bills deleted objects for [{kept_days:g}] days, expected [0]: every publish prunes a "
-        )
-        text += f"whole generation, so storage would cost that of {kept_days:g} days of them."
+    soft_delete_days = int(bucket.get("softDeletePolicy", {}).get("retentionDurationSeconds", "0")) / SECONDS_PER_DAY
+    if soft_delete_days:
+        text = f"[{name}] keeps and bills deleted objects for [{soft_delete_days:g}] days, expected [0]: every publish "
+        text += f"prunes a whole generation, so you would pay for those of {soft_delete_days:g} days."
         yield Finding(Level.WARN, "state soft delete", text, f"{update} --clear-soft-delete")
     else:
         yield ok("state soft delete", "off.")
@@ -121,15 +117,17 @@ def _state(bucket: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _copies(landing: dict[str, Any], state: dict[str, Any]) -> Iterator[Finding]:
-    for word, key in (("locations", "location"), ("storage classes", "storageClass")):
+    for property_name, key in (("locations", "location"), ("storage classes", "storageClass")):
         if landing.get(key) != state.get(key):
-            text = f"landing is [{landing.get(key)}], state [{state.get(key)}]: adopting a file moves its bytes, which "
-            text += "takes time and money; within one they are copied by one call."
-            yield Finding(Level.WARN, f"{word} of the buckets", text)
+            text = (
+                f"landing is [{landing.get(key)}], state [{state.get(key)}]: copying an adopted file moves its bytes, "
+            )
+            text += "which takes time and money; between equal buckets one call copies it without moving bytes."
+            yield Finding(Level.WARN, f"{property_name} of the buckets", text)
 
 
 def _deletions(bucket: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rules that delete live objects."""
+    """Lifecycle rules that delete live objects."""
     rules = bucket.get("lifecycle", {}).get("rule", [])
     deleting = [rule for rule in rules if rule.get("action", {}).get("type") == "Delete"]
     return [rule for rule in deleting if rule.get("condition", {}).get("isLive") is not False]

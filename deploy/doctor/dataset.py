@@ -1,27 +1,28 @@
-"""The dataset: where it is, how its storage is billed, and defaults that would delete what is published."""
+"""Checks the dataset: its location, how its storage is billed, and defaults that would delete published data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from deploy.doctor.finding import Finding, Level, Patient, ok
-from deploy.doctor.google import Refused
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.google_api import ApiError
 
-SEVEN_DAYS_H = 168
+FULL_TIME_TRAVEL_H = 168
 
 
-def check_dataset(patient: Patient) -> Iterator[Finding]:
-    profile = patient.profile
+def check_dataset(live: LiveEnvironment) -> Iterator[Finding]:
+    profile = live.profile
     name = f"{profile.project}:{profile.dataset}"
     try:
-        dataset = read_dataset(patient)
-    except Refused as refused:
+        dataset = read_dataset(live)
+    except ApiError as error:
         command = f"bq --location={profile.location} mk --dataset --storage_billing_model=LOGICAL {name}"
-        yield Finding(Level.FAIL, "dataset", f"[{name}] cannot be read, {refused}", command)
+        yield Finding(Level.FAIL, "dataset", f"[{name}] cannot be read, {error}", command)
         return
     if dataset["location"].upper() != profile.location.upper():
-        text = f"[{name}] is in [{dataset['location']}], the profile says [{profile.location}]: jobs would not find it."
+        text = f"[{name}] is in [{dataset['location']}], the profile says [{profile.location}]: "
+        text += "jobs would not find the dataset. Correct the profile."
         command = f"(set `location: {dataset['location']}` in dags/profiles/gcp.yaml and deploy)"
         yield Finding(Level.FAIL, "dataset location", text, command)
     else:
@@ -30,9 +31,10 @@ def check_dataset(patient: Patient) -> Iterator[Finding]:
     yield from _defaults(name, dataset)
 
 
-def read_dataset(patient: Patient) -> dict[str, Any]:
-    profile = patient.profile
-    return patient.google.get(
+def read_dataset(live: LiveEnvironment) -> dict[str, Any]:
+    """The REST resource of the dataset. Raises ApiError."""
+    profile = live.profile
+    return live.google.get(
         f"https://bigquery.googleapis.com/bigquery/v2/projects/{profile.project}/datasets/{profile.dataset}"
     )
 
@@ -40,8 +42,8 @@ def read_dataset(patient: Patient) -> dict[str, Any]:
 def _billing(name: str, dataset: dict[str, Any]) -> Iterator[Finding]:
     model = dataset.get("storageBillingModel", "LOGICAL")
     if model == "PHYSICAL":
-        text = f"[{name}] is billed by [PHYSICAL] bytes, expected [LOGICAL]: time travel of six full rewrites a day is "
-        text += "billed there, 20 to 110 times the table. (It can be changed back only after 14 days.)"
+        text = f"[{name}] is billed by [PHYSICAL] bytes, expected [LOGICAL]: you would pay for the time travel "
+        text += "of six full loads a day, 20 to 110 times the table. BigQuery allows one change in 14 days."
         command = f"bq update --storage_billing_model=LOGICAL {name}"
         yield Finding(Level.FAIL, "storage billing", text, command)
     else:
@@ -50,13 +52,13 @@ def _billing(name: str, dataset: dict[str, Any]) -> Iterator[Finding]:
 
 def _defaults(name: str, dataset: dict[str, Any]) -> Iterator[Finding]:
     if dataset.get("defaultTableExpirationMs"):
-        text = f"[{name}] gives each new table an expiration: the first swap makes target, which would vanish."
+        text = f"[{name}] deletes each new table after some time: target would vanish. Remove the default."
         yield Finding(Level.FAIL, "default expiration", text, f"bq update --default_table_expiration=0 {name}")
     if dataset.get("defaultPartitionExpirationMs"):
-        text = f"[{name}] gives new tables a partition expiration of its own; the feeds state theirs."
+        text = f"[{name}] gives new tables a partition expiration, but each feed sets its own. Remove it."
         yield Finding(Level.WARN, "default expiration", text, f"bq update --default_partition_expiration=0 {name}")
-    hours = int(dataset.get("maxTimeTravelHours", SEVEN_DAYS_H))
-    if hours < SEVEN_DAYS_H:
-        text = f"[{name}] keeps [{hours}] hours of time travel, expected [{SEVEN_DAYS_H}] (free by logical bytes): "
-        text += "older generations are rolled back by a load."
-        yield Finding(Level.WARN, "time travel", text, f"bq update --max_time_travel_hours={SEVEN_DAYS_H} {name}")
+    hours = int(dataset.get("maxTimeTravelHours", FULL_TIME_TRAVEL_H))
+    if hours < FULL_TIME_TRAVEL_H:
+        text = f"[{name}] keeps [{hours}] hours of time travel, expected [{FULL_TIME_TRAVEL_H}] "
+        text += "(free with logical billing): rolling back to an older generation would need a load instead of a clone."
+        yield Finding(Level.WARN, "time travel", text, f"bq update --max_time_travel_hours={FULL_TIME_TRAVEL_H} {name}")

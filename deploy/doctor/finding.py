@@ -1,4 +1,4 @@
-"""What the doctor says: a subject, how it stands, and the command that mends it."""
+"""Defines a finding of the doctor, and the LiveEnvironment that each of its checks gets."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dedup_clone.settings.deployment import Deployment
-from deploy.doctor.google import Google
+from deploy.doctor.google_api import GoogleApi
+from deploy.environment_settings import Environment
 from deploy.grants import Grant
-from deploy.settings import Environment
 
 
 class Level(StrEnum):
-    """`fail`: publishes do not work, or lose data. `warn`: they cost more or break some day."""
+    """`fail`: publishes do not work, or lose data. `warn`: they cost more, or may break later."""
 
     OK = "ok"
     NOTE = "note"
@@ -23,7 +23,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """`command` mends it; empty when there is nothing to mend."""
+    """One result of a check. `command` fixes or examines the problem; it is empty where no single command does."""
 
     level: Level
     subject: str
@@ -32,24 +32,24 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Patient:
-    """What is looked at, and through what."""
+class LiveEnvironment:
+    """What is checked, and the API through which it is read. `profile`: dags/profiles/gcp.yaml."""
 
-    google: Google
-    environment: Environment
+    google: GoogleApi
+    airflow_environment: Environment
     profile: Deployment
     grants: Sequence[Grant]
 
 
-Check = Callable[[Patient], Iterator[Finding]]
+Check = Callable[[LiveEnvironment], Iterator[Finding]]
 
 
 def ok(subject: str, text: str) -> Finding:
     return Finding(Level.OK, subject, text)
 
 
-def as_text(findings: Sequence[Finding]) -> str:
-    """One line a finding, worst first, with the command below it."""
+def findings_as_text(findings: Sequence[Finding]) -> str:
+    """The findings, worst first, each in a line with its command below, and a line with the counts."""
     order = [Level.FAIL, Level.WARN, Level.NOTE, Level.OK]
     lines = []
     for finding in sorted(findings, key=lambda finding: order.index(finding.level)):

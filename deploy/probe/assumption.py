@@ -1,4 +1,4 @@
-"""What an assumption is, how it is registered, and what trying it gives."""
+"""Assumptions about the platform, their registration, and the results of testing them."""
 
 from __future__ import annotations
 
@@ -7,60 +7,60 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dedup_clone.contract.errors import DedupCloneError
-from deploy.probe.world import World
+from deploy.probe.probe_dataset import ProbeDataset
 
 
-class Verdict(StrEnum):
+class CheckResult(StrEnum):
     HOLDS = "holds"
     DOES_NOT_HOLD = "does not hold"
     NOT_TRIED = "could not be tried"
 
 
 class DoesNotHold(DedupCloneError):
-    """The platform does something else; the text says what."""
+    """The platform behaves differently from the assumption. The message says how."""
 
 
-Try = Callable[[World], str]
+Attempt = Callable[[ProbeDataset], str]
 
 
 @dataclass(frozen=True)
 class Assumption:
-    """`says`: what is assumed. `rule`: which of this project's rules stands on it. `attempt` gives the evidence."""
+    """`rule`: the rule of this project that depends on `statement`. `attempt`: tests it and returns the evidence."""
 
     name: str
-    says: str
+    statement: str
     rule: str
-    attempt: Try
+    attempt: Attempt
 
     @property
     def how(self) -> str:
-        """How it is tried: the attempt's own description."""
+        """How it is tested: the docstring of the attempt."""
         return " ".join((self.attempt.__doc__ or "").split())
 
 
 @dataclass(frozen=True)
 class Result:
     assumption: Assumption
-    verdict: Verdict
+    verdict: CheckResult
     evidence: str
     seconds: float
 
 
 class Register:
-    """Collects the assumptions of one module, in the order in which they are written."""
+    """A decorator that collects the assumptions of one module, in their order in the source."""
 
     def __init__(self) -> None:
         self.all: list[Assumption] = []
 
-    def __call__(self, name: str, *, says: str, rule: str) -> Callable[[Try], Try]:
-        def register(attempt: Try) -> Try:
-            self.all.append(Assumption(name, says, rule, attempt))
+    def __call__(self, name: str, *, statement: str, rule: str) -> Callable[[Attempt], Attempt]:
+        def register(attempt: Attempt) -> Attempt:
+            self.all.append(Assumption(name, statement, rule, attempt))
             return attempt
 
         return register
 
 
 def expect(what: str, found: object, expected: object) -> None:
-    """Raises DoesNotHold that names both."""
+    """Raises DoesNotHold, with both values in its message, when they differ."""
     if found != expected:
         raise DoesNotHold(f"{what}: found [{found}], expected [{expected}].")

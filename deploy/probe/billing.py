@@ -1,73 +1,73 @@
-"""Assumptions about what is counted: metadata, dry runs, MERGE, the dataset's storage."""
+"""Assumptions about billed bytes (metadata, dry runs, MERGE), and the dataset's billing model and time travel."""
 
 from __future__ import annotations
 
 from deploy.probe.assumption import DoesNotHold, Register, expect
-from deploy.probe.world import World
+from deploy.probe.probe_dataset import ProbeDataset
 
 assumption = Register()
-METADATA_BYTES = 10 * 1024**2
+MAX_METADATA_BYTES = 10 * 1024**2
 ROWS = 1000
 ROW_BYTES = 24
 
 
-def table_of(world: World, name: str) -> str:
-    return world.new_table(name, [(world.today, key, key) for key in range(ROWS)])
+def table_of(probe: ProbeDataset, name: str) -> str:
+    return probe.new_table(name, [(probe.today, key, key) for key in range(ROWS)])
 
 
 @assumption(
     "metadata-query-bills-its-minimum",
-    says="A query of one INFORMATION_SCHEMA view bills at most 10 MB",
+    statement="A query of one INFORMATION_SCHEMA view bills at most 10 MB",
     rule="A publish costs less than 0.001 USD of queries.",
 )
-def metadata_query(world: World) -> str:
-    """Reads rows a partition of one table."""
-    table_of(world, "metadata")
-    job = world.query(f"SELECT partition_id FROM {world.view('PARTITIONS')} WHERE table_name = 'metadata'")
+def metadata_query(probe: ProbeDataset) -> str:
+    """Reads the partitions of one table."""
+    table_of(probe, "metadata")
+    job = probe.query(f"SELECT partition_id FROM {probe.view('PARTITIONS')} WHERE table_name = 'metadata'")
     billed = job.total_bytes_billed or 0
-    if billed > METADATA_BYTES:
-        raise DoesNotHold(f"Billed [{billed}] bytes, expected at most [{METADATA_BYTES}].")
+    if billed > MAX_METADATA_BYTES:
+        raise DoesNotHold(f"Billed [{billed}] bytes, expected at most [{MAX_METADATA_BYTES}].")
     return f"Billed {billed} bytes."
 
 
 @assumption(
     "count-reads-nothing",
-    says="COUNT(*) of a table processes no bytes",
+    statement="COUNT(*) of a table processes no bytes",
     rule="Row counts may be asked for at any time.",
 )
-def count_reads_nothing(world: World) -> str:
+def count_reads_nothing(probe: ProbeDataset) -> str:
     """Reads the statistics of COUNT(*)."""
-    table = table_of(world, "counted")
-    job = world.query(f"SELECT COUNT(*) FROM `{table}`")
+    table = table_of(probe, "counted")
+    job = probe.query(f"SELECT COUNT(*) FROM `{table}`")
     expect("bytes processed", job.total_bytes_processed, 0)
     return "No bytes processed."
 
 
 @assumption(
     "dry-run-tells-bytes",
-    says="A dry run tells the logical bytes of the referenced columns and bills nothing",
+    statement="A dry run tells the logical bytes of the referenced columns and bills nothing",
     rule="Costs are said before they arise.",
 )
-def dry_run(world: World) -> str:
+def dry_run(probe: ProbeDataset) -> str:
     """Asks for the bytes of two of three columns of eight bytes."""
     from google.cloud import bigquery
 
-    table = table_of(world, "dry")
+    table = table_of(probe, "dry")
     config = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False)
-    job = world.client.query(f"SELECT id, number FROM `{table}`", job_config=config, location=world.location)
+    job = probe.client.query(f"SELECT id, number FROM `{table}`", job_config=config, location=probe.location)
     expect("bytes", job.total_bytes_processed, ROWS * 16)
     return f"{ROWS * 16} bytes for {ROWS} rows of two columns."
 
 
 @assumption(
     "merge-counts-updated-partitions",
-    says="MERGE with an UPDATE counts what it scans and the full size of each updated partition (F22)",
+    statement="MERGE with an UPDATE counts what it scans and the full size of each updated partition (F22)",
     rule="The comparison with MERGE in docs/costs.md and in the ledger.",
 )
-def merge_counts(world: World) -> str:
+def merge_counts(probe: ProbeDataset) -> str:
     """Updates one row of one partition and compares the processed bytes with the partition's size."""
-    table, source = table_of(world, "merged"), world.new_table("merge_source", [(world.today, 1, 99)])
-    job = world.query(
+    table, source = table_of(probe, "merged"), probe.new_table("merge_source", [(probe.today, 1, 99)])
+    job = probe.query(
         f"MERGE `{table}` t USING `{source}` s ON t.day = s.day AND t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET number = s.number"
     )
@@ -79,12 +79,12 @@ def merge_counts(world: World) -> str:
 
 @assumption(
     "storage-billed-by-logical-bytes",
-    says="A dataset is billed by logical bytes unless somebody chose otherwise (F15)",
+    statement="A dataset is billed by logical bytes unless somebody chose otherwise (F15)",
     rule="Six full rewrites a day are free of storage cost only then; pre-flight asserts it.",
 )
-def billing_model(world: World) -> str:
+def billing_model(probe: ProbeDataset) -> str:
     """Reads storageBillingModel of a new dataset."""
-    found = world.rest(f"datasets/{world.name}").get("storageBillingModel")
+    found = probe.rest(f"datasets/{probe.name}").get("storageBillingModel")
     if found not in (None, "LOGICAL", "STORAGE_BILLING_MODEL_UNSPECIFIED"):
         raise DoesNotHold(f"storageBillingModel is [{found}]: the project's default was changed.")
     return f"storageBillingModel is [{found or 'not set'}]."
@@ -92,11 +92,11 @@ def billing_model(world: World) -> str:
 
 @assumption(
     "time-travel-window",
-    says="A dataset's time travel is seven days unless somebody chose otherwise (F9)",
+    statement="A dataset's time travel is seven days unless somebody chose otherwise (F9)",
     rule="A rollback within it clones; older generations are loaded from their files.",
 )
-def time_travel_window(world: World) -> str:
+def time_travel_window(probe: ProbeDataset) -> str:
     """Reads maxTimeTravelHours of a new dataset."""
-    found = world.rest(f"datasets/{world.name}").get("maxTimeTravelHours", "168")
+    found = probe.rest(f"datasets/{probe.name}").get("maxTimeTravelHours", "168")
     expect("hours", str(found), "168")
     return "168 hours."

@@ -1,4 +1,4 @@
-"""Assumptions about CLONE: the swap, what a clone carries, what is refused, going back."""
+"""Assumptions about CLONE: the swap, what a clone inherits, what is refused, rollback."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from datetime import datetime
 from google.api_core.exceptions import BadRequest
 
 from deploy.probe.assumption import DoesNotHold, Register, expect
-from deploy.probe.world import MILLISECONDS_PER_DAY, World
+from deploy.probe.probe_dataset import MILLISECONDS_PER_DAY, ProbeDataset
 
 assumption = Register()
 
 
-def refused(world: World, sql: str, words: str = "") -> str:
-    """BigQuery's own words. Raises DoesNotHold when it carries the statement out or refuses it for another reason.
+def expect_refusal(probe: ProbeDataset, sql: str, words: str = "") -> str:
+    """BigQuery's message when it refuses the statement. Raises DoesNotHold when it does not.
 
-    `words`: what a documented message says; without, any refusal will do.
+    With `words`, a refusal whose message does not contain them raises DoesNotHold, too.
     """
     try:
-        world.query(sql)
+        probe.query(sql)
     except BadRequest as error:
         message = str(error.errors[0].get("message", error)) if error.errors else str(error)
         if words.lower() not in message.lower():
@@ -27,39 +27,39 @@ def refused(world: World, sql: str, words: str = "") -> str:
     raise DoesNotHold(f"Carried out: {sql}")
 
 
-def swap(world: World, target: str, staging: str, at: datetime | None = None) -> None:
-    """Staging as it is, or as it was then."""
+def swap(probe: ProbeDataset, target: str, staging: str, at: datetime | None = None) -> None:
+    """Replace target by a clone of staging as it is, or as it was at the time `at`."""
     as_of, parameters = (" FOR SYSTEM_TIME AS OF @at", {"at": at}) if at else ("", {})
-    world.query(f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}`{as_of}", parameters)
+    probe.query(f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}`{as_of}", parameters)
 
 
 @assumption(
     "clone-replaces",
-    says="CREATE OR REPLACE TABLE … CLONE replaces an existing clone (F1)",
+    statement="CREATE OR REPLACE TABLE … CLONE replaces an existing clone (F1)",
     rule="The swap is one statement; target is never dropped.",
 )
-def clone_replaces(world: World) -> str:
+def clone_replaces(probe: ProbeDataset) -> str:
     """Clones staging twice onto the same target, with other rows the second time."""
-    staging, target = world.new_table("replaces", [(world.today, 1, 1)]), world.table("replaces_target")
-    swap(world, target, staging)
-    world.load(staging, [(world.today, 1, 2)])
-    expect("rows before the second swap", world.numbers(target), [1])
-    swap(world, target, staging)
-    expect("rows after it", world.numbers(target), [2])
+    staging, target = probe.new_table("replaces", [(probe.today, 1, 1)]), probe.table("replaces_target")
+    swap(probe, target, staging)
+    probe.load(staging, [(probe.today, 1, 2)])
+    expect("rows before the second swap", probe.numbers(target), [1])
+    swap(probe, target, staging)
+    expect("rows after it", probe.numbers(target), [2])
     return "Two swaps; between them target kept its rows although staging was loaded anew."
 
 
 @assumption(
     "clone-in-script-with-parameters",
-    says="CLONE takes FOR SYSTEM_TIME AS OF @parameter and OPTIONS with parameters, inside IF in a script (F1)",
+    statement="CLONE takes FOR SYSTEM_TIME AS OF @parameter and OPTIONS with parameters, inside IF in a script (F1)",
     rule="The swap asserts the parent and clones staging as it was checked, in one job.",
 )
-def clone_in_script(world: World) -> str:
+def clone_in_script(probe: ProbeDataset) -> str:
     """Runs a script of the swap's shape with T, description, label and expiration as query parameters."""
-    staging, target = world.new_table("script", [(world.today, 1, 1)]), world.table("script_target")
-    checked_at = world.now()
-    world.load(staging, [(world.today, 1, 2)])
-    world.query(
+    staging, target = probe.new_table("script", [(probe.today, 1, 1)]), probe.table("script_target")
+    checked_at = probe.now()
+    probe.load(staging, [(probe.today, 1, 2)])
+    probe.query(
         f"""DECLARE live STRING DEFAULT '';
         IF live != @generation THEN
           ASSERT live = '' AS 'somebody else published';
@@ -69,8 +69,8 @@ def clone_in_script(world: World) -> str:
         END IF""",
         {"generation": "7", "checked_at": checked_at, "days": 365.0, "description": "from a parameter"},
     )
-    made = world.client.get_table(target)
-    expect("rows as of T", world.numbers(target), [1])
+    made = probe.client.get_table(target)
+    expect("rows as of T", probe.numbers(target), [1])
     expect("description", made.description, "from a parameter")
     expect("label", made.labels.get("dedup_clone_generation"), "7")
     expect("expiration", made.time_partitioning.expiration_ms, 365 * MILLISECONDS_PER_DAY)
@@ -79,16 +79,16 @@ def clone_in_script(world: World) -> str:
 
 @assumption(
     "labels-as-text",
-    says='INFORMATION_SCHEMA.TABLE_OPTIONS writes labels as [STRUCT("name", "value"), …]',
+    statement='INFORMATION_SCHEMA.TABLE_OPTIONS writes labels as [STRUCT("name", "value"), …]',
     rule="The swap reads target's generation from there and asserts it.",
 )
-def labels_as_text(world: World) -> str:
+def labels_as_text(probe: ProbeDataset) -> str:
     """Reads a label with the regular expression of sql/publish/swap_target.sql."""
-    table = world.new_table("labels")
-    world.query(f"ALTER TABLE `{table}` SET OPTIONS (labels = [('dedup_clone_generation', '41'), ('other', 'x')])")
-    found = world.rows(
+    table = probe.new_table("labels")
+    probe.query(f"ALTER TABLE `{table}` SET OPTIONS (labels = [('dedup_clone_generation', '41'), ('other', 'x')])")
+    found = probe.rows(
         f"""SELECT REGEXP_EXTRACT(option_value, r'"dedup_clone_generation", "([0-9]+)"'), option_value
-        FROM {world.view("TABLE_OPTIONS")} WHERE table_name = 'labels' AND option_name = 'labels'"""
+        FROM {probe.view("TABLE_OPTIONS")} WHERE table_name = 'labels' AND option_name = 'labels'"""
     )
     expect("generation in the text", found[0][0] if found else None, "41")
     return f"The text is {found[0][1]}"
@@ -96,60 +96,60 @@ def labels_as_text(world: World) -> str:
 
 @assumption(
     "clone-time",
-    says="tables.get shows a clone's base and, with FOR SYSTEM_TIME, that very time (F8)",
+    statement="tables.get shows a clone's base and, with FOR SYSTEM_TIME, that very time (F8)",
     rule="The check after the swap: target is a clone of staging at T.",
 )
-def clone_time(world: World) -> str:
+def clone_time(probe: ProbeDataset) -> str:
     """Compares cloneDefinition with the base and T of the statement, and TABLES.table_type with CLONE."""
-    staging, target = world.new_table("clone_time", [(world.today, 1, 1)]), world.table("clone_time_target")
-    at = world.now()
-    swap(world, target, staging, at)
-    definition = world.client.get_table(target).clone_definition
+    staging, target = probe.new_table("clone_time", [(probe.today, 1, 1)]), probe.table("clone_time_target")
+    at = probe.now()
+    swap(probe, target, staging, at)
+    definition = probe.client.get_table(target).clone_definition
     if definition is None or definition.base_table_reference is None or definition.clone_time is None:
         raise DoesNotHold("target has no cloneDefinition with base and time.")
     expect("base", definition.base_table_reference.table_id, "clone_time")
     apart_ms = abs((definition.clone_time - at).total_seconds()) * 1000
     if apart_ms >= 1:
         raise DoesNotHold(f"cloneTime is [{definition.clone_time}], expected [{at}] to the millisecond.")
-    types = world.rows(f"SELECT table_type FROM {world.view('TABLES')} WHERE table_name = 'clone_time_target'")
+    types = probe.rows(f"SELECT table_type FROM {probe.view('TABLES')} WHERE table_name = 'clone_time_target'")
     expect("table_type", types, [("CLONE",)])
     return f"cloneTime {definition.clone_time.isoformat()}, table_type CLONE."
 
 
 @assumption(
     "other-partitioning-refused",
-    says="A clone does not replace a table that is partitioned differently (F2)",
+    statement="A clone does not replace a table that is partitioned differently (F2)",
     rule="Pre-flight compares the layouts and says so before anything is loaded.",
 )
-def other_partitioning(world: World) -> str:
+def other_partitioning(probe: ProbeDataset) -> str:
     """Clones a partitioned table over one without partitions."""
-    staging, target = world.new_table("partitioning", [(world.today, 1, 1)]), world.table("partitioning_target")
-    world.query(f"CREATE TABLE `{target}` (day DATE, id INT64, number INT64)")
-    return refused(world, f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}`", "different partitioning")
+    staging, target = probe.new_table("partitioning", [(probe.today, 1, 1)]), probe.table("partitioning_target")
+    probe.query(f"CREATE TABLE `{target}` (day DATE, id INT64, number INT64)")
+    return expect_refusal(probe, f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}`", "different partitioning")
 
 
 @assumption(
     "other-clustering-refused",
-    says="A clone does not replace a table that is clustered differently (F2)",
+    statement="A clone does not replace a table that is clustered differently (F2)",
     rule="Pre-flight compares the layouts and says so before anything is loaded.",
 )
-def other_clustering(world: World) -> str:
+def other_clustering(probe: ProbeDataset) -> str:
     """Clones a table that is clustered by id over one that is clustered by number."""
-    staging = world.new_table("clustering", [(world.today, 1, 1)])
-    target = world.new_table("clustering_target", clustering=["number"])
-    return refused(world, f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}`")
+    staging = probe.new_table("clustering", [(probe.today, 1, 1)])
+    target = probe.new_table("clustering_target", clustering=["number"])
+    return expect_refusal(probe, f"CREATE OR REPLACE TABLE `{target}` CLONE `{staging}`")
 
 
 @assumption(
     "clone-without-options",
-    says="A clone carries its base's partition expiration, labels and description only if OPTIONS say so (F7)",
+    statement="A clone carries its base's partition expiration, labels and description only if OPTIONS say so (F7)",
     rule="The swap always gives all three, and they are checked after it.",
 )
-def clone_without_options(world: World) -> str:
+def clone_without_options(probe: ProbeDataset) -> str:
     """Clones a table that has all three without OPTIONS, and reads what the clone has."""
-    staging, target = world.new_table("no_options", [(world.today, 1, 1)]), world.table("no_options_target")
-    swap(world, target, staging)
-    made = world.client.get_table(target)
+    staging, target = probe.new_table("no_options", [(probe.today, 1, 1)]), probe.table("no_options_target")
+    swap(probe, target, staging)
+    made = probe.client.get_table(target)
     carried = {
         "expiration": made.time_partitioning.expiration_ms is not None,
         "labels": bool(made.labels),
@@ -161,14 +161,14 @@ def clone_without_options(world: World) -> str:
 
 @assumption(
     "clone-keeps-layout",
-    says="A clone has its base's schema, partitioning and clustering",
+    statement="A clone has its base's schema, partitioning and clustering",
     rule="The second swap is not refused for another layout.",
 )
-def clone_keeps_layout(world: World) -> str:
+def clone_keeps_layout(probe: ProbeDataset) -> str:
     """Compares the three of base and clone."""
-    staging, target = world.new_table("layout", [(world.today, 1, 1)]), world.table("layout_target")
-    swap(world, target, staging)
-    base, made = world.client.get_table(staging), world.client.get_table(target)
+    staging, target = probe.new_table("layout", [(probe.today, 1, 1)]), probe.table("layout_target")
+    swap(probe, target, staging)
+    base, made = probe.client.get_table(staging), probe.client.get_table(target)
     expect("schema", made.schema, base.schema)
     expect("partition column", made.time_partitioning.field, base.time_partitioning.field)
     expect("clustering", made.clustering_fields, base.clustering_fields)
@@ -177,47 +177,47 @@ def clone_keeps_layout(world: World) -> str:
 
 @assumption(
     "clone-depth",
-    says="The fourth clone in a chain is refused (F3)",
+    statement="The fourth clone in a chain is refused (F3)",
     rule="Staging stays a base table; target is a clone of it, never of a clone.",
 )
-def clone_depth(world: World) -> str:
+def clone_depth(probe: ProbeDataset) -> str:
     """Clones a clone of a clone of a clone."""
-    last = world.new_table("depth0", [(world.today, 1, 1)])
+    last = probe.new_table("depth0", [(probe.today, 1, 1)])
     for depth in (1, 2, 3):
-        following = world.table(f"depth{depth}")
-        swap(world, following, last)
+        following = probe.table(f"depth{depth}")
+        swap(probe, following, last)
         last = following
-    return refused(world, f"CREATE TABLE `{world.table('depth4')}` CLONE `{last}`")
+    return expect_refusal(probe, f"CREATE TABLE `{probe.table('depth4')}` CLONE `{last}`")
 
 
 @assumption(
     "clone-back",
-    says="Staging as it was before a load can be cloned to target (F9)",
+    statement="Staging as it was before a load can be cloned to target (F9)",
     rule="A rollback within time travel loads nothing.",
 )
-def clone_back(world: World) -> str:
+def clone_back(probe: ProbeDataset) -> str:
     """Loads two snapshots, clones staging as of the first."""
-    staging, target = world.new_table("back", [(world.today, 1, 1)]), world.table("back_target")
-    at = world.now()
-    world.load(staging, [(world.today, 1, 2)])
-    swap(world, target, staging)
-    swap(world, target, staging, at)
-    expect("rows", world.numbers(target), [1])
+    staging, target = probe.new_table("back", [(probe.today, 1, 1)]), probe.table("back_target")
+    at = probe.now()
+    probe.load(staging, [(probe.today, 1, 2)])
+    swap(probe, target, staging)
+    swap(probe, target, staging, at)
+    expect("rows", probe.numbers(target), [1])
     return "The first snapshot's rows are back."
 
 
 @assumption(
     "time-travel-after-replace",
-    says="A table's past from before CREATE OR REPLACE can be read",
+    statement="A table's past from before CREATE OR REPLACE can be read",
     rule="An operator can look at what readers saw before a swap.",
 )
-def time_travel_after_replace(world: World) -> str:
+def time_travel_after_replace(probe: ProbeDataset) -> str:
     """Reads target FOR SYSTEM_TIME AS OF a time before its second swap."""
-    staging, target = world.new_table("past", [(world.today, 1, 1)]), world.table("past_target")
-    swap(world, target, staging)
-    at = world.now()
-    world.load(staging, [(world.today, 1, 2)])
-    swap(world, target, staging)
-    rows = world.rows(f"SELECT number FROM `{target}` FOR SYSTEM_TIME AS OF @at", {"at": at})
+    staging, target = probe.new_table("past", [(probe.today, 1, 1)]), probe.table("past_target")
+    swap(probe, target, staging)
+    at = probe.now()
+    probe.load(staging, [(probe.today, 1, 2)])
+    swap(probe, target, staging)
+    rows = probe.rows(f"SELECT number FROM `{target}` FOR SYSTEM_TIME AS OF @at", {"at": at})
     expect("rows before the swap", rows, [(1,)])
     return "The replaced rows can be read."

@@ -8,7 +8,7 @@ import uuid
 from google.api_core.exceptions import BadRequest, Conflict
 
 from deploy.probe.assumption import DoesNotHold, Register, expect
-from deploy.probe.world import World
+from deploy.probe.probe_dataset import ProbeDataset
 
 assumption = Register()
 LONGEST_PENDING_S = 60.0
@@ -17,66 +17,66 @@ MANIFEST = "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"
 
 @assumption(
     "uri-manifest",
-    says="A load job takes a newline-delimited list of URIs from an object (F16)",
+    statement="A load job takes a newline-delimited list of URIs from an object (F16)",
     rule="One load job names all files of a generation by one list.",
 )
-def uri_manifest(world: World) -> str:
+def uri_manifest(probe: ProbeDataset) -> str:
     """Loads two files by a list of their addresses."""
-    table = world.new_table("manifest")
-    uris = [world.upload([(world.today, key, key)]) for key in (1, 2)]
-    world.bucket.blob("list.txt").upload_from_string("\n".join(uris) + "\n")
-    world.load_uris(table, [f"gs://{world.bucket.name}/list.txt"], "WRITE_TRUNCATE_DATA", file_set=MANIFEST)
-    expect("rows", world.numbers(table), [1, 2])
+    table = probe.new_table("manifest")
+    uris = [probe.upload([(probe.today, key, key)]) for key in (1, 2)]
+    probe.bucket.blob("list.txt").upload_from_string("\n".join(uris) + "\n")
+    probe.load_uris(table, [f"gs://{probe.bucket.name}/list.txt"], "WRITE_TRUNCATE_DATA", file_set=MANIFEST)
+    expect("rows", probe.numbers(table), [1, 2])
     return "Both files were loaded."
 
 
 @assumption(
     "job-id-once",
-    says="A second job of one id is refused with 409 (F18)",
+    statement="A second job of one id is refused with 409 (F18)",
     rule="A retried task asks for its job by id and makes no second one.",
 )
-def job_id_once(world: World) -> str:
+def job_id_once(probe: ProbeDataset) -> str:
     """Starts the same load twice under one id."""
-    table, uri = world.new_table("once"), world.upload([(world.today, 1, 1)])
+    table, uri = probe.new_table("once"), probe.upload([(probe.today, 1, 1)])
     job_id = f"dedup_clone_probe_{uuid.uuid4().hex}"
-    world.load_uris(table, [uri], "WRITE_APPEND", job_id=job_id)
+    probe.load_uris(table, [uri], "WRITE_APPEND", job_id=job_id)
     try:
-        world.load_uris(table, [uri], "WRITE_APPEND", job_id=job_id)
+        probe.load_uris(table, [uri], "WRITE_APPEND", job_id=job_id)
     except Conflict:
-        expect("rows", world.client.get_table(table).num_rows, 1)
+        expect("rows", probe.client.get_table(table).num_rows, 1)
         return "409, and one row."
     raise DoesNotHold("The second job of the same id was taken.")
 
 
 @assumption(
     "failed-load-changes-nothing",
-    says="A load job that fails leaves the table as it was (F18)",
+    statement="A load job that fails leaves the table as it was (F18)",
     rule="A failed load is tried again; staging is whole before and after.",
 )
-def failed_load_changes_nothing(world: World) -> str:
+def failed_load_changes_nothing(probe: ProbeDataset) -> str:
     """Loads a good file and one that is no Parquet in one job."""
-    table = world.new_table("failing", [(world.today, 1, 1)])
-    world.bucket.blob("broken.parquet").upload_from_string(b"this is no Parquet")
-    uris = [world.upload([(world.today, 2, 2)]), f"gs://{world.bucket.name}/broken.parquet"]
+    table = probe.new_table("failing", [(probe.today, 1, 1)])
+    probe.bucket.blob("broken.parquet").upload_from_string(b"this is no Parquet")
+    uris = [probe.upload([(probe.today, 2, 2)]), f"gs://{probe.bucket.name}/broken.parquet"]
     try:
-        world.load_uris(table, uris, "WRITE_TRUNCATE_DATA")
+        probe.load_uris(table, uris, "WRITE_TRUNCATE_DATA")
     except BadRequest as error:
-        expect("rows", world.numbers(table), [1])
+        expect("rows", probe.numbers(table), [1])
         return f"Failed, and the old row is there: {str(error)[:120]}"
     raise DoesNotHold("The broken file was loaded.")
 
 
 @assumption(
     "uri-without-generation",
-    says="A load URI that carries an object generation is refused (F30)",
+    statement="A load URI that carries an object generation is refused (F30)",
     rule="Files are copied to the state before they are loaded: a URI cannot pin a version.",
 )
-def uri_without_generation(world: World) -> str:
+def uri_without_generation(probe: ProbeDataset) -> str:
     """Loads gs://bucket/object#generation."""
-    table, uri = world.new_table("pinned"), world.upload([(world.today, 1, 1)], "pinned.parquet")
-    blob = world.bucket.get_blob("pinned.parquet")
+    table, uri = probe.new_table("pinned"), probe.upload([(probe.today, 1, 1)], "pinned.parquet")
+    blob = probe.bucket.get_blob("pinned.parquet")
     try:
-        world.load_uris(table, [f"{uri}#{blob.generation if blob else 0}"], "WRITE_APPEND")
+        probe.load_uris(table, [f"{uri}#{blob.generation if blob else 0}"], "WRITE_APPEND")
     except Exception as error:  # not found or not valid: either way it cannot be used
         return f"Refused: {str(error)[:120]}"
     raise DoesNotHold("The URI with a generation was loaded.")
@@ -84,35 +84,35 @@ def uri_without_generation(world: World) -> str:
 
 @assumption(
     "columns-by-name",
-    says="Parquet columns meet the table's by name, whatever their order",
+    statement="Parquet columns meet the table's by name, whatever their order",
     rule="A delivery's files may have their columns in any order.",
 )
-def columns_by_name(world: World) -> str:
+def columns_by_name(probe: ProbeDataset) -> str:
     """Loads a file whose columns are in another order."""
     import io
 
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = world.new_table("by_name")
+    table = probe.new_table("by_name")
     content = io.BytesIO()
-    columns = {"number": pa.array([9]), "day": pa.array([world.today], pa.date32()), "id": pa.array([1])}
+    columns = {"number": pa.array([9]), "day": pa.array([probe.today], pa.date32()), "id": pa.array([1])}
     pq.write_table(pa.table(columns), content)
-    world.bucket.blob("by_name.parquet").upload_from_string(content.getvalue())
-    world.load_uris(table, [f"gs://{world.bucket.name}/by_name.parquet"], "WRITE_TRUNCATE_DATA")
-    expect("rows", world.rows(f"SELECT day, id, number FROM `{table}`"), [(world.today, 1, 9)])
+    probe.bucket.blob("by_name.parquet").upload_from_string(content.getvalue())
+    probe.load_uris(table, [f"gs://{probe.bucket.name}/by_name.parquet"], "WRITE_TRUNCATE_DATA")
+    expect("rows", probe.rows(f"SELECT day, id, number FROM `{table}`"), [(probe.today, 1, 9)])
     return "The row is right."
 
 
 @assumption(
     "load-is-prompt",
-    says="A load job leaves the queue within a minute (F20)",
+    statement="A load job leaves the queue within a minute (F20)",
     rule="The hour's budget; a PIPELINE reservation where this fails.",
 )
-def load_is_prompt(world: World) -> str:
+def load_is_prompt(probe: ProbeDataset) -> str:
     """Measures PENDING time and bytes a second of one load of a small file (a hint, not a throughput test)."""
-    table = world.new_table("prompt")
-    job = world.load(table, [(world.today, key, key) for key in range(50_000)])
+    table = probe.new_table("prompt")
+    job = probe.load(table, [(probe.today, key, key) for key in range(50_000)])
     pending = (job.started - job.created).total_seconds()
     took = (job.ended - job.started).total_seconds()
     if pending > LONGEST_PENDING_S:
@@ -122,59 +122,59 @@ def load_is_prompt(world: World) -> str:
 
 @assumption(
     "no-streaming-buffer-after-load",
-    says="Rows of a load job are never in a streaming buffer, and counts are exact at once (F4)",
+    statement="Rows of a load job are never in a streaming buffer, and counts are exact at once (F4)",
     rule="Checks read rows a partition from metadata right after the load.",
 )
-def counts_are_exact(world: World) -> str:
+def counts_are_exact(probe: ProbeDataset) -> str:
     """Reads tables.get and PARTITIONS right after a load of three days."""
-    days = [world.days_ago(number) for number in range(3)]
-    table = world.new_table("counts", [(day, key, 0) for day in days for key in range(7)])
-    found = world.client.get_table(table)
+    days = [probe.days_ago(number) for number in range(3)]
+    table = probe.new_table("counts", [(day, key, 0) for day in days for key in range(7)])
+    found = probe.client.get_table(table)
     expect("streaming buffer", found.streaming_buffer, None)
     expect("rows", found.num_rows, 21)
-    rows = world.rows(f"SELECT total_rows FROM {world.view('PARTITIONS')} WHERE table_name = 'counts'")
+    rows = probe.rows(f"SELECT total_rows FROM {probe.view('PARTITIONS')} WHERE table_name = 'counts'")
     expect("rows a partition", rows, [(7,)] * 3)
     return "No buffer; 21 rows in the table, 7 in each of three partitions."
 
 
 @assumption(
     "extract-is-free",
-    says="A table exports to Parquet and loads again equal, and nothing is billed",
+    statement="A table exports to Parquet and loads again equal, and nothing is billed",
     rule="Taking over a table, and going from an SQL engine to Spark, cost nothing.",
 )
-def extract_is_free(world: World) -> str:
+def extract_is_free(probe: ProbeDataset) -> str:
     """Exports a table, loads the files into another, compares the rows."""
     from google.cloud import bigquery
 
-    table, copy = world.new_table("extract", [(world.today, 1, 5), (world.today, 2, 6)]), world.new_table("extracted")
+    table, copy = probe.new_table("extract", [(probe.today, 1, 5), (probe.today, 2, 6)]), probe.new_table("extracted")
     config = bigquery.ExtractJobConfig(  # type: ignore[no-untyped-call]
         destination_format="PARQUET", compression="ZSTD"
     )
-    folder = f"gs://{world.bucket.name}/extract"
-    world.client.extract_table(table, f"{folder}/*.parquet", job_config=config, location=world.location).result()
-    uris = [f"gs://{world.bucket.name}/{blob.name}" for blob in world.bucket.list_blobs(prefix="extract/")]
-    world.load_uris(copy, uris, "WRITE_TRUNCATE_DATA")
-    expect("rows", world.numbers(copy), [5, 6])
+    folder = f"gs://{probe.bucket.name}/extract"
+    probe.client.extract_table(table, f"{folder}/*.parquet", job_config=config, location=probe.location).result()
+    uris = [f"gs://{probe.bucket.name}/{blob.name}" for blob in probe.bucket.list_blobs(prefix="extract/")]
+    probe.load_uris(copy, uris, "WRITE_TRUNCATE_DATA")
+    expect("rows", probe.numbers(copy), [5, 6])
     return f"{len(uris)} files, equal rows; extract jobs have no billed bytes."
 
 
 @assumption(
     "external-files-in-a-query",
-    says="A query reads Parquet files as a temporary external table, with _FILE_NAME",
+    statement="A query reads Parquet files as a temporary external table, with _FILE_NAME",
     rule="The SQL engines examine a delivery before anything is loaded.",
 )
-def external_files(world: World) -> str:
+def external_files(probe: ProbeDataset) -> str:
     """Reads one file by a table definition of the job."""
     from google.cloud import bigquery
 
-    uri = world.upload([(world.today, 1, 3)])
+    uri = probe.upload([(probe.today, 1, 3)])
     external = bigquery.ExternalConfig("PARQUET")
     external.source_uris = [uri]
     config = bigquery.QueryJobConfig(table_definitions={"landed": external}, use_query_cache=False)
-    job = world.client.query(
-        "SELECT number, _FILE_NAME AS file FROM landed", job_config=config, location=world.location
+    job = probe.client.query(
+        "SELECT number, _FILE_NAME AS file FROM landed", job_config=config, location=probe.location
     )
     rows = [tuple(row.values()) for row in job.result()]
-    world.billed_bytes += job.total_bytes_billed or 0
+    probe.billed_bytes += job.total_bytes_billed or 0
     expect("rows", json.dumps(rows), json.dumps([(3, uri)]))
     return "The row and its file's address."

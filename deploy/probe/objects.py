@@ -5,40 +5,40 @@ from __future__ import annotations
 from google.api_core.exceptions import PreconditionFailed
 
 from deploy.probe.assumption import DoesNotHold, Register, expect
-from deploy.probe.world import World
+from deploy.probe.probe_dataset import ProbeDataset
 
 assumption = Register()
 
 
 @assumption(
     "create-if-absent",
-    says="A write with if-generation-match=0 is refused when the object exists (F30)",
+    statement="A write with if-generation-match=0 is refused when the object exists (F30)",
     rule="Each delivery is registered once, whoever notices it.",
 )
-def create_if_absent(world: World) -> str:
+def create_if_absent(probe: ProbeDataset) -> str:
     """Writes the same name twice under that precondition."""
-    world.bucket.blob("absent").upload_from_string(b"first", if_generation_match=0)
+    probe.bucket.blob("absent").upload_from_string(b"first", if_generation_match=0)
     try:
-        world.bucket.blob("absent").upload_from_string(b"second", if_generation_match=0)
+        probe.bucket.blob("absent").upload_from_string(b"second", if_generation_match=0)
     except PreconditionFailed:
-        expect("content", world.bucket.blob("absent").download_as_bytes(), b"first")
+        expect("content", probe.bucket.blob("absent").download_as_bytes(), b"first")
         return "412, and the first content stayed."
     raise DoesNotHold("The second write was taken.")
 
 
 @assumption(
     "replace-as-read",
-    says="A write with an old generation as its precondition is refused (F30)",
+    statement="A write with an old generation as its precondition is refused (F30)",
     rule="CURRENT and STAGING change only as they were read.",
 )
-def replace_as_read(world: World) -> str:
+def replace_as_read(probe: ProbeDataset) -> str:
     """Replaces an object, then again with the generation that was read before."""
-    blob = world.bucket.blob("current")
+    blob = probe.bucket.blob("current")
     blob.upload_from_string(b"first", if_generation_match=0)
     read = blob.generation
-    world.bucket.blob("current").upload_from_string(b"second", if_generation_match=read)
+    probe.bucket.blob("current").upload_from_string(b"second", if_generation_match=read)
     try:
-        world.bucket.blob("current").upload_from_string(b"third", if_generation_match=read)
+        probe.bucket.blob("current").upload_from_string(b"third", if_generation_match=read)
     except PreconditionFailed:
         return "412 for the generation that was read before."
     raise DoesNotHold("A write with an old generation was taken.")
@@ -46,17 +46,17 @@ def replace_as_read(world: World) -> str:
 
 @assumption(
     "delete-as-read",
-    says="A deletion with an old generation as its precondition is refused (F30)",
+    statement="A deletion with an old generation as its precondition is refused (F30)",
     rule="An incident that was told again meanwhile is not deleted.",
 )
-def delete_as_read(world: World) -> str:
+def delete_as_read(probe: ProbeDataset) -> str:
     """Replaces an object, then deletes it with the generation from before."""
-    blob = world.bucket.blob("incident")
+    blob = probe.bucket.blob("incident")
     blob.upload_from_string(b"first")
     read = blob.generation
-    world.bucket.blob("incident").upload_from_string(b"second")
+    probe.bucket.blob("incident").upload_from_string(b"second")
     try:
-        world.bucket.blob("incident").delete(if_generation_match=read)
+        probe.bucket.blob("incident").delete(if_generation_match=read)
     except PreconditionFailed:
         return "412, and the object stayed."
     raise DoesNotHold("A deletion with an old generation was carried out.")
@@ -64,30 +64,30 @@ def delete_as_read(world: World) -> str:
 
 @assumption(
     "listing-is-consistent",
-    says="A listing right after a write or deletion shows it (F30)",
+    statement="A listing right after a write or deletion shows it (F30)",
     rule="The inventory that is frozen when a marker is seen is complete.",
 )
-def listing_is_consistent(world: World) -> str:
+def listing_is_consistent(probe: ProbeDataset) -> str:
     """Lists after each of twenty writes and after their deletion."""
     for number in range(20):
-        world.bucket.blob(f"listing/{number:02}").upload_from_string(b"x")
-        expect("objects listed", len(list(world.bucket.list_blobs(prefix="listing/"))), number + 1)
-    for blob in list(world.bucket.list_blobs(prefix="listing/")):
+        probe.bucket.blob(f"listing/{number:02}").upload_from_string(b"x")
+        expect("objects listed", len(list(probe.bucket.list_blobs(prefix="listing/"))), number + 1)
+    for blob in list(probe.bucket.list_blobs(prefix="listing/")):
         blob.delete()
-    expect("objects listed after deletion", len(list(world.bucket.list_blobs(prefix="listing/"))), 0)
+    expect("objects listed after deletion", len(list(probe.bucket.list_blobs(prefix="listing/"))), 0)
     return "Twenty of twenty, and none after deletion."
 
 
 @assumption(
     "copy-on-the-server",
-    says="A rewrite within the location copies an object with its checksum, by one call and without its bytes (F30)",
+    statement="A rewrite within the location copies an object, checksum too, by one call and without its bytes (F30)",
     rule="A snapshot's files are adopted by copies, whatever their size.",
 )
-def copy_on_the_server(world: World) -> str:
+def copy_on_the_server(probe: ProbeDataset) -> str:
     """Rewrites an object of 8 MiB under another name."""
-    source = world.bucket.blob("source")
+    source = probe.bucket.blob("source")
     source.upload_from_string(b"0123456789abcdef" * 524_288)
-    copy = world.bucket.blob("copy")
+    copy = probe.bucket.blob("copy")
     token, rewritten, total = copy.rewrite(source)
     expect("bytes copied by the first call", (token, rewritten), (None, total))
     source.reload()
@@ -98,15 +98,15 @@ def copy_on_the_server(world: World) -> str:
 
 @assumption(
     "marker-tells-arrival",
-    says="timeCreated is the server's time of the write and changes with each generation (F30)",
+    statement="timeCreated is the server's time of the write and changes with each generation (F30)",
     rule="The arrival is the marker's creation; a marker written again is a new delivery.",
 )
-def marker_tells_arrival(world: World) -> str:
+def marker_tells_arrival(probe: ProbeDataset) -> str:
     """Writes one name twice and compares times and generations."""
-    blob = world.bucket.blob("_SUCCESS")
+    blob = probe.bucket.blob("_SUCCESS")
     blob.upload_from_string(b"")
     first = (blob.generation, blob.time_created)
-    again = world.bucket.blob("_SUCCESS")
+    again = probe.bucket.blob("_SUCCESS")
     again.upload_from_string(b"")
     if int(again.generation) <= int(first[0]) or again.time_created < first[1]:
         raise DoesNotHold(f"First [{first}], then [{(again.generation, again.time_created)}]: not increasing.")

@@ -3,39 +3,39 @@
 from __future__ import annotations
 
 from deploy.probe.assumption import DoesNotHold, Register, expect
-from deploy.probe.world import EXPIRATION_DAYS, World
+from deploy.probe.probe_dataset import EXPIRATION_DAYS, ProbeDataset
 
 assumption = Register()
 
 
-def partition_ids(world: World, table: str) -> list[str]:
+def partition_ids(probe: ProbeDataset, table: str) -> list[str]:
     name = table.split(".")[-1]
-    found = world.rows(f"SELECT partition_id FROM {world.view('PARTITIONS')} WHERE table_name = '{name}' ORDER BY 1")
+    found = probe.rows(f"SELECT partition_id FROM {probe.view('PARTITIONS')} WHERE table_name = '{name}' ORDER BY 1")
     return [identifier for (identifier,) in found if identifier is not None]
 
 
 @assumption(
     "expired-day-vanishes",
-    says="Rows of a day that is older than the expiration vanish at once when they are loaded (F12)",
+    statement="Rows of a day that is older than the expiration vanish at once when they are loaded (F12)",
     rule="Dates older than the retention are dropped and counted before the load.",
 )
-def expired_day_vanishes(world: World) -> str:
+def expired_day_vanishes(probe: ProbeDataset) -> str:
     """Loads today and a day 30 days older than the expiration."""
-    table = world.new_table("expired", [(world.today, 1, 1), (world.days_ago(EXPIRATION_DAYS + 30), 1, 2)])
-    expect("rows left", world.numbers(table), [1])
+    table = probe.new_table("expired", [(probe.today, 1, 1), (probe.days_ago(EXPIRATION_DAYS + 30), 1, 2)])
+    expect("rows left", probe.numbers(table), [1])
     return "Only today's row is there."
 
 
 @assumption(
     "boundary-of-expiration",
-    says="A day is there at least until its start plus the expiration, and may be gone after it (F12)",
+    statement="A day is there at least until its start plus the expiration, and may be gone after it (F12)",
     rule="Rows a partition are compared with one day of tolerance at the old end.",
 )
-def boundary_of_expiration(world: World) -> str:
+def boundary_of_expiration(probe: ProbeDataset) -> str:
     """Loads the days 728 to 732 days ago and reads which of them are there."""
     ages = range(EXPIRATION_DAYS - 2, EXPIRATION_DAYS + 3)
-    table = world.new_table("boundary", [(world.days_ago(age), 1, age) for age in ages])
-    left = world.numbers(table)
+    table = probe.new_table("boundary", [(probe.days_ago(age), 1, age) for age in ages])
+    left = probe.numbers(table)
     missing = sorted(set(range(EXPIRATION_DAYS - 2, EXPIRATION_DAYS)) - set(left))
     if missing:
         raise DoesNotHold(f"Days that are [{missing}] days old are gone already.")
@@ -44,29 +44,29 @@ def boundary_of_expiration(world: World) -> str:
 
 @assumption(
     "dates-without-value",
-    says="Rows without a date are in the partition __NULL__ (F13)",
+    statement="Rows without a date are in the partition __NULL__ (F13)",
     rule="NULL dates are refused before anything is loaded.",
 )
-def dates_without_value(world: World) -> str:
+def dates_without_value(probe: ProbeDataset) -> str:
     """Loads a row without a date and reads the partitions."""
-    table = world.new_table("no_date", [(None, 1, 1), (world.today, 1, 2)])
-    expect("partitions", partition_ids(world, table), [f"{world.today:%Y%m%d}", "__NULL__"])
+    table = probe.new_table("no_date", [(None, 1, 1), (probe.today, 1, 2)])
+    expect("partitions", partition_ids(probe, table), [f"{probe.today:%Y%m%d}", "__NULL__"])
     return "It is in __NULL__."
 
 
 @assumption(
     "last-modified-of-partitions",
-    says="A partition's last_modified_time is BigQuery's time of the load that wrote it",
+    statement="A partition's last_modified_time is BigQuery's time of the load that wrote it",
     rule="Every partition's last change must be before T: nobody wrote staging after the checks.",
 )
-def last_modified(world: World) -> str:
+def last_modified(probe: ProbeDataset) -> str:
     """Loads, notes the time, loads again, and compares both times with last_modified_time."""
-    table = world.new_table("modified", [(world.today, 1, 1)])
-    query = f"SELECT last_modified_time FROM {world.view('PARTITIONS')} WHERE table_name = 'modified'"
-    ((first,),) = world.rows(query)
-    between = world.now()
-    world.load(table, [(world.today, 1, 2)])
-    ((second,),) = world.rows(query)
+    table = probe.new_table("modified", [(probe.today, 1, 1)])
+    query = f"SELECT last_modified_time FROM {probe.view('PARTITIONS')} WHERE table_name = 'modified'"
+    ((first,),) = probe.rows(query)
+    between = probe.now()
+    probe.load(table, [(probe.today, 1, 2)])
+    ((second,),) = probe.rows(query)
     if not first <= between < second:
         raise DoesNotHold(f"First load [{first}], then [{between}], second load [{second}]: not in this order.")
     return f"{first.isoformat()}, then {second.isoformat()}, with the time between them."
@@ -74,17 +74,17 @@ def last_modified(world: World) -> str:
 
 @assumption(
     "expiration-in-metadata",
-    says="TABLE_OPTIONS and tables.get both show the partition expiration (F14)",
+    statement="TABLE_OPTIONS and tables.get both show the partition expiration (F14)",
     rule="The check after the swap reads it.",
 )
-def expiration_in_metadata(world: World) -> str:
+def expiration_in_metadata(probe: ProbeDataset) -> str:
     """Reads both of one table."""
-    table = world.new_table("expiration")
-    options = world.rows(
-        f"""SELECT CAST(CAST(option_value AS FLOAT64) AS INT64) FROM {world.view("TABLE_OPTIONS")}
+    table = probe.new_table("expiration")
+    options = probe.rows(
+        f"""SELECT CAST(CAST(option_value AS FLOAT64) AS INT64) FROM {probe.view("TABLE_OPTIONS")}
         WHERE table_name = 'expiration' AND option_name = 'partition_expiration_days'"""
     )
     expect("days in TABLE_OPTIONS", options, [(EXPIRATION_DAYS,)])
-    partitioning = world.client.get_table(table).time_partitioning
+    partitioning = probe.client.get_table(table).time_partitioning
     expect("days in tables.get", partitioning.expiration_ms // 86_400_000, EXPIRATION_DAYS)
     return f"{EXPIRATION_DAYS} days in both."

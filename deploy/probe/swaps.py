@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 from deploy.probe.assumption import DoesNotHold, Register
-from deploy.probe.clones import refused, swap
-from deploy.probe.world import World
+from deploy.probe.clones import expect_refusal, swap
+from deploy.probe.probe_dataset import ProbeDataset
 
 assumption = Register()
 SWAPS_UNDER_READERS = 4
@@ -14,20 +14,20 @@ SWAPS_UNDER_READERS = 4
 
 @assumption(
     "swap-under-readers",
-    says="A query during a swap reads the old table or the new one, whole, without an error (F1)",
+    statement="A query during a swap reads the old table or the new one, whole, without an error (F1)",
     rule="Readers always get an answer, never half a snapshot.",
 )
-def swap_under_readers(world: World) -> str:
+def swap_under_readers(probe: ProbeDataset) -> str:
     """One thread reads target all the time while it is swapped four times."""
-    staging = world.new_table("readers", [(world.today, key, 0) for key in range(5)])
-    target = world.table("readers_target")
-    swap(world, target, staging)
-    done, faults, answers = threading.Event(), list[str](), list[tuple[int, int]]()
+    staging = probe.new_table("readers", [(probe.today, key, 0) for key in range(5)])
+    target = probe.table("readers_target")
+    swap(probe, target, staging)
+    readers_must_stop, faults, answers = threading.Event(), list[str](), list[tuple[int, int]]()
 
     def read() -> None:
-        while not done.is_set():
+        while not readers_must_stop.is_set():
             try:
-                ((low, high, rows),) = world.rows(f"SELECT MIN(number), MAX(number), COUNT(*) FROM `{target}`")
+                ((low, high, rows),) = probe.rows(f"SELECT MIN(number), MAX(number), COUNT(*) FROM `{target}`")
                 answers.append((low, high))
                 if low != high or rows != 5:
                     faults.append(f"a mixture of [{low}] and [{high}] in [{rows}] rows")
@@ -37,9 +37,9 @@ def swap_under_readers(world: World) -> str:
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     for number in range(1, SWAPS_UNDER_READERS + 1):
-        world.load(staging, [(world.today, key, number) for key in range(5)])
-        swap(world, target, staging)
-    done.set()
+        probe.load(staging, [(probe.today, key, number) for key in range(5)])
+        swap(probe, target, staging)
+    readers_must_stop.set()
     reader.join(60)
     if faults:
         raise DoesNotHold(f"{len(faults)} of {len(answers) + len(faults)} answers are wrong, the first: {faults[0]}")
@@ -48,29 +48,29 @@ def swap_under_readers(world: World) -> str:
 
 @assumption(
     "no-ddl-in-transaction",
-    says="CREATE OR REPLACE TABLE is refused inside a transaction (F10)",
+    statement="CREATE OR REPLACE TABLE is refused inside a transaction (F10)",
     rule="The swap is a script with an assertion, not a transaction.",
 )
-def no_ddl_in_transaction(world: World) -> str:
+def no_ddl_in_transaction(probe: ProbeDataset) -> str:
     """Tries a swap between BEGIN TRANSACTION and COMMIT."""
-    staging = world.new_table("transaction", [(world.today, 1, 1)])
+    staging = probe.new_table("transaction", [(probe.today, 1, 1)])
     script = (
-        f"BEGIN TRANSACTION; CREATE OR REPLACE TABLE `{world.table('transaction_target')}` CLONE `{staging}`; "
+        f"BEGIN TRANSACTION; CREATE OR REPLACE TABLE `{probe.table('transaction_target')}` CLONE `{staging}`; "
         "COMMIT TRANSACTION"
     )
-    return refused(world, script)
+    return expect_refusal(probe, script)
 
 
 @assumption(
     "materialised-view-breaks",
-    says="A materialised view over a table that is replaced breaks (F6)",
+    statement="A materialised view over a table that is replaced breaks (F6)",
     rule="No publish while one depends on target.",
 )
-def materialised_view_breaks(world: World) -> str:
+def materialised_view_breaks(probe: ProbeDataset) -> str:
     """Makes a view over target, swaps, and reads the view."""
-    staging, target = world.new_table("view_base", [(world.today, 1, 1)]), world.table("view_target")
-    swap(world, target, staging)
-    view = world.table("the_view")
-    world.query(f"CREATE MATERIALIZED VIEW `{view}` AS SELECT day, COUNT(*) AS n FROM `{target}` GROUP BY day")
-    swap(world, target, staging)
-    return refused(world, f"SELECT * FROM `{view}`", "deleted and recreated")
+    staging, target = probe.new_table("view_base", [(probe.today, 1, 1)]), probe.table("view_target")
+    swap(probe, target, staging)
+    view = probe.table("the_view")
+    probe.query(f"CREATE MATERIALIZED VIEW `{view}` AS SELECT day, COUNT(*) AS n FROM `{target}` GROUP BY day")
+    swap(probe, target, staging)
+    return expect_refusal(probe, f"SELECT * FROM `{view}`", "deleted and recreated")

@@ -1,1 +1,1 @@
-"""Lays DAGs, plugins, SQL and the Spark job into the buckets: a plan first, then the changes and nothing else."""
+"""Uploads DAGs, plugins, SQL and the Spark job to the buckets: shows a plan, then makes exactly the planned changes."""

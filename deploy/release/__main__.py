@@ -1,4 +1,4 @@
-"""`python -m deploy.release`: shows what a release would change, and carries it out when told to."""
+"""`python -m deploy.release`: shows what a release would change, and makes the changes after a confirmation."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import argparse
 import sys
 
 from dedup_clone.state.store import ObjectStore
-from deploy.command import run_command_line
-from deploy.release.apply import Release, run_command
-from deploy.release.content import make_release
-from deploy.release.plan import as_text
-from deploy.settings import REPOSITORY, read_environment, read_profile
+from deploy.command_errors import run_command_line
+from deploy.environment_settings import REPOSITORY, read_environment, read_profile
+from deploy.release.release import Release, run_command
+from deploy.release.release_content import make_release
+from deploy.release.release_plan import plan_as_text
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m deploy.release", description=__doc__)
     parser.add_argument("--plan", action="store_true", help="show the plan and change nothing")
-    parser.add_argument("--yes", action="store_true", help="carry the plan out without asking")
-    parser.add_argument("--take-over", action="store_true", help="replace objects that no release has laid there")
+    parser.add_argument("--yes", action="store_true", help="make the changes without asking")
+    parser.add_argument("--take-over", action="store_true", help="also replace objects that no release has uploaded")
     options = parser.parse_args(arguments)
     return run_command_line("deploy", lambda: _release(options))
 
@@ -33,22 +33,22 @@ def _release(options: argparse.Namespace) -> int:
     )
     plan = release.plan()
     print(f"{len(items)} objects for environment [{environment.name}] in project [{profile.project}]:")
-    print(as_text(plan))
+    print(plan_as_text(plan))
     if options.plan:
         return 0
-    if plan.changes and not options.yes and not _agrees():
+    if plan.changes and not options.yes and not _is_confirmed():
         print("Nothing was changed.")
         return 1
     release.apply(plan, take_over=options.take_over)
-    print("Deployed. Airflow reads the new files within a few minutes." if plan.changes else "Nothing to do.")
+    print("Deployed. Airflow reads the new files within a few minutes." if plan.changes else "Nothing had to change.")
     return 0
 
 
-def _agrees() -> bool:
+def _is_confirmed() -> bool:
     if not sys.stdin.isatty():
-        print("No terminal to ask on: add YES=1 to carry it out.")
+        print("There is no terminal to ask on: add YES=1 to make the changes.")
         return False
-    return input("Carry this out? [y/N] ").strip().lower() in ("y", "yes")
+    return input("Make these changes? [y/N] ").strip().lower() in ("y", "yes")
 
 
 if __name__ == "__main__":

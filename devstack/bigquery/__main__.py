@@ -1,4 +1,4 @@
-"""Runs the stand-in: `python -m devstack.bigquery --host 127.0.0.1 --port 9050 --data DIR`."""
+"""Starts the stand-in: `python -m devstack.bigquery --host 127.0.0.1 --port 9050 --data DIR`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import uvicorn
 
 from devstack.bigquery.rest.application import create_application
-from devstack.bigquery.service import open_stand_in
+from devstack.bigquery.stand_in import open_stand_in
 from devstack.bigquery.storage.quotas import QuotaLimits
 
 
@@ -18,12 +18,13 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m devstack.bigquery", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=9050)
-    parser.add_argument("--data", type=Path, required=True, help="folder that keeps all tables and jobs")
+    parser.add_argument("--data", type=Path, required=True, help="folder of all tables and jobs")
     parser.add_argument("--object-store", help="http://host:port of the object store; else STORAGE_EMULATOR_HOST")
     parser.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
     parser.add_argument("--partition-modifications-per-day", type=int, default=limits.partition_modifications_per_day)
     parser.add_argument("--updates-per-10-s", type=int, default=limits.updates_per_10_s)
     parser.add_argument("--updates-per-10-s-partitioned", type=int, default=limits.updates_per_10_s_partitioned)
+    parser.add_argument("--dml-per-10-s", type=int, default=limits.dml_per_10_s)
     return parser.parse_args()
 
 
@@ -34,6 +35,7 @@ def main() -> None:
         partition_modifications_per_day=arguments.partition_modifications_per_day,
         updates_per_10_s=arguments.updates_per_10_s,
         updates_per_10_s_partitioned=arguments.updates_per_10_s_partitioned,
+        dml_per_10_s=arguments.dml_per_10_s,
     )
     stand_in = open_stand_in(arguments.data, limits, arguments.object_store)
     stand_in.collector.start()

@@ -1,4 +1,4 @@
-"""The stand-in's time: the machine's clock plus an offset that tests move forward and that survives a restart."""
+"""The stand-in's time: the machine's clock plus an offset. Tests increase the offset; it survives a restart."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from devstack.bigquery.errors import Invalid
-from devstack.bigquery.storage.durable import write_durably
+from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.storage.durable_files import write_durably
 
 MICROSECONDS = 1_000_000
 
 
 def to_datetime(microseconds: int) -> datetime:
-    """UTC, exact to the microsecond (a float would round)."""
+    """In UTC, exact to the microsecond: a conversion through float would round."""
     seconds, rest = divmod(microseconds, MICROSECONDS)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
 
 
+def to_milliseconds(microseconds: int) -> int:
+    """Floored to a millisecond, still counted in microseconds."""
+    return microseconds - microseconds % 1000
+
+
 def from_datetime(moment: datetime) -> int:
-    """Microseconds since 1970; a moment without a zone counts as UTC."""
+    """Microseconds since 1970. A datetime without a time zone is taken as UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return int(aware.replace(microsecond=0).timestamp()) * MICROSECONDS + aware.microsecond
 
 
 class Clock:
-    """Moves only forward: going back would put new versions before old ones and break time travel."""
+    """Moves only forward. Going back would date new table versions before older ones and break time travel."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

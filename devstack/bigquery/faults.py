@@ -1,4 +1,4 @@
-"""Faults on purpose: the n-th matching request or job gets an error, a delay, a lost reply, a quota or a full queue."""
+"""Fault injection: the n-th matching request or job fails, waits, loses its reply or exceeds a quota."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from devstack.bigquery.errors import Invalid
+from devstack.bigquery.bigquery_errors import Invalid
 
 REQUEST_EFFECTS = ("error", "delay", "lost_reply", "quota")
 JOB_EFFECTS = ("error", "delay", "quota", "queue")
@@ -18,7 +18,7 @@ REQUEST_KEYS, JOB_KEYS = {"method", "path"}, {"job_type", "job_id"}
 
 @dataclass(frozen=True)
 class Fault:
-    """`path` and `job_id` are regular expressions. Fires from the n-th match on, `times` times."""
+    """Applies to the n-th match and the following ones, `times` in all. `path` and `job_id` are regular expressions."""
 
     id: str
     match: Mapping[str, str]
@@ -56,7 +56,7 @@ def parse_fault(body: Mapping[str, Any]) -> Fault:
     return Fault(id=uuid.uuid4().hex[:8], **dict(body))
 
 
-class FaultBoard:
+class FaultRegistry:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._faults: dict[str, Fault] = {}
@@ -77,25 +77,25 @@ class FaultBoard:
             self._faults.clear()
             self._changed.notify_all()
 
-    def take_request(self, method: str, path: str) -> Fault | None:
-        return self._take({"method": method, "path": path}, jobs=False)
+    def match_request(self, method: str, path: str) -> Fault | None:
+        return self._match({"method": method, "path": path}, jobs=False)
 
-    def take_job(self, job_type: str, job_id: str) -> Fault | None:
-        return self._take({"job_type": job_type, "job_id": job_id}, jobs=True)
+    def match_job(self, job_type: str, job_id: str) -> Fault | None:
+        return self._match({"job_type": job_type, "job_id": job_id}, jobs=True)
 
-    def hold(self, fault: Fault, stop: threading.Event) -> None:
-        """Returns after the fault's seconds, without seconds when the faults are cleared or `stop` is set."""
+    def wait_queued(self, fault: Fault, stop: threading.Event) -> None:
+        """Waits for the fault's seconds, until faults are cleared or `stop` is set (then call `wake_waiting`)."""
         with self._changed:
             self._changed.wait_for(lambda: stop.is_set() or fault.id not in self._faults, fault.seconds)
 
-    def wake(self) -> None:
+    def wake_waiting(self) -> None:
         with self._changed:
             self._changed.notify_all()
 
-    def _take(self, found: Mapping[str, str], jobs: bool) -> Fault | None:
+    def _match(self, values: Mapping[str, str], jobs: bool) -> Fault | None:
         with self._changed:
             for fault in self._faults.values():
-                if fault.is_about_jobs != jobs or not _matches(fault.match, found):
+                if fault.is_about_jobs != jobs or not _matches(fault.match, values):
                     continue
                 self._matched[fault.id] += 1
                 if fault.nth <= self._matched[fault.id] < fault.nth + fault.times:
@@ -103,11 +103,11 @@ class FaultBoard:
         return None
 
 
-def _matches(match: Mapping[str, str], found: Mapping[str, str]) -> bool:
+def _matches(match: Mapping[str, str], values: Mapping[str, str]) -> bool:
     for key, wanted in match.items():
         if key in ("path", "job_id"):
-            if not re.search(wanted, found[key]):
+            if not re.search(wanted, values[key]):
                 return False
-        elif wanted.lower() != found[key].lower():
+        elif wanted.lower() != values[key].lower():
             return False
     return True

@@ -1,6 +1,6 @@
-"""The generated part of docs/stand-in.md, made from the tables that the code itself works by.
+"""Generates the reference part of docs/stand-in.md from the constants that the code itself uses.
 
-`python -m devstack.bigquery.reference` writes it into the document; a test fails while the two differ.
+`python -m devstack.bigquery.reference` writes it into the document. A test fails while the two differ.
 """
 
 from __future__ import annotations
@@ -10,67 +10,52 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from devstack.bigquery.faults import JOB_EFFECTS, REQUEST_EFFECTS
-from devstack.bigquery.jobs.dml_line import RUNNING_AT_A_TIME, WAITING_AT_MOST
+from devstack.bigquery.jobs.dml_queue import MAXIMUM_RUNNING, MAXIMUM_WAITING
+from devstack.bigquery.jobs.dml_runner import MAXIMUM_RETRIES
 from devstack.bigquery.jobs.external_tables import DEFINITION_FIELDS, EXTERNAL_FORMATS, FILE_NAME
-from devstack.bigquery.jobs.extract import ONE_FILE_BYTES
-from devstack.bigquery.jobs.extract_request import EXTRACT_COMPRESSIONS, EXTRACT_FORMATS
+from devstack.bigquery.jobs.extract_job import MAXIMUM_FILE_BYTES
 from devstack.bigquery.jobs.information_schema import VIEWS, view_columns
-from devstack.bigquery.jobs.load_request import (
+from devstack.bigquery.jobs.job_configuration import (
     CREATE_DISPOSITIONS,
+    EXTRACT_COMPRESSIONS,
+    EXTRACT_FORMATS,
     FILE_SET_SPECS,
     LOAD_WRITE_DISPOSITIONS,
-    MAXIMUM_URIS,
     SOURCE_FORMATS,
 )
-from devstack.bigquery.jobs.mutation_runner import RETRIES
-from devstack.bigquery.rest.supported import METHODS, ONLY_VALUES, REFUSED_METHODS
-from devstack.bigquery.sql.options import SCHEMA_OPTIONS, TABLE_OPTIONS
-from devstack.bigquery.sql.statements import (
-    AlterTableSetOptions,
-    Assert,
-    CreateClone,
-    CreateRowPolicy,
-    CreateSchema,
-    CreateTable,
-    Declare,
-    Delete,
-    DropRowPolicy,
-    DropSchema,
-    DropTable,
-    If,
-    Insert,
-    Merge,
-    Query,
-    SetVariable,
-    TruncateTable,
-    Update,
-)
+from devstack.bigquery.jobs.object_store import MAXIMUM_URIS
+from devstack.bigquery.rest.supported_methods import METHODS, ONLY_VALUES, REFUSED_METHODS
+from devstack.bigquery.sql import statements
+from devstack.bigquery.sql.ddl_options import SCHEMA_OPTIONS, TABLE_OPTIONS
 from devstack.bigquery.sql.transpile import supported_functions
 from devstack.bigquery.storage.quotas import QuotaLimits
-from devstack.bigquery.storage.rules import MAXIMUM_CLONE_DEPTH, MAXIMUM_CLONES
+from devstack.bigquery.storage.table_rules import MAXIMUM_CLONE_DEPTH, MAXIMUM_CLONES
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "stand-in.md"
 BEGIN, END = "<!-- generated: begin -->\n", "<!-- generated: end -->\n"
 
 STATEMENTS: dict[type, str] = {
-    Query: "`SELECT`, `WITH … SELECT`, set operations, `QUALIFY`, windows, `FOR SYSTEM_TIME AS OF`",
-    Insert: "`INSERT [INTO] table [(columns)] VALUES … | query`",
-    Update: "`UPDATE … SET … [FROM …] WHERE …`",
-    Delete: "`DELETE [FROM] … WHERE …`",
-    Merge: "`MERGE [INTO] … USING table | (query) ON … WHEN [NOT] MATCHED [BY TARGET | BY SOURCE] [AND …] THEN …`",
-    TruncateTable: "`TRUNCATE TABLE`",
-    CreateTable: "`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] … [PARTITION BY day] [CLUSTER BY …] [OPTIONS] [AS query]`",
-    CreateClone: "`CREATE [OR REPLACE] TABLE … CLONE … [FOR SYSTEM_TIME AS OF …] [OPTIONS]`",
-    AlterTableSetOptions: "`ALTER TABLE [IF EXISTS] … SET OPTIONS`",
-    DropTable: "`DROP TABLE [IF EXISTS]`",
-    CreateRowPolicy: "`CREATE [OR REPLACE] ROW ACCESS POLICY [IF NOT EXISTS] … ON … [GRANT TO (…)] FILTER USING (…)`",
-    DropRowPolicy: "`DROP ROW ACCESS POLICY [IF EXISTS] … ON …`, `DROP ALL ROW ACCESS POLICIES ON …`",
-    CreateSchema: "`CREATE SCHEMA [IF NOT EXISTS] … [OPTIONS]`",
-    DropSchema: "`DROP SCHEMA [IF EXISTS] … [CASCADE]`",
-    Declare: "`DECLARE`",
-    SetVariable: "`SET`",
-    If: "`IF … ELSEIF … ELSE … END IF`",
-    Assert: "`ASSERT … [AS …]`",
+    statements.Query: "`SELECT`, `WITH … SELECT`, set operations, `QUALIFY`, windows, `FOR SYSTEM_TIME AS OF`",
+    statements.Insert: "`INSERT [INTO] table [(columns)] VALUES … | query`",
+    statements.Update: "`UPDATE … SET … [FROM …] WHERE …`",
+    statements.Delete: "`DELETE [FROM] … WHERE …`",
+    statements.Merge: "`MERGE [INTO] … USING table | (query) ON … "
+    "WHEN [NOT] MATCHED [BY TARGET | BY SOURCE] [AND …] THEN …`",
+    statements.TruncateTable: "`TRUNCATE TABLE`",
+    statements.CreateTable: "`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] … "
+    "[PARTITION BY day] [CLUSTER BY …] [OPTIONS] [AS query]`",
+    statements.CreateClone: "`CREATE [OR REPLACE] TABLE … CLONE … [FOR SYSTEM_TIME AS OF …] [OPTIONS]`",
+    statements.AlterTableSetOptions: "`ALTER TABLE [IF EXISTS] … SET OPTIONS`",
+    statements.DropTable: "`DROP TABLE [IF EXISTS]`",
+    statements.CreateRowPolicy: "`CREATE [OR REPLACE] ROW ACCESS POLICY [IF NOT EXISTS] … ON … "
+    "[GRANT TO (…)] FILTER USING (…)`",
+    statements.DropRowPolicy: "`DROP ROW ACCESS POLICY [IF EXISTS] … ON …`, `DROP ALL ROW ACCESS POLICIES ON …`",
+    statements.CreateSchema: "`CREATE SCHEMA [IF NOT EXISTS] … [OPTIONS]`",
+    statements.DropSchema: "`DROP SCHEMA [IF EXISTS] … [CASCADE]`",
+    statements.Declare: "`DECLARE`",
+    statements.SetVariable: "`SET`",
+    statements.If: "`IF … ELSEIF … ELSE … END IF`",
+    statements.Assert: "`ASSERT … [AS …]`",
 }
 
 
@@ -96,7 +81,7 @@ def render() -> str:
         f"{_codes(FILE_SET_SPECS)}; at most {MAXIMUM_URIS:,} URIs; pseudo column `{FILE_NAME}`.",
         "\n### Extract jobs\n",
         f"Formats {_codes(EXTRACT_FORMATS)}; compression {_codes(EXTRACT_COMPRESSIONS)}; one URI, with at most one "
-        f"`*`; at most {ONE_FILE_BYTES:,} bytes without `*`.",
+        f"`*`; at most {MAXIMUM_FILE_BYTES:,} bytes without `*`.",
         "\n### Statements\n",
         *(f"- {text}" for text in STATEMENTS.values()),
         "",
@@ -107,12 +92,13 @@ def render() -> str:
         *(f"- `{view}`: {_codes(column.name for column in view_columns(view))}" for view in VIEWS),
         "\n### Limits\n",
         f"- Clone depth {MAXIMUM_CLONE_DEPTH}, clones of a base table {MAXIMUM_CLONES:,}.",
-        f"- Partition modifications of a table: {limits.partition_modifications_per_day:,} a day, "
-        f"{limits.partitions_per_job:,} a job (`--partition-modifications-per-day`).",
+        f"- Partition modifications of a table, without DML: {limits.partition_modifications_per_day:,} in 24 hours "
+        f"(`--partition-modifications-per-day`); of a job: {limits.partitions_per_job:,}.",
         f"- Updates of a table in 10 seconds: {limits.updates_per_10_s} unpartitioned (`--updates-per-10-s`), "
-        f"{limits.updates_per_10_s_partitioned} partitioned (`--updates-per-10-s-partitioned`).",
-        f"- `UPDATE`, `DELETE` and `MERGE` of a table: {RUNNING_AT_A_TIME} at a time, {WAITING_AT_MOST} wait, "
-        f"{RETRIES} retries when another one changed the same partitions.",
+        f"{limits.updates_per_10_s_partitioned} partitioned (`--updates-per-10-s-partitioned`). DML counts, but "
+        f"only its own limit refuses it: {limits.dml_per_10_s} statements in 10 seconds (`--dml-per-10-s`).",
+        f"- `UPDATE`, `DELETE` and `MERGE` of a table: {MAXIMUM_RUNNING} at a time, {MAXIMUM_WAITING} wait, "
+        f"{MAXIMUM_RETRIES} retries when another one changed the same partitions.",
         "\n### Fault effects\n",
         f"Requests: {_codes(REQUEST_EFFECTS)}. Jobs: {_codes(JOB_EFFECTS)}.",
     ]
@@ -128,7 +114,7 @@ def _codes(names: Iterable[object]) -> str:
 
 
 def embedded(document: str) -> str:
-    """The generated part as the document has it."""
+    """The generated part that the document contains now."""
     return document.split(BEGIN)[1].split(END)[0]
 
 

@@ -1,1 +1,1 @@
-"""What the containers of docker-compose.yaml need beyond the programs that they run: keys, buckets, health."""
+"""Set-up steps and health checks of the containers in docker-compose.yaml."""

@@ -1,19 +1,10 @@
-"""The two one-off steps: secrets and files before anything starts, buckets and dataset once the stores are up."""
+"""Two set-up steps: secrets and files before anything starts, buckets and dataset once storage and BigQuery are up."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from devstack.stack import airflow_settings, client_tools, resources, secret_keys
+from devstack.stack import airflow_settings, buckets_and_dataset, client_config, secret_keys
 from devstack.stack.layout import Layout
-from devstack.stack.names import (
-    AIRFLOW_PASSWORD,
-    AIRFLOW_USER,
-    DATASET,
-    LANDING_BUCKET,
-    PROJECT_ID,
-    STATE_BUCKET,
-)
 
 DATABASE_HOST_VARIABLE = "DEDUP_CLONE_DATABASE_HOST"
 
@@ -23,7 +14,7 @@ def keys_folder(layout: Layout) -> Path:
 
 
 def prepare_files(layout: Layout, environ: Mapping[str, str]) -> None:
-    """Folders, secrets (made once, one a file, as Airflow's `_CMD` settings and PostgreSQL read them) and logins."""
+    """Makes folders, logins and secrets. Airflow's `_CMD` settings and PostgreSQL read each secret from a file."""
     layout.make_folders()
     keys = secret_keys.load_or_make(layout)
     password = _password(keys_folder(layout) / "database_password")
@@ -35,39 +26,24 @@ def prepare_files(layout: Layout, environ: Mapping[str, str]) -> None:
         "database_url": f"postgresql+psycopg2://airflow:{password}@{host}/airflow",
     }
     for name, text in texts.items():
-        _put(keys_folder(layout) / name, text)
+        _write(keys_folder(layout) / name, text)
     airflow_settings.write_files(layout)
 
 
 def prepare_stores(layout: Layout, environ: Mapping[str, str]) -> None:
-    """Buckets, dataset, and the file by which producer and demo find the parts."""
-    resources.make_missing(environ["STORAGE_EMULATOR_HOST"], environ["BIGQUERY_EMULATOR_HOST"])
-    client_tools.write_variables(
-        layout.stack_env,
-        {
-            "STORAGE_EMULATOR_HOST": environ["STORAGE_EMULATOR_HOST"],
-            "BIGQUERY_EMULATOR_HOST": environ["BIGQUERY_EMULATOR_HOST"],
-            "AIRFLOW_URL": environ["AIRFLOW_URL"],
-            "AIRFLOW_USER": AIRFLOW_USER,
-            "AIRFLOW_PASSWORD": AIRFLOW_PASSWORD,
-            "PROJECT_ID": PROJECT_ID,
-            "LANDING_BUCKET": LANDING_BUCKET,
-            "STATE_BUCKET": STATE_BUCKET,
-            "DATASET": DATASET,
-        },
-    )
+    """Makes buckets and dataset, and stack.env, in which producer and demo find the addresses."""
+    buckets_and_dataset.create_missing(environ["STORAGE_EMULATOR_HOST"], environ["BIGQUERY_EMULATOR_HOST"])
+    urls = (environ[name] for name in ("STORAGE_EMULATOR_HOST", "BIGQUERY_EMULATOR_HOST", "AIRFLOW_URL"))
+    client_config.write_variables(layout.stack_env, client_config.connection_variables(*urls))
 
 
 def _password(path: Path) -> str:
     if not path.exists():
-        _put(path, secret_keys.new_key())
+        _write(path, secret_keys.new_key())
     return path.read_text()
 
 
-def _put(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> None:
+    """Writes a file that the database's user can read: it is another user of the same group."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(path.name + ".new")
-    # The database runs as another user of the same group; nobody outside the containers sees this volume.
-    new.touch(mode=0o640)
-    new.write_text(text)
-    os.replace(new, path)
+    client_config.write_file(path, text, mode=0o640)

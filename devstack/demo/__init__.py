@@ -1,1 +1,1 @@
-"""The demo: lands snapshots, follows them through the real sensor and DAGs, and judges the published tables."""
+"""The demo: lands snapshots, follows them through sensor and DAGs, and checks the published tables."""

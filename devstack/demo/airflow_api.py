@@ -1,20 +1,23 @@
-"""The few calls to Airflow's REST API that following a publish needs."""
+"""A client for the calls to Airflow's REST API that are needed to follow a publish."""
 
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from devstack.connection import Connection
-from devstack.demo.errors import DemoFailed
 from devstack.http_calls import Answer, Unreachable, call
 
 _NOT_FOUND = 404
 _UNAUTHORIZED = 401
 
 
+class DemoError(Exception):
+    """The demo cannot reach its end. The message is shown to the user and says where to look."""
+
+
 @dataclass(frozen=True)
 class Task:
-    """One task instance of a run. `state` is None before Airflow has looked at it."""
+    """One task instance of a run. `state` is None until Airflow has scheduled it."""
 
     task_id: str
     state: str | None
@@ -23,7 +26,7 @@ class Task:
 
 
 class AirflowApi:
-    """Airflow's REST API, logged in."""
+    """Airflow's REST API. It logs in when it has to."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -33,7 +36,7 @@ class AirflowApi:
         body = {"username": self._connection.airflow_user, "password": self._connection.airflow_password}
         answer = self._send("POST", f"{self._connection.airflow_url}/auth/token", body)
         if not answer.ok:
-            raise DemoFailed(
+            raise DemoError(
                 f"Airflow at [{self._connection.airflow_url}] refused the login of [{body['username']}]: "
                 f"found status [{answer.status}], expected [201]. Is another Airflow on that port?"
             )
@@ -43,10 +46,10 @@ class AirflowApi:
         try:
             return call(method, url, body=body, token=self._token, timeout_s=30.0)
         except Unreachable as error:
-            raise DemoFailed(f"Airflow does not answer: {error}. See `python -m devstack.stack status`.") from error
+            raise DemoError(f"Airflow does not answer: {error}. See `python -m devstack.stack status`.") from error
 
     def _get(self, path: str) -> Any:
-        """The answer's JSON, or None when there is no such thing."""
+        """The JSON of the answer, or None for status 404."""
         url = f"{self._connection.airflow_url}/api/v2/{path}"
         if not self._token:
             self._login()
@@ -57,7 +60,7 @@ class AirflowApi:
         if answer.status == _NOT_FOUND:
             return None
         if not answer.ok:
-            raise DemoFailed(f"[{url}] answered status [{answer.status}], expected [200]: {answer.text[:300]}")
+            raise DemoError(f"[{url}] answered status [{answer.status}], expected [200]: {answer.text[:300]}")
         return answer.json()
 
     def is_paused(self, dag_id: str) -> bool | None:
@@ -82,14 +85,14 @@ class AirflowApi:
         return [Task(i["task_id"], i["state"], i["try_number"], i["map_index"]) for i in instances]
 
     def log_lines(self, dag_id: str, run_id: str, task: Task) -> list[str]:
-        """The log of the task's last try, a line for each event."""
+        """The lines of the log of the task's last try."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task.task_id)}/logs/{task.try_number}"
         answer = self._get(f"{path}?map_index={task.map_index}&full_content=true")
         content = [] if answer is None else answer["content"]
         return [line for event in content for line in _lines_of_event(event)]
 
     def run_page(self, dag_id: str, run_id: str, task: Task | None = None) -> str:
-        """Address of the run, or of one of its tasks, in Airflow's pages."""
+        """The URL of the run, or of one of its tasks, in Airflow's web interface."""
         page = f"{self._connection.airflow_url}/dags/{dag_id}/runs/{quote(run_id)}"
         return page if task is None else f"{page}/tasks/{task.task_id}"
 
@@ -99,7 +102,7 @@ def _run_path(dag_id: str, run_id: str) -> str:
 
 
 def _lines_of_event(event: Any) -> list[str]:
-    """Airflow gives an event as a text or as an object; an exception comes as details of an object."""
+    """The lines of one log event, which is a text or an object. Exceptions are in an object's details."""
     if not isinstance(event, dict):
         return str(event).splitlines()
     lines = [f"{event.get('level') or ''} {event.get('event') or ''}".strip()]

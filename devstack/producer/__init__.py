@@ -1,6 +1,6 @@
-"""The producer: makes complete snapshots and lands them as the data contract says (files first, marker last).
+"""The producer: makes complete snapshots and lands them as the data contract requires (files first, marker last).
 
-It reads feed files with the library, which no environment installs: it lies in plugins/, where Airflow finds it too.
+It reads feed files with dedup_clone, which is not installed but imported from plugins/, as Airflow does.
 """
 
 import sys

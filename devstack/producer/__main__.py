@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from dedup_clone.contract.errors import ConfigurationError
 from devstack.connection import connect
 from devstack.http_calls import Unreachable, call
-from devstack.producer import feeds, landing, snapshots
-from devstack.producer.schema import REALISTIC_FEED
-from devstack.stack.errors import StackError
+from devstack.producer import feeds, landing, next_snapshot
+from devstack.producer.demo_feeds import REALISTIC_FEED
+from devstack.stack.stack_errors import StackError
 
 
 def _positive(text: str) -> int:
@@ -20,16 +20,16 @@ def _positive(text: str) -> int:
 
 
 def land(feed: str, snapshot_id: int | None) -> None:
-    """Lands a snapshot and says what landed and where to watch it."""
+    """Lands a snapshot, and prints what landed and where its publish can be watched."""
     connection = connect()
     try:
         call("GET", f"{connection.storage_url}/_internal/healthcheck")
     except Unreachable as error:
         raise StackError(f"The local stack is down: {error}. Run `make up` first.") from error
     bucket = connection.storage_client().bucket(connection.landing_bucket)
-    layout = feeds.layout(feeds.feed(feed))
+    layout = feeds.landing_layout(feeds.read(feed))
     chosen = snapshot_id or landing.next_snapshot_id(bucket, layout.prefix)
-    table = snapshots.make(bucket, feed, chosen, datetime.now(UTC).date())
+    table = next_snapshot.make(bucket, feed, chosen, datetime.now(UTC).date())
     landed = landing.land(bucket, feed, chosen, table, layout)
     again = "again (a re-delivery)" if landed.is_redelivery else ""
     print(f"Landed {feed}, snapshot {landed.snapshot_id} {again}".rstrip())

@@ -1,4 +1,4 @@
-"""The feeds that the producer knows: those of dags/feeds, by their files alone."""
+"""Reads the feeds in dags/feeds."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +10,8 @@ FEEDS_FOLDER = Path(__file__).resolve().parents[2] / "dags" / "feeds"
 
 
 @dataclass(frozen=True)
-class Layout:
-    """How deliveries lie in landing: in folders named by `date_column`, or all files beside each other."""
+class LandingLayout:
+    """Where a feed's deliveries land. With `date_folders` the files are in folders named by `date_column`."""
 
     prefix: str
     marker: str = "_SUCCESS"
@@ -23,14 +23,14 @@ def feed_names(folder: Path = FEEDS_FOLDER) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.yaml"))
 
 
-def feed(name: str, folder: Path = FEEDS_FOLDER) -> Feed:
+def read(name: str, folder: Path = FEEDS_FOLDER) -> Feed:
     """Raises ConfigurationError when its file is wrong."""
     return read_feed(folder / f"{name}.yaml")
 
 
-def layout(settings: Feed) -> Layout:
+def landing_layout(settings: Feed) -> LandingLayout:
     landing, table = settings.landing, settings.table
-    return Layout(landing.prefix, landing.marker, table.partition_column, landing.date_folders)
+    return LandingLayout(landing.prefix, landing.marker, table.partition_column, landing.date_folders)
 
 
 def table_of(settings: Feed) -> TableContract:

@@ -1,4 +1,4 @@
-"""The landing bucket as a producer sees it: what has landed, and how one lands another snapshot."""
+"""Reads and writes snapshots in the landing bucket."""
 
 import io
 import re
@@ -11,20 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from devstack.producer.feeds import Layout
-from devstack.producer.schema import SCHEMA
+from devstack.producer.demo_feeds import SCHEMA
+from devstack.producer.feeds import LandingLayout
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket
 
 _FOLDER = re.compile(r"/snapshot_id=(\d+)/(.+)$")
-# Without date folders a snapshot lies in so many files, each with rows of any date.
+# The number of a snapshot's files without date folders. Each of them has rows of any date.
 _FILES_WITHOUT_FOLDERS = 4
 
 
 @dataclass(frozen=True)
 class Landed:
-    """One delivery, complete: its marker is there."""
+    """One complete delivery, with its marker."""
 
     feed: str
     snapshot_id: int
@@ -49,13 +49,13 @@ def _objects(bucket: "Bucket", prefix: str) -> dict[int, set[str]]:
     return found
 
 
-def snapshot_ids(bucket: "Bucket", prefix: str, marker: str = Layout.marker) -> list[int]:
+def snapshot_ids(bucket: "Bucket", prefix: str, marker: str = LandingLayout.marker) -> list[int]:
     """Ids of the complete snapshots in the bucket, ascending."""
     return sorted(id_ for id_, names in _objects(bucket, prefix).items() if marker in names)
 
 
 def next_snapshot_id(bucket: "Bucket", prefix: str) -> int:
-    """Above every id that was ever begun: a folder without a marker is one that was cut off."""
+    """One more than the highest id in the bucket, incomplete snapshots included."""
     return max(_objects(bucket, prefix), default=0) + 1
 
 
@@ -70,12 +70,12 @@ def read(bucket: "Bucket", prefix: str, snapshot_id: int, schema: pa.Schema = SC
     return pa.concat_tables([schema.empty_table(), *parts])
 
 
-def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout: Layout | None = None) -> Landed:
-    """Uploads the files, then the marker. What an earlier delivery of the id left in the folder goes first.
+def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout: LandingLayout | None = None) -> Landed:
+    """Deletes the files of an earlier delivery of the same id, uploads the new files, and then the marker.
 
-    Without a layout: below the feed's name, one file a date.
+    Without a layout the files go below the feed's name, one for each date.
     """
-    layout = layout or Layout(feed)
+    layout = layout or LandingLayout(feed)
     into = folder(layout.prefix, snapshot_id)
     before = {blob.name for blob in bucket.client.list_blobs(bucket, prefix=into)}
     for name in sorted(before):
@@ -102,7 +102,7 @@ def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout:
     )
 
 
-def _files(table: pa.Table, layout: Layout) -> Iterator[tuple[str, pa.Table]]:
+def _files(table: pa.Table, layout: LandingLayout) -> Iterator[tuple[str, pa.Table]]:
     """Names below the snapshot's folder, and their rows."""
     if not layout.date_folders:
         rows_each = -(-table.num_rows // _FILES_WITHOUT_FOLDERS)

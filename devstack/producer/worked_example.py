@@ -1,11 +1,11 @@
-"""The worked example: two snapshots of a few rows that show what a publish does to each kind of row."""
+"""The worked example: two snapshots of a few rows, which show what a publish does to each kind of row."""
 
 from datetime import date, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from devstack.producer.schema import SCHEMA
+from devstack.producer.demo_feeds import SCHEMA
 
 PRODUCT = 301865
 STORE = 2072
@@ -30,15 +30,15 @@ def _rows(day: date, value: int) -> list[_Row]:
 
 
 def before(day: date, snapshot_id: int, previous: pa.Table | None) -> pa.Table:
-    """The first of the two. Dates that the newest landed one has and this one would not are carried over."""
+    """The first snapshot. Other dates of `previous` are copied into it, so that the snapshot is complete."""
     missing_next = (day, 301866, STORE, 4, 3)
     table = _snapshot([*_rows(day, CHANGED_FROM), missing_next], snapshot_id)
     return _with_other_dates(table, previous, snapshot_id)
 
 
 def after(day: date, snapshot_id: int, previous: pa.Table | None) -> pa.Table:
-    """The second: one value changed, one key new, one key missing, the rest equal."""
-    # A key of this snapshot's own: a demo that runs again would otherwise find it in the table already.
+    """The second snapshot: one value is changed, one key new, one key missing, and the rest equal."""
+    # Each snapshot has another new key. Otherwise a repeated demo would find the key in the table already.
     new = (day, 301900 + snapshot_id, STORE, 1, 11)
     table = _snapshot([*_rows(day, CHANGED_TO), new], snapshot_id)
     return _with_other_dates(table, previous, snapshot_id)
@@ -49,5 +49,5 @@ def _with_other_dates(table: pa.Table, previous: pa.Table | None, snapshot_id: i
         return table
     others = previous.filter(pc.invert(pc.is_in(previous["date"], pc.unique(table["date"]))))
     ids = pa.array([snapshot_id] * others.num_rows, pa.int64())
-    carried = others.set_column(SCHEMA.get_field_index("update_id"), "update_id", ids)
-    return pa.concat_tables([carried.cast(SCHEMA), table])
+    copied = others.set_column(SCHEMA.get_field_index("update_id"), "update_id", ids)
+    return pa.concat_tables([copied.cast(SCHEMA), table])

@@ -7,8 +7,8 @@ import sys
 from types import FrameType
 
 from devstack.stack import lifecycle
-from devstack.stack.errors import StackError
 from devstack.stack.layout import Layout
+from devstack.stack.stack_errors import StackError
 
 INTERRUPTED = 130
 
@@ -17,7 +17,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _say(line: str) -> None:
+def _log(line: str) -> None:
     print(line, flush=True)
 
 
@@ -37,11 +37,11 @@ def main(arguments: list[str]) -> int:
         signal.signal(ending, _interrupt)
     try:
         if command == "up":
-            lifecycle.up(layout, os.environ, _say)
+            lifecycle.up(layout, os.environ, _log)
         elif command == "down":
-            lifecycle.down(layout, _say)
+            lifecycle.down(layout, _log)
         elif command == "status":
-            return 0 if lifecycle.status(layout, _say) else 1
+            return 0 if lifecycle.status(layout, _log) else 1
         else:
             return _print_env(layout)
     except StackError as error:

@@ -1,4 +1,4 @@
-"""Waiting until the parts of the stack are healthy, with a line for each and the log of one that is not."""
+"""Health checks of the stack's parts, and waiting until all of them are healthy."""
 
 import subprocess
 import time
@@ -7,23 +7,23 @@ from datetime import datetime
 from pathlib import Path
 
 from devstack.http_calls import Unreachable, call
-from devstack.stack.errors import PartFailed
 from devstack.stack.layout import Layout
 from devstack.stack.programs import Program
-from devstack.stack.supervision import GAVE_UP_STATES, Running, Supervisor
+from devstack.stack.stack_errors import PartFailed
+from devstack.stack.supervisord import GAVE_UP_STATES, PartState, Supervisor
 
-LOOK_EVERY_S = 0.25
+POLL_INTERVAL_S = 0.25
 LOG_LINES_SHOWN = 15
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
-def is_healthy(program: Program, running: Running) -> bool:
-    """One look at one part. A heartbeat from before its process started is one that an earlier process left."""
+def is_healthy(program: Program, state: PartState) -> bool:
+    """Checks a part once. A heartbeat from before the start of its process is one of an earlier process."""
     if program.health_command:
-        return running.pid != 0 and subprocess.run(program.health_command, capture_output=True).returncode == 0
-    if running.state != "RUNNING":
-        # What answers while the part's own process is down is some other program on its port.
+        return state.pid != 0 and subprocess.run(program.health_command, capture_output=True).returncode == 0
+    if state.state != "RUNNING":
+        # While the part's process is down, another program may answer on its port.
         return False
     try:
         answer = call("GET", program.health_url, timeout_s=5.0)
@@ -33,7 +33,7 @@ def is_healthy(program: Program, running: Running) -> bool:
         return answer.ok
     part = answer.json().get(program.heartbeat) or {}
     beat = part.get(f"latest_{program.heartbeat}_heartbeat")
-    return part.get("status") == "healthy" and beat is not None and datetime.fromisoformat(beat) >= running.started_at
+    return part.get("status") == "healthy" and beat is not None and datetime.fromisoformat(beat) >= state.started_at
 
 
 def last_lines(path: Path, count: int = LOG_LINES_SHOWN) -> list[str]:
@@ -43,14 +43,14 @@ def last_lines(path: Path, count: int = LOG_LINES_SHOWN) -> list[str]:
 
 
 def failure(layout: Layout, program: Program, reason: str) -> PartFailed:
-    """The error of a part that did not start: why, the end of its log, and where the rest is."""
+    """The error for a part that did not start, with the end of its log and the path of the whole log."""
     log = layout.log_of(program.name)
     lines = "\n".join(f"    {line}" for line in last_lines(log)) or "    (empty)"
     return PartFailed(f"{program.name} {reason}. The end of its log:\n{lines}\n  The whole log: {log}")
 
 
-def wait(layout: Layout, supervisor: Supervisor, programs: tuple[Program, ...], *, timeout_s: float, say: Say) -> None:
-    """Returns when all programs are healthy. Raises PartFailed when one gave up or the time is over."""
+def wait(layout: Layout, supervisor: Supervisor, programs: tuple[Program, ...], *, timeout_s: float, log: Log) -> None:
+    """Returns when all programs are healthy. Raises PartFailed when supervisord gave one up, or after `timeout_s`."""
     started = time.monotonic()
     waiting = list(programs)
     while waiting:
@@ -58,11 +58,11 @@ def wait(layout: Layout, supervisor: Supervisor, programs: tuple[Program, ...], 
         for program in tuple(waiting):
             seconds = time.monotonic() - started
             if is_healthy(program, parts[program.name]):
-                say(f"  {program.name:<14} healthy after {seconds:5.1f} s   {program.address}".rstrip())
+                log(f"  {program.name:<14} healthy after {seconds:5.1f} s   {program.address}".rstrip())
                 waiting.remove(program)
             elif parts[program.name].state in GAVE_UP_STATES:
                 raise failure(layout, program, "does not start")
             elif seconds > timeout_s:
                 raise failure(layout, program, f"is not healthy after {timeout_s:.0f} s")
         if waiting:
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_INTERVAL_S)

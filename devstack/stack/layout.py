@@ -1,4 +1,4 @@
-"""Where everything of the local stack lies. One checkout has one stack, under its `.local` folder."""
+"""The paths of the local stack's files. One checkout has one stack, in its `.local` folder."""
 
 import hashlib
 import tempfile
@@ -11,8 +11,8 @@ LOCAL_DIR_VARIABLE = "DEDUP_CLONE_LOCAL_DIR"
 DAGS_FOLDER_VARIABLE = "DEDUP_CLONE_DAGS_FOLDER"
 PLUGINS_FOLDER_VARIABLE = "DEDUP_CLONE_PLUGINS_FOLDER"
 
-# A unix socket's path may hold 103 bytes on macOS and 107 on Linux.
-LONGEST_SOCKET_PATH = 100
+# The path of a unix socket may have 103 bytes on macOS and 107 on Linux.
+MAX_SOCKET_PATH_BYTES = 100
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Layout:
 
     @property
     def database(self) -> Path:
-        """Airflow's records. Deleted as a whole, they start anew."""
+        """PostgreSQL's data with Airflow's metadata. After it is deleted, the next start makes an empty database."""
         return self.local / "database"
 
     @property
@@ -81,8 +81,8 @@ class Layout:
         return self.run / "lock"
 
     @property
-    def started_mark(self) -> Path:
-        """Exists while the stack has been started in full: a start that was cut off leaves none."""
+    def started_file(self) -> Path:
+        """A file that exists only after a complete start of the stack, until it is stopped."""
         return self.run / "started"
 
     @property
@@ -112,7 +112,7 @@ class Layout:
 
 
 def _fits(socket: Path) -> bool:
-    return len(str(socket).encode()) <= LONGEST_SOCKET_PATH
+    return len(str(socket).encode()) <= MAX_SOCKET_PATH_BYTES
 
 
 def _in_temporary_folder(local: Path) -> Path:

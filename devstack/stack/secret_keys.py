@@ -1,10 +1,11 @@
-"""Keys that Airflow's parts share. Made once per stack, so that a restart reads what it wrote before."""
+"""Secret keys that Airflow's parts share. They are made once for a stack, so encrypted values survive a restart."""
 
 import base64
 import json
 import os
 from dataclasses import asdict, dataclass
 
+from devstack.stack import client_config
 from devstack.stack.layout import Layout
 
 KEY_BYTES = 32
@@ -26,8 +27,5 @@ def load_or_make(layout: Layout) -> SecretKeys:
     if path.exists():
         return SecretKeys(**json.loads(path.read_text()))
     keys = SecretKeys(new_key(), new_key(), new_key())
-    new = path.with_suffix(".new")
-    new.touch(mode=0o600)
-    new.write_text(json.dumps(asdict(keys), indent=1) + "\n")
-    new.replace(path)
+    client_config.write_file(path, json.dumps(asdict(keys), indent=1) + "\n")
     return keys

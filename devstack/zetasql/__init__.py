@@ -1,1 +1,1 @@
-"""Google's own SQL grammar and reference implementation (ZetaSQL), as a check on our SQL and on the stand-in."""
+"""ZetaSQL, Google's SQL grammar and reference implementation, to check this project's SQL and the stand-in."""

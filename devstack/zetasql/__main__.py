@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from devstack.zetasql.errors import ZetaSqlUnavailable
 from devstack.zetasql.grammar import running_grammar
+from devstack.zetasql.install import ZetaSqlUnavailable
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,6 +1,6 @@
-"""What a SELECT returns according to Google's reference implementation: the oracle for the stand-in's results.
+"""Evaluates a SELECT with Google's reference implementation, as the oracle for the stand-in's results.
 
-Queries bring their own rows (WITH, UNNEST): no table is known. The time zone is UTC, as BigQuery's default is.
+There are no tables, so queries must contain their rows (WITH, UNNEST). The time zone is UTC, BigQuery's default.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import grpc
 
-from devstack.zetasql.service import Service, running_service
+from devstack.zetasql.zetasql_service import Service, running_service
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1)
@@ -23,12 +23,12 @@ _NUMERIC_SCALE = Decimal(10) ** -9
 
 
 class EvaluationRefused(Exception):
-    """Google's implementation answers this query with an error; the message is its own."""
+    """Google's implementation answers this query with an error, whose message this is."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Column names and types as GoogleSQL writes them, and rows; a STRUCT value is the tuple of its fields' values."""
+    """Column names, GoogleSQL types and rows of a result. A STRUCT value is a tuple of its fields' values."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
@@ -109,6 +109,6 @@ def _civil(bits: int, microsecond: int) -> datetime:
 
 @contextmanager
 def running_oracle() -> Iterator[Oracle]:
-    """An oracle to ask, its service started now and stopped at the end."""
+    """An oracle whose service runs until the end of the block."""
     with running_service() as service:
         yield Oracle(service)

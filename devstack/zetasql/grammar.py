@@ -1,4 +1,4 @@
-"""Is this text GoogleSQL? Google's own parser answers, for one statement or a whole script."""
+"""Checks with Google's parser whether a statement or script is GoogleSQL."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import grpc
 
-from devstack.zetasql.errors import ZetaSqlUnavailable
-from devstack.zetasql.service import Service, running_service
+from devstack.zetasql.install import ZetaSqlUnavailable
+from devstack.zetasql.zetasql_service import Service, running_service
 
 _LOCATED = re.compile(r"(?P<message>.*?)\s*\[at (?P<line>\d+):(?P<column>\d+)\]\s*\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class GrammarError:
-    """Line and column count from 1; 0 where the parser names no place."""
+    """Line and column start at 1. They are 0 when the parser names no position."""
 
     line: int
     column: int
@@ -39,11 +39,11 @@ class Grammar:
         try:
             self.service.stub.Parse(request)
         except grpc.RpcError as error:
-            return _refusal(error)
+            return _to_grammar_error(error)
         return None
 
 
-def _refusal(error: grpc.RpcError) -> GrammarError:
+def _to_grammar_error(error: grpc.RpcError) -> GrammarError:
     details = str(error.details())
     if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:
         raise ZetaSqlUnavailable(f"ZetaSQL answered [{error.code()}] to a Parse call: [{details}].") from error
@@ -55,6 +55,6 @@ def _refusal(error: grpc.RpcError) -> GrammarError:
 
 @contextmanager
 def running_grammar() -> Iterator[Grammar]:
-    """A grammar to check with, its service started now and stopped at the end."""
+    """A grammar whose service runs until the end of the block."""
     with running_service() as service:
         yield Grammar(service)

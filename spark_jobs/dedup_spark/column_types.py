@@ -1,4 +1,4 @@
-"""BigQuery's column types in Spark and in Parquet (by Arrow), and which tables the job can deduplicate."""
+"""BigQuery's column types in Spark and in Arrow, in which Parquet is written; which tables the job can deduplicate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract
 
 @dataclass(frozen=True)
 class ScalarType:
-    """One BigQuery type as Spark computes with it and as the job writes it to Parquet."""
+    """One BigQuery type in Spark, and in the Arrow data that the job writes to Parquet."""
 
     in_spark: spark.DataType
     in_arrow: pa.DataType
@@ -35,7 +35,7 @@ STRUCT = "STRUCT"
 
 
 def spark_schema(columns: tuple[Column, ...]) -> spark.StructType:
-    """The declared columns for Spark. All nullable: what may be NULL is judged when a delivery is inspected."""
+    """The declared columns for Spark, all nullable. Validation of landed files finds NULL in REQUIRED columns."""
     return spark.StructType([spark.StructField(c.name, spark_type(c)) for c in columns])
 
 
@@ -45,19 +45,22 @@ def spark_type(column: Column) -> spark.DataType:
 
 
 def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
-    """The Parquet files' schema. A REQUIRED column is written as such: BigQuery takes a column's mode from the file."""
+    """The schema of written Parquet files. REQUIRED columns are not nullable: BigQuery takes the mode from the file."""
     return pa.schema([_arrow_field(c) for c in columns])
 
 
 def _arrow_field(column: Column) -> pa.Field:
-    inner = pa.struct([_arrow_field(f) for f in column.fields]) if column.type == STRUCT else None
-    scalar = inner if inner is not None else SCALARS[column.type].in_arrow
-    kind = pa.list_(pa.field("element", scalar)) if column.mode is ColumnMode.REPEATED else scalar
-    return pa.field(column.name, kind, nullable=column.mode is not ColumnMode.REQUIRED)
+    return pa.field(column.name, arrow_type(column), nullable=column.mode is not ColumnMode.REQUIRED)
+
+
+def arrow_type(column: Column) -> pa.DataType:
+    is_struct = column.type == STRUCT
+    inner = pa.struct([_arrow_field(f) for f in column.fields]) if is_struct else SCALARS[column.type].in_arrow
+    return pa.list_(pa.field("element", inner)) if column.mode is ColumnMode.REPEATED else inner
 
 
 def require_supported(table: TableContract) -> None:
-    """Raises ConfigurationError naming the column that the job cannot carry or cannot use as it is declared."""
+    """Raises ConfigurationError for a column whose type the job does not support, or does not support in its role."""
     for column in table.columns:
         _require_known(column, column.name)
     for name in table.keys:

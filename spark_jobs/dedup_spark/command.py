@@ -1,4 +1,4 @@
-"""The command line: runs the job, with Spark if it is needed, and turns failures into one last clear line."""
+"""The command line: runs the job, and turns a failure into one last clear line."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ import os
 import sys
 
 from dedup_clone.contract.errors import DedupCloneError
-from dedup_spark.failures import cause
+from dedup_spark.execution.progress import JobLog
+from dedup_spark.execution.session import LazySpark, root_cause
 from dedup_spark.job import DedupJob
-from dedup_spark.orders import read_request
-from dedup_spark.progress import Facts
-from dedup_spark.session import LazySpark
+from dedup_spark.job_request import read_request
 
-log = logging.getLogger("dedup_spark")
+_logger = logging.getLogger("dedup_spark")
 
-# How a stored procedure of BigQuery hands over its argument `request`, as JSON: it has no command line.
+# A stored procedure of BigQuery has no command line: its argument `request` is JSON in this variable.
 PROCEDURE_ARGUMENT = "BIGQUERY_PROC_PARAM.request"
 
 
 def main(arguments: list[str]) -> int:
+    """Run the job on the request that `--request` names; return the exit code, 0 when `candidate.json` exists."""
     parser = argparse.ArgumentParser(prog="dedup_snapshot.py", description="Deduplicate deliveries into a generation.")
-    given = json.loads(os.environ.get(PROCEDURE_ARGUMENT, "null"))
+    procedure_argument = json.loads(os.environ.get(PROCEDURE_ARGUMENT, "null"))
     parser.add_argument(
-        "--request", required=given is None, default=given, metavar="URI", help="request.json, gs://… or a path"
+        "--request",
+        required=procedure_argument is None,
+        default=procedure_argument,
+        metavar="URI",
+        help="request.json, gs://… or a path",
     )
     uri = parser.parse_args(arguments).request
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -33,13 +37,15 @@ def main(arguments: list[str]) -> int:
     spark = LazySpark(f"dedup {uri}")
     try:
         request = read_request(uri)
-        DedupJob(request, spark, Facts(request)).run()
+        DedupJob(request, spark, JobLog(request)).run()
         return 0
     except (DedupCloneError, OSError) as error:
-        log.error("dedup of [%s] failed, nothing was published: %s", uri, error)
-    except Exception as error:  # whatever Spark or a cloud client raises: the operator still gets one line
-        log.exception("the failure in full:")
-        log.error("dedup of [%s] failed, nothing was published: %s", uri, f"{cause(error)}; see above, then retry")
+        _logger.error("dedup of [%s] failed, nothing was published: %s", uri, error)
+    except Exception as error:  # whatever Spark or a cloud client raises: the log still ends with one clear line
+        _logger.exception("the failure in full:")
+        _logger.error(
+            "dedup of [%s] failed, nothing was published: %s", uri, f"{root_cause(error)}; see above, then retry"
+        )
     finally:
         spark.stop()
     return 1

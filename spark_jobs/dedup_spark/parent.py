@@ -12,7 +12,45 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import digest, from_json
 from dedup_clone.contract.request import DedupRequest, ParentGeneration
+from dedup_clone.contract.table import Column
 from dedup_spark import storage
+from dedup_spark.fingerprints import stored
+
+
+@dataclass(frozen=True)
+class ParentDate:
+    """One date of the parent: its entry in the manifest, and its files below `data_uri`."""
+
+    data_uri: str
+    files: tuple[DataFile, ...]
+    entry: DateEntry
+
+    @property
+    def bytes(self) -> int:
+        """As stored."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def differing_share(self) -> float | None:
+        """The share of rows (0 to 1) that is expected to differ, as much as the last time; None if it is unknown.
+
+        About as many keys disappear as appear; values that changed differ too.
+        """
+        differing = 2 * self.entry.new_keys + (self.entry.changed or 0)
+        return differing / self.entry.rows if 0 < differing < self.entry.rows else None
+
+    @property
+    def constant_ids(self) -> list[int | None]:
+        """For each file the update_id of all its rows; None where they have several."""
+        return [file.min_update_id if file.min_update_id == file.max_update_id else None for file in self.files]
+
+    def uri(self, file: DataFile) -> str:
+        return storage.join(self.data_uri, file.path)
+
+    def stored_fingerprints(self, columns: tuple[Column, ...]) -> stored.StoredFingerprints | None:
+        """None where the date has none for these key columns, or they do not match the manifest."""
+        uri, expected = storage.join(self.data_uri, stored.path_of(self.entry.date)), self.entry.key_fingerprint
+        return stored.read(uri, columns, expected) if expected else None
 
 
 @dataclass(frozen=True)
@@ -32,6 +70,10 @@ class Parent:
 
     def uri(self, file: DataFile) -> str:
         return storage.join(self.data_uri, file.path)
+
+    def of(self, day: date) -> ParentDate | None:
+        """None where the parent lacks the date."""
+        return ParentDate(self.data_uri, self.files_of(day), self.dates[day]) if day in self.dates else None
 
     def files_of(self, day: date) -> tuple[DataFile, ...]:
         return self._by_date.get(day, ())
@@ -89,7 +131,11 @@ def _in_mode(request: DedupRequest, manifest: Manifest, entry: DateEntry) -> Dat
 
 
 def _require_same_table(request: DedupRequest, manifest: Manifest, named: ParentGeneration) -> None:
-    """Clustering and retention may change between generations; columns and keys may not."""
+    """Columns and keys may not change between generations; retention may.
+
+    Clustering is not compared here: files do not depend on it, and the check `layout` refuses a publish while staging
+    or target has another clustering than the feed file.
+    """
     for what in ("columns", "keys", "partition_column", "snapshot_id_column"):
         found, expected = getattr(manifest.table, what), getattr(request.table, what)
         if found != expected:

@@ -6,7 +6,7 @@
 SELECT
   {{ day_key }} AS found_day,
   SUM(copies - 1) AS surplus_rows,
-  ARRAY_AGG({{ key_text(table) }} LIMIT 3) AS examples
+  ARRAY_AGG(IFNULL({{ key_text(table) }}, 'a key with a NULL') LIMIT 3) AS examples
 FROM (
   SELECT
 {%- for key in table.keys %}

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.rest_recording import RequestJudge
+from tests.request_validator import RequestValidator
 
 # Here requests are sent that are wrong on purpose, to see what the stand-in makes of them.
 WRONG_ON_PURPOSE = Path(__file__).parent / "bigquery"
 
 
 @pytest.fixture(scope="session")
-def request_judge() -> Iterator[RequestJudge]:
-    judge = RequestJudge()
+def request_validator() -> Iterator[RequestValidator]:
+    validator = RequestValidator()
     with pytest.MonkeyPatch.context() as patch:
-        judge.listen(patch)
-        yield judge
+        validator.install(patch)
+        yield validator
 
 
 @pytest.fixture(autouse=True)
-def requests_are_well_formed(request: pytest.FixtureRequest, request_judge: RequestJudge) -> Iterator[None]:
-    request_judge.faults.clear()
+def requests_are_well_formed(request: pytest.FixtureRequest, request_validator: RequestValidator) -> Iterator[None]:
+    request_validator.faults.clear()
     yield
     if not request.path.is_relative_to(WRONG_ON_PURPOSE):
-        assert request_judge.faults == []
+        assert request_validator.faults == []

@@ -76,7 +76,7 @@ def test_parsing_the_tree_that_is_deployed_uses_no_network_and_no_heavy_module(t
     done = parse(copy_dags(tmp_path))
     assert done.returncode == 0, done.stderr
     imported = done.stdout.split()
-    assert "dedup_clone.orchestration.families" in imported
+    assert "dedup_clone.orchestration.shared.dag_factory" in imported
     heavy = [m for m in imported if m.split(".")[0] in {"pyspark", "pandas", "numpy", "pyarrow", "duckdb", "sqlglot"}]
     assert heavy == []
 
@@ -131,5 +131,5 @@ def test_a_bad_feed_file_fails_its_own_task_of_the_watchdog_and_no_other(tmp_pat
     assert tasks == {
         "watch_product_attributes": "_PythonDecoratedOperator",
         "watch_store_visits": "_PythonDecoratedOperator",
-        "watch_worked_example": "ShowConfigurationError",
+        "watch_worked_example": "ConfigurationErrorOperator",
     }

@@ -1,4 +1,4 @@
-"""The graph of each DAG, as golden files, and the rules that hold however it is rearranged."""
+"""The graph of each DAG as golden files, and rules that hold for any graph."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def test_structure_of_the_watchdog(bag: DagBag) -> None:
 
 
 @pytest.mark.parametrize("feed", FEEDS)
-def test_a_run_in_which_a_task_failed_has_failed_though_the_failure_was_settled(bag: DagBag, feed: str) -> None:
+def test_a_run_in_which_a_task_failed_has_failed_though_the_failure_was_reconciled(bag: DagBag, feed: str) -> None:
     """Airflow takes a run's state from its last tasks: behind every task is one that runs only after its success."""
-    dags = [dag for dag in bag.dags.values() if dag.dag_id.startswith(feed) and dag.has_task("settle_failure")]
+    dags = [dag for dag in bag.dags.values() if dag.dag_id.startswith(feed) and dag.has_task("reconcile_failure")]
     assert len(dags) >= 2
     for dag in dags:
-        last = {task.task_id for task in dag.leaves} - {"settle_failure"}
+        last = {task.task_id for task in dag.leaves} - {"reconcile_failure"}
         for task in dag.tasks:
             behind = {task.task_id, *task.get_flat_relative_ids(upstream=False)}
-            assert task.task_id == "settle_failure" or behind & last, f"{dag.dag_id}.{task.task_id}"
+            assert task.task_id == "reconcile_failure" or behind & last, f"{dag.dag_id}.{task.task_id}"
 
 
 def test_each_feed_has_a_task_of_the_watchdog_that_depends_on_no_other(bag: DagBag) -> None:
@@ -74,7 +74,7 @@ def test_each_publish_has_a_deadline_counted_from_the_arrival(bag: DagBag, feed:
     (deadline,) = bag.dags[f"{feed}_publish"].deadline
     assert type(deadline.reference).__name__ == "ArrivalReference"
     assert deadline.interval == timedelta(minutes=60)
-    assert deadline.callback.path == "dedup_clone.orchestration.missed_deadline.tell_of_missed_deadline"
+    assert deadline.callback.path == "dedup_clone.orchestration.publish.missed_deadline.notify_missed_deadline"
     assert deadline.callback.kwargs["feed"] == feed
 
 
@@ -93,16 +93,15 @@ def test_the_swap_lies_downstream_of_every_step_it_relies_on(bag: DagBag, feed: 
 @pytest.mark.parametrize("feed", FEEDS)
 def test_each_audit_runs_daily(bag: DagBag, feed: str) -> None:
     dag = bag.dags[f"{feed}_content_audit"]
-    assert (dag.schedule, dag.catchup, dag.start_date) == ("15 4 * * *", False, None)  # nothing is made up for
+    assert (dag.schedule, dag.catchup, dag.start_date) == ("15 4 * * *", False, None)  # no missed slot is run
 
 
 def test_an_audit_that_the_feed_switches_off_has_no_schedule() -> None:
-    from dedup_clone.orchestration.folders import find_folders
-    from dedup_clone.orchestration.watchdog import feed_setups
-    from dedup_clone.settings.content_audit import ContentAuditSettings
+    from dedup_clone.orchestration.shared.feed_setup import find_folders, read_feed_setup
+    from dedup_clone.settings.feed import ContentAuditSettings
     from tests.dags.conftest import DAGS
 
-    setup: Any = feed_setups(find_folders(DAGS))["worked_example"]
+    setup: Any = read_feed_setup(DAGS / "feeds" / "worked_example.yaml", find_folders(DAGS))
     off = setup.feed.model_copy(update={"content_audit": ContentAuditSettings(enabled=False)})
     family = runpy.run_path(str(DAGS / "content_audit.py"))
     assert family["content_audit"](dataclasses.replace(setup, feed=off)).schedule is None
@@ -147,7 +146,7 @@ def test_every_runner_gives_the_same_tasks_and_edges(bag: DagBag, tmp_path: Path
     ours = structure(bag.dags["store_visits_publish"])
     for runner, settings in {
         "serverless": {},
-        "cluster": {"cluster": {"name": "standing"}},
+        "cluster": {"cluster": {"name": "shared"}},
         "bigquery_procedure": {"procedure_connection": "my-project.eu.spark"},
     }.items():
         dags = tmp_path / runner

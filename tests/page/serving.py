@@ -1,16 +1,17 @@
-"""Serves the page with generated indexes and everybody let in: for tests, and to look at it:
+"""Serves the page with generated feeds and without a login: for tests, and to try it in a browser:
 `PYTHONPATH=plugins:. .venv/bin/python -m tests.page.serving 8099`."""
 
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dedup_clone.contract.records import to_json
-from dedup_clone.page.application import create_application
-from dedup_clone.page.reading import Indexes
-from dedup_clone.page.rights import Rights
+from dedup_clone.freshness.verdict import FreshnessVerdict
+from dedup_clone.page.application import Permissions, create_application
+from dedup_clone.page.feed_reader import FeedReader
+from dedup_clone.state.index import Index
 from dedup_clone.state.store import StoredText
 from tests.unit.page import indexes
 
@@ -20,8 +21,9 @@ class MemoryStore:
 
     bucket = "state"
 
-    def __init__(self, *kept: Any) -> None:
-        self.texts = {f"{index.feed}/index.json": StoredText(to_json(index), 1) for index in kept}
+    def __init__(self, *indexes: Index, verdicts: tuple[FreshnessVerdict, ...] = ()) -> None:
+        self.texts = {f"{index.feed}/index.json": StoredText(to_json(index), 1) for index in indexes}
+        self.texts |= {f"{verdict.feed}/freshness.json": StoredText(to_json(verdict), 1) for verdict in verdicts}
         self.reads: list[str] = []
         self.listings = 0
 
@@ -32,14 +34,14 @@ class MemoryStore:
         self.listings += 1
         return sorted({f"{name.split('/')[0]}/" for name in self.texts} | {"_status/"})
 
-    def read_if_changed(self, name: str, known_generation: int) -> StoredText | None:
+    def read_if_changed(self, name: str, known_object_generation: int) -> StoredText | None:
         from google.api_core.exceptions import NotFound
 
         self.reads.append(name)
         if name not in self.texts:
             raise NotFound(name)
         stored = self.texts[name]
-        return None if stored.generation == known_generation else stored
+        return None if stored.object_generation == known_object_generation else stored
 
 
 def let_in() -> None:
@@ -47,21 +49,25 @@ def let_in() -> None:
 
 
 def application(store: MemoryStore, *, may_trigger: bool = True, now: Any = None, **options: Any) -> Any:
-    def rights() -> Rights:
-        return Rights(lambda dag_id: True, lambda dag_id: may_trigger)
+    def permissions() -> Permissions:
+        return Permissions(lambda dag_id: True, lambda dag_id: may_trigger)
 
-    return create_application(Indexes(lambda: store, **options), let_in, rights, now or (lambda: datetime.now(UTC)))
+    return create_application(
+        FeedReader(lambda: store, **options), let_in, permissions, now or (lambda: datetime.now(UTC))
+    )
 
 
 def site(now: datetime) -> Any:
-    """All that the page can look like: full (fresh, late, empty), after one publish, to a viewer, before any feed."""
+    """All that the page can look like: fresh, late and empty; to a viewer; unchecked and unknown; before any feed."""
     from fastapi import FastAPI
 
     shown = FastAPI()
-    full = MemoryStore(indexes.fresh(now), indexes.late(now), indexes.empty(now))
+    full = MemoryStore(indexes.fresh(now), indexes.late(now), indexes.empty(now), verdicts=indexes.verdicts(now))
     shown.mount("/dedup-clone", application(full))
     shown.mount("/viewer", application(full, may_trigger=False))
     shown.mount("/first", application(MemoryStore(indexes.make_index(1, 1, now=now))))
+    old = indexes.verdicts(now - timedelta(hours=4))
+    shown.mount("/unchecked", application(MemoryStore(indexes.late(now), verdicts=old)))
     shown.mount("/nothing", application(MemoryStore()))
     return shown
 

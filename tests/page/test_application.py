@@ -12,19 +12,18 @@ from fastapi.testclient import TestClient
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.page.access import airflow_dependencies
-from dedup_clone.page.application import create_application
-from dedup_clone.page.bucket import open_state_bucket
-from dedup_clone.page.reading import Indexes
-from dedup_clone.page.rights import Rights
+from dedup_clone.page.application import Permissions, create_application
+from dedup_clone.page.feed_reader import FeedReader
+from dedup_clone.page.state_bucket import open_state_bucket
 from tests.page.serving import MemoryStore, application, let_in
-from tests.unit.page.indexes import NOW, fresh, late, make_index
+from tests.unit.page.indexes import NOW, fresh, late, make_index, verdicts
 
 PATHS = ["/", "/static/page.js", "/static/page.css", "/api/feeds", "/api/feeds/product_attributes"]
 
 
 @pytest.fixture
 def store() -> MemoryStore:
-    return MemoryStore(fresh(), late())
+    return MemoryStore(fresh(), late(), verdicts=verdicts())
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ class TestWithAirflowsLogin:
 
     @pytest.fixture
     def guarded(self, manager: Any, store: MemoryStore) -> TestClient:
-        return TestClient(create_application(Indexes(lambda: store), *airflow_dependencies(), lambda: NOW))
+        return TestClient(create_application(FeedReader(lambda: store), *airflow_dependencies(), lambda: NOW))
 
     def token(self, manager: Any, name: str, role: str) -> str:
         from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
@@ -76,26 +75,26 @@ class TestWithAirflowsLogin:
 
 
 def test_a_person_sees_only_the_feeds_whose_dags_that_person_may_read(store: MemoryStore) -> None:
-    rights = Rights(lambda dag_id: dag_id == "store_visits_publish", lambda dag_id: False)
-    client = TestClient(create_application(Indexes(lambda: store), let_in, lambda: rights, lambda: NOW))
+    permissions = Permissions(lambda dag_id: dag_id == "store_visits_publish", lambda dag_id: False)
+    client = TestClient(create_application(FeedReader(lambda: store), let_in, lambda: permissions, lambda: NOW))
     assert [f["feed"] for f in client.get("/api/feeds").json()["feeds"]] == ["store_visits"]
     assert client.get("/api/feeds/product_attributes").status_code == 404
     assert client.get("/api/feeds/store_visits").status_code == 200
 
 
-def test_the_list_of_feeds_tells_the_state_of_each(client: TestClient) -> None:
+def test_the_list_of_feeds_has_the_verdict_of_each(client: TestClient) -> None:
     feeds = client.get("/api/feeds").json()["feeds"]
-    assert [(f["feed"], f["state"]) for f in feeds] == [("product_attributes", "fresh"), ("store_visits", "late")]
+    assert [(f["feed"], f["status"]) for f in feeds] == [("product_attributes", "fresh"), ("store_visits", "late")]
 
 
-def test_a_thousand_publishes_and_730_partitions_cost_one_read_and_a_small_answer() -> None:
+def test_a_thousand_publishes_and_730_partitions_cost_two_reads_and_a_small_answer() -> None:
     store = MemoryStore(make_index(1000))
     client = TestClient(application(store, now=lambda: NOW))
     answer = client.get("/api/feeds/product_attributes")
     assert len(answer.json()["publishes"]) == 100
     assert len(answer.json()["dates"]) == 730
     assert len(answer.content) < 200_000
-    assert store.reads == ["product_attributes/index.json"]
+    assert sorted(store.reads) == ["product_attributes/freshness.json", "product_attributes/index.json"]
     assert store.listings == 1
 
 
@@ -117,7 +116,15 @@ def test_answers_are_not_kept_by_anybody_on_the_way(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../view.py", "%2e%2e/view.py", "vendor/uplot/LICENSE", "..%2f..%2fcontract%2ferrors.py", "nothing.js", ""]
+    "name",
+    [
+        "../feed_view.py",
+        "%2e%2e/feed_view.py",
+        "vendor/uplot/LICENSE",
+        "..%2f..%2fcontract%2ferrors.py",
+        "nothing.js",
+        "",
+    ],
 )
 def test_only_the_pages_own_files_are_served(client: TestClient, name: str) -> None:
     assert client.get(f"/static/{name}").status_code == 404
@@ -145,7 +152,9 @@ def test_a_deployment_that_names_no_bucket_is_told_which_variable_to_set() -> No
     def open_store() -> Any:
         return open_state_bucket({})
 
-    client = TestClient(create_application(Indexes(open_store), let_in, lambda: Rights(bool, bool), lambda: NOW))
+    client = TestClient(
+        create_application(FeedReader(open_store), let_in, lambda: Permissions(bool, bool), lambda: NOW)
+    )
     answer = client.get("/api/feeds")
     assert answer.status_code == 503
     assert "DEDUP_CLONE_STATE_BUCKET" in answer.json()["detail"]

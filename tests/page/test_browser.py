@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 import uvicorn
 
+from dedup_clone.freshness.durations import format_duration
 from tests.page.accessibility import AXE, faults
 from tests.page.browser import CHROMIUM, Browser, Page, open_browser
 from tests.page.serving import MemoryStore, application, site
@@ -29,6 +31,7 @@ LOOKS = [
     ("late", "/dedup-clone/#store_visits", 1600, "light"),
     ("empty", "/dedup-clone/#worked_example", 1600, "light"),
     ("first", "/first/", 1600, "light"),
+    ("unchecked", "/unchecked/", 1600, "light"),
     ("nothing", "/nothing/", 1600, "light"),
     ("dark", "/dedup-clone/#product_attributes", 1600, "dark"),
     ("late-dark", "/dedup-clone/#store_visits", 1600, "dark"),
@@ -108,11 +111,27 @@ def test_axe_is_the_one_that_was_recorded_and_it_does_find_faults(browser: Brows
     assert any(fault.startswith("critical: ") for fault in faults(page))
 
 
-def test_the_state_stands_on_top(browser: Browser, address: str) -> None:
+def test_the_verdict_and_its_age_are_on_top(browser: Browser, address: str) -> None:
     page = dom(browser, f"{address}/dedup-clone/#product_attributes")
     assert "Readers see snapshot 2120, the newest one." in page
+    assert re.search(r"checked \d+ (s|min) ago", page)
     assert page.count("<rect") > 700
     assert "<canvas" in page
+
+
+def test_a_feed_that_the_watchdog_has_not_checked_is_unknown_and_says_so(browser: Browser, address: str) -> None:
+    page = dom(browser, f"{address}/unchecked/")
+    assert '<span class="pill unknown">Unknown</span>' in page
+    assert "The watchdog has not checked since " in page
+    assert "Its last verdict was late: Readers see snapshot 2120; 1 more waits." in page
+    assert "The watchdog has not checked this feed yet" in dom(browser, f"{address}/first/")
+
+
+def test_durations_have_the_form_that_alerts_have(browser: Browser, address: str) -> None:
+    page = show(browser, f"{address}/nothing/")
+    seconds = [-3, 45.4, 119, 120, 7199, 7260, 3 * 86400 + 5 * 3600]
+    text = page.value(f"import('./static/formats.js').then((m) => {seconds}.map((s) => m.duration(s)))")
+    assert text == [format_duration(timedelta(seconds=s)) for s in seconds]
 
 
 def test_what_comes_from_data_is_text(browser: Browser, address: str) -> None:

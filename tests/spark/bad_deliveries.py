@@ -1,4 +1,4 @@
-"""What a producer can get wrong in a delivery's files, one thing a case."""
+"""Deliveries with one mistake of the producer each."""
 
 from __future__ import annotations
 

@@ -15,16 +15,17 @@ import psutil
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.request import DedupRequest
-from dedup_spark import fan_out, storage
+from dedup_spark import storage
+from dedup_spark.execution import fan_out
+from dedup_spark.execution.progress import JobLog
+from dedup_spark.execution.session import SparkOf
 from dedup_spark.job import DedupJob
-from dedup_spark.orders import read_request
-from dedup_spark.progress import Facts
-from dedup_spark.session import SparkOf
-from tests.processes import PYTHON_PATH, REPOSITORY
-from tests.spark.feed_area import FeedArea
+from dedup_spark.job_request import read_request
+from testkit.local_servers import PYTHON_PATH, REPOSITORY
+from testkit.spark_job_feed import SparkJobFeed
 from tests.spark.local_session import local_session
 
-_DAEMON = "dedup_spark.worker_daemon"
+_DAEMON = "dedup_spark.execution.worker_daemon"
 DONE, FAILED = "done", "failed"
 
 
@@ -76,7 +77,7 @@ class JobProcess:
             worker.kill()
 
 
-class ProcessArea(FeedArea):
+class ProcessArea(SparkJobFeed):
     """A feed whose jobs run in `process`."""
 
     process: JobProcess
@@ -103,7 +104,7 @@ def main() -> None:
     for line in sys.stdin:
         request = read_request(line.strip())
         try:
-            DedupJob(request, SparkOf(lambda: session), Facts(request)).run()
+            DedupJob(request, SparkOf(lambda: session), JobLog(request)).run()
         except Exception:  # the test asks what is left behind, not why
             print(FAILED, flush=True)
         else:

@@ -1,4 +1,4 @@
-"""What producers may do each in their own way: other types that hold the declared ones, other names, leftovers."""
+"""Differences between producers that are accepted: other types that hold the declared ones, other names, leftovers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from dedup_clone.checks.contents import duplicates_tolerated
-from dedup_clone.checks.verdicts import Level
-from dedup_clone.contract.landed_objects import MAXIMUM_FILES
-from dedup_clone.contract.request import Plan
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.manifest_checks import duplicates_tolerated
+from dedup_clone.contract.request import FILES_PER_JOB, Plan
 from dedup_clone.settings.feed import CheckSettings, DuplicateKeys
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.fan_out import FanOut
-from dedup_spark.landing.examination import examine
+from dedup_spark.execution.fan_out import FanOut
+from dedup_spark.landing.delivery_validation import validate_deliveries
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
 from tests.spark.deliveries import DAY, FILE, FOLDER, SCHEMA, TYPED, good, nullable, parquet, row, table
-from tests.spark.feed_area import FeedArea
-from tests.spark.tables import PRODUCTS
 from tests.spark.test_bad_input import deliver
 
 pytestmark = pytest.mark.spark
@@ -31,8 +30,8 @@ BIG = 4_000_000_000
 
 
 @pytest.fixture
-def area(spark: SparkSession, tmp_path: Path) -> FeedArea:
-    return FeedArea(spark, str(tmp_path / "landing"), str(tmp_path / "state"), TYPED)
+def area(spark: SparkSession, tmp_path: Path) -> SparkJobFeed:
+    return SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), TYPED)
 
 
 def retyped(**kinds: pa.DataType) -> pa.Schema:
@@ -94,7 +93,7 @@ def one_row(schema: pa.Schema, code: int, **changes: Any) -> pa.Table:
     return pa.Table.from_pylist([row(1, code, **changes)], schema=schema)
 
 
-def test_files_of_other_forms_in_one_delivery_are_read_as_declared(area: FeedArea) -> None:
+def test_files_of_other_schemas_in_one_delivery_are_read_as_declared(area: SparkJobFeed) -> None:
     files = {
         f"{FOLDER}/{name}.parquet": parquet(one_row(schema, code), **options)
         for code, (name, (schema, options)) in enumerate(FORMS.items())
@@ -111,7 +110,7 @@ def test_files_of_other_forms_in_one_delivery_are_read_as_declared(area: FeedAre
 
 
 @pytest.mark.parametrize("plan", [Plan.AUTO, Plan.WINDOW])
-def test_files_of_any_name_that_a_load_job_can_name_are_read(area: FeedArea, plan: Plan) -> None:
+def test_files_of_any_name_that_a_load_job_can_name_are_read(area: SparkJobFeed, plan: Plan) -> None:
     area.plan = plan
     files = {f"{FOLDER}/{name}.parquet": parquet(one_row(SCHEMA, code)) for code, name in enumerate(NAMES)}
     candidate = area.publish(deliver(area, 1, files))
@@ -119,7 +118,7 @@ def test_files_of_any_name_that_a_load_job_can_name_are_read(area: FeedArea, pla
     assert sorted(r["code"] for r in area.rows()) == list(range(len(NAMES)))
 
 
-def test_leftovers_of_other_writers_are_ignored_as_spark_ignores_them(area: FeedArea) -> None:
+def test_leftovers_of_other_writers_are_ignored_as_spark_ignores_them(area: SparkJobFeed) -> None:
     rubbish = [
         "_temporary/0/part-0.parquet",
         "_metadata",
@@ -132,15 +131,15 @@ def test_leftovers_of_other_writers_are_ignored_as_spark_ignores_them(area: Feed
     assert len(area.rows()) == 3
 
 
-def test_folders_below_the_snapshot_are_free_without_date_folders(area: FeedArea) -> None:
+def test_folders_below_the_snapshot_are_free_without_date_folders(area: SparkJobFeed) -> None:
     area.date_folders = False
     other = parquet(table(1, rows=1, code=9, day=date(2026, 3, 2)))
     area.publish(deliver(area, 1, {"region=1/a/b.parquet": parquet(table(1)), "date=x/c.parquet": other}))
     assert sorted((r["day"], r["code"]) for r in area.rows()) == [(DAY, 0), (DAY, 1), (DAY, 2), (date(2026, 3, 2), 9)]
 
 
-def test_name_that_spark_cannot_read_refuses_its_delivery_alone(area: FeedArea) -> None:
-    """A colon, on a file system; an object store takes it."""
+def test_name_that_spark_cannot_read_refuses_its_delivery_alone(area: SparkJobFeed) -> None:
+    """A colon in the name of a file; on an object store it is no problem."""
     area.plan = Plan.WINDOW
     fine = deliver(area, 1, good(1))
     candidate = area.publish(fine, deliver(area, 2, {f"{FOLDER}/a:1.parquet": good(2)[FILE]}))
@@ -148,7 +147,7 @@ def test_name_that_spark_cannot_read_refuses_its_delivery_alone(area: FeedArea) 
     assert {r["version"] for r in area.rows()} == {1}
 
 
-def test_keys_of_a_megabyte_are_keys_like_others(area: FeedArea) -> None:
+def test_keys_of_a_megabyte_are_keys_like_others(area: SparkJobFeed) -> None:
     names = ["é" * 500_000 + end for end in ("a", "b")]
     for version in (1, 2):
         rows = [row(version, 1, name=name) for name in names]
@@ -156,21 +155,23 @@ def test_keys_of_a_megabyte_are_keys_like_others(area: FeedArea) -> None:
     assert sorted((r["name"], r["version"]) for r in area.rows()) == [(name, 2) for name in names]
 
 
-def _as_written(area: FeedArea, content: bytes) -> bool:
+def _has_written_schema(area: SparkJobFeed, content: bytes) -> bool:
     arrival = deliver(area, 1, {f"{FOLDER}/a.parquet": content})
-    (examined,) = examine(area.request([arrival]), (arrival,), None, FanOut(area.spark), whole=False).applied
-    return examined.files[0].is_as_written
+    (validated,) = validate_deliveries(
+        area.request([arrival]), (arrival,), None, FanOut(area.spark), probe_with_spark=False
+    ).applied
+    return validated.files[0].has_written_schema
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_only_files_of_the_written_form_are_said_to_have_it(area: FeedArea, name: str) -> None:
+def test_only_files_of_the_written_schema_have_it(area: SparkJobFeed, name: str) -> None:
     schema, options = FORMS[name]
-    assert _as_written(area, parquet(one_row(schema, 1), **options)) == (name in OF_WRITTEN_FORM)
+    assert _has_written_schema(area, parquet(one_row(schema, 1), **options)) == (name in OF_WRITTEN_FORM)
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_a_file_of_any_form_is_adopted_and_loses_its_surplus_rows(area: FeedArea, name: str) -> None:
-    """Beside a file of the written form, twice: fingerprints say the same, whatever form a value has."""
+def test_a_file_of_any_castable_schema_is_adopted_and_loses_its_surplus_rows(area: SparkJobFeed, name: str) -> None:
+    """Twice, beside a file that has the written schema: fingerprints do not depend on the file's own types."""
     schema, options = FORMS[name]
     for version in (1, 2):
         rows = [row(version, 1), row(version, 1, note="very great"), row(version, 2)]
@@ -184,16 +185,16 @@ def test_a_file_of_any_form_is_adopted_and_loses_its_surplus_rows(area: FeedArea
         assert (area.entry(DAY).ties, area.entry(DAY).changed) == (1, 0)
 
 
-def test_file_that_the_job_wrote_has_the_written_form(area: FeedArea) -> None:
+def test_file_that_the_job_wrote_has_the_written_schema(area: SparkJobFeed) -> None:
     area.publish(deliver(area, 1, good(1)))
     (file,) = area.files().files
     with storage.open_input(storage.join(area.data_uri(), file.path)) as stream:
         content = stream.read()
-    assert _as_written(area, content)
+    assert _has_written_schema(area, content)
 
 
 @pytest.mark.parametrize("plan", [Plan.AUTO, Plan.WINDOW])
-def test_doubled_keys_are_published_once_and_tolerated_or_not_as_the_feed_says(area: FeedArea, plan: Plan) -> None:
+def test_duplicate_keys_are_published_once_and_tolerated_only_by_setting(area: SparkJobFeed, plan: Plan) -> None:
     area.plan = plan
     rows = [row(1, 1, note="a"), row(1, 1, note="b"), row(1, 2)]
     candidate = area.publish(deliver(area, 1, {FILE: parquet(pa.Table.from_pylist(rows, SCHEMA))}))
@@ -203,21 +204,23 @@ def test_doubled_keys_are_published_once_and_tolerated_or_not_as_the_feed_says(a
         assert verdict.level is level
 
 
-def test_ten_thousand_tiny_files_are_examined_as_one_delivery(spark: SparkSession, tmp_path: Path) -> None:
-    """All of one content, so that the test's own writing costs little."""
-    area = FeedArea(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
+def test_ten_thousand_tiny_files_are_validated_as_one_delivery(spark: SparkSession, tmp_path: Path) -> None:
+    """All files have the same content, so that the test writes them quickly."""
+    area = SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
     arrival = area.land(1, [PRODUCT])
     content = Path(area.uri(arrival.objects[0].name))
-    for number in range(1, MAXIMUM_FILES):
+    for number in range(1, FILES_PER_JOB):
         os.link(content, content.with_name(f"tiny-{number}.parquet"))
     arrival = area.arrive(1)
-    (examined,) = examine(area.request([arrival]), (arrival,), None, FanOut(area.spark), whole=False).applied
-    assert examined.rows_by_date == {DAY: MAXIMUM_FILES}
+    (validated,) = validate_deliveries(
+        area.request([arrival]), (arrival,), None, FanOut(area.spark), probe_with_spark=False
+    ).applied
+    assert validated.rows_by_date == {DAY: FILES_PER_JOB}
 
 
 @pytest.mark.parametrize("plan", [Plan.AUTO, Plan.WINDOW])
 def test_a_thousand_tiny_files_are_published(spark: SparkSession, tmp_path: Path, plan: Plan) -> None:
-    area = FeedArea(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=plan)
+    area = SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=plan)
     schema = arrow_schema(PRODUCTS.columns)
     for number in range(1000):
         rows = pa.Table.from_pylist([{**PRODUCT, "product_id": number}], schema)

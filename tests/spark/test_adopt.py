@@ -17,12 +17,15 @@ from dedup_clone.contract.manifest import DataFile, Difference
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
-from dedup_spark.adopt import first_look, over_dates, ties
-from dedup_spark.adopt.differences import Limits
 from dedup_spark.column_types import arrow_schema
+from dedup_spark.comparison import duplicate_keys
+from dedup_spark.execution import date_fan_out as over_dates
 from dedup_spark.fingerprints import stored
-from tests.spark.feed_area import FeedArea
-from tests.spark.tables import PRODUCTS
+from dedup_spark.plans import fused_scan
+from dedup_spark.plans.adopt import adopt_date
+from dedup_spark.plans.adopt.differences import Limits
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
 from tests.spark.test_dedup import FIRST, SECOND, found, row
 
 pytestmark = pytest.mark.spark
@@ -31,13 +34,13 @@ SCHEMA = arrow_schema(PRODUCTS.columns)
 
 
 @pytest.fixture
-def area(tmp_path: Path) -> FeedArea:
+def area(tmp_path: Path) -> SparkJobFeed:
     """Without Spark: what needs it fails."""
-    return FeedArea(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
+    return SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
 
 
 @pytest.fixture
-def with_spark(spark: SparkSession, area: FeedArea) -> FeedArea:
+def with_spark(spark: SparkSession, area: SparkJobFeed) -> SparkJobFeed:
     area.session = spark
     return area
 
@@ -46,19 +49,19 @@ def rows(snapshot_id: int, *products: int, day: date = FIRST) -> list[dict[str, 
     return [row(snapshot_id, product, 10 * snapshot_id, day) for product in products]
 
 
-def files_of(area: FeedArea, day: date) -> list[DataFile]:
+def files_of(area: SparkJobFeed, day: date) -> list[DataFile]:
     return [file for file in area.files().files if file.date == day]
 
 
-def path(area: FeedArea, file: DataFile) -> Path:
+def path(area: SparkJobFeed, file: DataFile) -> Path:
     return Path(storage.join(area.data_uri(), file.path))
 
 
-def fingerprints(area: FeedArea, day: date) -> Path:
+def fingerprints(area: SparkJobFeed, day: date) -> Path:
     return Path(storage.join(area.data_uri(), stored.path_of(day)))
 
 
-def test_newest_files_become_the_dates_and_only_missing_rows_are_written(area: FeedArea) -> None:
+def test_newest_files_become_the_dates_and_only_missing_rows_are_written(area: SparkJobFeed) -> None:
     area.publish(area.land(1, rows(1, *range(1000))))
     arrival = area.land(2, rows(2, *range(3, 1003)))
     candidate = area.publish(arrival)
@@ -75,7 +78,7 @@ def test_newest_files_become_the_dates_and_only_missing_rows_are_written(area: F
     assert metrics.seconds is not None
 
 
-def test_what_is_written_into_landing_later_does_not_reach_the_generation(area: FeedArea) -> None:
+def test_what_is_written_into_landing_later_does_not_reach_the_generation(area: SparkJobFeed) -> None:
     arrival = area.land(1, rows(1, 1))
     area.publish(arrival)
     with Path(area.uri(arrival.objects[0].name)).open("r+b") as landed:
@@ -83,7 +86,7 @@ def test_what_is_written_into_landing_later_does_not_reach_the_generation(area: 
     assert found(area) == [(1, 10, 1)]
 
 
-def test_same_rows_again_need_no_look_at_the_parents(area: FeedArea) -> None:
+def test_same_rows_again_need_no_look_at_the_parents(area: SparkJobFeed) -> None:
     area.publish(area.land(1, [row(1, n, n) for n in range(500)]))
     for file in files_of(area, FIRST):
         path(area, file).unlink()
@@ -98,10 +101,10 @@ FEW_ROWS_AT_A_TIME = Limits(rows=40, hashes=100, passes=2)
 
 @pytest.mark.parametrize("repeated", [0, 1])
 def test_date_that_has_grown_many_times_over_is_compared_with_its_few_rows_alone(
-    area: FeedArea, monkeypatch: pytest.MonkeyPatch, repeated: int
+    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, repeated: int
 ) -> None:
     """Of 31 rows key 0 goes, key 1 comes back, key 2 changes; the others stay as they were. 900 come."""
-    monkeypatch.setattr(first_look, "LIMITS", FEW_ROWS_AT_A_TIME)
+    monkeypatch.setattr(adopt_date, "DEFAULT_LIMITS", FEW_ROWS_AT_A_TIME)
     area.publish(area.land(1, [row(1, n, n) for n in range(31)]))
     area.publish(area.land(2, [row(2, n, n) for n in range(31) if n != 1]))
     third = [row(3, n, 99 if n == 2 else n) for n in range(1, 930)]
@@ -113,9 +116,10 @@ def test_date_that_has_grown_many_times_over_is_compared_with_its_few_rows_alone
     assert found(area) == [(0, 0, 2), *((n, 99 if n == 2 else n, 3) for n in range(1, 930))]
 
 
-def test_date_in_which_too_much_differs_is_left_to_spark(with_spark: FeedArea, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_look, "LIMITS", FEW_ROWS_AT_A_TIME)
-    monkeypatch.setattr("dedup_spark.adopt.run.LIMITS", FEW_ROWS_AT_A_TIME)
+def test_date_in_which_too_much_differs_is_left_to_spark(
+    with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adopt_date, "DEFAULT_LIMITS", FEW_ROWS_AT_A_TIME)
     with_spark.publish(with_spark.land(1, [row(1, n, n) for n in range(500)]))
     with_spark.publish(with_spark.land(2, [row(2, n, -n) for n in range(250, 750)]))
     entry = with_spark.entry(FIRST)
@@ -127,7 +131,7 @@ def test_date_in_which_too_much_differs_is_left_to_spark(with_spark: FeedArea, m
     assert with_spark.entry(FIRST).survivors == 1
 
 
-def test_values_are_left_alone_where_nobody_counts_changes(area: FeedArea) -> None:
+def test_values_are_left_alone_where_nobody_counts_changes(area: SparkJobFeed) -> None:
     area.compare_values = False
     area.publish(area.land(1, rows(1, *range(500))))
     for file in files_of(area, FIRST):
@@ -137,7 +141,7 @@ def test_values_are_left_alone_where_nobody_counts_changes(area: FeedArea) -> No
     assert (area.entry(FIRST).changed, area.entry(FIRST).content_fingerprint) == (None, None)
 
 
-def test_changed_values_are_counted_whoever_brings_them(area: FeedArea) -> None:
+def test_changed_values_are_counted_whoever_brings_them(area: SparkJobFeed) -> None:
     """Key 1 changes by the newest delivery, 2 by an older one, 4 comes back changed; 3 stays as it was."""
     area.publish(area.land(1, [row(1, n, n) for n in range(300)]))
     area.publish(area.land(2, [row(2, n, n) for n in range(300) if n != 4]))
@@ -163,7 +167,9 @@ def _of_another_date(target: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_delete, _damage, _of_another_date])
-def test_fingerprints_that_are_gone_or_wrong_are_computed_again(area: FeedArea, spoil: Callable[[Path], None]) -> None:
+def test_fingerprints_that_are_gone_or_wrong_are_computed_again(
+    area: SparkJobFeed, spoil: Callable[[Path], None]
+) -> None:
     area.publish(area.land(1, rows(1, 1, 2) + rows(1, 7, day=SECOND)))
     spoil(fingerprints(area, FIRST))
     area.publish(area.land(2, rows(2, 2, 3) + rows(2, 7, 8, day=SECOND)))
@@ -174,7 +180,7 @@ def test_fingerprints_that_are_gone_or_wrong_are_computed_again(area: FeedArea, 
     assert "fingerprints of the parent carried" in area.entry(FIRST).plan_reason
 
 
-def test_carried_date_keeps_its_fingerprints_and_its_adopted_delivery(area: FeedArea) -> None:
+def test_carried_date_keeps_its_fingerprints_and_its_adopted_delivery(area: SparkJobFeed) -> None:
     first = area.land(1, rows(1, 1, 2) + rows(1, 1, day=SECOND))
     area.publish(first)
     area.publish(area.land(2, rows(2, 1, 2)))
@@ -184,7 +190,7 @@ def test_carried_date_keeps_its_fingerprints_and_its_adopted_delivery(area: Feed
     assert found(area) == [(1, 10, 1), (1, 30, 3), (2, 30, 3), (2, 30, 3)]
 
 
-def test_survivor_that_comes_back_leaves_the_survivors_files(area: FeedArea) -> None:
+def test_survivor_that_comes_back_leaves_the_survivors_files(area: SparkJobFeed) -> None:
     area.publish(area.land(1, rows(1, 1, 2, 3)))
     area.publish(area.land(2, rows(2, 3)))
     area.publish(area.land(3, rows(3, 1, 3)))
@@ -193,7 +199,7 @@ def test_survivor_that_comes_back_leaves_the_survivors_files(area: FeedArea) -> 
     assert (entry.new_keys, entry.survivors) == (0, 1)
 
 
-def test_survivors_files_are_few_and_those_that_lose_no_row_are_copied(area: FeedArea) -> None:
+def test_survivors_files_are_few_and_those_that_lose_no_row_are_copied(area: SparkJobFeed) -> None:
     area.publish(area.land(1, rows(1, *range(100))))
     area.publish(area.land(2, rows(2, *range(40, 100))))
     (large,) = [file for file in files_of(area, FIRST) if file.max_update_id == 1]
@@ -207,7 +213,7 @@ def test_survivors_files_are_few_and_those_that_lose_no_row_are_copied(area: Fee
     assert {update_id for product, _, update_id in found(area) if product < 40} == {1}
 
 
-def test_backlog_takes_survivors_from_older_deliveries_in_precedence(area: FeedArea) -> None:
+def test_backlog_takes_survivors_from_older_deliveries_in_precedence(area: SparkJobFeed) -> None:
     """Product 2 stays from the parent, 3 and 4 from the later of two older deliveries, 5 comes back by an older one."""
     area.publish(area.land(5, rows(5, 1, 2, 3, 5)))
     area.publish(area.land(6, rows(6, 1, 2, 3)))
@@ -220,28 +226,30 @@ def test_backlog_takes_survivors_from_older_deliveries_in_precedence(area: FeedA
     assert (entry.plan, entry.new_keys, entry.survivors) == ("adopt", 2, 5)
 
 
-def test_first_publish_of_a_backlog_needs_no_parent(area: FeedArea) -> None:
+def test_first_publish_of_a_backlog_needs_no_parent(area: SparkJobFeed) -> None:
     area.publish(*[area.land(n, rows(n, n, n + 1)) for n in (1, 2, 3)])
     assert found(area) == [(1, 10, 1), (2, 20, 2), (3, 30, 3), (4, 30, 3)]
     entry = area.entry(FIRST)
     assert (entry.plan, entry.new_keys, entry.survivors, entry.changed) == ("adopt", 4, 2, 0)
 
 
-def test_repeated_keys_of_older_deliveries_are_counted_where_the_newest_has_them(area: FeedArea) -> None:
+def test_repeated_keys_of_older_deliveries_are_counted_where_the_newest_has_them(area: SparkJobFeed) -> None:
     tied = area.land(1, rows(1, 1, 1, 1, 2))
     candidate = area.publish(tied, area.land(2, rows(2, 1, 2)))
     assert [metrics.ties for metrics in candidate.deliveries] == [2, 0]
     assert (area.entry(FIRST).plan, area.entry(FIRST).ties) == ("adopt", 2)
 
 
-def test_of_repeated_keys_that_only_older_deliveries_have_the_greatest_values_survive(area: FeedArea) -> None:
+def test_of_repeated_keys_that_only_older_deliveries_have_the_greatest_values_survive(area: SparkJobFeed) -> None:
     area.publish(area.land(1, [row(1, 1, 5), row(1, 1, 7), row(1, 1, None)]), area.land(2, rows(2, 2)))
     assert found(area) == [(1, 7, 1), (2, 20, 2)]
     assert (area.entry(FIRST).plan, area.entry(FIRST).ties) == ("adopt", 2)
 
 
 @pytest.mark.parametrize("compare_values", [True, False])
-def test_duplicate_that_is_delivered_again_and_again_is_seen_each_time(area: FeedArea, compare_values: bool) -> None:
+def test_duplicate_that_is_delivered_again_and_again_is_seen_each_time(
+    area: SparkJobFeed, compare_values: bool
+) -> None:
     area.compare_values = compare_values
     for snapshot_id in (1, 2, 3):
         area.publish(area.land(snapshot_id, [*rows(snapshot_id, *range(300)), row(snapshot_id, 7, 10**6)]))
@@ -255,7 +263,7 @@ def test_duplicate_that_is_delivered_again_and_again_is_seen_each_time(area: Fee
     assert area.entry(FIRST).plan_reason.endswith(found_by)
 
 
-def test_only_files_that_hold_surplus_rows_are_written_anew(area: FeedArea) -> None:
+def test_only_files_that_hold_surplus_rows_are_written_anew(area: SparkJobFeed) -> None:
     """Of two files with the same row one keeps it; a file that has no other row becomes none."""
     for name, products in (("a", (1, 2)), ("b", (3,)), ("c", (1,)), ("d", (2, 4))):
         area.put(1, f"date={FIRST}/{name}.parquet", pa.Table.from_pylist(rows(1, *products), schema=SCHEMA))
@@ -272,9 +280,9 @@ def test_only_files_that_hold_surplus_rows_are_written_anew(area: FeedArea) -> N
 
 @pytest.mark.parametrize(("limit", "most"), [("_MOST_ROWS", 3), ("_MOST_BYTES", 10)])
 def test_more_repeated_keys_than_are_looked_at_are_left_to_spark(
-    with_spark: FeedArea, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+    with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
-    monkeypatch.setattr(ties, limit, most)
+    monkeypatch.setattr(duplicate_keys, limit, most)
     area = with_spark
     for snapshot_id in (1, 2):
         again = [row(snapshot_id, 1, 70), row(snapshot_id, 2, 5)]
@@ -288,7 +296,7 @@ def test_more_repeated_keys_than_are_looked_at_are_left_to_spark(
     assert "fingerprints of the parent computed" in area.entry(FIRST).plan_reason  # they said nothing of values
 
 
-def test_late_snapshot_falls_back_and_leaves_the_fingerprints_as_they_are(with_spark: FeedArea) -> None:
+def test_late_snapshot_falls_back_and_leaves_the_fingerprints_as_they_are(with_spark: SparkJobFeed) -> None:
     area = with_spark
     area.plan = Plan.ADOPT
     area.publish(area.land(7, rows(7, 1, 2)))
@@ -301,7 +309,7 @@ def test_late_snapshot_falls_back_and_leaves_the_fingerprints_as_they_are(with_s
     assert found(area) == [(1, 80, 8), (2, 80, 8), (3, 80, 8), (9, 30, 3)]
 
 
-def test_file_of_several_dates_is_not_adopted(with_spark: FeedArea) -> None:
+def test_file_of_several_dates_is_not_adopted(with_spark: SparkJobFeed) -> None:
     area = with_spark
     area.date_folders = False
     area.put(1, "two.parquet", pa.Table.from_pylist(rows(1, 1) + rows(1, 1, day=SECOND), schema=SCHEMA))
@@ -312,7 +320,7 @@ def test_file_of_several_dates_is_not_adopted(with_spark: FeedArea) -> None:
     assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("adopt", "carried")
 
 
-def test_file_that_is_not_as_the_job_writes_is_brought_into_that_form_alone(area: FeedArea) -> None:
+def test_file_that_is_not_as_the_job_writes_is_brought_into_that_form_alone(area: SparkJobFeed) -> None:
     narrow = SCHEMA.set(SCHEMA.get_field_index("attr_value"), pa.field("attr_value", pa.int32()))
     other_order = pa.schema(list(reversed(list(SCHEMA))))
     area.put(1, f"date={FIRST}/narrow.parquet", pa.Table.from_pylist(rows(1, 1), schema=narrow))
@@ -332,7 +340,7 @@ def test_file_that_is_not_as_the_job_writes_is_brought_into_that_form_alone(area
     assert [r[2] for r in found(area)] == [1, 2, 2, 2]  # the first is the second date's
 
 
-def test_older_delivery_of_narrower_types_gives_survivors_of_the_declared_ones(area: FeedArea) -> None:
+def test_older_delivery_of_narrower_types_gives_survivors_of_the_declared_ones(area: SparkJobFeed) -> None:
     narrow = SCHEMA.set(SCHEMA.get_field_index("product_id"), pa.field("product_id", pa.int32()))
     area.put(1, f"date={FIRST}/narrow.parquet", pa.Table.from_pylist(rows(1, 1, 2), schema=narrow))
     area.publish(area.arrive(1), area.land(2, rows(2, 2)))
@@ -341,13 +349,13 @@ def test_older_delivery_of_narrower_types_gives_survivors_of_the_declared_ones(a
     assert {pq.read_schema(path(area, file)) for file in files_of(area, FIRST)} == {SCHEMA}
 
 
-def test_last_changed_is_not_adopted(with_spark: FeedArea) -> None:
+def test_last_changed_is_not_adopted(with_spark: SparkJobFeed) -> None:
     with_spark.mode = UpdateIdMode.LAST_CHANGED
     with_spark.publish(with_spark.land(1, rows(1, 1)))
     assert "update_id mode [last_changed] compares values" in with_spark.entry(FIRST).plan_reason
 
 
-def test_exact_compares_all_keys(area: FeedArea) -> None:
+def test_exact_compares_all_keys(area: SparkJobFeed) -> None:
     area.exact = True
     area.publish(area.land(1, rows(1, *range(500))))
     area.publish(area.land(2, rows(2, *range(1, 501))))
@@ -355,7 +363,7 @@ def test_exact_compares_all_keys(area: FeedArea) -> None:
     assert (area.entry(FIRST).new_keys, area.entry(FIRST).survivors) == (1, 1)
 
 
-def test_state_that_lost_rows_is_noticed_where_it_is_compared(area: FeedArea) -> None:
+def test_state_that_lost_rows_is_noticed_where_it_is_compared(area: SparkJobFeed) -> None:
     area.publish(area.land(1, rows(1, 1, 2, 3)))
     (file,) = files_of(area, FIRST)
     pq.write_table(pa.Table.from_pylist(rows(1, 1, 2), schema=SCHEMA), path(area, file))
@@ -364,18 +372,18 @@ def test_state_that_lost_rows_is_noticed_where_it_is_compared(area: FeedArea) ->
 
 
 def test_landed_object_that_changed_since_the_inventory_is_not_adopted(
-    area: FeedArea, monkeypatch: pytest.MonkeyPatch
+    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrival = area.land(1, rows(1, 1))
     target = Path(area.uri(arrival.objects[0].name))
-    look = first_look.LookAtDate.__call__
+    look = fused_scan.DateScan.__call__
 
     def change_afterwards(*arguments: Any) -> Any:
         looked = look(*arguments)
         target.write_bytes(target.read_bytes() + b"")
         return looked
 
-    monkeypatch.setattr(first_look.LookAtDate, "__call__", change_afterwards)
+    monkeypatch.setattr(fused_scan.DateScan, "__call__", change_afterwards)
     with pytest.raises(DeliveryRefused, match=r"it was replaced or deleted, expected generation"):
         area.publish(arrival)
 
@@ -392,7 +400,7 @@ def test_copy_with_another_size_or_checksum_is_refused(tmp_path: Path, crc32c: s
 
 
 def test_many_dates_run_as_spark_tasks_with_the_same_result(
-    with_spark: FeedArea, monkeypatch: pytest.MonkeyPatch
+    with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(over_dates, "few_for_the_driver", lambda items, total_bytes: False)
     area = with_spark
@@ -405,7 +413,7 @@ def test_many_dates_run_as_spark_tasks_with_the_same_result(
 
 
 @pytest.mark.parametrize("plan", [Plan.ADOPT, Plan.ANTIJOIN, Plan.WINDOW])
-def test_candidate_has_examples_of_keys_of_each_difference(with_spark: FeedArea, plan: Plan) -> None:
+def test_candidate_has_examples_of_keys_of_each_difference(with_spark: SparkJobFeed, plan: Plan) -> None:
     area = with_spark
     area.plan = plan
     area.publish(area.land(1, rows(1, *range(20)) + rows(1, 1, day=SECOND)))

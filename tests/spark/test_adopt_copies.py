@@ -12,18 +12,18 @@ from google.cloud.storage import Blob, Client
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_spark import storage
 from dedup_spark.storage import cloud
-from tests.spark.gcs import fake_gcs
+from testkit.local_servers import start_fake_gcs
 
 SOURCE, TARGET = "gs://landing/a/part.parquet", "gs://state/data/part.parquet"
 
 
 @pytest.fixture
 def landed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Blob]:
-    with fake_gcs(tmp_path / "gcs", "landing", "state") as url:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
+    with start_fake_gcs(tmp_path / "gcs", "landing", "state") as address:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://{address}")
         cloud.forget_clients()
         anonymous = AnonymousCredentials()  # type: ignore[no-untyped-call]
-        client = Client(project="local", credentials=anonymous, client_options={"api_endpoint": url})
+        client = Client(project="local", credentials=anonymous, client_options={"api_endpoint": f"http://{address}"})
         blob = client.bucket("landing").blob("a/part.parquet")
         blob.upload_from_string(b"hello world")
         blob.reload()

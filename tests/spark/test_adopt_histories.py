@@ -6,7 +6,7 @@ Snapshots differ little from each other, as real ones do, so that most buckets a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -25,23 +25,18 @@ from pyspark.sql import SparkSession
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import Column, TableContract
-from dedup_spark import sorted_files, storage
-from dedup_spark.adopt import (
-    applicability,
-    counted,
-    differences,
-    first_look,
-    mended_files,
-    over_dates,
-    selection,
-    ties,
-)
+from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
+from dedup_spark.comparison import bucket_selection, duplicate_keys, spilled_hashes
+from dedup_spark.execution import date_fan_out as over_dates
 from dedup_spark.fingerprints import stored
-from tests.oracle import OracleDelivery, OracleState, comparable
-from tests.spark.feed_area import FeedArea
+from dedup_spark.output import sorted_files
+from dedup_spark.plans.adopt import adopt_date, adopt_task_builder, differences
+from dedup_spark.plans.adopt import normalized_files as mended_files
+from testkit.oracle import OracleDelivery, OracleState, comparable
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
 from tests.spark.random_rows import FIRST_DAY
-from tests.spark.tables import NESTED, PRODUCTS, oracle_table
 from tests.thoroughness import SEEDS
 
 pytestmark = pytest.mark.spark
@@ -163,7 +158,7 @@ class Producer:
         return {**row, table.snapshot_id_column: snapshot_id}
 
 
-def land(area: FeedArea, random: Random, snapshot_id: int, rows: list[dict[str, Any]]) -> Arrival:
+def land(area: SparkJobFeed, random: Random, snapshot_id: int, rows: list[dict[str, Any]]) -> Arrival:
     """Several files a date, several row groups a file, empty files among them; none of an earlier delivery is left."""
     folder = area.uri(area.folder(snapshot_id))
     for name in storage.list_objects(folder):
@@ -180,7 +175,7 @@ def land(area: FeedArea, random: Random, snapshot_id: int, rows: list[dict[str, 
     return area.arrive(snapshot_id)
 
 
-def spoil_fingerprints(area: FeedArea, random: Random) -> None:
+def spoil_fingerprints(area: SparkJobFeed, random: Random) -> None:
     """Sometimes an object is gone or damaged when the next publish comes."""
     if not area.parent:
         return
@@ -204,7 +199,7 @@ class Played:
     expected: list[Any]
 
 
-def play(area: FeedArea, producer: Producer, publishes: list[int], *, late: bool = False) -> Played:
+def play(area: SparkJobFeed, producer: Producer, publishes: list[int], *, late: bool = False) -> Played:
     """`publishes` are the numbers of deliveries folded in each. Counts and ties are compared on the way."""
     table, random = oracle_table(area.table), producer.random
     expected, newest, played = OracleState(table), 0, Played(set(), [], [])
@@ -234,7 +229,7 @@ def play(area: FeedArea, producer: Producer, publishes: list[int], *, late: bool
     return played
 
 
-def assert_counts(area: FeedArea, expected: OracleState) -> None:
+def assert_counts(area: SparkJobFeed, expected: OracleState) -> None:
     for day, counts in expected.counts.items():
         entry = area.entry(day)
         changed = counts.changed if entry.changed is None else entry.changed
@@ -271,8 +266,8 @@ def test_snapshots_in_order_are_adopted_and_give_the_oracles_table(
     kind: Kind, publishes: list[int], seed: int, exact: bool, values: bool, sampled: int, repeat: float
 ) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(selection, "_SAMPLED", sampled)
-        area = FeedArea(None, folder, str(Path(folder) / "state"), kind.table, plan=Plan.ADOPT, exact=exact)
+        patch.setattr(bucket_selection, "_EXAMPLE_BUCKETS", sampled)
+        area = SparkJobFeed(None, folder, str(Path(folder) / "state"), kind.table, plan=Plan.ADOPT, exact=exact)
         area.compare_values = values
         played = play(area, Producer(kind, seed, repeat), publishes)
         assert played.plans <= {"adopt", "carried"}
@@ -286,15 +281,15 @@ def test_snapshots_in_order_are_adopted_and_give_the_oracles_table(
 def test_small_memory_and_several_threads_change_nothing(publishes: list[int], seed: int, repeat: float) -> None:
     """Nothing is held between passes, a few rows are compared at a time, each date is read by three threads."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(selection, "_SAMPLED", 0)
+        patch.setattr(bucket_selection, "_EXAMPLE_BUCKETS", 0)
         patch.setattr(over_dates, "_DRIVER_HELD_BYTES", 0)
-        patch.setattr(counted, "_HELD_ROWS", 4)
-        patch.setattr(first_look, "LIMITS", differences.Limits(rows=25, hashes=15, passes=100))
-        patch.setattr(ties, "_ROWS_AT_A_TIME", 5)
+        patch.setattr(spilled_hashes, "_ROWS_IN_MEMORY", 4)
+        patch.setattr(adopt_date, "DEFAULT_LIMITS", differences.Limits(rows=25, hashes=15, passes=100))
+        patch.setattr(duplicate_keys, "_ROWS_AT_A_TIME", 5)
         patch.setattr(mended_files, "_PENDING_ROWS", 4)
         patch.setattr(sorted_files, "_SORTED_ROWS", 3)
-        patch.setattr(applicability, "_with_threads", lambda order, usual_bytes: replace(order, threads=3))
-        area = FeedArea(None, folder, str(Path(folder) / "state"), NESTED, plan=Plan.ADOPT)
+        patch.setattr(adopt_task_builder, "_threads", lambda task, usual_bytes: 3)
+        area = SparkJobFeed(None, folder, str(Path(folder) / "state"), NESTED, plan=Plan.ADOPT)
         played = play(area, Producer(KINDS["nested"], seed, repeat), publishes)
         assert len(played.published) == len(publishes)
         assert played.published == played.expected
@@ -306,7 +301,7 @@ def test_repeated_keys_and_late_snapshots_give_the_oracles_table(
     spark: SparkSession, publishes: list[int], seed: int
 ) -> None:
     with TemporaryDirectory() as folder:
-        area = FeedArea(spark, folder, str(Path(folder) / "state"), NESTED)
+        area = SparkJobFeed(spark, folder, str(Path(folder) / "state"), NESTED)
         played = play(area, Producer(KINDS["nested"], seed, repeat=0.01), publishes, late=True)
         assert len(played.published) == len(publishes)
         assert played.published == played.expected

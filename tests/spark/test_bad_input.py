@@ -14,12 +14,12 @@ from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.request import Plan
 from dedup_spark import storage
-from dedup_spark.fan_out import FanOut
-from dedup_spark.landing import page_formats
-from dedup_spark.landing.examination import examine
+from dedup_spark.execution.fan_out import FanOut
+from dedup_spark.landing import file_format
+from dedup_spark.landing.delivery_validation import validate_deliveries
+from testkit.spark_job_feed import SparkJobFeed
 from tests.spark.bad_deliveries import CASES
 from tests.spark.deliveries import FILE, TYPED, BadDelivery, Files, good, with_row, written
-from tests.spark.feed_area import FeedArea
 from tests.spark.refusal_page import promised_messages
 
 pytestmark = pytest.mark.spark
@@ -28,12 +28,12 @@ PROMISED = promised_messages()
 
 
 @pytest.fixture
-def area(tmp_path: Path) -> FeedArea:
+def area(tmp_path: Path) -> SparkJobFeed:
     """No Spark: most refusals cost none."""
-    return FeedArea(None, str(tmp_path / "landing"), str(tmp_path / "state"), TYPED)
+    return SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), TYPED)
 
 
-def deliver(area: FeedArea, version: int, files: Files) -> Arrival:
+def deliver(area: SparkJobFeed, version: int, files: Files) -> Arrival:
     for name, content in files.items():
         area.put(version, name, content)
     storage.write_text(area.uri(f"{area.folder(version)}_SUCCESS"), "")
@@ -50,19 +50,21 @@ def assert_says(candidate: Candidate, arrival: Arrival, case: BadDelivery) -> No
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_bad_delivery_is_refused_with_its_fault_and_a_good_one_beside_it_is_not(
-    area: FeedArea, case: BadDelivery
+    area: SparkJobFeed, case: BadDelivery
 ) -> None:
     bad, fine = deliver(area, 2, case.make(2)), deliver(area, 3, good(3))
     candidate = area.publish(bad)
     assert_says(candidate, bad, case)
     assert (candidate.manifest, candidate.file_list_uri, area.manifest) == (None, None, None)
     assert not storage.list_objects(storage.join(area.state, "data"))
-    examined = examine(area.request([bad, fine]), (bad, fine), None, FanOut(area.spark), whole=False)
-    assert [e.delivery for e in examined.applied] == [fine.delivery]
-    assert [r.delivery for r in examined.refused] == [bad.delivery]
+    validated = validate_deliveries(
+        area.request([bad, fine]), (bad, fine), None, FanOut(area.spark), probe_with_spark=False
+    )
+    assert [e.delivery for e in validated.applied] == [fine.delivery]
+    assert [r.delivery for r in validated.refused] == [bad.delivery]
 
 
-def test_every_bad_delivery_at_once_holds_no_good_one_back(spark: SparkSession, area: FeedArea) -> None:
+def test_every_bad_delivery_at_once_holds_no_good_one_back(spark: SparkSession, area: SparkJobFeed) -> None:
     """The table's rows are the parent's and those of the two good deliveries among all bad ones."""
     area.session = spark
     area.publish(deliver(area, 1, good(1)))
@@ -85,7 +87,7 @@ def test_every_bad_delivery_at_once_holds_no_good_one_back(spark: SparkSession, 
     ids=lambda c: c.name,
 )
 def test_refusal_leaves_the_table_and_the_next_good_snapshot_is_published(
-    spark: SparkSession, area: FeedArea, case: BadDelivery
+    spark: SparkSession, area: SparkJobFeed, case: BadDelivery
 ) -> None:
     area.session = spark
     area.publish(deliver(area, 1, good(1)))
@@ -99,10 +101,10 @@ def test_refusal_leaves_the_table_and_the_next_good_snapshot_is_published(
 
 
 def test_file_that_only_spark_cannot_read_refuses_its_delivery_alone(
-    spark: SparkSession, area: FeedArea, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As if the examination did not know of an encoding that Spark lacks."""
-    monkeypatch.setattr(page_formats, "_COMPRESSIONS", {*page_formats._COMPRESSIONS, "BROTLI"})
+    """As if validation did not know of a compression that Spark lacks."""
+    monkeypatch.setattr(file_format, "_COMPRESSIONS", {*file_format._COMPRESSIONS, "BROTLI"})
     area.session, area.plan = spark, Plan.WINDOW
     fine = deliver(area, 1, good(1))
     bad = deliver(area, 2, {**written(compression="brotli")(2), "day=2026-03-01/good.parquet": good(2)[FILE]})
@@ -113,7 +115,7 @@ def test_file_that_only_spark_cannot_read_refuses_its_delivery_alone(
     assert "part-0.parquet] cannot be read by Spark:" in refused.reason
 
 
-def test_objects_newer_than_the_marker_refuse_the_delivery_but_leftovers_do_not(area: FeedArea) -> None:
+def test_objects_newer_than_the_marker_refuse_the_delivery_but_leftovers_do_not(area: SparkJobFeed) -> None:
     arrival = deliver(area, 2, good(2))
     late = replace(arrival, late_objects=(f"{arrival.folder}{FILE}",))
     candidate = area.publish(late)
@@ -122,11 +124,11 @@ def test_objects_newer_than_the_marker_refuse_the_delivery_but_leftovers_do_not(
         arrival, late_objects=(f"{arrival.folder}_committed", f"{arrival.folder}_temporary/0/a.parquet")
     )
     request = area.request([leftovers])
-    examined = examine(request, (leftovers,), None, FanOut(area.spark), whole=False)
-    assert [e.delivery for e in examined.applied] == [arrival.delivery]
+    validated = validate_deliveries(request, (leftovers,), None, FanOut(area.spark), probe_with_spark=False)
+    assert [e.delivery for e in validated.applied] == [arrival.delivery]
 
 
-def test_rows_far_in_the_past_are_dropped_and_counted_not_refused(spark: SparkSession, area: FeedArea) -> None:
+def test_rows_far_in_the_past_are_dropped_and_counted_not_refused(spark: SparkSession, area: SparkJobFeed) -> None:
     area.session, area.date_folders = spark, False
     old = with_row(day=date(1, 1, 1))(1)
     candidate = area.publish(deliver(area, 1, old))

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.area import open_area, prepare
 from benchmarks.dataset import make, table_of
-from benchmarks.inputs import Inputs
-from benchmarks.layout import PEERS_PYTHON
+from benchmarks.dataset_shape import DatasetShape, Variant
+from benchmarks.input_files import InputFiles
+from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, PreparedDataset, file_digest_reader
+from benchmarks.json_records import read_record
+from benchmarks.paths import PEERS_PYTHON
 from benchmarks.peers.registry import ENTRIES
-from benchmarks.records import read_record
-from benchmarks.rounds import Material, Plan, Rounds, file_judge
-from benchmarks.shape import Shape, Variant
+from benchmarks.published_state import open_feed, prepare
 from dedup_clone.contract.request import Plan as JobPlan
 
 pytestmark = pytest.mark.spark
@@ -28,19 +28,19 @@ WITH_SPARK = [
 ]
 WITHOUT_SPARK = [name for name, entry in ENTRIES.items() if not entry.spark]
 # What does not presume a newer snapshot without duplicates.
-GENERAL = ["adopt", "window", "spark-row-number"]
+GENERAL_PLANS = ["adopt", "window", "spark-row-number"]
 
-Make = Callable[[Shape], Material]
+Make = Callable[[DatasetShape], PreparedDataset]
 
 
 @pytest.fixture(scope="module")
-def material(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Make:
+def prepared_dataset(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Make:
     @lru_cache
-    def made(shape: Shape) -> Material:
+    def made(shape: DatasetShape) -> PreparedDataset:
         folder = root / shape.name
         dataset = make(shape, folder, lambda text: None)
         prepare(shape, table_of(shape), folder, dataset.rows)
-        return Material(folder / "inputs.json", dataset)
+        return PreparedDataset(folder / "inputs.json", dataset)
 
     root = tmp_path_factory.mktemp("benchmarks")
     return made
@@ -56,39 +56,39 @@ def _few_partitions(spark: SparkSession) -> Iterator[None]:
     spark.conf.set(name, str(before))
 
 
-def is_right(name: str, measured: Material, spark: SparkSession, out: Path) -> bool:
+def is_right(name: str, measured: PreparedDataset, spark: SparkSession, out: Path) -> bool:
     """Whether the peer's table is the generator's; one that writes none has nothing to be wrong."""
-    inputs = read_record(Inputs, measured.inputs)
+    inputs = read_record(InputFiles, measured.inputs)
     peer = ENTRIES[name].make(lambda: spark)
     peer.prepare(inputs, out)
     result = peer.result(inputs, out, peer.run(inputs, out))
-    return result.files is None or file_judge().of(list(result.files)) == measured.dataset.answer
+    return result.files is None or file_digest_reader().of(list(result.files)) == measured.dataset.answer
 
 
 @pytest.mark.parametrize("name", WITH_SPARK)
-def test_peers_with_spark_are_right(name: str, material: Make, spark: SparkSession, tmp_path: Path) -> None:
-    assert is_right(name, material(Shape(ROWS, DATES)), spark, tmp_path)
+def test_peers_with_spark_are_right(name: str, prepared_dataset: Make, spark: SparkSession, tmp_path: Path) -> None:
+    assert is_right(name, prepared_dataset(DatasetShape(ROWS, DATES)), spark, tmp_path)
 
 
-@pytest.mark.parametrize("name", GENERAL)
+@pytest.mark.parametrize("name", GENERAL_PLANS)
 @pytest.mark.parametrize("variant", [Variant.DUPLICATES, Variant.LATE])
 def test_general_methods_are_right_on_hard_snapshots(
-    variant: Variant, name: str, material: Make, spark: SparkSession, tmp_path: Path
+    variant: Variant, name: str, prepared_dataset: Make, spark: SparkSession, tmp_path: Path
 ) -> None:
-    assert is_right(name, material(Shape(ROWS, DATES, variant, differing=0.05)), spark, tmp_path)
+    assert is_right(name, prepared_dataset(DatasetShape(ROWS, DATES, variant, differing=0.05)), spark, tmp_path)
 
 
-def test_text_keys_are_right(material: Make, spark: SparkSession, tmp_path: Path) -> None:
-    assert is_right("adopt", material(Shape(ROWS, DATES, string_keys=True)), spark, tmp_path)
+def test_text_keys_are_right(prepared_dataset: Make, spark: SparkSession, tmp_path: Path) -> None:
+    assert is_right("adopt", prepared_dataset(DatasetShape(ROWS, DATES, string_keys=True)), spark, tmp_path)
 
 
 @pytest.mark.skipif(not PEERS_PYTHON.exists(), reason="make bench-setup installs Polars and delta-rs")
-def test_peers_without_spark_are_right(material: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.rounds.RUNS", tmp_path)
-    measured = material(Shape(ROWS, DATES))
+def test_peers_without_spark_are_right(prepared_dataset: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.interleaved_rounds.RUNS", tmp_path)
+    measured = prepared_dataset(DatasetShape(ROWS, DATES))
     said: list[str] = []
-    rounds = Rounds(None, said.append)
-    runs = rounds.run([Plan(name, (measured,), 1, 1, rehearse=False) for name in WITHOUT_SPARK])
+    rounds = InterleavedRounds(None, said.append)
+    runs = rounds.run([PeerPlan(name, (measured,), 1, 1, warm_up=False) for name in WITHOUT_SPARK])
     assert [run.peer for run in runs] == WITHOUT_SPARK
     assert len(said) == len(runs)
     assert list(tmp_path.iterdir()) == []
@@ -96,24 +96,24 @@ def test_peers_without_spark_are_right(material: Make, tmp_path: Path, monkeypat
 
 @pytest.mark.skipif(not PEERS_PYTHON.exists(), reason="make bench-setup installs Polars and delta-rs")
 def test_a_peer_with_a_wrong_table_has_no_figures(
-    material: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    prepared_dataset: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchmarks.rounds.RUNS", tmp_path)
-    late = material(Shape(ROWS, DATES, Variant.LATE, differing=0.05))
-    rounds = Rounds(None, lambda text: None)
+    monkeypatch.setattr("benchmarks.interleaved_rounds.RUNS", tmp_path)
+    late = prepared_dataset(DatasetShape(ROWS, DATES, Variant.LATE, differing=0.05))
+    rounds = InterleavedRounds(None, lambda text: None)
     names = ("duckdb-antijoin", "duckdb-qualify")
-    runs = rounds.run([Plan(name, (late,), 2, 1, rehearse=False) for name in names])
+    runs = rounds.run([PeerPlan(name, (late,), 2, 1, warm_up=False) for name in names])
     assert [run.peer for run in runs] == ["duckdb-qualify"] * 2
     assert rounds.failures.keys() == {"duckdb-antijoin"}
     assert "do not use it" in rounds.failures["duckdb-antijoin"]
 
 
-def test_the_forgotten_fingerprints_are_computed(material: Make, spark: SparkSession, tmp_path: Path) -> None:
-    inputs = read_record(Inputs, material(Shape(ROWS, DATES, differing=0.05)).inputs)
+def test_the_forgotten_fingerprints_are_computed(prepared_dataset: Make, spark: SparkSession, tmp_path: Path) -> None:
+    inputs = read_record(InputFiles, prepared_dataset(DatasetShape(ROWS, DATES, differing=0.05)).inputs)
     reasons = {}
-    for carried in (True, False):
-        area = open_area(inputs, spark, tmp_path / str(carried), carried=carried)
+    for stored_fingerprints in (True, False):
+        area = open_feed(inputs, spark, tmp_path / str(stored_fingerprints), stored_fingerprints=stored_fingerprints)
         candidate = area.run(area.request([area.arrive(inputs.snapshot_id)]))
         assert candidate.manifest
-        reasons[carried] = {entry.plan_reason.rsplit(maxsplit=1)[-1] for entry in candidate.manifest.dates}
+        reasons[stored_fingerprints] = {entry.plan_reason.rsplit(maxsplit=1)[-1] for entry in candidate.manifest.dates}
     assert reasons == {True: {"carried"}, False: {"computed"}}

@@ -16,14 +16,14 @@ import pytest
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.request import DedupRequest, Plan
-from dedup_clone.orchestration.spark_conf import emulator_spark_conf, local_spark_conf
+from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, local_spark_conf
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.storage import cloud
-from tests.spark.feed_area import FeedArea
-from tests.spark.gcs import fake_gcs
-from tests.spark.submitting import options
-from tests.spark.tables import PRODUCTS
+from testkit.local_servers import start_fake_gcs
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.spark_submit_conf import conf_arguments
+from testkit.table_contracts import PRODUCTS
 from tests.spark.test_accepted_input import NAMES as NAMES_ON_ANY_STORE
 
 pytestmark = pytest.mark.spark
@@ -34,11 +34,11 @@ NAMES = [*NAMES_ON_ANY_STORE, "colon:1"]
 
 
 @pytest.fixture
-def area(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FeedArea]:
-    with fake_gcs(tmp_path / "gcs", "landing", "state") as url:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
+def area(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkJobFeed]:
+    with start_fake_gcs(tmp_path / "gcs", "landing", "state") as address:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://{address}")
         cloud.forget_clients()
-        yield FeedArea(None, "landing", "gs://state/feed", PRODUCTS)
+        yield SparkJobFeed(None, "landing", "gs://state/feed", PRODUCTS)
         cloud.forget_clients()
 
 
@@ -53,7 +53,7 @@ def submit(request: DedupRequest) -> subprocess.CompletedProcess[str]:
     host = os.environ["STORAGE_EMULATOR_HOST"]
     conf = {**local_spark_conf("1g"), **emulator_spark_conf(host), "spark.master": "local[2]"}
     folder = Path(sys.executable).parent
-    program = [str(folder / "spark-submit"), *options(conf)]
+    program = [str(folder / "spark-submit"), *conf_arguments(conf)]
     command = [*program, str(REPOSITORY / "spark_jobs/dedup_snapshot.py"), "--request", request_uri]
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYSPARK_PYTHON")}
     environment["PATH"] = f"{folder}{os.pathsep}{environment['PATH']}"
@@ -65,7 +65,7 @@ def read_candidate(request: DedupRequest) -> Candidate:
     return from_json(Candidate, storage.read_text(uri), where=uri)
 
 
-def land_objects_of_unusual_names(area: FeedArea) -> list[dict[str, Any]]:
+def land_objects_of_unusual_names(area: SparkJobFeed) -> list[dict[str, Any]]:
     """On a third day, beside what the first snapshot has there: all names that a load job can name."""
     rows = [row(3, number, 1, 1) for number in range(len(NAMES))]
     for name, unusual in zip(NAMES, rows, strict=True):
@@ -73,7 +73,9 @@ def land_objects_of_unusual_names(area: FeedArea) -> list[dict[str, Any]]:
     return rows
 
 
-def test_publishes_objects_of_any_name_on_cloud_storage_and_copies_dates_that_no_delivery_has(area: FeedArea) -> None:
+def test_publishes_objects_of_any_name_on_cloud_storage_and_copies_dates_that_no_delivery_has(
+    area: SparkJobFeed,
+) -> None:
     area.land(1, [row(1, 7, 20, 1), row(1, 8, 5, 1), row(2, 7, 1, 1)])
     unusual = land_objects_of_unusual_names(area)
     area.plan = Plan.WINDOW  # reads through Spark's connector
@@ -102,7 +104,7 @@ def test_publishes_objects_of_any_name_on_cloud_storage_and_copies_dates_that_no
     assert len(uris) == len(area.files().files)
 
 
-def test_failure_ends_with_one_clear_line_and_publishes_nothing(area: FeedArea) -> None:
+def test_failure_ends_with_one_clear_line_and_publishes_nothing(area: SparkJobFeed) -> None:
     request = area.request([area.land(1, [row(1, 7, 20, 1)])])
     storage.write_text(request.deliveries[0].arrival_uri, "{}")
     done = submit(request)

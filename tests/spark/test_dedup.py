@@ -20,8 +20,8 @@ from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.request import Plan
 from dedup_spark import job, storage
 from dedup_spark.column_types import arrow_schema
-from tests.spark.feed_area import FeedArea
-from tests.spark.tables import PRODUCTS
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
 
 pytestmark = pytest.mark.spark
 
@@ -29,13 +29,13 @@ FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 
 
 @pytest.fixture(params=[Plan.WINDOW, Plan.ANTIJOIN, Plan.REWRITE, Plan.AUTO])
-def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> FeedArea:
-    return FeedArea(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=request.param)
+def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> SparkJobFeed:
+    return SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=request.param)
 
 
 @pytest.fixture
-def auto(spark: SparkSession, tmp_path: Path) -> FeedArea:
-    return FeedArea(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
+def auto(spark: SparkSession, tmp_path: Path) -> SparkJobFeed:
+    return SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
 
 
 def row(snapshot_id: int, product: int, value: int | None, day: date = FIRST) -> dict[str, Any]:
@@ -49,18 +49,18 @@ def row(snapshot_id: int, product: int, value: int | None, day: date = FIRST) ->
     }
 
 
-def found(area: FeedArea) -> list[tuple[int, int | None, int]]:
+def found(area: SparkJobFeed) -> list[tuple[int, int | None, int]]:
     """(product, value, update_id) of all rows, in order."""
     return sorted((r["product_id"], r["attr_value"], r["update_id"]) for r in area.rows())
 
 
-def test_corrected_redelivery_wins_where_it_corrects_downward(area: FeedArea) -> None:
+def test_corrected_redelivery_wins_where_it_corrects_downward(area: SparkJobFeed) -> None:
     area.publish(area.land(5, [row(5, 1, 90), row(5, 2, 90)]))
     area.publish(area.land(5, [row(5, 1, 10)]))
     assert found(area) == [(1, 10, 5), (2, 90, 5)]
 
 
-def test_late_snapshot_only_fills_what_newer_ones_did_not_say(area: FeedArea) -> None:
+def test_late_snapshot_only_fills_what_newer_ones_did_not_say(area: SparkJobFeed) -> None:
     area.publish(area.land(7, [row(7, 1, 70), row(7, 2, 70)]))
     area.publish(area.land(3, [row(3, 1, 30), row(3, 3, 30)]))
     assert found(area) == [(1, 70, 7), (2, 70, 7), (3, 30, 3)]
@@ -68,7 +68,7 @@ def test_late_snapshot_only_fills_what_newer_ones_did_not_say(area: FeedArea) ->
     assert (entry.new_keys, entry.changed, entry.survivors) == (1, 0, 1)
 
 
-def test_backlog_of_one_publish_equals_one_publish_each(area: FeedArea) -> None:
+def test_backlog_of_one_publish_equals_one_publish_each(area: SparkJobFeed) -> None:
     """Survivors come from the older deliveries of the backlog, and the newest wins."""
     first = area.land(1, [row(1, 1, 10), row(1, 2, 10)])
     second = area.land(2, [row(2, 2, 20), row(2, 3, 20)])
@@ -81,7 +81,7 @@ def test_backlog_of_one_publish_equals_one_publish_each(area: FeedArea) -> None:
     assert candidate.manifest.applied == candidate.manifest.deliveries
 
 
-def test_greatest_values_win_inside_a_delivery_and_ties_are_counted_for_it(area: FeedArea) -> None:
+def test_greatest_values_win_inside_a_delivery_and_ties_are_counted_for_it(area: SparkJobFeed) -> None:
     """The second delivery is tied; the first one is not, and neither is the parent."""
     area.publish(area.land(1, [row(1, 1, 10)]))
     tied = [row(3, 1, None), row(3, 1, 5), row(3, 1, 7), row(3, 2, 1), row(3, 2, 1)]
@@ -91,7 +91,7 @@ def test_greatest_values_win_inside_a_delivery_and_ties_are_counted_for_it(area:
     assert area.entry(FIRST).ties == 3
 
 
-def test_rows_older_than_the_retention_are_dropped_and_counted(area: FeedArea) -> None:
+def test_rows_older_than_the_retention_are_dropped_and_counted(area: SparkJobFeed) -> None:
     area.publish(area.land(1, [row(1, 1, 1), row(1, 2, 1), row(1, 1, 1, SECOND)]))
     candidate = area.publish(area.land(2, [row(2, 9, 2), row(2, 1, 2, SECOND)]), retention_day=SECOND)
     assert found(area) == [(1, 2, 2)]
@@ -101,7 +101,7 @@ def test_rows_older_than_the_retention_are_dropped_and_counted(area: FeedArea) -
     assert [entry.date for entry in candidate.manifest.dates] == [SECOND]
 
 
-def test_delivery_without_any_row_is_refused(area: FeedArea) -> None:
+def test_delivery_without_any_row_is_refused(area: SparkJobFeed) -> None:
     """An empty snapshot would say of every key that it is missing."""
     area.publish(area.land(1, [row(1, 1, 1)]))
     empty = arrow_schema(PRODUCTS.columns).empty_table()
@@ -111,7 +111,7 @@ def test_delivery_without_any_row_is_refused(area: FeedArea) -> None:
     assert "holds no row in [1] data files" in candidate.refused[0].reason
 
 
-def test_refused_delivery_holds_no_other_back(area: FeedArea) -> None:
+def test_refused_delivery_holds_no_other_back(area: SparkJobFeed) -> None:
     good, bad = area.land(1, [row(1, 1, 10)]), area.land(2, [row(9, 1, 20)])
     candidate = area.publish(good, bad, area.land(3, [row(3, 2, 30)]))
     assert found(area) == [(1, 10, 1), (2, 30, 3)]
@@ -120,7 +120,7 @@ def test_refused_delivery_holds_no_other_back(area: FeedArea) -> None:
     assert bad.delivery not in candidate.manifest.deliveries
 
 
-def test_narrower_types_of_one_file_are_widened_to_the_declared_ones(area: FeedArea) -> None:
+def test_narrower_types_of_one_file_are_widened_to_the_declared_ones(area: SparkJobFeed) -> None:
     narrow = arrow_schema(PRODUCTS.columns)
     for name in ("product_id", "attr_value"):
         narrow = narrow.set(narrow.get_field_index(name), pa.field(name, pa.int32()))
@@ -132,7 +132,7 @@ def test_narrower_types_of_one_file_are_widened_to_the_declared_ones(area: FeedA
     assert found(area) == [(1, -5, 1), (2, 2**40, 1)]
 
 
-def test_untouched_date_is_copied_into_the_new_data_folder(auto: FeedArea) -> None:
+def test_untouched_date_is_copied_into_the_new_data_folder(auto: SparkJobFeed) -> None:
     auto.publish(auto.land(1, [row(1, 1, 1), row(1, 1, 1, SECOND)]))
     before = auto.entry(SECOND)
     candidate = auto.publish(auto.land(2, [row(2, 1, 2)]))
@@ -145,7 +145,7 @@ def test_untouched_date_is_copied_into_the_new_data_folder(auto: FeedArea) -> No
 
 
 @pytest.mark.parametrize("area", [Plan.WINDOW, Plan.ANTIJOIN], indirect=True)
-def test_files_are_sorted_by_the_clustering_columns(area: FeedArea) -> None:
+def test_files_are_sorted_by_the_clustering_columns(area: SparkJobFeed) -> None:
     area.publish(area.land(1, [row(1, n * 7919 % 100, 1) for n in range(100)]))
     area.publish(area.land(2, [row(2, n * 7919 % 100, 2) for n in range(0, 100, 3)]))
     (file,) = area.files().files
@@ -156,7 +156,7 @@ def test_files_are_sorted_by_the_clustering_columns(area: FeedArea) -> None:
 
 
 @pytest.mark.parametrize("area", [Plan.WINDOW, Plan.ANTIJOIN], indirect=True)
-def test_large_date_is_written_as_several_files_without_losing_or_doubling_keys(area: FeedArea) -> None:
+def test_large_date_is_written_as_several_files_without_losing_or_doubling_keys(area: SparkJobFeed) -> None:
     area.file_bytes = 1000
     area.publish(area.land(1, [row(1, n, 1) for n in range(300)] + [row(1, 1, 1, SECOND)]))
     area.publish(area.land(2, [row(2, n, 2) for n in range(100, 400)] + [row(2, 1, 2, SECOND)]))
@@ -178,7 +178,7 @@ def _with_broken_pages(rows: Sequence[dict[str, Any]]) -> bytes:
     return bytes(content)
 
 
-def test_file_that_only_breaks_while_spark_reads_it_refuses_its_delivery_alone(auto: FeedArea) -> None:
+def test_file_that_only_breaks_while_spark_reads_it_refuses_its_delivery_alone(auto: SparkJobFeed) -> None:
     good = auto.land(1, [row(1, 1, 10)])
     auto.put(2, f"date={FIRST}/part-0.parquet", _with_broken_pages([row(2, n, n) for n in range(50)]))
     bad = auto.arrive(2)
@@ -190,21 +190,21 @@ def test_file_that_only_breaks_while_spark_reads_it_refuses_its_delivery_alone(a
 
 
 def test_landing_that_changes_under_the_job_fails_it_without_a_candidate(
-    auto: FeedArea, monkeypatch: pytest.MonkeyPatch
+    auto: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrival = auto.land(1, [row(1, 1, 10)])
 
-    def carry_while_the_producer_writes(*arguments: object) -> None:
+    def copy_while_the_producer_writes(*arguments: object) -> None:
         Path(auto.uri(arrival.objects[0].name)).write_bytes(b"other")
 
-    monkeypatch.setattr(job, "carry", carry_while_the_producer_writes)
+    monkeypatch.setattr(job, "copy_forward", copy_while_the_producer_writes)
     request = auto.request([arrival])
     with pytest.raises(DeliveryRefused, match=r"part-1\.parquet\] was replaced"):
         auto.run(request)
     assert not storage.exists(storage.join(request.attempt_uri, "candidate.json"))
 
 
-def test_state_that_lost_rows_is_noticed(auto: FeedArea) -> None:
+def test_state_that_lost_rows_is_noticed(auto: SparkJobFeed) -> None:
     auto.publish(auto.land(1, [row(1, 1, 1), row(1, 2, 1)]))
     (file,) = auto.files().files
     assert auto.manifest
@@ -214,30 +214,32 @@ def test_state_that_lost_rows_is_noticed(auto: FeedArea) -> None:
         auto.publish(auto.land(2, [row(2, 1, 1)]))
 
 
-def test_parent_with_other_columns_is_refused(auto: FeedArea) -> None:
+def test_parent_with_other_columns_is_refused(auto: SparkJobFeed) -> None:
     auto.publish(auto.land(1, [row(1, 1, 1)]))
     auto.table = replace(PRODUCTS, keys=("date", "product_id", "store_id"))
     with pytest.raises(ContractViolation, match="has keys"):
         auto.publish(auto.land(2, [row(2, 1, 1)]))
 
 
-def test_of_two_runs_of_one_request_the_first_to_finish_counts(auto: FeedArea, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_runs_of_one_request_the_first_to_finish_counts(
+    auto: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An orphan finishes first while a retry is under way: the retry finds the candidate when it is done."""
     request = auto.request([auto.land(1, [row(1, 1, 1)])])
     orphan: list[Candidate] = []
 
-    def carry_while_an_orphan_finishes(*arguments: object) -> None:
+    def copy_while_an_orphan_finishes(*arguments: object) -> None:
         monkeypatch.undo()
         orphan.append(auto.run(request))
 
-    monkeypatch.setattr(job, "carry", carry_while_an_orphan_finishes)
+    monkeypatch.setattr(job, "copy_forward", copy_while_an_orphan_finishes)
     assert auto.run(request) == orphan[0]
     names = storage.list_objects(request.attempt_uri)
     assert sum(name.startswith("files-") for name in names) == 2
     assert str(orphan[0].file_list_uri).rsplit("/", 1)[1] in names
 
 
-def test_arrival_order_in_one_publish_follows_the_snapshot_ids(area: FeedArea) -> None:
+def test_arrival_order_in_one_publish_follows_the_snapshot_ids(area: SparkJobFeed) -> None:
     newer: Arrival = area.land(2, [row(2, 1, 20)])
     older: Arrival = area.land(1, [row(1, 1, 10)])
     area.publish(newer, older)

@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 
 from dedup_clone.contract.request import DedupRequest, ParentGeneration, Plan
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_spark import fan_out
-from dedup_spark.early_start import what_is_needed_starts
-from dedup_spark.orders import read_arrivals
-from tests.spark.feed_area import FeedArea
-from tests.spark.tables import PRODUCTS
+from dedup_spark.early_start import starting_for
+from dedup_spark.execution import fan_out
+from dedup_spark.job_request import read_arrivals
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
 from tests.spark.test_dedup import row
 
 pytestmark = pytest.mark.spark
@@ -39,14 +39,14 @@ class AskedSpark:
 
 @pytest.fixture
 def request_of_few_rows(tmp_path: Path) -> DedupRequest:
-    area = FeedArea(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
+    area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
     arrival = area.land(1, [row(1, 1, 1)])
     return area.request([arrival])
 
 
 def asked(spark: SparkSession, request: DedupRequest) -> list[str]:
     starting = AskedSpark(spark)
-    with what_is_needed_starts(starting, request, read_arrivals(request)):
+    with starting_for(starting, request, read_arrivals(request)):
         pass
     return starting.asked
 
@@ -97,5 +97,5 @@ def test_a_failed_start_is_left_to_whoever_needs_it(
     monkeypatch.setattr(fan_out, "_DRIVER_ITEMS", 0)
     starting = Broken(spark)
     arrivals = read_arrivals(request_of_few_rows)
-    with what_is_needed_starts(starting, request_of_few_rows, arrivals), pytest.raises(RuntimeError, match="no port"):
+    with starting_for(starting, request_of_few_rows, arrivals), pytest.raises(RuntimeError, match="no port"):
         starting.context()

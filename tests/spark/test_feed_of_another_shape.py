@@ -12,23 +12,23 @@ from pyspark.sql import SparkSession
 
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import Plan
-from devstack.producer import declared, feeds
+from devstack.producer import declared_snapshots, feeds
+from testkit.spark_job_feed import SparkJobFeed
 from tests.spark.deliveries import parquet
-from tests.spark.feed_area import FeedArea
 
 pytestmark = pytest.mark.spark
 
-TABLE = feeds.table_of(feeds.feed("store_visits"))
+TABLE = feeds.table_of(feeds.read("store_visits"))
 DAY = date(2026, 3, 1)
 
 
 @pytest.fixture(params=[Plan.AUTO, Plan.WINDOW])
-def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> FeedArea:
+def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> SparkJobFeed:
     folders = str(tmp_path / "landing"), str(tmp_path / "state")
-    return FeedArea(spark, *folders, TABLE, plan=request.param, date_folders=False)
+    return SparkJobFeed(spark, *folders, TABLE, plan=request.param, date_folders=False)
 
 
-def deliver(area: FeedArea, snapshot_id: int, rows: pa.Table) -> Arrival:
+def deliver(area: SparkJobFeed, snapshot_id: int, rows: pa.Table) -> Arrival:
     half = rows.num_rows // 2
     area.put(snapshot_id, "a.parquet", parquet(rows.slice(0, half)))
     area.put(snapshot_id, "b.parquet", parquet(rows.slice(half)))
@@ -42,12 +42,12 @@ def keyed(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
 
 
 def test_snapshots_that_the_producer_makes_end_in_the_plain_fold_of_them(
-    area: FeedArea, monkeypatch: pytest.MonkeyPatch
+    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(declared, "DATES", 3)
-    first = declared.first(TABLE, DAY, 1, 7, 60)
-    second, said = declared.following(TABLE, first, DAY, 2, 7, 60)
-    third, _ = declared.following(TABLE, second, DAY + timedelta(days=1), 3, 7, 60)
+    monkeypatch.setattr(declared_snapshots, "DATES", 3)
+    first = declared_snapshots.first(TABLE, DAY, 1, 7, 60)
+    second, said = declared_snapshots.following(TABLE, first, DAY, 2, 7, 60)
+    third, _ = declared_snapshots.following(TABLE, second, DAY + timedelta(days=1), 3, 7, 60)
     expected: dict[tuple[Any, ...], dict[str, Any]] = {}
     for snapshot_id, rows in ((1, first), (2, second), (3, third)):
         candidate = area.publish(deliver(area, snapshot_id, rows))

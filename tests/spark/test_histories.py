@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
-from tests.oracle import OracleDelivery, OracleState, comparable
-from tests.spark.feed_area import FeedArea
+from testkit.oracle import OracleDelivery, OracleState, comparable
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import NESTED, oracle_table
 from tests.spark.random_rows import FIRST_DAY, random_rows
-from tests.spark.tables import NESTED, oracle_table
 from tests.thoroughness import SEEDS, times
 
 pytestmark = pytest.mark.spark
@@ -53,7 +53,7 @@ def backlogs(snapshot_ids: st.SearchStrategy[list[int]]) -> st.SearchStrategy[Pu
 ANY_ORDER = st.lists(backlogs(st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True)), min_size=2, max_size=3)
 
 
-def play(area: FeedArea, history: Sequence[PublishCase], seed: int) -> tuple[list[Any], list[Any]]:
+def play(area: SparkJobFeed, history: Sequence[PublishCase], seed: int) -> tuple[list[Any], list[Any]]:
     """Publish the history step by step. Returns the table's rows and number of dropped rows after each step, and the
     oracle's; all other counts are compared on the way."""
     published: list[Any] = []
@@ -79,7 +79,7 @@ def play(area: FeedArea, history: Sequence[PublishCase], seed: int) -> tuple[lis
     return published, told_by_oracle
 
 
-def assert_counts(area: FeedArea, expected: OracleState) -> None:
+def assert_counts(area: SparkJobFeed, expected: OracleState) -> None:
     assert area.manifest
     by_date: dict[date, int] = {}
     for row in expected.rows.values():
@@ -101,7 +101,9 @@ def test_any_order_of_deliveries_gives_the_oracles_table_with_every_plan(
 ) -> None:
     for plan in (Plan.WINDOW, Plan.AUTO):
         with TemporaryDirectory() as folder:
-            area = FeedArea(spark, folder, str(Path(folder) / "state"), NESTED, plan=plan, date_folders=date_folders)
+            area = SparkJobFeed(
+                spark, folder, str(Path(folder) / "state"), NESTED, plan=plan, date_folders=date_folders
+            )
             published, expected = play(area, history, seed)
             assert len(published) == len(history)
             assert published == expected
@@ -120,7 +122,7 @@ def test_last_changed_keeps_the_update_id_of_unchanged_rows_with_every_plan(
         in_order.append(PublishCase(tuple(step), case.expired_days))
     for plan in (Plan.WINDOW, Plan.AUTO):
         with TemporaryDirectory() as folder:
-            area = FeedArea(
+            area = SparkJobFeed(
                 spark, folder, str(Path(folder) / "state"), NESTED, UpdateIdMode.LAST_CHANGED, plan, date_folders=True
             )
             published, expected = play(area, in_order, seed)

@@ -16,8 +16,8 @@ from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json
 from dedup_clone.contract.request import Plan
 from dedup_spark import storage
+from testkit.table_contracts import PRODUCTS
 from tests.spark.job_process import DONE, FAILED, JobProcess, ProcessArea
-from tests.spark.tables import PRODUCTS
 from tests.spark.test_dedup import FIRST, row
 from tests.thoroughness import times
 

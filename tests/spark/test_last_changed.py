@@ -17,32 +17,32 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.fingerprints import stored
-from tests.spark.feed_area import FeedArea
-from tests.spark.tables import PRODUCTS
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
 from tests.spark.test_dedup import FIRST, SECOND, found, row
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(params=[Plan.WINDOW, Plan.ANTIJOIN, Plan.REWRITE, Plan.AUTO])
-def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> FeedArea:
+def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> SparkJobFeed:
     landing, state = str(tmp_path / "landing"), str(tmp_path / "state")
-    return FeedArea(spark, landing, state, PRODUCTS, UpdateIdMode.LAST_CHANGED, request.param)
+    return SparkJobFeed(spark, landing, state, PRODUCTS, UpdateIdMode.LAST_CHANGED, request.param)
 
 
-def test_unchanged_row_keeps_its_update_id_and_changed_row_takes_the_new_one(area: FeedArea) -> None:
+def test_unchanged_row_retains_its_update_id_and_changed_row_has_the_new_one(area: SparkJobFeed) -> None:
     area.publish(area.land(1, [row(1, 1, 10), row(1, 2, 10)]))
     area.publish(area.land(2, [row(2, 1, 10), row(2, 2, 20), row(2, 3, 30)]))
     assert found(area) == [(1, 10, 1), (2, 20, 2), (3, 30, 2)]
 
 
-def test_value_that_changes_and_changes_back_inside_a_backlog_counts_as_changed(area: FeedArea) -> None:
+def test_value_that_changes_and_changes_back_inside_a_backlog_counts_as_changed(area: SparkJobFeed) -> None:
     area.publish(area.land(1, [row(1, 1, 10)]))
     area.publish(area.land(2, [row(2, 1, 20)]), area.land(3, [row(3, 1, 10)]), area.land(4, [row(4, 1, 10)]))
     assert found(area) == [(1, 10, 3)]
 
 
-def test_date_without_any_change_keeps_the_parents_files(area: FeedArea) -> None:
+def test_date_without_any_change_keeps_the_parents_files(area: SparkJobFeed) -> None:
     area.publish(area.land(1, [row(1, 1, 10), row(1, 1, 10, SECOND)]))
     before = {day: area.entry(day) for day in (FIRST, SECOND)}
     area.publish(area.land(2, [row(2, 1, 10), row(2, 1, 11, SECOND)]))
@@ -53,7 +53,7 @@ def test_date_without_any_change_keeps_the_parents_files(area: FeedArea) -> None
     assert sorted((r["date"], r["attr_value"]) for r in area.rows()) == [(FIRST, 10), (SECOND, 11)]
 
 
-def test_late_snapshot_is_refused_and_a_redelivery_of_the_newest_is_not(area: FeedArea) -> None:
+def test_late_snapshot_is_refused_and_a_redelivery_of_the_newest_is_not(area: SparkJobFeed) -> None:
     area.publish(area.land(7, [row(7, 1, 10)]))
     late = area.publish(area.land(6, [row(6, 1, 60)]))
     (refused,) = late.refused
@@ -62,7 +62,7 @@ def test_late_snapshot_is_refused_and_a_redelivery_of_the_newest_is_not(area: Fe
     assert found(area) == [(1, 11, 7)]
 
 
-def test_snapshot_that_changed_nothing_still_makes_older_ones_late(area: FeedArea) -> None:
+def test_snapshot_that_changed_nothing_still_makes_older_ones_late(area: SparkJobFeed) -> None:
     area.publish(area.land(5, [row(5, 1, 10)]))
     area.publish(area.land(8, [row(8, 1, 10)]))
     assert found(area) == [(1, 10, 5)]
@@ -70,7 +70,7 @@ def test_snapshot_that_changed_nothing_still_makes_older_ones_late(area: FeedAre
     assert [r.delivery.snapshot_id for r in late.refused] == [7]
 
 
-def test_day_of_a_survivor_is_compared_with_its_last_version(area: FeedArea) -> None:
+def test_day_of_a_survivor_is_compared_with_its_last_version(area: SparkJobFeed) -> None:
     """Product 1 pauses in snapshot 2 and comes back as it was: nothing about it has changed."""
     area.publish(area.land(1, [row(1, 1, 10), row(1, 2, 10)]))
     area.publish(area.land(2, [row(2, 2, 10)]))
@@ -80,16 +80,16 @@ def test_day_of_a_survivor_is_compared_with_its_last_version(area: FeedArea) -> 
 
 
 @pytest.fixture
-def streamed(tmp_path: Path) -> FeedArea:
-    """Without Spark: what needs it fails."""
-    return FeedArea(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, UpdateIdMode.LAST_CHANGED)
+def streamed(tmp_path: Path) -> SparkJobFeed:
+    """An area without Spark, so that whatever needs Spark fails."""
+    return SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, UpdateIdMode.LAST_CHANGED)
 
 
 def many(snapshot_id: int, *changed: int, count: int = 3000, day: date = FIRST) -> list[dict[str, Any]]:
     return [row(snapshot_id, n, snapshot_id if n in changed else 0, day) for n in range(count)]
 
 
-def test_snapshot_without_change_reads_no_row_of_the_parent_and_writes_nothing(streamed: FeedArea) -> None:
+def test_snapshot_without_change_reads_no_row_of_the_parent_and_writes_nothing(streamed: SparkJobFeed) -> None:
     area = streamed
     area.publish(area.land(1, many(1) + many(1, day=SECOND)))
     before = {day: area.entry(day) for day in (FIRST, SECOND)}
@@ -105,7 +105,9 @@ def test_snapshot_without_change_reads_no_row_of_the_parent_and_writes_nothing(s
             assert "same keys and values as in the last snapshot" in entry.plan_reason
 
 
-def test_landed_files_of_an_unchanged_date_are_opened_once(streamed: FeedArea, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_landed_files_of_an_unchanged_date_are_opened_once(
+    streamed: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     area = streamed
     area.publish(area.land(1, many(1)))
     arrival, opened, open_input = area.land(2, many(2)), Counter[str](), storage.open_input
@@ -121,7 +123,7 @@ def test_landed_files_of_an_unchanged_date_are_opened_once(streamed: FeedArea, m
     assert candidate.metrics.bytes_read == arrival.objects[0].size
 
 
-def test_what_was_written_for_a_delivery_that_is_refused_is_deleted(streamed: FeedArea) -> None:
+def test_what_was_written_for_a_delivery_that_is_refused_is_deleted(streamed: SparkJobFeed) -> None:
     area = streamed
     area.publish(area.land(1, many(1) + many(1, day=SECOND)))
     wrong = [{**row(2, 1, 1, SECOND), "update_id": 1}]
@@ -135,7 +137,7 @@ def test_what_was_written_for_a_delivery_that_is_refused_is_deleted(streamed: Fe
     assert storage.list_objects(request.data_uri) == {}
 
 
-def test_only_differing_buckets_are_compared_and_only_changed_dates_written(streamed: FeedArea) -> None:
+def test_only_differing_buckets_are_compared_and_only_changed_dates_written(streamed: SparkJobFeed) -> None:
     area = streamed
     area.publish(area.land(1, many(1) + many(1, day=SECOND)))
     before = area.entry(SECOND).files_digest
@@ -147,8 +149,8 @@ def test_only_differing_buckets_are_compared_and_only_changed_dates_written(stre
     assert [(r["product_id"], r["attr_value"]) for r in area.rows() if r["update_id"] == 2] == [(7, 2)]
 
 
-def test_key_that_pauses_writes_nothing_and_the_next_snapshot_is_compared_with_the_last(streamed: FeedArea) -> None:
-    """What the last snapshot held is noted even where it changed no row."""
+def test_key_that_pauses_writes_nothing_and_the_next_snapshot_is_compared_with_the_last(streamed: SparkJobFeed) -> None:
+    """The last snapshot's keys are recorded even where it changed no row."""
     area = streamed
     area.publish(area.land(1, many(1)))
     before = area.entry(FIRST).files_digest
@@ -161,7 +163,7 @@ def test_key_that_pauses_writes_nothing_and_the_next_snapshot_is_compared_with_t
 
 
 @pytest.mark.parametrize("lost", ["deleted", "damaged"])
-def test_without_fingerprints_all_is_compared_and_they_are_there_again(streamed: FeedArea, lost: str) -> None:
+def test_without_fingerprints_all_is_compared_and_they_are_there_again(streamed: SparkJobFeed, lost: str) -> None:
     area = streamed
     area.publish(area.land(1, many(1)))
     fingerprints = Path(storage.join(area.data_uri(), stored.path_of(FIRST)))
@@ -176,7 +178,7 @@ def test_without_fingerprints_all_is_compared_and_they_are_there_again(streamed:
     assert "same keys and values as in the last snapshot" in area.entry(FIRST).plan_reason
 
 
-def test_fingerprints_do_not_care_about_files(streamed: FeedArea) -> None:
+def test_fingerprints_do_not_depend_on_files(streamed: SparkJobFeed) -> None:
     area = streamed
     area.publish(area.land(1, many(1)))
     table = pa.Table.from_pylist(many(2)[::-1], schema=arrow_schema(PRODUCTS.columns))
@@ -186,7 +188,7 @@ def test_fingerprints_do_not_care_about_files(streamed: FeedArea) -> None:
     assert "same keys and values as in the last snapshot" in area.entry(FIRST).plan_reason
 
 
-def test_exact_trusts_no_hash_of_values(spark: SparkSession, streamed: FeedArea) -> None:
+def test_exact_does_not_use_value_hashes(spark: SparkSession, streamed: SparkJobFeed) -> None:
     streamed.session, streamed.exact = spark, True
     streamed.publish(streamed.land(1, [row(1, 1, 10)]))
     streamed.publish(streamed.land(2, [row(2, 1, 10)]))
@@ -194,8 +196,8 @@ def test_exact_trusts_no_hash_of_values(spark: SparkSession, streamed: FeedArea)
     assert found(streamed) == [(1, 10, 1)]
 
 
-def test_a_feed_may_change_its_mode_and_back(streamed: FeedArea) -> None:
-    """Fingerprints of one mode say nothing in the other: they are of other rows."""
+def test_a_feed_may_change_its_mode_and_back(streamed: SparkJobFeed) -> None:
+    """Fingerprints of one mode are of other rows than those of the other mode, and are not used there."""
     area = streamed
     area.publish(area.land(1, many(1)))
     area.publish(area.land(2, many(2, 5)))
@@ -209,7 +211,7 @@ def test_a_feed_may_change_its_mode_and_back(streamed: FeedArea) -> None:
     assert {r["product_id"]: r["update_id"] for r in area.rows() if r["update_id"] != 3} == {6: 4, 2999: 1}
 
 
-def test_replay_of_what_is_live_reads_nothing(streamed: FeedArea) -> None:
+def test_replay_of_what_is_live_reads_nothing(streamed: SparkJobFeed) -> None:
     area = streamed
     arrival = area.land(1, many(1))
     area.publish(arrival)
@@ -219,17 +221,17 @@ def test_replay_of_what_is_live_reads_nothing(streamed: FeedArea) -> None:
     assert len(area.rows()) == 3000
 
 
-def test_replay_of_an_older_snapshot_is_late(streamed: FeedArea) -> None:
+def test_replay_of_an_older_snapshot_is_late(streamed: SparkJobFeed) -> None:
     area = streamed
     arrival = area.land(1, [row(1, 1, 10)])
     area.publish(arrival)
     area.publish(area.land(2, [row(2, 1, 20)]))
-    request = replace(area.request([arrival]), deliveries=(area.requested(arrival),))
+    request = replace(area.request([arrival]), deliveries=(area.requested_delivery(arrival),))
     (refused,) = area.run(request).refused
     assert "below [2], the highest that the table has" in refused.reason
 
 
-def test_unchanged_date_in_many_small_files_is_written_into_few(streamed: FeedArea) -> None:
+def test_unchanged_date_in_many_small_files_is_rewritten_into_few(streamed: SparkJobFeed) -> None:
     area = streamed
     area.mode = UpdateIdMode.LAST_SEEN
     for number in range(20):

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dedup_clone.contract.request import Plan
-from tests.oracle import OracleDelivery, OracleState, comparable
+from testkit.oracle import OracleDelivery, OracleState, comparable
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS, oracle_table
 from tests.permutations import steps
-from tests.spark.feed_area import FeedArea
-from tests.spark.tables import PRODUCTS, oracle_table
 
 pytestmark = pytest.mark.spark
 
@@ -21,7 +21,7 @@ FIRST_DAY = date(2026, 3, 1)
 
 @pytest.mark.parametrize("plan", [Plan.WINDOW, Plan.AUTO])
 def test_every_order_of_arrival_ends_in_the_same_table(spark: SparkSession, tmp_path: Path, plan: Plan) -> None:
-    area = FeedArea(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=plan)
+    area = SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=plan)
     table = oracle_table(PRODUCTS)
     expected = OracleState(table)
     for step in steps(FIRST_DAY):

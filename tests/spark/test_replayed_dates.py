@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import Plan, RequestedDelivery
 from dedup_spark import storage
-from tests.spark.feed_area import FeedArea
-from tests.spark.tables import PRODUCTS
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
 
 pytestmark = pytest.mark.spark
 
@@ -22,8 +22,8 @@ FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 
 
 @pytest.fixture(params=[Plan.AUTO, Plan.WINDOW])
-def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> FeedArea:
-    return FeedArea(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=request.param)
+def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> SparkJobFeed:
+    return SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=request.param)
 
 
 def row(snapshot_id: int, product: int, value: int, day: date) -> dict[str, Any]:
@@ -37,15 +37,15 @@ def row(snapshot_id: int, product: int, value: int, day: date) -> dict[str, Any]
     }
 
 
-def publish_only(area: FeedArea, arrival: Arrival, *dates: date) -> None:
+def publish_only(area: SparkJobFeed, arrival: Arrival, *dates: date) -> None:
     area.commit(area.run(replace(area.request([arrival]), dates=dates)))
 
 
-def found(area: FeedArea) -> list[tuple[date, int, int, int]]:
+def found(area: SparkJobFeed) -> list[tuple[date, int, int, int]]:
     return sorted((r["date"], r["product_id"], r["attr_value"], r["update_id"]) for r in area.rows())
 
 
-def test_only_those_dates_change_and_the_whole_publish_is_still_right(area: FeedArea) -> None:
+def test_only_those_dates_change_and_the_whole_publish_is_still_right(area: SparkJobFeed) -> None:
     area.publish(area.land(7, [row(7, 1, 20, FIRST), row(7, 2, 20, FIRST), row(7, 1, 20, SECOND)]))
     newer = area.land(8, [row(8, 1, 21, FIRST), row(8, 1, 22, SECOND), row(8, 3, 23, SECOND)])
     publish_only(area, newer, SECOND)
@@ -69,7 +69,7 @@ def test_only_those_dates_change_and_the_whole_publish_is_still_right(area: Feed
     assert [d.snapshot_id for d in area.manifest.deliveries] == [7, 8]
 
 
-def test_dates_of_a_delivery_that_is_in_change_nothing(area: FeedArea) -> None:
+def test_dates_of_a_delivery_that_is_in_change_nothing(area: SparkJobFeed) -> None:
     arrival = area.land(7, [row(7, 1, 20, FIRST), row(7, 1, 20, SECOND)])
     area.publish(arrival)
     before = found(area)

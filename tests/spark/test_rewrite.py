@@ -1,4 +1,4 @@
-"""Plan rewrite, decision by decision: what is read, what is written and how, what is left to Spark and why."""
+"""Plan rewrite: what it reads and writes, and which dates it leaves to Spark."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_spark import sorted_files, storage
-from dedup_spark.adopt import key_reader, ties
+from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.rewrite import changes
-from tests.spark.feed_area import FeedArea
-from tests.spark.tables import PRODUCTS
+from dedup_spark.comparison import duplicate_keys, key_reader
+from dedup_spark.output import sorted_files
+from dedup_spark.plans.rewrite import date_merge
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
 from tests.spark.test_adopt import files_of, path, rows
 from tests.spark.test_dedup import FIRST, SECOND, found, row
 
@@ -27,18 +28,18 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def area(tmp_path: Path) -> FeedArea:
-    """Without Spark: what needs it fails."""
-    return FeedArea(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=Plan.REWRITE)
+def area(tmp_path: Path) -> SparkJobFeed:
+    """An area without Spark, so that whatever needs Spark fails."""
+    return SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=Plan.REWRITE)
 
 
 @pytest.fixture
-def with_spark(spark: SparkSession, area: FeedArea) -> FeedArea:
+def with_spark(spark: SparkSession, area: SparkJobFeed) -> SparkJobFeed:
     area.session = spark
     return area
 
 
-def test_a_small_date_becomes_one_file_sorted_by_the_clustering_columns(area: FeedArea) -> None:
+def test_a_small_date_becomes_one_file_sorted_by_the_clustering_columns(area: SparkJobFeed) -> None:
     area.publish(area.land(1, rows(1, *(n * 7919 % 1000 for n in range(1000)))))
     area.publish(area.land(2, rows(2, *(n * 7919 % 1000 for n in range(0, 1000, 3)))))
     (file,) = files_of(area, FIRST)
@@ -50,8 +51,8 @@ def test_a_small_date_becomes_one_file_sorted_by_the_clustering_columns(area: Fe
     assert (file.min_update_id, file.max_update_id) == (1, 2)
 
 
-def test_a_large_date_becomes_files_of_about_the_size_asked_for(
-    area: FeedArea, monkeypatch: pytest.MonkeyPatch
+def test_a_large_date_becomes_files_of_about_the_requested_size(
+    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_reader, "_BATCH_ROWS", 1000)
     monkeypatch.setattr(sorted_files, "_SORTED_ROWS", 1000)
@@ -63,7 +64,7 @@ def test_a_large_date_becomes_files_of_about_the_size_asked_for(
     assert sum(file.rows for file in (*full, last)) == 20_000
 
 
-def test_dates_that_no_delivery_has_are_written_anew_too(area: FeedArea) -> None:
+def test_dates_that_no_delivery_has_are_rewritten_too(area: SparkJobFeed) -> None:
     area.plan = Plan.AUTO
     area.publish(area.land(1, rows(1, 1) + rows(1, 1, 2, day=SECOND)))
     area.publish(area.land(2, rows(2, 1) + rows(2, 2, day=SECOND)))
@@ -79,7 +80,7 @@ def test_dates_that_no_delivery_has_are_written_anew_too(area: FeedArea) -> None
     assert area.entry(SECOND).survivors == 1
 
 
-def test_a_late_snapshot_is_streamed_and_leaves_the_fingerprints_as_they_are(area: FeedArea) -> None:
+def test_a_late_snapshot_is_streamed_and_leaves_the_fingerprints_as_they_are(area: SparkJobFeed) -> None:
     area.plan = Plan.AUTO
     area.publish(area.land(7, rows(7, 1, 2)))
     area.publish(area.land(3, rows(3, 1, 9)))
@@ -91,8 +92,8 @@ def test_a_late_snapshot_is_streamed_and_leaves_the_fingerprints_as_they_are(are
     assert found(area) == [(1, 80, 8), (2, 80, 8), (3, 80, 8), (9, 50, 5)]
 
 
-def test_a_redelivery_of_the_newest_snapshot_leaves_no_fingerprints_of_its_own(area: FeedArea) -> None:
-    """Rows of its id are more than its own: those that it no longer has are of that id, too."""
+def test_a_redelivery_of_the_newest_snapshot_leaves_no_fingerprints_of_its_own(area: SparkJobFeed) -> None:
+    """Rows that the redelivery lacks have its update_id too, so its fingerprints are not those of the update_id."""
     area.plan = Plan.AUTO
     area.publish(area.land(7, rows(7, 1, 2)))
     area.publish(area.land(7, [row(7, 1, 5)]))
@@ -102,7 +103,7 @@ def test_a_redelivery_of_the_newest_snapshot_leaves_no_fingerprints_of_its_own(a
     assert found(area) == [(1, 80, 8), (2, 70, 7)]
 
 
-def test_fingerprints_of_a_rewritten_date_serve_the_next_adoption(area: FeedArea) -> None:
+def test_fingerprints_of_a_rewritten_date_are_used_by_the_next_adoption(area: SparkJobFeed) -> None:
     area.publish(area.land(1, rows(1, *range(500))))
     area.publish(area.land(2, rows(2, *range(10, 510))))
     area.plan = Plan.AUTO
@@ -113,25 +114,25 @@ def test_fingerprints_of_a_rewritten_date_serve_the_next_adoption(area: FeedArea
 
 
 def test_several_deliveries_many_repeated_keys_and_many_differences_are_left_to_spark(
-    with_spark: FeedArea, monkeypatch: pytest.MonkeyPatch
+    with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     area = with_spark
     area.publish(area.land(1, rows(1, 1, 2)), area.land(2, rows(2, 1)))
     assert area.entry(FIRST).plan_reason.endswith("written by Spark: [2] deliveries have the date")
-    monkeypatch.setattr(ties, "_MOST_ROWS", 1)
+    monkeypatch.setattr(duplicate_keys, "_MOST_ROWS", 1)
     candidate = area.publish(area.land(3, [row(3, 1, 5), row(3, 1, 6)]))
     assert "written by Spark: the delivery holds keys more than once: [1] surplus rows" in area.entry(FIRST).plan_reason
     assert candidate.deliveries[0].ties == area.entry(FIRST).ties == 1
-    monkeypatch.setattr(changes, "SLICE_ROWS", 1)
-    monkeypatch.setattr(changes, "MOST_SLICES", 2)
+    monkeypatch.setattr(date_merge, "ROWS_PER_RANGE", 1)
+    monkeypatch.setattr(date_merge, "MOST_RANGES", 2)
     area.publish(area.land(4, rows(4, *range(9))))
     assert "rows may differ, more than are compared without a shuffle" in area.entry(FIRST).plan_reason
     assert found(area) == [(n, 40, 4) for n in range(9)]
 
 
 @pytest.mark.parametrize("mode", list(UpdateIdMode))
-def test_of_repeated_keys_the_greatest_values_are_written(area: FeedArea, mode: UpdateIdMode) -> None:
-    """In a date that is new, in one that is compared, and again when the same duplicate comes again."""
+def test_of_duplicate_keys_the_greatest_values_are_written(area: SparkJobFeed, mode: UpdateIdMode) -> None:
+    """In a new date, in a date that is compared, and when the same duplicate is delivered again."""
     area.mode = mode
     for snapshot_id in (1, 2, 3):
         twice = [row(snapshot_id, 1, 5), row(snapshot_id, 1, 6), row(snapshot_id, 1, None), row(snapshot_id, 2, 7)]
@@ -143,7 +144,7 @@ def test_of_repeated_keys_the_greatest_values_are_written(area: FeedArea, mode: 
         assert entry.changed == 0
 
 
-def test_files_of_several_dates_are_left_to_spark_and_those_of_other_types_are_not(with_spark: FeedArea) -> None:
+def test_files_of_several_dates_are_left_to_spark_and_those_of_other_types_are_not(with_spark: SparkJobFeed) -> None:
     area = with_spark
     area.date_folders = False
     schema = arrow_schema(PRODUCTS.columns)
@@ -158,7 +159,7 @@ def test_files_of_several_dates_are_left_to_spark_and_those_of_other_types_are_n
     assert sorted((r["date"], r["attr_value"]) for r in area.rows()) == [(FIRST, 20), (SECOND, 10)]
 
 
-def test_examples_and_costs_are_told(area: FeedArea) -> None:
+def test_manifest_has_examples_and_costs(area: SparkJobFeed) -> None:
     area.publish(area.land(1, rows(1, 1, 2, 3)))
     candidate = area.publish(area.land(2, rows(2, 2, 3, 4)))
     keys = {difference: [e.key for e in candidate.examples if e.difference is difference] for difference in Difference}
@@ -171,7 +172,7 @@ def test_examples_and_costs_are_told(area: FeedArea) -> None:
     assert metrics.seconds is not None
 
 
-def test_state_that_lost_rows_is_noticed(area: FeedArea) -> None:
+def test_state_that_lost_rows_is_noticed(area: SparkJobFeed) -> None:
     area.publish(area.land(1, rows(1, 1, 2, 3)))
     (file,) = files_of(area, FIRST)
     table = pq.read_table(path(area, file))
@@ -181,7 +182,7 @@ def test_state_that_lost_rows_is_noticed(area: FeedArea) -> None:
         area.publish(area.land(2, rows(2, 1)))
 
 
-def test_replay_of_what_is_live_reads_nothing_at_all(area: FeedArea, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_of_what_is_live_reads_nothing_at_all(area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch) -> None:
     area.plan = Plan.AUTO
     area.publish(area.land(1, rows(1, 1, 2)))
     arrival = area.land(2, rows(2, 1) + rows(2, 5, day=SECOND))
@@ -203,7 +204,7 @@ def test_replay_of_what_is_live_reads_nothing_at_all(area: FeedArea, monkeypatch
     assert "fingerprints of the parent carried" in area.entry(FIRST).plan_reason
 
 
-def test_replay_that_is_to_write_anew_writes(area: FeedArea) -> None:
+def test_replay_that_requests_a_rewrite_writes(area: SparkJobFeed) -> None:
     arrival = area.land(1, rows(1, 1, 2))
     area.publish(arrival)
     before = area.entry(FIRST).files_digest
@@ -212,7 +213,7 @@ def test_replay_that_is_to_write_anew_writes(area: FeedArea) -> None:
     assert found(area) == [(1, 10, 1), (2, 10, 1)]
 
 
-def test_every_file_written_has_the_declared_form(area: FeedArea) -> None:
+def test_every_written_file_has_the_declared_schema(area: SparkJobFeed) -> None:
     area.publish(area.land(1, rows(1, 1, 2)))
     for file in area.files().files:
         with storage.open_input(storage.join(area.data_uri(), file.path)) as stream:

@@ -1,4 +1,4 @@
-"""Plan rewrite through whole histories, made at random, against the oracle: alone, in both modes, and among all plans.
+"""Plan rewrite over random histories of snapshots, against the oracle: alone in both modes, and among all plans.
 
 Snapshots differ little from each other, in keys and in values, so that most buckets agree.
 """
@@ -19,12 +19,12 @@ from pyspark.sql import SparkSession
 
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_spark import sorted_files
-from dedup_spark.rewrite import changes
-from tests.oracle import OracleDelivery, OracleState, comparable
-from tests.spark.feed_area import FeedArea
+from dedup_spark.output import sorted_files
+from dedup_spark.plans.rewrite import date_merge
+from testkit.oracle import OracleDelivery, OracleState, comparable
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import NESTED, oracle_table
 from tests.spark.random_rows import FIRST_DAY
-from tests.spark.tables import NESTED, oracle_table
 from tests.spark.test_adopt_histories import DAYS, KINDS, REPEATED, Kind, land, spoil_fingerprints
 from tests.thoroughness import SEEDS, times
 
@@ -35,7 +35,7 @@ MODES = tuple(UpdateIdMode)
 
 @dataclass
 class SlowProducer:
-    """A few keys come and go, a few values change, some dates are left out or as they were."""
+    """Adds and removes a few keys, changes a few values, and leaves some dates out or unchanged."""
 
     kind: Kind
     random: Random
@@ -52,14 +52,14 @@ class SlowProducer:
 
     def snapshot(self, snapshot_id: int) -> list[dict[str, Any]]:
         random, rows = self.random, []
-        for number, held in enumerate(self._rows):
+        for number, current in enumerate(self._rows):
             for _ in range(random.choice([0, 0, 1, 4])):
-                held.pop(random.randrange(self.kind.keys), None)
-                held[random.randrange(self.kind.keys)] = self._values()
+                current.pop(random.randrange(self.kind.keys), None)
+                current[random.randrange(self.kind.keys)] = self._values()
             if random.random() < 0.15 and number:
                 continue
             day = FIRST_DAY + timedelta(days=number)
-            for key, values in held.items():
+            for key, values in current.items():
                 rows.append(self._row(day, key, values, snapshot_id))
                 if random.random() < self.repeat:
                     rows.append(self._row(day, key, self._values(), snapshot_id))
@@ -85,7 +85,7 @@ def steps(plans: list[Plan], counts: list[int]) -> st.SearchStrategy[list[Step]]
     return st.lists(step, min_size=2, max_size=5)
 
 
-def play(area: FeedArea, producer: SlowProducer, history: list[Step]) -> list[str]:
+def play(area: SparkJobFeed, producer: SlowProducer, history: list[Step]) -> list[str]:
     """Publishes step by step; table and counts equal the oracle's after each. Returns the plans of all dates."""
     table, random = oracle_table(area.table), producer.random
     expected = OracleState(table, last_changed=area.mode is UpdateIdMode.LAST_CHANGED)
@@ -96,16 +96,16 @@ def play(area: FeedArea, producer: SlowProducer, history: list[Step]) -> list[st
             # In mode last_changed only the newest id may come again.
             ids[0] = newest if area.mode is UpdateIdMode.LAST_CHANGED else random.randrange(1, newest + 1)
         newest = max(newest, *ids)
-        landed, told = [], []
+        landed, delivered = [], []
         for snapshot_id in ids:
             rows = producer.snapshot(snapshot_id)
             landed.append(land(area, random, snapshot_id, rows))
-            told.append(OracleDelivery(snapshot_id, rows))
+            delivered.append(OracleDelivery(snapshot_id, rows))
         spoil_fingerprints(area, random)
         area.plan = step.plan
         candidate = area.publish(*landed)
         assert candidate.refused == ()
-        expected = expected.apply(told, FIRST_DAY)
+        expected = expected.apply(delivered, FIRST_DAY)
         assert comparable(table, area.rows()) == expected.table_rows()
         assert_counts(area, expected)
         assert area.manifest
@@ -113,7 +113,7 @@ def play(area: FeedArea, producer: SlowProducer, history: list[Step]) -> list[st
     return plans
 
 
-def assert_counts(area: FeedArea, expected: OracleState) -> None:
+def assert_counts(area: SparkJobFeed, expected: OracleState) -> None:
     for day, counts in expected.counts.items():
         entry = area.entry(day)
         found = (entry.rows, entry.new_keys, entry.changed, entry.survivors, entry.ties)
@@ -133,12 +133,12 @@ def settings_of(examples: int) -> settings:
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @settings_of(2)
 @given(history=steps([Plan.REWRITE], [1]), seed=SEEDS, repeat=REPEATED)
-def test_dates_written_anew_give_the_oracles_table(
+def test_rewritten_dates_equal_the_oracles_table(
     kind: Kind, mode: UpdateIdMode, history: list[Step], seed: int, repeat: float
 ) -> None:
     """Without Spark: one delivery at a time is streamed."""
     with TemporaryDirectory() as folder:
-        area = FeedArea(None, folder, str(Path(folder) / "state"), kind.table, mode)
+        area = SparkJobFeed(None, folder, str(Path(folder) / "state"), kind.table, mode)
         assert set(play(area, SlowProducer(kind, Random(seed), repeat), history)) == {Plan.REWRITE}
 
 
@@ -146,7 +146,7 @@ def test_dates_written_anew_give_the_oracles_table(
 @given(history=steps([Plan.AUTO, Plan.ADOPT, Plan.REWRITE], [1]), seed=SEEDS, repeat=REPEATED)
 def test_last_changed_takes_rewrite_for_every_delivered_date(history: list[Step], seed: int, repeat: float) -> None:
     with TemporaryDirectory() as folder:
-        area = FeedArea(None, folder, str(Path(folder) / "state"), NESTED, UpdateIdMode.LAST_CHANGED)
+        area = SparkJobFeed(None, folder, str(Path(folder) / "state"), NESTED, UpdateIdMode.LAST_CHANGED)
         assert set(play(area, SlowProducer(KINDS["nested"], Random(seed), repeat), history)) <= {
             Plan.REWRITE,
             "carried",
@@ -161,10 +161,10 @@ def test_small_memory_and_small_files_change_nothing(
 ) -> None:
     """A few rows are compared and sorted at a time, and every file is small."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(changes, "SLICE_ROWS", 25)
-        patch.setattr(changes, "MOST_SLICES", 1000)
+        patch.setattr(date_merge, "ROWS_PER_RANGE", 25)
+        patch.setattr(date_merge, "MOST_RANGES", 1000)
         patch.setattr(sorted_files, "_SORTED_ROWS", 20)
-        area = FeedArea(None, folder, str(Path(folder) / "state"), NESTED, mode, file_bytes=1)
+        area = SparkJobFeed(None, folder, str(Path(folder) / "state"), NESTED, mode, file_bytes=1)
         play(area, SlowProducer(KINDS["nested"], Random(seed), repeat), history)
         assert all(file.rows < 120 for file in area.files().files if "rewritten" in file.path)
 
@@ -172,11 +172,11 @@ def test_small_memory_and_small_files_change_nothing(
 @pytest.mark.parametrize("mode", MODES)
 @settings_of(2)
 @given(history=steps(list(Plan), [1, 1, 2]), seed=SEEDS, repeat=st.sampled_from([0.0, 0.01]))
-def test_all_plans_in_turn_give_the_oracles_table(
+def test_all_plans_in_turn_equal_the_oracles_table(
     spark: SparkSession, mode: UpdateIdMode, history: list[Step], seed: int, repeat: float
 ) -> None:
-    """Whatever one plan leaves behind, files and fingerprints, the next one can build on."""
+    """Each plan can use the files and fingerprints that any other plan wrote."""
     with TemporaryDirectory() as folder:
-        area = FeedArea(spark, folder, str(Path(folder) / "state"), NESTED, mode)
+        area = SparkJobFeed(spark, folder, str(Path(folder) / "state"), NESTED, mode)
         plans = play(area, SlowProducer(KINDS["nested"], Random(seed), repeat), history)
         assert len(plans) >= len(history)  # each publish had a date, and was compared

@@ -11,43 +11,43 @@ from pyspark.sql import functions as f
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.column_types import spark_schema
-from dedup_spark.marks import SOURCE
-from dedup_spark.plans import PLANS
-from dedup_spark.slices import Slices
-from dedup_spark.sources import Sources
-from tests.spark.tables import PRODUCTS
+from dedup_spark.plans.dataframe.dataframe_plan import DEDUPLICATE
+from dedup_spark.plans.dataframe.helper_columns import SOURCE
+from dedup_spark.plans.dataframe.output_partitions import OutputPartitions
+from dedup_spark.plans.dataframe.sources import Sources
+from testkit.table_contracts import PRODUCTS
 
 pytestmark = pytest.mark.spark
 
 DAYS = (date(2026, 3, 1), date(2026, 3, 2), date(2026, 3, 3))
 
 
-def operators(spark: SparkSession, plan: Plan, mode: UpdateIdMode, buckets: tuple[int, ...]) -> list[str]:
+def operators(spark: SparkSession, plan: Plan, mode: UpdateIdMode, files: tuple[int, ...]) -> list[str]:
     """Names of the physical operators, without their arguments."""
 
     def rows(source: int) -> DataFrame:
         return spark.createDataFrame([], spark_schema(PRODUCTS.columns)).withColumn(SOURCE, f.lit(source))
 
-    slices = Slices(dict(zip(DAYS, buckets, strict=True)), 4)
-    resolved = PLANS[plan](Sources(PRODUCTS, mode, slices, rows(1), rows(0)))
+    partitions = OutputPartitions(dict(zip(DAYS, files, strict=True)), 4)
+    resolved = DEDUPLICATE[plan](Sources(PRODUCTS, mode, partitions, rows(1), rows(0)))
     text = resolved._jdf.queryExecution().executedPlan().toString()
     return [line.lstrip("+-:* ()0123456789").split(" ")[0].split("(")[0] for line in text.splitlines()]
 
 
 @pytest.mark.parametrize("mode", list(UpdateIdMode))
-@pytest.mark.parametrize("buckets", [(1, 1, 1), (4, 1, 8)], ids=["whole_dates", "buckets"])
+@pytest.mark.parametrize("files", [(1, 1, 1), (4, 1, 8)], ids=["whole_dates", "many_files"])
 def test_window_shuffles_and_sorts_the_union_once(
-    spark: SparkSession, mode: UpdateIdMode, buckets: tuple[int, ...]
+    spark: SparkSession, mode: UpdateIdMode, files: tuple[int, ...]
 ) -> None:
-    found = operators(spark, Plan.WINDOW, mode, buckets)
+    found = operators(spark, Plan.WINDOW, mode, files)
     assert (found.count("Exchange"), found.count("Sort")) == (1, 1)
 
 
 @pytest.mark.parametrize("mode", list(UpdateIdMode))
-@pytest.mark.parametrize("buckets", [(1, 1, 1), (4, 1, 8)], ids=["whole_dates", "buckets"])
-def test_antijoin_shuffles_each_side_once(spark: SparkSession, mode: UpdateIdMode, buckets: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("files", [(1, 1, 1), (4, 1, 8)], ids=["whole_dates", "many_files"])
+def test_antijoin_shuffles_each_side_once(spark: SparkSession, mode: UpdateIdMode, files: tuple[int, ...]) -> None:
     """Each side is sorted by key for the join, and its result once for the files (before Spark 4.0 once more)."""
-    found = operators(spark, Plan.ANTIJOIN, mode, buckets)
+    found = operators(spark, Plan.ANTIJOIN, mode, files)
     assert found.count("Exchange") == 2
     assert found.count("Sort") in ({3} if spark.version >= "4" else {3, 4})
     assert found.count("SortMergeJoin") == 1

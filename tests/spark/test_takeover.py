@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.request import Duplicates, Plan
 from dedup_clone.contract.table import UpdateIdMode
-from tests.spark.feed_area import FeedArea
-from tests.spark.tables import PRODUCTS
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
 from tests.spark.test_dedup import FIRST, SECOND, found, row
 
 pytestmark = pytest.mark.spark
@@ -22,18 +22,18 @@ EXPORT = 2**63 - 2
 
 
 @pytest.fixture
-def area(tmp_path: Path) -> FeedArea:
+def area(tmp_path: Path) -> SparkJobFeed:
     """Without Spark: what needs it fails."""
-    return FeedArea(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
+    return SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
 
 
 @pytest.fixture
-def with_spark(spark: SparkSession, area: FeedArea) -> FeedArea:
+def with_spark(spark: SparkSession, area: SparkJobFeed) -> SparkJobFeed:
     area.session = spark
     return area
 
 
-def take_over(area: FeedArea, rows: list[dict[str, Any]], duplicates: Duplicates = Duplicates.REFUSE) -> Candidate:
+def take_over(area: SparkJobFeed, rows: list[dict[str, Any]], duplicates: Duplicates = Duplicates.REFUSE) -> Candidate:
     request = area.request([area.land(EXPORT, rows)])
     candidate = area.run(replace(request, takes_over=duplicates, plan=Plan.REWRITE))
     if candidate.manifest:
@@ -45,7 +45,7 @@ MIXED = [row(3, 1, 30), row(1, 2, 20), row(2, 3, 10), row(2, 4, 40, day=SECOND)]
 
 
 @pytest.mark.parametrize("mode", UpdateIdMode)
-def test_rows_keep_their_update_ids_and_no_delivery_is_named(area: FeedArea, mode: UpdateIdMode) -> None:
+def test_rows_keep_their_update_ids_and_no_delivery_is_named(area: SparkJobFeed, mode: UpdateIdMode) -> None:
     area.mode = mode
     candidate = take_over(area, MIXED)
     manifest = candidate.manifest
@@ -56,7 +56,7 @@ def test_rows_keep_their_update_ids_and_no_delivery_is_named(area: FeedArea, mod
     assert [(e.rows, e.ties, e.min_update_id, e.max_update_id) for e in manifest.dates] == [(3, 0, 1, 3), (1, 0, 2, 2)]
 
 
-def test_only_fingerprints_of_rows_with_one_update_id_are_carried_on(area: FeedArea) -> None:
+def test_only_fingerprints_of_rows_with_one_update_id_are_carried_on(area: SparkJobFeed) -> None:
     take_over(area, MIXED)
     assert area.entry(FIRST).key_fingerprint is None
     assert area.entry(SECOND).key_fingerprint is not None
@@ -66,7 +66,7 @@ def test_only_fingerprints_of_rows_with_one_update_id_are_carried_on(area: FeedA
 
 
 @pytest.mark.parametrize("mode", UpdateIdMode)
-def test_the_next_snapshot_is_applied_on_top(with_spark: FeedArea, mode: UpdateIdMode) -> None:
+def test_the_next_snapshot_is_applied_on_top(with_spark: SparkJobFeed, mode: UpdateIdMode) -> None:
     with_spark.mode = mode
     take_over(with_spark, MIXED)
     with_spark.publish(with_spark.land(4, [row(4, 1, 30), row(4, 2, 21), row(4, 5, 5), row(4, 4, 40, day=SECOND)]))
@@ -78,7 +78,7 @@ def test_the_next_snapshot_is_applied_on_top(with_spark: FeedArea, mode: UpdateI
     assert [d.snapshot_id for d in with_spark.manifest.deliveries] == [4]
 
 
-def test_doubled_keys_are_refused_with_counts_dates_and_examples(with_spark: FeedArea) -> None:
+def test_doubled_keys_are_refused_with_counts_dates_and_examples(with_spark: SparkJobFeed) -> None:
     candidate = take_over(with_spark, [*MIXED, row(1, 1, 500), row(3, 2, 7), row(2, 4, 8, day=SECOND)])
     assert candidate.manifest is None
     (refused,) = candidate.refused
@@ -88,7 +88,7 @@ def test_doubled_keys_are_refused_with_counts_dates_and_examples(with_spark: Fee
     assert "duplicates [keep_latest]" in refused.reason
 
 
-def test_of_doubled_keys_the_highest_update_id_stays_then_the_greatest_values(with_spark: FeedArea) -> None:
+def test_of_doubled_keys_the_highest_update_id_stays_then_the_greatest_values(with_spark: SparkJobFeed) -> None:
     doubled = [row(1, 1, 500), row(3, 2, 7), row(2, 3, 9), row(2, 3, 11)]
     candidate = take_over(with_spark, [*MIXED, *doubled], Duplicates.KEEP_LATEST)
     assert candidate.manifest
@@ -96,7 +96,7 @@ def test_of_doubled_keys_the_highest_update_id_stays_then_the_greatest_values(wi
     assert [(e.rows, e.ties) for e in candidate.manifest.dates] == [(3, 4), (1, 0)]
 
 
-def test_null_keys_and_update_ids_are_refused_in_words_of_the_table(area: FeedArea) -> None:
+def test_null_keys_and_update_ids_are_refused_in_words_of_the_table(area: SparkJobFeed) -> None:
     bad = [{**row(1, 1, 1), "store_id": None}, {**row(1, 2, 2), "update_id": None}]
     (refused,) = take_over(area, [*MIXED, *bad]).refused
     assert "column [store_id]: 1 rows are [NULL]" in refused.reason

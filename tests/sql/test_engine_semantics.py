@@ -17,9 +17,9 @@ import pytest
 
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.warehouse.sql_files import TableNames, render
-from tests.oracle import OracleDelivery, OracleState, comparable
+from testkit.oracle import OracleDelivery, OracleState, comparable
+from testkit.table_contracts import NESTED, oracle_table
 from tests.spark.random_rows import FIRST_DAY, random_rows
-from tests.spark.tables import NESTED, oracle_table
 from tests.sql.rendering import SQL
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ Row = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def google() -> Iterator[Oracle]:
-    from devstack.zetasql.errors import ZetaSqlUnavailable
     from devstack.zetasql.evaluate import running_oracle
+    from devstack.zetasql.install import ZetaSqlUnavailable
 
     try:
         running = running_oracle()

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dedup_clone.orchestration.runners.procedure import ProcedureRuns
-from dedup_clone.orchestration.runners.spark_run import SparkOrder
-from dedup_clone.settings.spark import SparkSettings
+from dedup_clone.orchestration.runners.procedure import ProcedureRunner
+from dedup_clone.orchestration.runners.spark_run import SparkJobSpec
+from dedup_clone.settings.spark_settings import SparkSettings
 from tests.sql.rendering import SQL
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ HOSTILE = "a\"b'c\\d\ne\tf`g\u00e9); DROP TABLE x; --"
 
 @pytest.fixture(scope="module")
 def grammar() -> Iterator[Grammar]:
-    from devstack.zetasql.errors import ZetaSqlUnavailable
     from devstack.zetasql.grammar import running_grammar
+    from devstack.zetasql.install import ZetaSqlUnavailable
 
     try:
         running = running_grammar()
@@ -33,7 +33,7 @@ def grammar() -> Iterator[Grammar]:
 
 
 def script(properties: dict[str, str]) -> str:
-    runs = ProcedureRuns(
+    runs = ProcedureRunner(
         lambda: None,  # type: ignore[arg-type, return-value]
         project="my-project",
         location="EU",
@@ -41,7 +41,7 @@ def script(properties: dict[str, str]) -> str:
         settings=SparkSettings(procedure_connection="my-project.eu.spark"),
         sql_folder=SQL,
     )
-    return runs.script(SparkOrder("r", "gs://code/main.py", "gs://code/a.zip", properties, {}, 2, 4, 60))
+    return runs.script(SparkJobSpec("r", "gs://code/main.py", "gs://code/a.zip", properties, {}, 2, 4, 60))
 
 
 @pytest.mark.parametrize("properties", [{}, {"spark.a": "1"}, {"spark.a": "1", "spark.b": HOSTILE}])

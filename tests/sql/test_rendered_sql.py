@@ -35,8 +35,8 @@ def test_no_golden_file_is_orphaned() -> None:
 
 @pytest.fixture(scope="module")
 def grammar() -> Iterator[Grammar]:
-    from devstack.zetasql.errors import ZetaSqlUnavailable
     from devstack.zetasql.grammar import running_grammar
+    from devstack.zetasql.install import ZetaSqlUnavailable
 
     with ExitStack() as stack:
         try:

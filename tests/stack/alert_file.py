@@ -1,4 +1,4 @@
-"""A notifier that appends each alert to a file: what people would have been told, in order."""
+"""A notifier that appends each alert to a file, so that tests can read the alerts in their order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CLASS_PATH = "tests.stack.alert_file.FileNotifier"
 
 
 class FileNotifier(BaseNotifier):
-    """Runs in Airflow's workers and in its triggerer, as any notifier that a profile names."""
+    """As every notifier of a profile, it runs in Airflow's workers and in its triggerer."""
 
     template_fields = ("path",)
 
@@ -27,8 +27,8 @@ class FileNotifier(BaseNotifier):
             file.write(f"{line}\n")
 
 
-def told(path: Path, feed: str) -> list[str]:
-    """Titles of the alerts about a feed, without its name."""
+def alert_titles(path: Path, feed: str) -> list[str]:
+    """The titles of the alerts of a feed, without the feed's name."""
     lines = path.read_text().splitlines() if path.exists() else []
     alerts = [json.loads(line) for line in lines]
     return [a["title"].removeprefix(f"[{feed}] ") for a in alerts if a["feed"] == feed]

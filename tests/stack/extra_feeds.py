@@ -1,6 +1,6 @@
-"""Feeds that only the end-to-end tests have: a short promise, a snapshot overdue at the start, bounds on changes.
+"""Adds feeds for the end-to-end tests: with a short freshness SLA, with an overdue snapshot, and with a strict check.
 
-Everybody who is told of their incidents is a file.
+Alerts of all feeds are written to a file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from soak.stack import EXAMPLE
+from testkit.proxied_stack import EXAMPLE
 from tests.stack.alert_file import CLASS_PATH
 
 SLOWED = "slowed"
@@ -24,9 +24,9 @@ OVERDUE_FOR = timedelta(hours=3)
 
 
 def add_feeds(dags: Path) -> None:
-    """Into a copy of the DAGs folder; the file of alerts lies beside that folder."""
+    """Add the feeds to a copy of the DAGs folder. The file with the alerts is beside that folder."""
     expected = f"{datetime.now(UTC) - OVERDUE_FOR:%H:%M}"
-    _write(dags, SLOWED, freshness={"promise_minutes": PROMISE_MINUTES})
+    _write(dags, SLOWED, freshness={"sla_minutes": PROMISE_MINUTES})
     _write(dags, HELD_BACK, freshness={"expected_arrivals": {"times": [expected], "grace_minutes": 30}})
     _write(dags, BOUNDED, checks={"max_changed_share": MAX_CHANGED_SHARE})
     profile = dags / "profiles" / "local.yaml"
@@ -36,7 +36,7 @@ def add_feeds(dags: Path) -> None:
 
 
 def _write(dags: Path, feed: str, **sections: dict[str, Any]) -> None:
-    """The example's feed with another name, and some sections' settings of its own."""
+    """Write the example's feed with another name, and with other settings in some sections."""
     settings = yaml.safe_load((dags / "feeds" / f"{EXAMPLE}.yaml").read_text())
     settings |= {"feed": feed, "landing": {"prefix": feed}}
     for name, section in sections.items():

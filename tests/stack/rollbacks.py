@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from dedup_clone.state.layout import FeedLayout
-from soak.stack import SoakStack
+from testkit.proxied_stack import ProxiedStack
 from tests.stack.approvals import Approvals
 from tests.stack.extra_feeds import HELD_BACK as FEED
-from tests.stack.local_stack import LocalStack, as_tuples, row
+from tests.stack.stack_client import StackClient, as_tuples, row
 
 TODAY = datetime.now(UTC).date()
 ROLLBACK = f"{FEED}_rollback"
 
 
 class Rollbacks:
-    """A feed with at least two generations: `good` and the one after it, which is regretted."""
+    """A feed with at least two generations: `good`, and the one after it, which is to be rolled back."""
 
-    def __init__(self, gated_stack: SoakStack, stack: LocalStack, folder: Path) -> None:
-        self.gated_stack = gated_stack
+    def __init__(self, proxied_stack: ProxiedStack, stack: StackClient, folder: Path) -> None:
+        self.proxied_stack = proxied_stack
         self.stack = stack
         self.approvals = Approvals(stack, FEED, "rollback", "approve_rollback")
-        known = [d.snapshot_id for d in gated_stack.arrivals(FEED).deliveries()]
+        known = [d.snapshot_id for d in proxied_stack.arrivals(FEED).deliveries()]
         first = max(known, default=0) + 1
         self.good_rows = self._publish(first, folder)
         self.good = self.live()
@@ -38,21 +38,23 @@ class Rollbacks:
         return self.stack.rows(FEED)
 
     def live(self) -> int:
-        generation = self.gated_stack.current(FEED).generation
+        generation = self.proxied_stack.current(FEED).generation
         assert generation is not None
         return generation
 
     def ask_for(self, generation: int | None) -> str:
-        return self.stack.started(self.stack.trigger(ROLLBACK, generation=generation, reason="the test regrets it"))
+        return self.stack.started_run_id(
+            self.stack.trigger(ROLLBACK, generation=generation, reason="the test regrets it")
+        )
 
     def log_of(self, run_id: str, task_id: str) -> str:
         return self.stack.failure_log(FEED, run_id, task_id, dag="rollback")
 
 
-def prune(gated_stack: SoakStack, generation: int) -> None:
-    """As after a week: neither in time travel nor among the kept files."""
-    layout, manifest = FeedLayout(FEED), gated_stack.manifests(FEED).read(generation)
-    gated_stack.store.delete_folder(layout.data_folder(manifest.attempt))
-    swap_order = layout.swap_order(manifest.attempt)
-    (kept,) = gated_stack.store.stat([swap_order])
-    gated_stack.store.delete(swap_order, expected_generation=kept.generation)
+def prune(proxied_stack: ProxiedStack, generation: int) -> None:
+    """Delete a generation's files and its swap time, as if it had been pruned and were outside of time travel."""
+    layout, manifest = FeedLayout(FEED), proxied_stack.manifests(FEED).read(generation)
+    proxied_stack.store.delete_folder(layout.data_folder(manifest.attempt))
+    swap_spec = layout.swap_spec(manifest.attempt)
+    (stored,) = proxied_stack.store.stat([swap_spec])
+    proxied_stack.store.delete(swap_spec, expected_object_generation=stored.object_generation)

@@ -6,31 +6,31 @@ from dataclasses import replace
 
 import pytest
 
-from soak import markers, points
-from soak.deliveries import Deliveries
-from soak.kill import KillMatrix
-from soak.stack import BY_SPARK, SoakStack
+from soak import kill_points, marker_burst
+from soak.delivery_producer import DeliveryProducer
+from soak.kill_matrix import KillMatrix
+from testkit.proxied_stack import BY_SPARK, ProxiedStack
 from tests.thoroughness import times
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture(scope="module")
-def matrix(gated_stack: SoakStack) -> KillMatrix:
-    return KillMatrix(gated_stack, print, Deliveries(gated_stack.landing))
+def matrix(proxied_stack: ProxiedStack) -> KillMatrix:
+    return KillMatrix(proxied_stack, DeliveryProducer(proxied_stack.landing))
 
 
 @pytest.mark.parametrize(
     "name", ["swap.committed:task", pytest.param("dedup.writing:spark_jvm", marks=pytest.mark.exhaustive)]
 )
 def test_a_publish_ends_well_though_a_process_is_killed(matrix: KillMatrix, name: str) -> None:
-    (point,) = points.choose(name)
+    (point,) = kill_points.select_points(name)
     result = matrix.run(replace(point, feed=BY_SPARK))  # a feed of its own: the other tests count their runs
     assert result.problems == (), result
 
 
 def test_those_that_land_at_once_while_airflow_is_stopped_give_a_run_each_and_one_swap(
-    gated_stack: SoakStack, matrix: KillMatrix
+    proxied_stack: ProxiedStack, matrix: KillMatrix
 ) -> None:
-    section = markers.run(gated_stack, matrix.deliveries, BY_SPARK, airflow_is_down=True, markers=times(3, 6))
+    section = marker_burst.run(proxied_stack, matrix.deliveries, BY_SPARK, airflow_is_down=True, markers=times(3, 6))
     assert section.problems == (), section

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from soak.stack import SoakStack
+from testkit.proxied_stack import ProxiedStack
 from tests.stack.approvals import Approvals
-from tests.stack.by_hand import DAYS, Copied, assert_bq_reads_the_same, publish_copied, table_after
+from tests.stack.copied_snapshots import DAYS, Copied, assert_bq_reads_the_same, publish_copied, table_after
 from tests.stack.extra_feeds import BOUNDED
-from tests.stack.local_stack import COLUMNS, LocalStack, Row, as_tuples, row, wait_for
+from tests.stack.stack_client import COLUMNS, Row, StackClient, as_tuples, row, wait_for
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
@@ -42,7 +42,7 @@ class Delivered:
     after_all: Table
 
 
-def deliver_in_many_ways(stack: LocalStack, folder: Path) -> Delivered:
+def deliver_in_many_ways(stack: StackClient, folder: Path) -> Delivered:
     """Those that land while Airflow is stopped are test_kill_points' business."""
     feed = "worked_example"
     runs = [stack.land(feed, 11, FIRST, folder / "a")]
@@ -58,25 +58,25 @@ def deliver_in_many_ways(stack: LocalStack, folder: Path) -> Delivered:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def side_by_side() -> Iterator[ThreadPoolExecutor]:
+def in_parallel() -> Iterator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(2) as pool:
         yield pool
 
 
 @pytest.fixture(scope="module", autouse=True)
 def copied(
-    side_by_side: ThreadPoolExecutor, stack: LocalStack, tmp_path_factory: pytest.TempPathFactory
+    in_parallel: ThreadPoolExecutor, stack: StackClient, tmp_path_factory: pytest.TempPathFactory
 ) -> Future[Copied]:
     """Begun before the first test."""
-    return side_by_side.submit(publish_copied, stack, "product_attributes", tmp_path_factory.mktemp("copied"))
+    return in_parallel.submit(publish_copied, stack, "product_attributes", tmp_path_factory.mktemp("copied"))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def delivered(
-    side_by_side: ThreadPoolExecutor, stack: LocalStack, tmp_path_factory: pytest.TempPathFactory
+    in_parallel: ThreadPoolExecutor, stack: StackClient, tmp_path_factory: pytest.TempPathFactory
 ) -> Future[Delivered]:
     """Begun before the first test."""
-    return side_by_side.submit(deliver_in_many_ways, stack, tmp_path_factory.mktemp("delivered"))
+    return in_parallel.submit(deliver_in_many_ways, stack, tmp_path_factory.mktemp("delivered"))
 
 
 def snapshot(snapshot_id: int) -> list[Row]:
@@ -84,11 +84,11 @@ def snapshot(snapshot_id: int) -> list[Row]:
     return [row(DAYS[0], product, snapshot_id * 10 + product, snapshot_id) for product in range(5)]
 
 
-def test_airflow_shows_no_import_error(stack: LocalStack) -> None:
+def test_airflow_shows_no_import_error(stack: StackClient) -> None:
     assert stack.airflow.import_errors() == []
 
 
-def test_many_actions_at_once_are_answered_while_tasks_run(stack: LocalStack) -> None:
+def test_many_actions_at_once_are_answered_while_tasks_run(stack: StackClient) -> None:
     """Airflow notes each action in its database before it does it: with one writer at a time they block each other."""
     dags = [f"{feed}_{dag}" for feed in ("worked_example", "product_attributes") for dag in ("watch", "publish")]
 
@@ -100,7 +100,7 @@ def test_many_actions_at_once_are_answered_while_tasks_run(stack: LocalStack) ->
 
 
 def test_a_replay_that_accepts_a_failed_check_waits_for_a_person_who_may_refuse_and_keeps_the_reason(
-    stack: LocalStack, gated_stack: SoakStack, tmp_path: Path
+    stack: StackClient, proxied_stack: ProxiedStack, tmp_path: Path
 ) -> None:
     approvals = Approvals(stack, BOUNDED, "publish", "approve_accepted")
     first = stack.land(BOUNDED, 1, snapshot(1), tmp_path / "1")
@@ -120,17 +120,17 @@ def test_a_replay_that_accepts_a_failed_check_waits_for_a_person_who_may_refuse_
         assert approvals.answer(run_id, option) == 200
         assert approvals.end_of(run_id, option) == end, stack.task_states(BOUNDED, run_id)
         assert stack.rows(BOUNDED) == as_tuples(rows)
-    assert gated_stack.ledger(BOUNDED)[-1].reason == REASON
+    assert proxied_stack.ledger(BOUNDED)[-1].reason == REASON
 
 
-def test_snapshots_copied_by_hand_are_published_right(copied: Future[Copied], stack: LocalStack) -> None:
+def test_snapshots_copied_by_hand_are_published_right(copied: Future[Copied], stack: StackClient) -> None:
     done = copied.result()
     assert done.ends == ("success", "success")
     assert done.found == done.expected
     assert_bq_reads_the_same(stack, "product_attributes", len(done.expected))
 
 
-def test_columns_of_target_are_those_declared(copied: Future[Copied], stack: LocalStack) -> None:
+def test_columns_of_target_are_those_declared(copied: Future[Copied], stack: StackClient) -> None:
     copied.result()
     target = stack.bigquery.get_table("warehouse.product_attributes")
     assert tuple(field.name for field in target.schema) == COLUMNS
@@ -145,7 +145,7 @@ def test_each_delivery_gets_exactly_one_run_however_it_arrives(delivered: Future
     assert done.after_all == table_after(CORRECTED, SECOND)
 
 
-def test_a_bad_delivery_is_refused_and_the_next_good_one_published(stack: LocalStack, tmp_path: Path) -> None:
+def test_a_bad_delivery_is_refused_and_the_next_good_one_published(stack: StackClient, tmp_path: Path) -> None:
     feed = "worked_example"
     before = stack.rows(feed)
     bad = stack.land(feed, 21, [row(DAYS[0], 1, 1, 22)], tmp_path / "bad")
@@ -159,7 +159,7 @@ def test_a_bad_delivery_is_refused_and_the_next_good_one_published(stack: LocalS
     assert (DAYS[0], 1, 2072, 1, 2, 23) in stack.rows(feed)
 
 
-def test_a_replay_by_hand_publishes_the_snapshot_again_and_changes_no_row(stack: LocalStack) -> None:
+def test_a_replay_by_hand_publishes_the_snapshot_again_and_changes_no_row(stack: StackClient) -> None:
     feed = "worked_example"
     before = stack.rows(feed)
     run_id = stack.replay(feed, snapshot_id="23", reason="to be sure")
@@ -167,7 +167,7 @@ def test_a_replay_by_hand_publishes_the_snapshot_again_and_changes_no_row(stack:
     assert stack.rows(feed) == before
 
 
-def test_a_replay_of_a_snapshot_that_never_landed_is_refused_with_those_that_did(stack: LocalStack) -> None:
+def test_a_replay_of_a_snapshot_that_never_landed_is_refused_with_those_that_did(stack: StackClient) -> None:
     run_id = stack.replay("worked_example", snapshot_id="99")
     assert stack.wait_for_run("worked_example", run_id) == "failed"
     log = stack.failure_log("worked_example", run_id, "resolve_publish")
@@ -175,13 +175,13 @@ def test_a_replay_of_a_snapshot_that_never_landed_is_refused_with_those_that_did
     assert "registered snapshots: 11, 12, 21, 23" in log
 
 
-def test_no_query_of_a_publish_reads_table_data(stack: LocalStack) -> None:
+def test_no_query_of_a_publish_reads_table_data(stack: StackClient) -> None:
     jobs = [j for j in stack.bigquery.list_jobs(all_users=True) if "dedup_clone_feed" in (j.labels or {})]
     assert {j.labels["dedup_clone_step"] for j in jobs} == {"load", "swap"}
     assert [j.job_id for j in jobs if j.job_type == "query" and j.total_bytes_processed] == []
 
 
-def test_readers_learn_from_the_status_table_which_snapshot_they_see(stack: LocalStack) -> None:
+def test_readers_learn_from_the_status_table_which_snapshot_they_see(stack: StackClient) -> None:
     found = {
         r["feed"]: r["snapshot_id"] for r in stack.bigquery.query_and_wait("SELECT * FROM warehouse.dedup_clone_status")
     }

@@ -11,28 +11,28 @@ from typing import Any
 
 import pytest
 
-from soak.stack import SoakStack
+from testkit.proxied_stack import ProxiedStack
 from tests.stack.extra_feeds import HELD_BACK, PROMISE_MINUTES, SLOWED
-from tests.stack.local_stack import LocalStack
 from tests.stack.rollbacks import Rollbacks, prune
-from tests.stack.slow_publish import SlowPublish, Watchers
+from tests.stack.slowed_publish import SlowPublish, Watchdog
+from tests.stack.stack_client import StackClient
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def watchers(stack: LocalStack) -> Watchers:
-    return Watchers(stack)
+def watchdog(stack: StackClient) -> Watchdog:
+    return Watchdog(stack)
 
 
 @pytest.fixture(scope="module")
 def slow_publish(
-    gated_stack: SoakStack, stack: LocalStack, watchers: Watchers, tmp_path_factory: pytest.TempPathFactory
+    proxied_stack: ProxiedStack, stack: StackClient, watchdog: Watchdog, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SlowPublish]:
     """Landed, and looked at once: the overdue snapshot of the other feed is seen by the same look."""
-    slow = SlowPublish(gated_stack, stack, tmp_path_factory.mktemp("slowed") / "1")
+    slow = SlowPublish(proxied_stack, stack, tmp_path_factory.mktemp("slowed") / "1")
     try:
-        watchers.look()
+        watchdog.run_watchdog()
         slow.wait_for_load()
         yield slow
     finally:
@@ -41,34 +41,36 @@ def slow_publish(
 
 @pytest.fixture(scope="module")
 def rollbacks(
-    slow_publish: SlowPublish, gated_stack: SoakStack, stack: LocalStack, tmp_path_factory: pytest.TempPathFactory
+    slow_publish: SlowPublish, proxied_stack: ProxiedStack, stack: StackClient, tmp_path_factory: pytest.TempPathFactory
 ) -> Rollbacks:
     """The feed whose snapshot was overdue gets two."""
-    return Rollbacks(gated_stack, stack, tmp_path_factory.mktemp("snapshots"))
+    return Rollbacks(proxied_stack, stack, tmp_path_factory.mktemp("snapshots"))
 
 
 @pytest.fixture(scope="module")
-def late_view(slow_publish: SlowPublish, watchers: Watchers, stack: LocalStack) -> dict[str, Any]:
+def late_view(slow_publish: SlowPublish, watchdog: Watchdog, stack: StackClient) -> dict[str, Any]:
     """The slowed feed on the page after its miss, at which the watchdog has looked once more."""
-    watchers.wait_for(SLOWED, "ALERT: promise_missed")
-    watchers.look()
+    watchdog.wait_for(SLOWED, "ALERT: promise_missed")
+    watchdog.run_watchdog()
     return stack.on_the_page(SLOWED)
 
 
 @pytest.fixture(scope="module")
 def ended(
-    late_view: dict[str, Any], slow_publish: SlowPublish, rollbacks: Rollbacks, watchers: Watchers
+    late_view: dict[str, Any], slow_publish: SlowPublish, rollbacks: Rollbacks, watchdog: Watchdog
 ) -> SlowPublish:
     """The slowed publish has ended, the late snapshot has come, and the watchdog has looked until nothing is left."""
     assert slow_publish.end() == "success"
-    watchers.look_until(SLOWED, "RECOVERED: promise_missed")
-    watchers.look_until(HELD_BACK, "RECOVERED: arrival_overdue")
-    watchers.look()
+    watchdog.run_watchdog_until(SLOWED, "RECOVERED: promise_missed")
+    watchdog.run_watchdog_until(HELD_BACK, "RECOVERED: arrival_overdue")
+    watchdog.run_watchdog()
     return slow_publish
 
 
-def test_a_rollback_during_a_publish_is_refused_by_its_first_task(slow_publish: SlowPublish, stack: LocalStack) -> None:
-    run_id = stack.started(stack.trigger(f"{SLOWED}_rollback", generation=1, reason="in the middle"))
+def test_a_rollback_during_a_publish_is_refused_by_its_first_task(
+    slow_publish: SlowPublish, stack: StackClient
+) -> None:
+    run_id = stack.started_run_id(stack.trigger(f"{SLOWED}_rollback", generation=1, reason="in the middle"))
     assert stack.wait_for_run(SLOWED, run_id, dag="rollback") == "failed"
     log = stack.failure_log(SLOWED, run_id, "show_difference", dag="rollback")
     assert f"cannot be rolled back now: run [{slow_publish.run_id}]" in log
@@ -94,14 +96,14 @@ def test_of_two_rollbacks_at_once_one_is_made_the_other_refused_and_a_rejected_o
     assert rollbacks.stack.task_states(HELD_BACK, runs[2], dag="rollback")["resolve_rollback"] == "skipped"
     assert rollbacks.stack.rows(HELD_BACK) == rollbacks.good_rows
     assert rollbacks.live() == rollbacks.regretted + 1
-    assert rollbacks.gated_stack.ledger(HELD_BACK)[-1].restores == rollbacks.good
+    assert rollbacks.proxied_stack.ledger(HELD_BACK)[-1].restores == rollbacks.good
 
 
 def test_generations_that_were_pruned_or_never_there_are_refused_with_those_that_can_be_restored(
     rollbacks: Rollbacks,
 ) -> None:
     pruned, unknown = rollbacks.regretted, 1_000_000
-    prune(rollbacks.gated_stack, pruned)
+    prune(rollbacks.proxied_stack, pruned)
     runs = {generation: rollbacks.ask_for(generation) for generation in (pruned, unknown, None)}
     assert {rollbacks.approvals.end_of(run) for run in runs.values()} == {"failed"}
     for generation in (pruned, unknown):
@@ -122,32 +124,32 @@ def test_generations_that_were_pruned_or_never_there_are_refused_with_those_that
     ],
     ids=str,
 )
-def test_text_where_an_id_belongs_starts_no_run(stack: LocalStack, dag: str, parameters: dict[str, Any]) -> None:
+def test_text_where_an_id_belongs_starts_no_run(stack: StackClient, dag: str, parameters: dict[str, Any]) -> None:
     answer = stack.trigger(f"{HELD_BACK}_{dag}", **parameters)
     assert answer.status == 400, answer.text
     assert next(iter(reversed(parameters))) in answer.text
 
 
 def test_the_page_says_late_while_readers_wait(late_view: dict[str, Any]) -> None:
-    assert late_view["state"]["name"] == "late"
-    assert f"of {PROMISE_MINUTES} min" in late_view["state"]["reasons"][0]
+    assert late_view["freshness"]["status"] == "late"
+    assert f"the freshness SLA is {PROMISE_MINUTES} min" in late_view["freshness"]["incidents"][0]["what"]
 
 
-def test_a_slowed_publish_is_one_warning_one_miss_one_recovery(ended: SlowPublish, watchers: Watchers) -> None:
-    about_the_promise = [title for title in watchers.told(SLOWED) if "promise" in title]
+def test_a_slowed_publish_is_one_warning_one_miss_one_recovery(ended: SlowPublish, watchdog: Watchdog) -> None:
+    about_the_promise = [title for title in watchdog.alerts(SLOWED) if "promise" in title]
     assert about_the_promise == ["WARNING: promise_at_risk", "ALERT: promise_missed", "RECOVERED: promise_missed"]
 
 
-def test_a_snapshot_held_back_is_told_once_and_once_that_it_came(ended: SlowPublish, watchers: Watchers) -> None:
-    assert watchers.told(HELD_BACK) == ["ALERT: arrival_overdue", "RECOVERED: arrival_overdue"]
+def test_a_snapshot_held_back_is_told_once_and_once_that_it_came(ended: SlowPublish, watchdog: Watchdog) -> None:
+    assert watchdog.alerts(HELD_BACK) == ["ALERT: arrival_overdue", "RECOVERED: arrival_overdue"]
 
 
-def test_the_miss_is_on_record_and_on_the_page(ended: SlowPublish, gated_stack: SoakStack, stack: LocalStack) -> None:
-    (record,) = gated_stack.ledger(SLOWED)
+def test_the_miss_is_on_record_and_on_the_page(
+    ended: SlowPublish, proxied_stack: ProxiedStack, stack: StackClient
+) -> None:
+    (record,) = proxied_stack.ledger(SLOWED)
     assert record.lag_s is not None
     assert record.lag_s > PROMISE_MINUTES * 60
     assert [deadline["missed"] for deadline in ended.deadlines()] == [True]
-    view = stack.wait_for_page(SLOWED, lambda view: bool(view["publishes"]), "the publish")
-    assert view["state"]["name"] == "at risk"
-    assert "The last publish broke the promise" in view["state"]["reasons"][0]
+    view = stack.wait_for_page(SLOWED, lambda view: view["freshness"]["status"] == "fresh", "a fresh feed")
     assert view["publishes"][-1]["lag_s"] == record.lag_s

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from devstack.stack.names import LOGINS
-from soak.stack import SoakStack
+from devstack.stack.names_and_logins import LOGINS
+from testkit.proxied_stack import ProxiedStack
 from tests.page.accessibility import faults
 from tests.page.browser import CHROMIUM, Browser, Page, open_browser
 from tests.stack.extra_feeds import HELD_BACK as FEED
-from tests.stack.local_stack import LocalStack, row
+from tests.stack.stack_client import StackClient, row
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
@@ -24,9 +24,9 @@ in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this 
 
 
 @pytest.fixture(scope="module")
-def published(gated_stack: SoakStack, stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> LocalStack:
+def published(proxied_stack: ProxiedStack, stack: StackClient, tmp_path_factory: pytest.TempPathFactory) -> StackClient:
     """With something to see, and to replay."""
-    if gated_stack.current(FEED).generation is None:
+    if proxied_stack.current(FEED).generation is None:
         rows = [row(datetime.now(UTC).date(), 1, 10, 1)]
         run_id = stack.land(FEED, 1, rows, tmp_path_factory.mktemp("snapshot") / "1")
         assert stack.wait_for_run(FEED, run_id) == "success"
@@ -40,7 +40,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield opened
 
 
-def logged_in(browser: Browser, stack: LocalStack, user: str, **looks: object) -> Page:
+def logged_in(browser: Browser, stack: StackClient, user: str, **looks: object) -> Page:
     """A page of Airflow after its login form."""
     page = browser.new_page(**looks)
     page.go(f"{stack.connection.airflow_url}/auth/login")
@@ -56,12 +56,12 @@ def ours(page: Page) -> list[tuple[str, str]]:
     return [(url, text) for url, text in page.problems if "/dedup-clone/" in url and AIRFLOWS_FRAME not in text]
 
 
-def test_strangers_get_401_on_every_path(published: LocalStack) -> None:
+def test_strangers_get_401_on_every_path(published: StackClient) -> None:
     for path in ("", "static/page.js", "api/feeds", f"api/feeds/{FEED}"):
         assert published.ask("GET", f"dedup-clone/{path}", user=None).status == 401
 
 
-def test_a_viewer_sees_everything_and_can_start_nothing(published: LocalStack) -> None:
+def test_a_viewer_sees_everything_and_can_start_nothing(published: StackClient) -> None:
     view = published.on_the_page(FEED, user="vera")
     assert view["live"] is not None
     assert (view["may_replay"], view["may_roll_back"]) == (False, False)
@@ -70,7 +70,7 @@ def test_a_viewer_sees_everything_and_can_start_nothing(published: LocalStack) -
 
 
 @in_a_browser
-def test_a_viewer_finds_the_forms_disabled_in_airflow(browser: Browser, published: LocalStack) -> None:
+def test_a_viewer_finds_the_forms_disabled_in_airflow(browser: Browser, published: StackClient) -> None:
     page = logged_in(browser, published, "vera")
     page.go(f"{published.connection.airflow_url}/plugin/snapshots")
     page.wait_until(f"{FRAME}.querySelector('{SHOWN}')?.innerText")
@@ -80,7 +80,7 @@ def test_a_viewer_finds_the_forms_disabled_in_airflow(browser: Browser, publishe
 
 
 @in_a_browser
-def test_an_admin_replays_from_the_tab_of_a_dag(browser: Browser, published: LocalStack) -> None:
+def test_an_admin_replays_from_the_tab_of_a_dag(browser: Browser, published: StackClient) -> None:
     page = logged_in(browser, published, "admin")
     page.go(f"{published.connection.airflow_url}/dags/{FEED}_publish/plugin/feed-snapshots")
     page.wait_until(f"{FRAME}.querySelector('#replay button') !== null")
@@ -98,7 +98,7 @@ def test_an_admin_replays_from_the_tab_of_a_dag(browser: Browser, published: Loc
 @in_a_browser
 @pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (400, "dark")])
 def test_axe_finds_no_fault_in_the_page_that_airflow_serves(
-    browser: Browser, published: LocalStack, width: int, scheme: str
+    browser: Browser, published: StackClient, width: int, scheme: str
 ) -> None:
     page = logged_in(browser, published, "vera", width=width, scheme=scheme)
     page.go(f"{published.connection.airflow_url}/dedup-clone/#{FEED}")

@@ -1,4 +1,4 @@
-"""The judge of requests finds what a service would ignore."""
+"""The validation of requests finds what a service would ignore."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.rest_recording import RequestJudge
+from tests.request_validator import RequestValidator
 from tests.rest_schemas import described
 
 JOBS = "https://bigquery.googleapis.com/bigquery/v2/projects/p/jobs"
@@ -56,27 +56,27 @@ def test_what_the_services_know_is_no_fault(api: str, verb: str, url: str, body:
 
 
 def test_uploads_and_batches_are_taken_apart() -> None:
-    judge = RequestJudge()
+    validator = RequestValidator()
     upload = (
         b'--x\r\ncontent-type: application/json\r\n\r\n{"nam": "a"}\r\n'
         b"--x\r\ncontent-type: text/plain\r\n\r\nhi\r\n--x--"
     )
     url = f"{OBJECTS}?uploadType=multipart".replace("/storage/", "/upload/storage/")
-    judge.judge("POST", url, upload, {"content-type": b'multipart/related; boundary="x"'})
+    validator.validate("POST", url, upload, {"content-type": b'multipart/related; boundary="x"'})
     batch = (
         "--y\r\nContent-Type: application/http\r\n\r\n"
         "DELETE /storage/v1/b/landing/o/a?generatoin=1 HTTP/1.1\r\n\r\n--y--"
     )
-    judge.judge("POST", "https://h/batch/storage/v1", batch, {"Content-Type": 'multipart/mixed; boundary="y"'})
-    assert [fault.rsplit(": ", 1)[1] for fault in judge.faults] == [
+    validator.validate("POST", "https://h/batch/storage/v1", batch, {"Content-Type": 'multipart/mixed; boundary="y"'})
+    assert [fault.rsplit(": ", 1)[1] for fault in validator.faults] == [
         "[Object.nam] is not known",
         "query parameter [generatoin] of storage.objects.delete is not known",
     ]
-    assert judge.judged == 2
+    assert validator.validated == 2
 
 
 def test_what_cannot_be_read_is_a_fault_and_no_crash() -> None:
-    judge = RequestJudge()
-    judge.judge("POST", JOBS, b"{not json", {"Content-Type": "application/json"})
-    judge.judge("POST", "https://h/batch/storage/v1", b"", {})
-    assert judge.faults[0].startswith(f"POST {JOBS}: cannot be read")
+    validator = RequestValidator()
+    validator.validate("POST", JOBS, b"{not json", {"Content-Type": "application/json"})
+    validator.validate("POST", "https://h/batch/storage/v1", b"", {})
+    assert validator.faults[0].startswith(f"POST {JOBS}: cannot be read")

@@ -1,4 +1,4 @@
-"""Dry runs: what a query would read and return; nothing is run or changed."""
+"""Dry runs: the statistics and result schema of a query that is not run."""
 
 from __future__ import annotations
 
@@ -6,46 +6,25 @@ from typing import Any
 
 from sqlglot import exp
 
-from devstack.bigquery.errors import InvalidQuery
-from devstack.bigquery.jobs import definitions
-from devstack.bigquery.jobs.dml_reading import Mutation
-from devstack.bigquery.jobs.mutation import Mutator
-from devstack.bigquery.jobs.mutation_runner import most_bytes, target_of
+from devstack.bigquery.jobs import ddl_statements
+from devstack.bigquery.jobs.dml_changes import check_names_and_types
+from devstack.bigquery.jobs.dml_runner import maximum_scanned_bytes, target_version
 from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
 from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
-from devstack.bigquery.sql.statements import (
-    AlterTableSetOptions,
-    Assert,
-    CreateClone,
-    CreateRowPolicy,
-    CreateSchema,
-    CreateTable,
-    Declare,
-    Delete,
-    DropRowPolicy,
-    DropSchema,
-    DropTable,
-    If,
-    Insert,
-    Merge,
-    Query,
-    Script,
-    SetVariable,
-    TruncateTable,
-    Update,
-)
-from devstack.bigquery.sql.types import TableField
+from devstack.bigquery.sql import statements
+from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.sql.statements import Assert, CreateClone, CreateTable, Insert, MutatingStatement, Query, Script
 
 
 def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
-    """A script's bytes depend on its run, so only its text is checked and the accuracy says UNKNOWN."""
+    """The bytes of a script are known only after it ran, so their accuracy is UNKNOWN."""
     if script.is_multi_statement:
         statistics = script_statistics([])
         statistics["query"]["totalBytesProcessedAccuracy"] = "UNKNOWN"
         del statistics["numChildJobs"]
         return statistics
     statement = script.statements[0]
-    with state.reading() as sql:
+    with state.statement() as sql:
         if isinstance(statement, Query | Insert | Assert):
             return _read(*_tree(statement), sql)
         if isinstance(statement, CreateTable) and statement.query is not None:
@@ -55,24 +34,22 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
         if isinstance(statement, CreateClone):
             source, _ = sql.reader.version(statement.source, statement.system_time)
             return _defined(Outcome("CREATE_TABLE", tables=(source,), ddl_operation=_create(statement, state)))
-        if isinstance(statement, Update | Delete | Merge):
+        if isinstance(statement, MutatingStatement):
             return _mutation(statement, sql)
-        if isinstance(statement, TruncateTable):
-            table, _ = target_of(statement.table, sql)
+        if isinstance(statement, statements.TruncateTable):
+            table, _ = target_version(statement.table, sql)
             return _defined(Outcome("TRUNCATE_TABLE", tables=(table,)))
-    if isinstance(statement, Declare | SetVariable | If):
-        raise InvalidQuery("A script of one statement cannot be run as a plain query")
     kind = _OTHER_KINDS[type(statement)]
     return _defined(Outcome(kind, ddl_operation=kind.partition("_")[0]))
 
 
 _OTHER_KINDS = {
-    AlterTableSetOptions: "ALTER_TABLE",
-    DropTable: "DROP_TABLE",
-    CreateRowPolicy: "CREATE_ROW_ACCESS_POLICY",
-    DropRowPolicy: "DROP_ROW_ACCESS_POLICY",
-    CreateSchema: "CREATE_SCHEMA",
-    DropSchema: "DROP_SCHEMA",
+    statements.AlterTableSetOptions: "ALTER_TABLE",
+    statements.DropTable: "DROP_TABLE",
+    statements.CreateRowPolicy: "CREATE_ROW_ACCESS_POLICY",
+    statements.DropRowPolicy: "DROP_ROW_ACCESS_POLICY",
+    statements.CreateSchema: "CREATE_SCHEMA",
+    statements.DropSchema: "DROP_SCHEMA",
 }
 
 
@@ -87,21 +64,21 @@ def _tree(statement: Query | Insert | Assert) -> tuple[str, exp.Expression]:
 def _create(statement: CreateTable | CreateClone, state: ScriptState) -> str:
     table = state.defaults.table(statement.name)
     state.catalog.datasets.get(table.dataset_id)
-    return definitions.operation(state.catalog.find(table), statement.replace, statement.if_not_exists, table)
+    return ddl_statements.ddl_operation(state.catalog.find(table), statement.replace, statement.if_not_exists, table)
 
 
 def _read(kind: str, tree: exp.Expression, sql: StatementSql, operation: str | None = None) -> dict[str, Any]:
-    scanned = sql.measure(tree)
+    scanned = sql.scanned_bytes(tree)
     columns = sql.state.session.schema(sql.duckdb(tree))
     outcome = Outcome(kind, scanned.processed, scanned.billed, tables=tuple(sql.reader.tables), ddl_operation=operation)
     return _defined(outcome, columns)
 
 
-def _mutation(statement: Mutation, sql: StatementSql) -> dict[str, Any]:
-    """Which partitions are updated shows only in the run: the bytes are an upper bound."""
-    table, version = target_of(statement.table, sql)
-    scanned = most_bytes(statement, sql)
-    Mutator(statement, sql, table, version).check()
+def _mutation(statement: MutatingStatement, sql: StatementSql) -> dict[str, Any]:
+    """The bytes are an upper bound, because only a run shows which partitions are rewritten."""
+    table, version = target_version(statement.table, sql)
+    scanned = maximum_scanned_bytes(statement, sql)
+    check_names_and_types(statement, sql, table, version)
     kind = type(statement).__name__.upper()
     outcome = Outcome(kind, scanned.processed, scanned.billed, tables=tuple(sql.reader.tables))
     statistics = _defined(outcome)

@@ -1,4 +1,4 @@
-"""A job's connection to the in-memory DuckDB of the process: bounded memory, no extensions from the network."""
+"""A job's connection to the in-memory DuckDB that all jobs of the process share."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import threading
 import duckdb
 import pyarrow as pa
 
-from devstack.bigquery.errors import StandInError, StoppedJob
+from devstack.bigquery.bigquery_errors import StandInError, StoppedJob
 from devstack.bigquery.sql import farm_fingerprint, json_text
-from devstack.bigquery.sql.transpile import error_of_duckdb
-from devstack.bigquery.sql.types import TableField, field_from_duckdb
+from devstack.bigquery.sql.field_types import TableField, field_from_duckdb
+from devstack.bigquery.sql.transpile import translate_duckdb_error
 from devstack.bigquery.storage.arrow_schema import conform
 
 MEMORY_LIMIT = "2GB"  # of all jobs together
@@ -28,37 +28,37 @@ def _open() -> duckdb.DuckDBPyConnection:
             "allow_community_extensions": "false",
         },
     )
-    # The extension is part of the package; the setting exists only after it is loaded.
+    # For TimeZone, a setting that exists only after loading this extension. It is part of the package.
     connection.execute("LOAD icu")
     farm_fingerprint.register(connection)
     json_text.register(connection)
     return connection
 
 
-class _Engine:
-    """The one DuckDB of the process: opening one takes 25 ms of CPU time, more than all else in a small query."""
+class _SharedDuckDb:
+    """The DuckDB of the process. Opening one for each job would take 25 ms, longer than a small query runs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._root: duckdb.DuckDBPyConnection | None = None
 
     def connect(self) -> duckdb.DuckDBPyConnection:
-        """A connection of its own: its settings, temporary tables and registered rows are seen by no other."""
+        """A new connection with its own settings, temporary tables and registered rows."""
         with self._lock:
             if self._root is None:
                 self._root = _open()
             return self._root.cursor()
 
 
-_ENGINE = _Engine()
+_SHARED_DUCKDB = _SharedDuckDb()
 
 
 class DuckDbSession:
-    """Not for use by several threads, except `interrupt`."""
+    """For one thread, except `interrupt`, which any thread may call."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
-        self._connection = _ENGINE.connect()
+        self._connection = _SHARED_DUCKDB.connect()
         self._connection.execute("SET TimeZone = 'UTC'")
         self._registered = 0
 
@@ -69,14 +69,14 @@ class DuckDbSession:
         self._connection.interrupt()
 
     def register(self, rows: pa.Table) -> str:
-        """The name under which SQL finds the rows."""
+        """Registers rows as a relation and returns its name."""
         self._registered += 1
         name = f"_rows_{self._registered}"
         self._connection.register(name, rows)
         return name
 
     def materialize(self, sql: str) -> str:
-        """Runs a SELECT once; the name of the temporary table that keeps its rows."""
+        """Runs a SELECT into a temporary table and returns the table's name."""
         self._registered += 1
         name = f"_rows_{self._registered}"
         try:
@@ -86,15 +86,15 @@ class DuckDbSession:
         return name
 
     def untyped(self, sql: str) -> set[int]:
-        """Positions of the result's columns that are a bare NULL, which has every type."""
+        """Positions of result columns that are an untyped NULL, which every type accepts."""
         return {position for position, kind in enumerate(self._relation(sql).types) if str(kind.id) == "null"}
 
     def schema(self, sql: str) -> tuple[TableField, ...]:
-        """The result's columns; nothing is run."""
+        """The result's columns. The query is not run."""
         return _fields(self._relation(sql))
 
     def run(self, sql: str) -> tuple[tuple[TableField, ...], pa.Table]:
-        """Columns and rows of a SELECT, the rows in the form in which segments keep them."""
+        """Runs a SELECT. Returns its columns, and its rows in the Arrow types of segments."""
         relation = self._relation(sql)
         columns = _fields(relation)
         try:
@@ -102,8 +102,8 @@ class DuckDbSession:
         except duckdb.Error as error:
             raise self._translated(error) from error
         positional = tuple(TableField(f"c{i}", c.type, c.mode, c.fields) for i, c in enumerate(columns))
-        conformed = conform(rows.rename_columns([column.name for column in positional]), positional)
-        return columns, conformed.rename_columns([column.name for column in columns])
+        conform_query_rows = conform(rows.rename_columns([column.name for column in positional]), positional)
+        return columns, conform_query_rows.rename_columns([column.name for column in columns])
 
     def _relation(self, sql: str) -> duckdb.DuckDBPyRelation:
         try:
@@ -114,7 +114,7 @@ class DuckDbSession:
     def _translated(self, error: duckdb.Error) -> StandInError:
         if self._stop.is_set():
             return StoppedJob("Job execution was cancelled: User requested cancellation")
-        return error_of_duckdb(error)
+        return translate_duckdb_error(error)
 
 
 def _fields(relation: duckdb.DuckDBPyRelation) -> tuple[TableField, ...]:

@@ -1,16 +1,15 @@
-"""A dataset's INFORMATION_SCHEMA views, as rows made from the current table versions."""
+"""A dataset's INFORMATION_SCHEMA views, with rows from the current table versions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
-from devstack.bigquery.clock import to_datetime
-from devstack.bigquery.errors import NotFound
-from devstack.bigquery.sql.types import TableField
+from devstack.bigquery.bigquery_errors import NotFound
+from devstack.bigquery.clock import to_datetime, to_milliseconds
+from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import arrow_schema
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import DatasetId, TableId, TableSettings, TableVersion
@@ -50,7 +49,7 @@ def view_rows(catalog: Catalog, dataset: DatasetId, view: str) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=arrow_schema(columns))
 
 
-def _yes(value: bool) -> str:
+def _yes_no(value: bool) -> str:
     return "YES" if value else "NO"
 
 
@@ -65,7 +64,7 @@ def _table_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
         "base_table_catalog": clone.base.project if clone else None,
         "base_table_schema": clone.base.dataset if clone else None,
         "base_table_name": clone.base.table if clone else None,
-        "snapshot_time_ms": to_datetime(clone.clone_us) if clone else None,
+        "snapshot_time_ms": to_datetime(to_milliseconds(clone.clone_us)) if clone else None,
     }
 
 
@@ -76,54 +75,50 @@ def _column_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
         yield {
             "column_name": column.name,
             "ordinal_position": position,
-            "is_nullable": _yes(column.mode != "REQUIRED"),
+            "is_nullable": _yes_no(column.mode != "REQUIRED"),
             "data_type": column.sql_type(),
             "is_generated": "NEVER",
             "is_hidden": "NO",
             "is_system_defined": "NO",
-            "is_partitioning_column": _yes(column.name == settings.partition_column),
+            "is_partitioning_column": _yes_no(column.name == settings.partition_column),
             "clustering_ordinal_position": clustered,
         }
 
 
 def _partition_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
     """An unpartitioned table has one row with a NULL partition_id."""
-    if version.settings.partition_column is None:
-        yield _partition_row(None, version.rows, version.bytes, to_datetime(version.modified_us))
-        return
-    for key, part in sorted(version.partitions.items()):
-        yield _partition_row(key, part.rows, part.bytes, to_datetime(part.modified_us))
+    parts: list[tuple[str | None, int, int, int]] = [(None, version.rows, version.bytes, version.modified_us)]
+    if version.settings.partition_column is not None:
+        parts = [(key, part.rows, part.bytes, part.modified_us) for key, part in sorted(version.partitions.items())]
+    for key, rows, size, modified_us in parts:
+        yield {
+            "partition_id": key,
+            "total_rows": rows,
+            "total_logical_bytes": size,
+            "last_modified_time": to_datetime(modified_us),
+            "storage_tier": "ACTIVE",
+        }
 
 
-def _partition_row(key: str | None, rows: int, size: int, modified: datetime) -> Row:
-    return {
-        "partition_id": key,
-        "total_rows": rows,
-        "total_logical_bytes": size,
-        "last_modified_time": modified,
-        "storage_tier": "ACTIVE",
-    }
-
-
-def sql_string(text: str) -> str:
+def _sql_string(text: str) -> str:
     """A string literal as BigQuery prints it in option_value."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
 
 def option_rows(settings: TableSettings) -> list[tuple[str, str, str]]:
-    """(name, type, value text) of the options that are set, values in BigQuery's own spelling."""
+    """Name, type and value of each option that is set. Values are SQL text as BigQuery prints it."""
     options: list[tuple[str, str, str]] = []
     if settings.description is not None:
-        options.append(("description", "STRING", sql_string(settings.description)))
+        options.append(("description", "STRING", _sql_string(settings.description)))
     if settings.expires_us is not None:
         moment = to_datetime(settings.expires_us).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        options.append(("expiration_timestamp", "TIMESTAMP", f"TIMESTAMP {sql_string(moment)}"))
+        options.append(("expiration_timestamp", "TIMESTAMP", f"TIMESTAMP {_sql_string(moment)}"))
     if settings.friendly_name is not None:
-        options.append(("friendly_name", "STRING", sql_string(settings.friendly_name)))
+        options.append(("friendly_name", "STRING", _sql_string(settings.friendly_name)))
     if settings.labels:
         pairs = ", ".join(
-            f"STRUCT({sql_string(key)}, {sql_string(value)})" for key, value in sorted(settings.labels.items())
+            f"STRUCT({_sql_string(key)}, {_sql_string(value)})" for key, value in sorted(settings.labels.items())
         )
         options.append(("labels", "ARRAY<STRUCT<STRING, STRING>>", f"[{pairs}]"))
     if settings.partition_expiration_ms is not None:

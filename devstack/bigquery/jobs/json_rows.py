@@ -1,20 +1,18 @@
-"""Newline-delimited JSON as rows of a table, with BigQuery's conversions and refusals."""
+"""Parses newline-delimited JSON into rows of a table, with BigQuery's conversions and error messages."""
 
 from __future__ import annotations
 
-import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime
-from datetime import time as day_time
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
 
-from devstack.bigquery.errors import Invalid
-from devstack.bigquery.sql.types import TableField
+from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.jobs.value_conversions import CONVERSIONS
+from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
 
 
@@ -61,62 +59,6 @@ def _scalar(value: Any, column: TableField, name: str) -> Any:
             raise ValueError(f"Field {name} is a record, found [{value!r}]")
         return _record(value, column.fields, f"{name}.")
     try:
-        return _CONVERSIONS[column.type](value)
+        return CONVERSIONS[column.type](value)
     except (ValueError, TypeError, InvalidOperation, binascii.Error) as error:
         raise ValueError(f"Could not convert value [{value!r}] to {column.type}. Field: {name}") from error
-
-
-def _integer(value: Any) -> int:
-    if isinstance(value, bool) or (isinstance(value, Decimal) and value != int(value)):
-        raise ValueError(value)
-    return int(value)
-
-
-def _boolean(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    return {"true": True, "false": False}[_known_word(value)]
-
-
-def _known_word(value: Any) -> str:
-    word = str(value).lower()
-    if word not in ("true", "false"):
-        raise ValueError(value)
-    return word
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict | list):
-        raise ValueError(value)
-    return json.dumps(value) if isinstance(value, bool) else str(value)
-
-
-def _timestamp(value: Any) -> datetime:
-    """Text in ISO form (UTC when it names no zone) or seconds since 1970."""
-    if isinstance(value, int | Decimal):
-        microseconds = int(Decimal(value) * 1_000_000)
-        seconds, rest = divmod(microseconds, 1_000_000)
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
-    parsed = datetime.fromisoformat(str(value).removesuffix(" UTC"))
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-
-
-def _naive(value: Any) -> datetime:
-    parsed = datetime.fromisoformat(value)
-    if parsed.tzinfo is not None:
-        raise ValueError(value)
-    return parsed
-
-
-_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
-    "INT64": _integer,
-    "FLOAT64": float,
-    "BOOL": _boolean,
-    "STRING": _text,
-    "BYTES": lambda value: base64.b64decode(value, validate=True),
-    "DATE": date.fromisoformat,
-    "DATETIME": _naive,
-    "TIME": day_time.fromisoformat,
-    "TIMESTAMP": _timestamp,
-    "NUMERIC": lambda value: Decimal(str(value)),
-}

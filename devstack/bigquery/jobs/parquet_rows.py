@@ -1,51 +1,60 @@
-"""Parquet files as rows of a table: only declared columns are read, and a file that disagrees is refused."""
+"""Reads Parquet files as rows of a table. A file whose columns do not fit the declared schema is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from devstack.bigquery.errors import Invalid, NotImplementedConstruct
-from devstack.bigquery.sql.types import TableField, from_arrow_schema
+from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
+from devstack.bigquery.sql.field_types import TableField, from_arrow_schema
 from devstack.bigquery.storage.arrow_schema import conform, is_canonical
+
+_READ_ERROR = "Error while reading data, error message:"
 
 
 class ParquetSource:
-    def __init__(self, uri: str, content: bytes, list_inference: bool) -> None:
+    """A file. `fields` are its columns as BigQuery infers them; a declared schema may want DATETIME of a TIMESTAMP."""
+
+    def __init__(self, uri: str, content: bytes, list_inference: bool, enum_as_string: bool = False) -> None:
         self.uri = uri
         self.content = content
         try:
             self._file = pq.ParquetFile(pa.BufferReader(content), coerce_int96_timestamp_unit="us")
             self.schema = self._file.schema_arrow
-            self.fields = from_arrow_schema(self.schema)
+            leaves = iter([self._file.schema.column(number) for number in range(len(self._file.schema))])
+            shown = pa.schema([_with_texts(field, leaves) for field in self.schema]) if enum_as_string else self.schema
+            self._local = from_arrow_schema(shown)
+            self.fields = _without_datetime(self._local)
         except pa.ArrowInvalid as error:
             raise Invalid(
-                f"Error while reading data, error message: Input file is not in Parquet format or is damaged. "
-                f"{error} File: {uri}"
+                f"{_READ_ERROR} Input file is not in Parquet format or is damaged. {error} File: {uri}"
             ) from error
         repeated = next((field.name for field in self.fields if field.mode == "REPEATED"), None)
         if repeated is not None and not list_inference:
-            # BigQuery would make a RECORD with an inner [list] of it.
+            # BigQuery would read it as a RECORD with an inner [list].
             raise NotImplementedConstruct(f"Parquet LIST column {repeated} without parquetOptions.enableListInference")
 
     def check(self, declared: Sequence[TableField]) -> None:
-        found = {field.name.lower(): field for field in self.fields}
+        """Raises Invalid unless the file has the declared columns and no others. NULLABLE ones may be missing."""
+        unmatched = {field.name.lower(): field for field in self.fields}
+        as_datetime = {field.name.lower(): field.sql_type().lower() for field in self._local}
         for column in declared:
-            field = found.pop(column.name.lower(), None)
+            field = unmatched.pop(column.name.lower(), None)
             if field is None:
                 if column.mode == "REQUIRED":
-                    raise Invalid(f"{self._refusal()} Required field [{column.name}] is missing. File: {self.uri}")
+                    raise Invalid(f"{_READ_ERROR} Required field [{column.name}] is missing. File: {self.uri}")
                 continue
-            if field.sql_type().lower() != column.sql_type().lower():
+            if column.sql_type().lower() not in (field.sql_type().lower(), as_datetime[field.name.lower()]):
                 raise Invalid(
-                    f"{self._refusal()} Parquet column '{column.name}' has type [{field.sql_type()}] which does not "
+                    f"{_READ_ERROR} Parquet column '{column.name}' has type [{field.sql_type()}] which does not "
                     f"match the target type [{column.sql_type()}]. File: {self.uri}"
                 )
-        if found:
+        if unmatched:
             raise Invalid(
-                f"{self._refusal()} Parquet columns [{', '.join(field.name for field in found.values())}] are not in "
+                f"{_READ_ERROR} Parquet columns [{', '.join(field.name for field in unmatched.values())}] are not in "
                 f"the table's schema: add them to the schema or leave them out of the file. File: {self.uri}"
             )
 
@@ -53,13 +62,29 @@ class ParquetSource:
         try:
             return conform(self._file.read(), declared)
         except (pa.ArrowException, OSError) as error:
-            raise Invalid(f"{self._refusal()} {error} File: {self.uri}") from error
+            raise Invalid(f"{_READ_ERROR} {error} File: {self.uri}") from error
         except Invalid as error:
-            raise Invalid(f"{self._refusal()} {error.message} File: {self.uri}") from error
+            raise Invalid(f"{_READ_ERROR} {error.message} File: {self.uri}") from error
 
     def can_be_adopted(self, declared: Sequence[TableField]) -> bool:
         return is_canonical(self.schema, declared)
 
-    @staticmethod
-    def _refusal() -> str:
-        return "Error while reading data, error message:"
+
+def _without_datetime(fields: Sequence[TableField]) -> tuple[TableField, ...]:
+    """Source: "Loading Parquet data", type conversions: every INT64 TIMESTAMP is a TIMESTAMP."""
+    return tuple(
+        replace(
+            field, type="TIMESTAMP" if field.type == "DATETIME" else field.type, fields=_without_datetime(field.fields)
+        )
+        for field in fields
+    )
+
+
+def _with_texts(field: pa.Field, leaves: Iterator[pq.ColumnSchema]) -> pa.Field:
+    """The field with the leaves annotated ENUM, which Arrow reads as binary, as strings."""
+    kind = field.type
+    if pa.types.is_struct(kind):
+        return field.with_type(pa.struct([_with_texts(child, leaves) for child in kind]))
+    if pa.types.is_list(kind):
+        return field.with_type(pa.list_(_with_texts(kind.value_field, leaves)))
+    return field.with_type(pa.string()) if next(leaves).logical_type.type == "ENUM" else field

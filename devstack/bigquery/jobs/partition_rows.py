@@ -1,4 +1,4 @@
-"""Rows divided by the day of their partition column."""
+"""Splits rows into the day partitions of a table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from devstack.bigquery.errors import Invalid
+from devstack.bigquery.bigquery_errors import Invalid
 from devstack.bigquery.storage.model import NULL_PARTITION, WHOLE, TableId
 
 
@@ -17,7 +17,7 @@ def partition_id(day: date | None) -> str:
 
 
 def split_rows(rows: pa.Table, column: str | None) -> Iterator[tuple[str, pa.Table]]:
-    """(partition id, its rows); an unpartitioned table has one. Rows keep their order inside a partition."""
+    """Yields each partition id with its rows, in their order. An unpartitioned table has one partition."""
     if rows.num_rows == 0:
         return
     if column is None:
@@ -29,13 +29,13 @@ def split_rows(rows: pa.Table, column: str | None) -> Iterator[tuple[str, pa.Tab
         yield partition_id(extremes["min"]), rows
         return
     for day in pc.unique(days).to_pylist():
-        chosen = pc.is_null(days) if day is None else pc.equal(days, pa.scalar(day, pa.date32()))
-        yield partition_id(day), rows.filter(chosen)
+        in_partition = pc.is_null(days) if day is None else pc.equal(days, pa.scalar(day, pa.date32()))
+        yield partition_id(day), rows.filter(in_partition)
 
 
-def check_destination(table: TableId, destination: str | None, found: str) -> None:
-    if destination is not None and found != destination:
+def check_destination(table: TableId, destination: str | None, partition: str) -> None:
+    if destination is not None and partition != destination:
         raise Invalid(
             f"Some rows belong to different partitions rather than destination partition {table}${destination}: "
-            f"found rows of partition [{found}]."
+            f"found rows of partition [{partition}]."
         )

@@ -1,18 +1,15 @@
-"""`queryParameters` of a request as typed values."""
+"""Parses a request's `queryParameters` into typed values."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime
-from datetime import time as day_time
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from devstack.bigquery.errors import Invalid, NotImplementedConstruct
-from devstack.bigquery.sql.types import QueryValue, TableField, canonical_type
+from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
+from devstack.bigquery.jobs.value_conversions import CONVERSIONS
+from devstack.bigquery.sql.field_types import QueryValue, TableField, canonical_type
 
-Parameters = dict[str, QueryValue]  # positional ones by "1", "2", …
+Parameters = dict[str, QueryValue]  # positional parameters are named "1", "2", …
 
 
 def parse_parameters(items: Sequence[Mapping[str, Any]], mode: str | None) -> Parameters:
@@ -57,39 +54,6 @@ def _value(name: str, column: TableField, value: Mapping[str, Any]) -> Any:
     if text is None:
         return None
     try:
-        return _CONVERSIONS[column.type](str(text))
+        return CONVERSIONS[column.type](str(text))
     except (ValueError, ArithmeticError) as error:
         raise Invalid(f"Invalid value for query parameter [{name}]: [{text}] is no {column.type}.") from error
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(text)
-    return text.lower() == "true"
-
-
-def _naive(text: str) -> datetime:
-    parsed = datetime.fromisoformat(text)
-    if parsed.tzinfo is not None:
-        raise ValueError(text)
-    return parsed
-
-
-def _timestamp(text: str) -> datetime:
-    """UTC where the text names no zone, as BigQuery reads it."""
-    parsed = datetime.fromisoformat(text.removesuffix(" UTC"))
-    return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-
-
-_CONVERSIONS: dict[str, Callable[[str], Any]] = {
-    "INT64": int,
-    "FLOAT64": float,
-    "BOOL": _boolean,
-    "STRING": str,
-    "BYTES": lambda text: base64.b64decode(text, validate=True),
-    "DATE": date.fromisoformat,
-    "DATETIME": _naive,
-    "TIME": day_time.fromisoformat,
-    "TIMESTAMP": _timestamp,
-    "NUMERIC": Decimal,
-}

@@ -1,6 +1,7 @@
-"""How many bytes a query is charged for: referenced columns of the partitions that constant filters leave.
+"""Counts the bytes that a query scans and bills.
 
-BigQuery bills 10 MB at least for every referenced table, and whole megabytes. INFORMATION_SCHEMA bills that minimum.
+It scans the referenced columns in the partitions that constant filters do not prune. BigQuery bills whole megabytes and
+at least 10 MB for each referenced table and INFORMATION_SCHEMA view.
 """
 
 from __future__ import annotations
@@ -14,19 +15,18 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from devstack.bigquery.errors import InvalidQuery
+from devstack.bigquery.bigquery_errors import BytesBilledLimitExceeded, InvalidQuery
 from devstack.bigquery.jobs.external_tables import FILE_NAME
-from devstack.bigquery.jobs.table_reader import TableReader, is_view
-from devstack.bigquery.sql.names import table_name_of
+from devstack.bigquery.jobs.table_reader import TableReader, is_information_schema_view
+from devstack.bigquery.sql.table_names import table_name_of
 from devstack.bigquery.storage.expiration import partition_day
 from devstack.bigquery.storage.model import TableId, TableVersion
-from devstack.bigquery.storage.protection import refuse_protected_read
-from devstack.bigquery.storage.refusals import BytesBilledLimitExceeded
+from devstack.bigquery.storage.read_protection import refuse_protected_read
 
 MEGABYTE = 1 << 20
 MINIMUM_BILLED = 10 * MEGABYTE
 
-QUERIES_KEPT = 256
+MAXIMUM_QUALIFIED_QUERIES = 256
 _QUALIFIED: dict[tuple[str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], tuple[Scope, ...]] = {}
 
 Prune = Callable[[pa.Table, str, list[exp.Expression]], set[str]]
@@ -34,7 +34,9 @@ Prune = Callable[[pa.Table, str, list[exp.Expression]], set[str]]
 
 @dataclass(frozen=True)
 class ScannedBytes:
-    """Bytes by table, how many INFORMATION_SCHEMA views were read, and how large the partitions are that were read."""
+    """Scanned bytes by table, the number of INFORMATION_SCHEMA views, and by table the full size of its partitions
+    that are read.
+    """
 
     sizes: Mapping[TableId, int]
     views: int
@@ -46,11 +48,11 @@ class ScannedBytes:
 
     @property
     def billed(self) -> int:
-        found = list(self.sizes.values())
-        tables = sum(max(MINIMUM_BILLED, -(-size // MEGABYTE) * MEGABYTE) for size in found) if any(found) else 0
+        sizes = self.sizes.values()
+        tables = sum(max(MINIMUM_BILLED, -(-size // MEGABYTE) * MEGABYTE) for size in sizes) if any(sizes) else 0
         return tables + self.views * MINIMUM_BILLED
 
-    def and_more(self, table: TableId, size: int) -> ScannedBytes:
+    def plus(self, table: TableId, size: int) -> ScannedBytes:
         return replace(self, sizes={**self.sizes, table: self.sizes.get(table, 0) + size})
 
 
@@ -66,7 +68,7 @@ def check_bytes_billed(scanned: ScannedBytes, limit: int | None) -> None:
 
 @dataclass(frozen=True)
 class _Scan:
-    """One mention of a table in the query; `columns` None means that they could not be told apart: all count."""
+    """One reference to a table in the query. `columns` is None if they are not known; then all count."""
 
     table: TableId
     version: TableVersion
@@ -75,8 +77,11 @@ class _Scan:
     filters: list[exp.Expression]
 
 
-def measure(tree: exp.Expression, reader: TableReader, prune: Prune, constants: Collection[str] = ()) -> ScannedBytes:
-    """`prune(days, column, conditions)` evaluates conditions on the partition column over the partitions' days;
+def count_scanned_bytes(
+    tree: exp.Expression, reader: TableReader, prune: Prune, constants: Collection[str] = ()
+) -> ScannedBytes:
+    """`prune(days, column, conditions)` returns the ids of the partitions whose day fulfils the conditions.
+
     `constants` are the names of script variables. Raises NotImplementedConstruct for a read that a policy protects.
     """
     scans = _scans(tree, reader, constants)
@@ -127,7 +132,7 @@ def _partitions(scan: _Scan, prune: Prune) -> Iterable[str]:
 
 
 def _scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]) -> list[_Scan]:
-    """Tables are renamed to t0, t1, … first, so that any spelling of their names can be looked up."""
+    """Finds the table references. It renames tables to t0, t1, … so that SQLGlot can look up any spelling of a name."""
     renamed = tree.copy()
     tables: dict[str, tuple[TableId, TableVersion]] = {}
     schema: dict[str, dict[str, str]] = {}
@@ -136,16 +141,16 @@ def _scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]
             if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
                 continue
             name = table_name_of(source)
-            mark = f"t{len(schema)}"
-            if is_view(name):
-                schema[mark] = {column: "STRING" for column in reader.view(name).column_names}
+            new_name = f"t{len(schema)}"
+            if is_information_schema_view(name):
+                schema[new_name] = {column: "STRING" for column in reader.view(name).column_names}
             else:
                 system_time = _system_time(source)
-                tables[mark] = reader.version(name, system_time)
-                schema[mark] = {column.name: column.type for column in tables[mark][1].settings.schema}
+                tables[new_name] = reader.version(name, system_time)
+                schema[new_name] = {column.name: column.type for column in tables[new_name][1].settings.schema}
                 if reader.external(name) is not None:
-                    schema[mark] = {**schema[mark], FILE_NAME: "STRING"}
-            source.set("this", exp.to_identifier(mark))
+                    schema[new_name] = {**schema[new_name], FILE_NAME: "STRING"}
+            source.set("this", exp.to_identifier(new_name))
             source.set("db", None)
             source.set("catalog", None)
             source.set("version", None)
@@ -156,8 +161,8 @@ def _scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]
     try:
         scopes = _qualified_scopes(renamed, schema)
     except SqlglotError:
-        # An expression that the analysis does not know: all columns, an upper bound.
-        return [_Scan(table, version, mark, None, []) for mark, (table, version) in tables.items()]
+        # SQLGlot cannot analyse the query: count all columns, an upper bound.
+        return [_Scan(table, version, name, None, []) for name, (table, version) in tables.items()]
     return [
         _scan(scope, alias, *tables[source.name], constants)
         for scope in scopes
@@ -167,12 +172,12 @@ def _scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]
 
 
 def _qualified_scopes(tree: exp.Expression, schema: Mapping[str, Mapping[str, str]]) -> tuple[Scope, ...]:
-    """The tree's scopes with each column's table, to be read only. The same few queries come again and again."""
-    key = (tree.sql(dialect="bigquery"), tuple((mark, tuple(types.items())) for mark, types in schema.items()))
+    """The tree's scopes with each column's table. They are cached for repeated queries and must not be changed."""
+    key = (tree.sql(dialect="bigquery"), tuple((name, tuple(types.items())) for name, types in schema.items()))
     if key not in _QUALIFIED:
-        if len(_QUALIFIED) >= QUERIES_KEPT:
+        if len(_QUALIFIED) >= MAXIMUM_QUALIFIED_QUERIES:
             _QUALIFIED.clear()
-        columns: dict[str, object] = {mark: dict(types) for mark, types in schema.items()}
+        columns: dict[str, object] = {name: dict(types) for name, types in schema.items()}
         qualified = qualify(tree, schema=columns, dialect="bigquery", validate_qualify_columns=False)
         _QUALIFIED[key] = tuple(traverse_scope(qualified))
     return _QUALIFIED[key]
@@ -190,12 +195,12 @@ def _scan(scope: object, alias: str, table: TableId, version: TableVersion, cons
         if column.table == alias:
             if column.name.upper() == FILE_NAME:
                 continue
-            found = spelling.get(column.name.lower())
-            if found is None:
+            name = spelling.get(column.name.lower())
+            if name is None:
                 columns = None
                 break
-            columns.add(found) if columns is not None else None
-    rows = scope.expression.find_all(exp.TableColumn)  # type: ignore[attr-defined]  # an alias as a value: whole rows
+            columns.add(name) if columns is not None else None
+    rows = scope.expression.find_all(exp.TableColumn)  # type: ignore[attr-defined]  # an alias as a value: the whole row
     if any(row.name.lower() == alias.lower() for row in rows):
         columns = None
     where = scope.expression.args.get("where")  # type: ignore[attr-defined]
@@ -206,10 +211,10 @@ def _scan(scope: object, alias: str, table: TableId, version: TableVersion, cons
 def _partition_filters(
     where: exp.Expression, alias: str, column: str | None, constants: Collection[str]
 ) -> list[exp.Expression]:
-    """Conditions joined by AND that speak of the partition column and constants only."""
+    """Those of the conditions joined by AND that refer to nothing but the partition column and constants."""
     if column is None:
         return []
-    found: list[exp.Expression] = []
+    filters: list[exp.Expression] = []
     for condition in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
         inner = condition.unnest()
         columns = [c for c in inner.find_all(exp.Column) if c.table or c.name.lower() not in constants]
@@ -220,5 +225,5 @@ def _partition_filters(
             and columns
             and all(c.table == alias and c.name.lower() == column.lower() for c in columns)
         ):
-            found.append(inner)
-    return found
+            filters.append(inner)
+    return filters

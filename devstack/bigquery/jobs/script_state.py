@@ -1,4 +1,4 @@
-"""What the statements of one script share: variables, parameters, name defaults, and the way to evaluate SQL."""
+"""The state that the statements of one script share, and the evaluation of SQL within one statement."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from devstack.bigquery.errors import InvalidQuery
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import ExternalTables
 from devstack.bigquery.jobs.query_parameters import Parameters
-from devstack.bigquery.jobs.scanned_bytes import ScannedBytes, measure
-from devstack.bigquery.jobs.table_reader import NameDefaults, TableReader, is_view
-from devstack.bigquery.sql.references import referenced_tables
+from devstack.bigquery.jobs.scanned_bytes import ScannedBytes, count_scanned_bytes
+from devstack.bigquery.jobs.table_reader import NameDefaults, TableReader, check_location, is_information_schema_view
+from devstack.bigquery.sql.field_types import QueryValue, TableField, quote_identifier, to_duckdb_type
+from devstack.bigquery.sql.referenced_tables import referenced_tables
 from devstack.bigquery.sql.statements import TableName
 from devstack.bigquery.sql.transpile import to_duckdb
-from devstack.bigquery.sql.types import QueryValue, TableField, quoted, to_duckdb_type
 from devstack.bigquery.storage.arrow_schema import arrow_type
 from devstack.bigquery.storage.catalog import Catalog
+from devstack.bigquery.storage.model import TableId
 
 
 @dataclass
@@ -35,13 +36,24 @@ class ScriptState:
     externals: ExternalTables | None = None
 
     @contextmanager
-    def reading(self) -> Iterator[StatementSql]:
-        """One statement: one current time, each table at one version."""
+    def statement(self) -> Iterator[StatementSql]:
+        """SQL evaluation for one statement, with one current time and each table at one version."""
         with TableReader(self.catalog, self.session, self.defaults, self._constant, self.externals) as reader:
             yield StatementSql(self, reader, self.catalog.clock.now())
 
+    def target(self, name: TableName) -> TableId:
+        """A table that a statement creates or changes. Raises NotFound if its dataset is not in the job's location."""
+        table = self.defaults.table(name)
+        self.check_location(table)
+        return table
+
+    def check_location(self, table: TableId) -> None:
+        if self.catalog.datasets.find(table.dataset_id) is None:
+            raise NotFound(f"Not found: Dataset {table.dataset_id}")
+        check_location(self.catalog, table.dataset_id, self.defaults.location)
+
     def _constant(self, expression: exp.Expression) -> Any:
-        """An expression that reads no table, such as FOR SYSTEM_TIME AS OF's."""
+        """The value of an expression that reads no table, such as the one in FOR SYSTEM_TIME AS OF."""
 
         def refuse(name: TableName, _: exp.Expression | None) -> str:
             raise InvalidQuery(f"Table [{name.table}] cannot be read inside a constant expression")
@@ -58,8 +70,10 @@ class StatementSql:
     now: datetime
 
     def duckdb(self, tree: exp.Expr, columns: Collection[str] = ()) -> str:
-        """DuckDB SQL of a query, an expression or a part of a query. `columns` are names that mean a column wherever
-        a variable has that name too, beside those of the tables that the tree itself reads.
+        """DuckDB SQL of a query, an expression or a part of a query.
+
+        A name in `columns`, or of a column of the tables that the tree reads, refers to the column even if a variable
+        has the same name.
         """
         return to_duckdb(
             tree,
@@ -72,10 +86,10 @@ class StatementSql:
         )
 
     def columns_read(self, tree: exp.Expr) -> set[str]:
-        """A column wins over a variable of its name."""
+        """The columns of the tables that the tree reads, which take precedence over variables."""
         columns: set[str] = set()
         for name, system_time in referenced_tables(tree):
-            if is_view(name):
+            if is_information_schema_view(name):
                 columns |= set(self.reader.view(name).column_names)
             else:
                 _, version = self.reader.version(name, system_time)
@@ -88,34 +102,37 @@ class StatementSql:
         return columns, rows
 
     def query_as(self, tree: exp.Expression, columns: tuple[TableField, ...]) -> pa.Table:
-        """The query's rows cast to the columns by position, as INSERT and CREATE TABLE (…) AS do."""
-        found = self.state.session.schema(sql := self.duckdb(tree))
-        if len(found) != len(columns):
+        """The query's rows cast to the columns by position, for INSERT and CREATE TABLE (…) AS."""
+        query_columns = self.state.session.schema(sql := self.duckdb(tree))
+        if len(query_columns) != len(columns):
             raise InvalidQuery(
-                f"Query column count [{len(found)}] differs from the number of columns [{len(columns)}]: "
+                f"Query column count [{len(query_columns)}] differs from the number of columns [{len(columns)}]: "
                 f"[{', '.join(column.name for column in columns)}]"
             )
         untyped = self.state.session.untyped(sql)
-        for position, (source, target) in enumerate(zip(found, columns, strict=True)):
+        for position, (source, target) in enumerate(zip(query_columns, columns, strict=True)):
             if position not in untyped:
                 check_assignable(source, target)
-        names = [f"c{position}" for position in range(len(found))]
+        names = [f"c{position}" for position in range(len(query_columns))]
         casts = ", ".join(
-            f"CAST({name} AS {to_duckdb_type(target)}) AS {quoted(target.name)}"
+            f"CAST({name} AS {to_duckdb_type(target)}) AS {quote_identifier(target.name)}"
             for name, target in zip(names, columns, strict=True)
         )
         _, rows = self.state.session.run(f"SELECT {casts} FROM ({sql}) AS source({', '.join(names)})")
         return rows
 
     def value(self, expression: exp.Expression) -> QueryValue:
-        """A single value with its type; a scalar subquery may read tables."""
+        """The value of an expression, with its type. Its subqueries may read tables."""
         if expression.find(exp.Table) is not None:
-            self.measure(exp.select(expression))  # refuses columns that a policy protects
+            self.scanned_bytes(exp.select(expression))  # refuses protected columns
         columns, rows = self.state.session.run(self.duckdb(exp.select(expression)))
         return QueryValue(replace(columns[0], name=""), rows.column(0)[0].as_py())
 
-    def measure(self, tree: exp.Expression) -> ScannedBytes:
-        return measure(tree, self.reader, self._prune, self.state.variables)
+    def python_value(self, expression: exp.Expression) -> Any:
+        return self.value(expression).value
+
+    def scanned_bytes(self, tree: exp.Expression) -> ScannedBytes:
+        return count_scanned_bytes(tree, self.reader, self._prune, self.state.variables)
 
     def _prune(self, days: pa.Table, column: str, conditions: list[exp.Expression]) -> set[str]:
         registered = self.state.session.register(days)
@@ -146,7 +163,7 @@ def check_result_names(columns: tuple[TableField, ...]) -> None:
             )
 
 
-# What BigQuery assigns to a column of another type without a cast. Source: "Conversion rules", coercion.
+# By type, the other types that BigQuery converts to without a cast. Source: "Conversion rules", coercion.
 _COERCIONS = {
     "INT64": {"NUMERIC", "FLOAT64"},
     "NUMERIC": {"FLOAT64"},
@@ -155,7 +172,7 @@ _COERCIONS = {
 
 
 def check_assignable(source: TableField, target: TableField) -> None:
-    """Literals of type STRING also become dates; DuckDB's own, laxer casts are not BigQuery's."""
+    """Raises InvalidQuery unless BigQuery assigns the type without a cast. DuckDB would cast more types."""
     same = arrow_type(source) == arrow_type(target)
     coerced = source.mode == target.mode == "NULLABLE" and target.type in _COERCIONS.get(source.type, set())
     required = target.mode == "REQUIRED" and (

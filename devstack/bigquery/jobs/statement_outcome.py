@@ -1,4 +1,4 @@
-"""What one statement did, and the job statistics that say so."""
+"""The outcome of one statement and its job statistics."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from devstack.bigquery.storage.model import JobMark, TableId, TableVersion
-from devstack.bigquery.storage.row_policies import policy_reference
+from devstack.bigquery.storage.model import CommitInfo, TableId, TableVersion
+from devstack.bigquery.storage.row_policy_rules import policy_reference
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Outcome:
     dropped_row_policies: int | None = None  # of DROP ALL ROW ACCESS POLICIES
     changed_rows: Mapping[str, int] | None = None  # of DML: how many were `inserted`, `updated`, `deleted`
     destination: TableId | None = None  # of a SELECT
-    versions: Mapping[TableId, TableVersion] = field(default_factory=dict)  # of the tables read, as they are now
+    versions: Mapping[TableId, TableVersion] = field(default_factory=dict)  # of the tables read without time travel
     cache_hit: bool = False
 
     def statistics(self) -> dict[str, Any]:
@@ -51,22 +51,22 @@ class Outcome:
         return _job_statistics(self.bytes_processed, self.slot_ms, query)
 
 
-Mark = Callable[[Outcome], JobMark]
+CommitInfoOf = Callable[[Outcome], CommitInfo]
 
 
 def script_statistics(children: Iterable[Outcome]) -> dict[str, Any]:
-    """A script's own: the sums over its statements."""
-    found = list(children)
-    processed = sum(child.bytes_processed for child in found)
-    slot_ms = sum(child.slot_ms for child in found)
+    """The statistics of a script: sums over its child jobs."""
+    outcomes = list(children)
+    processed = sum(child.bytes_processed for child in outcomes)
+    slot_ms = sum(child.slot_ms for child in outcomes)
     query = {
         "statementType": "SCRIPT",
         "totalBytesProcessed": str(processed),
-        "totalBytesBilled": str(sum(child.bytes_billed for child in found)),
+        "totalBytesBilled": str(sum(child.bytes_billed for child in outcomes)),
         "totalSlotMs": str(slot_ms),
         "cacheHit": False,
     }
-    return _job_statistics(processed, slot_ms, query) | {"numChildJobs": str(len(found))}
+    return _job_statistics(processed, slot_ms, query) | {"numChildJobs": str(len(outcomes))}
 
 
 def _job_statistics(processed: int, slot_ms: int, query: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Carries out one statement: what it reads is measured first, what it changes is one commit that names its job."""
+"""Executes one statement: counts the bytes that it reads, then commits its changes at once."""
 
 from __future__ import annotations
 
@@ -9,51 +9,41 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from devstack.bigquery.errors import Invalid, InvalidQuery, NotFound
-from devstack.bigquery.jobs import definitions
-from devstack.bigquery.jobs.destination import check_dispositions, resolve_settings, written
-from devstack.bigquery.jobs.dml_reading import Mutation
-from devstack.bigquery.jobs.load_request import LayoutRequest
-from devstack.bigquery.jobs.mutation_runner import MutationRunner
+from devstack.bigquery.bigquery_errors import Invalid, InvalidQuery
+from devstack.bigquery.jobs import ddl_statements
+from devstack.bigquery.jobs.destination_table import check_dispositions, resolve_settings, write_change
+from devstack.bigquery.jobs.dml_runner import DmlRunner
+from devstack.bigquery.jobs.job_configuration import TableLayout
+from devstack.bigquery.jobs.null_elements import refuse_null_elements
 from devstack.bigquery.jobs.partition_rows import check_destination, split_rows
-from devstack.bigquery.jobs.row_policies import run_row_policy_statement
+from devstack.bigquery.jobs.row_policy_changes import run_row_policy_statement
 from devstack.bigquery.jobs.scanned_bytes import NOTHING_SCANNED, ScannedBytes, check_bytes_billed
 from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
-from devstack.bigquery.jobs.statement_outcome import Mark, Outcome
-from devstack.bigquery.jobs.table_reader import check_location
-from devstack.bigquery.sql.options import evaluate_options
-from devstack.bigquery.sql.statements import (
-    AlterTableSetOptions,
-    Assert,
-    CreateClone,
-    CreateRowPolicy,
-    CreateSchema,
-    CreateTable,
-    Delete,
-    DropRowPolicy,
-    DropSchema,
-    DropTable,
-    Insert,
-    Merge,
-    Query,
-    TableName,
-    TruncateTable,
-    Update,
-)
-from devstack.bigquery.sql.types import TableField
+from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
+from devstack.bigquery.sql import statements
+from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.sql.statements import CreateTable, Insert, MutatingStatement
+from devstack.bigquery.sql.type_parser import fields_of_columns
 from devstack.bigquery.storage.catalog import Change
 from devstack.bigquery.storage.model import Segment, TableId, TableSettings, TableVersion
-from devstack.bigquery.storage.segments import Batch
+from devstack.bigquery.storage.segment_store import SegmentBatch
 
-Unmutating = (
-    Assert | AlterTableSetOptions | CreateClone | CreateSchema | CreateTable | DropSchema | DropTable | Insert | Query
+ExecutableStatement = (
+    statements.Assert
+    | CreateTable
+    | statements.CreateRowPolicy
+    | ddl_statements.DdlStatement
+    | statements.DropRowPolicy
+    | Insert
+    | MutatingStatement
+    | statements.Query
+    | statements.TruncateTable
 )
-Action = Unmutating | Mutation | TruncateTable | CreateRowPolicy | DropRowPolicy
 
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Where a SELECT's rows go. An anonymous table ends by itself."""
+    """The destination of a SELECT's rows. Only anonymous tables have `expires_us`."""
 
     table: TableId
     partition: str | None = None
@@ -68,52 +58,40 @@ class StatementRunner:
     check_cancelled: Callable[[], None]
     maximum_bytes_billed: int | None = None
 
-    def run(self, statement: Action, mark: Mark, result: ResultTable | None) -> Outcome:
+    def run(self, statement: ExecutableStatement, commit_info: CommitInfoOf, result: ResultTable | None) -> Outcome:
+        """`result` is the destination of a SELECT. Raises StandInError; the statement has then changed nothing."""
         self.check_cancelled()
-        started = time.perf_counter()
-        if isinstance(statement, Update | Delete | Merge | TruncateTable):
-            mutations = MutationRunner(self.state, self.check_cancelled, self.maximum_bytes_billed)
-            return mutations.run(statement, mark, started)
-        if isinstance(statement, CreateRowPolicy | DropRowPolicy):
-            table = self._target(statement.table)
-            return run_row_policy_statement(statement, self.state.catalog, self.state.session, table, mark)
-        return self._run(statement, mark, result, started)
-
-    def _run(self, statement: Unmutating, mark: Mark, result: ResultTable | None, started: float) -> Outcome:
-        with self.state.reading() as sql:
-            match statement:
-                case Query(tree):
-                    return self._query(tree, sql, mark, result, started)
-                case Insert():
-                    return self._insert(statement, sql, mark, started)
-                case CreateTable():
-                    return self._create(statement, sql, mark, started)
-                case Assert(condition, message):
-                    return self._assert(condition, message, sql, started)
-                case CreateClone():
-                    return self._clone(statement, sql, mark)
-                case AlterTableSetOptions():
-                    return self._alter(statement, sql, mark)
-                case DropTable(name, if_exists):
-                    return self._drop(name, if_exists, mark)
-                case CreateSchema():
-                    defaults = self.state.defaults
-                    operation = definitions.create_schema(
-                        self.state.catalog, statement, defaults.project, defaults.location, _values(sql)
-                    )
-                    return Outcome("CREATE_SCHEMA", ddl_operation=operation)
-                case DropSchema():
-                    return self._drop_schema(statement)
-
-    # -- statements that read
+        state, started = self.state, time.perf_counter()
+        if isinstance(statement, MutatingStatement | statements.TruncateTable):
+            runner = DmlRunner(state, self.check_cancelled, self.maximum_bytes_billed)
+            return runner.run(statement, commit_info, started)
+        if isinstance(statement, statements.CreateRowPolicy | statements.DropRowPolicy):
+            table = state.target(statement.table)
+            return run_row_policy_statement(statement, state.catalog, state.session, table, commit_info)
+        with state.statement() as sql:
+            if isinstance(statement, statements.Query):
+                return self._query(statement.tree, sql, commit_info, result, started)
+            if isinstance(statement, Insert):
+                return self._insert(statement, sql, commit_info, started)
+            if isinstance(statement, CreateTable):
+                return self._create(statement, sql, commit_info, started)
+            if isinstance(statement, statements.Assert):
+                return self._assert(statement, sql, started)
+            return ddl_statements.run_ddl(statement, sql, commit_info, self.check_cancelled)
 
     def _query(
-        self, tree: exp.Expression, sql: StatementSql, mark: Mark, result: ResultTable | None, started: float
+        self,
+        tree: exp.Expression,
+        sql: StatementSql,
+        commit_info: CommitInfoOf,
+        result: ResultTable | None,
+        started: float,
     ) -> Outcome:
         if result is None:
             raise InvalidQuery("A SELECT needs a destination for its rows")
-        scanned = self._measured(tree, sql)
+        scanned = self._scan_within_limit(tree, sql)
         columns, rows = sql.query(tree)
+        refuse_null_elements(columns, rows)
         self.check_cancelled()
         outcome = self._read_outcome("SELECT", scanned, sql, started)
         outcome = replace(outcome, destination=result.table)
@@ -121,14 +99,14 @@ class StatementRunner:
             current = self.state.catalog.find(result.table)
             settings = self._result_settings(result, current, columns)
             if result.expires_us is None:
-                rows = definitions.conformed(rows, settings.schema)
+                rows = ddl_statements.conform_query_rows(rows, settings.schema)
             segments = self._segments(rows, settings, batch, result)
 
             def build(now: TableVersion | None, commit_us: int) -> Change:
                 check_dispositions(result.table, result.partition, now, result.create, result.write)
-                return written("query", settings, now, segments, result.write, result.partition, commit_us)
+                return write_change("query", settings, now, segments, result.write, result.partition, commit_us)
 
-            self.state.catalog.commit(result.table, build, mark(outcome))
+            self.state.catalog.commit(result.table, build, commit_info(outcome))
         return outcome
 
     def _result_settings(
@@ -136,13 +114,13 @@ class StatementRunner:
     ) -> TableSettings:
         if result.expires_us is not None:
             return TableSettings(columns, expires_us=result.expires_us)
-        self._check_location(result.table)
+        self.state.check_location(result.table)
         check_dispositions(result.table, result.partition, current, result.create, result.write)
         replaces = result.write == "WRITE_TRUNCATE" and result.partition is None
         existing = current.settings if current else None
-        return resolve_settings(result.table, existing, columns, LayoutRequest(), replaces)
+        return resolve_settings(result.table, existing, columns, TableLayout(), replaces)
 
-    def _insert(self, statement: Insert, sql: StatementSql, mark: Mark, started: float) -> Outcome:
+    def _insert(self, statement: Insert, sql: StatementSql, commit_info: CommitInfoOf, started: float) -> Outcome:
         table, version = sql.reader.version(statement.table, None)
         schema = version.settings.schema
         names = statement.columns or tuple(column.name for column in schema)
@@ -154,111 +132,64 @@ class StatementRunner:
             targets.append(column)
         if len({column.name for column in targets}) != len(targets):
             raise InvalidQuery(f"INSERT into {table} names a column twice: [{', '.join(names)}]")
-        scanned = self._measured(statement.source, sql)
+        scanned = self._scan_within_limit(statement.source, sql)
         rows = sql.query_as(statement.source, tuple(targets))
         outcome = self._read_outcome("INSERT", scanned, sql, started)
         outcome = replace(outcome, changed_rows={"inserted": rows.num_rows})
         with self.state.catalog.segments.batch() as batch:
-            segments = self._segments(definitions.conformed(rows, schema), version.settings, batch, None)
+            segments = self._segments(ddl_statements.conform_query_rows(rows, schema), version.settings, batch, None)
 
             def build(now: TableVersion | None, commit_us: int) -> Change:
                 if now is None or now.settings.schema != schema:
                     raise Invalid(f"Table {table} changed while the INSERT ran: run it again.")
-                return written("insert", now.settings, now, segments, "WRITE_APPEND", None, commit_us)
+                return write_change("insert", now.settings, now, segments, "WRITE_APPEND", None, commit_us)
 
-            self.state.catalog.commit(table, build, mark(outcome))
+            self.state.catalog.commit(table, build, commit_info(outcome))
         return outcome
 
-    def _create(self, statement: CreateTable, sql: StatementSql, mark: Mark, started: float) -> Outcome:
-        table = self._target(statement.name)
+    def _create(self, statement: CreateTable, sql: StatementSql, commit_info: CommitInfoOf, started: float) -> Outcome:
+        table = self.state.target(statement.name)
         kind = "CREATE_TABLE" if statement.query is None else "CREATE_TABLE_AS_SELECT"
         current = self.state.catalog.find(table)
-        operation = definitions.operation(current, statement.replace, statement.if_not_exists, table)
+        operation = ddl_statements.ddl_operation(current, statement.replace, statement.if_not_exists, table)
         if operation == "SKIP":
             return Outcome(kind, ddl_operation=operation, ddl_table=table)
         scanned, rows = NOTHING_SCANNED, None
         columns: tuple[TableField, ...] = ()
         if statement.query is not None:
-            scanned = self._measured(statement.query, sql)
+            scanned = self._scan_within_limit(statement.query, sql)
             if statement.columns:
-                columns = definitions.columns_of(statement.columns)
+                columns = fields_of_columns(statement.columns)
                 rows = sql.query_as(statement.query, columns)
             else:
                 columns, rows = sql.query(statement.query)
-        settings = definitions.create_settings(table, statement, columns, _values(sql))
+        settings = ddl_statements.create_settings(statement, columns, sql)
         outcome = self._read_outcome(kind, scanned, sql, started)
         outcome = replace(outcome, ddl_operation=operation, ddl_table=table)
         with self.state.catalog.segments.batch() as batch:
-            new = {} if rows is None else self._segments(definitions.conformed(rows, settings.schema), settings, batch)
+            new: dict[str, list[Segment]] = {}
+            if rows is not None:
+                new = self._segments(ddl_statements.conform_query_rows(rows, settings.schema), settings, batch)
 
             def build(now: TableVersion | None, commit_us: int) -> Change:
-                definitions.operation(now, statement.replace, False, table)
-                change = written("create", settings, None, new, "WRITE_EMPTY", None, commit_us)
-                return definitions.created(table, now, settings, dict(change.partitions))
+                ddl_statements.ddl_operation(now, statement.replace, False, table)
+                change = write_change("create", settings, None, new, "WRITE_EMPTY", None, commit_us)
+                return ddl_statements.create_change(table, now, settings, dict(change.partitions))
 
-            self.state.catalog.commit(table, build, mark(outcome))
+            self.state.catalog.commit(table, build, commit_info(outcome))
         return outcome
 
-    def _assert(self, condition: exp.Expression, message: str | None, sql: StatementSql, started: float) -> Outcome:
-        scanned = self._measured(exp.select(condition), sql)
-        found = sql.value(condition)
-        if found.field.type != "BOOL":
-            raise InvalidQuery(f"ASSERT expression must be of type BOOL, but is of type {found.field.sql_type()}")
-        if found.value is not True:
-            raise InvalidQuery(message if message is not None else "Assertion failed")
+    def _assert(self, statement: statements.Assert, sql: StatementSql, started: float) -> Outcome:
+        scanned = self._scan_within_limit(exp.select(statement.condition), sql)
+        result = sql.value(statement.condition)
+        if result.field.type != "BOOL":
+            raise InvalidQuery(f"ASSERT expression must be of type BOOL, but is of type {result.field.sql_type()}")
+        if result.value is not True:
+            raise InvalidQuery("Assertion failed" if statement.message is None else statement.message)
         return self._read_outcome("ASSERT", scanned, sql, started)
 
-    # -- statements that change metadata
-
-    def _clone(self, statement: CreateClone, sql: StatementSql, mark: Mark) -> Outcome:
-        catalog, table = self.state.catalog, self._target(statement.name)
-        operation = definitions.operation(catalog.find(table), statement.replace, statement.if_not_exists, table)
-        source, source_version = sql.reader.version(statement.source, statement.system_time)
-        outcome = Outcome("CREATE_TABLE", tables=(source,), ddl_operation=operation, ddl_table=table)
-        if operation == "SKIP":
-            return outcome
-        options = evaluate_options(statement.options, _values(sql))
-        moment = statement.system_time
-        moment_us = None if moment is None else sql.reader.moment_us(moment)
-
-        def build(now: TableVersion | None, commit_us: int) -> Change:
-            definitions.operation(now, statement.replace, False, table)
-            clone_us = commit_us if moment_us is None else moment_us
-            return definitions.cloned(catalog, table, now, source, source_version, options, clone_us, commit_us)
-
-        self.check_cancelled()
-        catalog.commit(table, build, mark(outcome))
-        return outcome
-
-    def _alter(self, statement: AlterTableSetOptions, sql: StatementSql, mark: Mark) -> Outcome:
-        table = self._target(statement.name)
-        options = evaluate_options(statement.options, _values(sql))
-        if statement.if_exists and self.state.catalog.find(table) is None:
-            return Outcome("ALTER_TABLE", ddl_operation="SKIP", ddl_table=table)
-        outcome = Outcome("ALTER_TABLE", ddl_operation="ALTER", ddl_table=table)
-        self.state.catalog.commit(table, lambda now, _: definitions.altered(table, now, options), mark(outcome))
-        return outcome
-
-    def _drop(self, name: TableName, if_exists: bool, mark: Mark) -> Outcome:
-        table = self._target(name)
-        if if_exists and self.state.catalog.find(table) is None:
-            return Outcome("DROP_TABLE", ddl_operation="SKIP", ddl_table=table)
-        outcome = Outcome("DROP_TABLE", ddl_operation="DROP", ddl_table=table)
-        self.state.catalog.drop(table, mark(outcome))
-        return outcome
-
-    def _drop_schema(self, statement: DropSchema) -> Outcome:
-        dataset = definitions.schema_id(statement.name, self.state.defaults.project)
-        if statement.if_exists and self.state.catalog.datasets.find(dataset) is None:
-            return Outcome("DROP_SCHEMA", ddl_operation="SKIP")
-        check_location(self.state.catalog, dataset, self.state.defaults.location, f"Dataset {dataset}")
-        self.state.catalog.drop_dataset(dataset, statement.cascade)
-        return Outcome("DROP_SCHEMA", ddl_operation="DROP")
-
-    # -- helpers
-
-    def _measured(self, tree: exp.Expression, sql: StatementSql) -> ScannedBytes:
-        scanned = sql.measure(tree)
+    def _scan_within_limit(self, tree: exp.Expression, sql: StatementSql) -> ScannedBytes:
+        scanned = sql.scanned_bytes(tree)
         check_bytes_billed(scanned, self.maximum_bytes_billed)
         return scanned
 
@@ -268,20 +199,9 @@ class StatementRunner:
         tables, versions = tuple(sql.reader.tables), sql.reader.versions
         return Outcome(kind, scanned.processed, scanned.billed, slot_ms, tables, versions=versions)
 
-    def _target(self, name: TableName) -> TableId:
-        table = self.state.defaults.table(name)
-        self._check_location(table)
-        return table
-
-    def _check_location(self, table: TableId) -> None:
-        dataset = table.dataset_id
-        if self.state.catalog.datasets.find(dataset) is None:
-            raise NotFound(f"Not found: Dataset {dataset}")
-        check_location(self.state.catalog, dataset, self.state.defaults.location, f"Dataset {dataset}")
-
     @staticmethod
     def _segments(
-        rows: pa.Table, settings: TableSettings, batch: Batch, result: ResultTable | None = None
+        rows: pa.Table, settings: TableSettings, batch: SegmentBatch, result: ResultTable | None = None
     ) -> dict[str, list[Segment]]:
         segments: dict[str, list[Segment]] = {}
         for key, part in split_rows(rows, settings.partition_column):
@@ -289,7 +209,3 @@ class StatementRunner:
                 check_destination(result.table, result.partition, key)
             segments.setdefault(key, []).append(batch.write(part))
         return segments
-
-
-def _values(sql: StatementSql) -> definitions.Evaluate:
-    return lambda expression: sql.value(expression).value

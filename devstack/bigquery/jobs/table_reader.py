@@ -1,4 +1,4 @@
-"""The tables that one statement reads: each at one version, pinned until the statement ends."""
+"""The tables that one statement reads, each at one version that is pinned until the statement ends."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from datetime import datetime
 import pyarrow as pa
 from sqlglot import exp
 
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound
 from devstack.bigquery.clock import from_datetime
-from devstack.bigquery.errors import InvalidQuery, NotFound
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import FILE_NAME, ExternalTable, ExternalTables
 from devstack.bigquery.jobs.information_schema import view_rows
 from devstack.bigquery.sql.statements import TableName
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import DatasetId, TableId, TableVersion
-from devstack.bigquery.storage.protection import refuse_protected_read
-from devstack.bigquery.storage.relation import ROW, relation_sql, segment_number
+from devstack.bigquery.storage.read_protection import refuse_protected_read
+from devstack.bigquery.storage.version_relation import ROW_ID, relation_sql, segment_number
 
 VIEW_PREFIX = "INFORMATION_SCHEMA."
 EvaluateTime = Callable[[exp.Expression], object]
@@ -27,7 +27,7 @@ EvaluateTime = Callable[[exp.Expression], object]
 
 @dataclass(frozen=True)
 class NameDefaults:
-    """What completes a table's name; `location` is the job's, whose datasets alone can be used."""
+    """Completes table names without project or dataset. A job can use only datasets in its `location`."""
 
     project: str
     dataset: str | None
@@ -50,10 +50,11 @@ class NameDefaults:
         return self.dataset_project or self.project, self.dataset
 
 
-def check_location(catalog: Catalog, dataset: DatasetId, location: str, what: str) -> None:
-    found = catalog.datasets.find(dataset)
-    if found is None or found.location != location:
-        raise NotFound(f"Not found: {what} was not found in location {location}")
+def check_location(catalog: Catalog, dataset: DatasetId, location: str) -> None:
+    """Raises NotFound unless the dataset exists and is in this location."""
+    existing = catalog.datasets.find(dataset)
+    if existing is None or existing.location != location:
+        raise NotFound(f"Not found: Dataset {dataset} was not found in location {location}")
 
 
 class TableReader:
@@ -86,7 +87,7 @@ class TableReader:
 
     @property
     def versions(self) -> dict[TableId, TableVersion]:
-        """The tables read as they are now, each at its version."""
+        """The tables read without time travel, with their versions."""
         return {table: version for (table, moment), version in self._read.items() if moment is None and table.dataset}
 
     @property
@@ -94,18 +95,18 @@ class TableReader:
         return len(self._views)
 
     def resolve(self, name: TableName, system_time: exp.Expression | None) -> str:
-        """The DuckDB relation of a table or INFORMATION_SCHEMA view."""
-        if is_view(name):
+        """SQL of the DuckDB relation of a table or INFORMATION_SCHEMA view."""
+        if is_information_schema_view(name):
             return self._session.register(self.view(name))
         external = self.external(name)
         if external is not None:
             return self._external_relation(external, system_time)
         table, version = self.version(name, system_time)
-        refuse_protected_read(self.catalog, table, version, columns=())  # `measure` knows which columns are read
+        refuse_protected_read(self.catalog, table, version, columns=())  # `scanned_bytes` checks the columns
         return relation_sql(table, version, self.catalog.segments)
 
     def external(self, name: TableName) -> ExternalTable | None:
-        """A table that the job itself defines over files; its name has no dataset."""
+        """A table that the job defines over files. Its name has no dataset."""
         if self._externals is None or name.dataset is not None:
             return None
         return self._externals.open(name.table)
@@ -114,20 +115,20 @@ class TableReader:
         if system_time is not None:
             raise InvalidQuery(f"FOR SYSTEM_TIME AS OF cannot be used with external table {external.table.table}")
         assert self._externals is not None  # it has opened the table
-        if not self._externals.shows_file_name:
+        if not self._externals.has_file_name:
             return relation_sql(external.table, external.version, self.catalog.segments)
         names = self._session.register(self._externals.file_names(external))
-        rows = relation_sql(external.table, external.version, self.catalog.segments, identity=True)
-        same = segment_number(f'"_rows".{ROW}') + ' = "_files".number'
+        rows = relation_sql(external.table, external.version, self.catalog.segments, with_row_id=True)
+        same = segment_number(f'"_rows".{ROW_ID}') + ' = "_files".number'
         return (
-            f'(SELECT "_rows".* EXCLUDE ({ROW}), "_files".uri AS "{FILE_NAME}" '
+            f'(SELECT "_rows".* EXCLUDE ({ROW_ID}), "_files".uri AS "{FILE_NAME}" '
             f'FROM {rows} AS "_rows" LEFT JOIN {names} AS "_files" ON {same})'
         )
 
     def view(self, name: TableName) -> pa.Table:
-        """The same rows for the whole statement."""
+        """The rows of a view, which are the same for the whole statement."""
         dataset, view = self.defaults.dataset_id(name), name.table.removeprefix(VIEW_PREFIX)
-        check_location(self.catalog, dataset, self.defaults.location, f"Dataset {dataset}")
+        check_location(self.catalog, dataset, self.defaults.location)
         if (dataset, view) not in self._views:
             self._views[dataset, view] = view_rows(self.catalog, dataset, view)
         return self._views[dataset, view]
@@ -138,7 +139,7 @@ class TableReader:
             self._read[external.table, None] = external.version
             return external.table, external.version
         table = self.defaults.table(name)
-        check_location(self.catalog, table.dataset_id, self.defaults.location, f"Dataset {table.dataset_id}")
+        check_location(self.catalog, table.dataset_id, self.defaults.location)
         moment_us = None if system_time is None else self.moment_us(system_time)
         key = (table, moment_us)
         if key not in self._read:
@@ -159,5 +160,5 @@ class TableReader:
         return from_datetime(moment)
 
 
-def is_view(name: TableName) -> bool:
+def is_information_schema_view(name: TableName) -> bool:
     return name.table.upper().startswith(VIEW_PREFIX)

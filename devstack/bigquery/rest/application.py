@@ -1,4 +1,4 @@
-"""The HTTP side: routes from the list of supported methods, handlers in threads, errors in BigQuery's JSON form."""
+"""The HTTP server: routes for the supported methods, handlers in threads, errors as BigQuery's JSON."""
 
 from __future__ import annotations
 
@@ -14,57 +14,64 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from devstack.bigquery.errors import Invalid, NotFound, NotImplementedConstruct, StandInError
-from devstack.bigquery.rest import control, datasets, jobs, queries, row_policies, rows, tables
-from devstack.bigquery.rest.call import Answer, Call
-from devstack.bigquery.rest.discovery import local_document
-from devstack.bigquery.rest.fault_gate import FaultGate
+from devstack.bigquery.bigquery_errors import Invalid, NotFound, NotImplementedConstruct, StandInError, StandInFailed
+from devstack.bigquery.rest import (
+    control_handlers,
+    dataset_handlers,
+    job_handlers,
+    query_handlers,
+    row_policy_handlers,
+    table_data_handlers,
+    table_handlers,
+)
+from devstack.bigquery.rest.discovery_document import local_document
+from devstack.bigquery.rest.fault_middleware import FaultMiddleware
 from devstack.bigquery.rest.field_mask import apply_mask, parse_mask
-from devstack.bigquery.rest.supported import METHODS, REFUSED_METHODS, Method
+from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse
+from devstack.bigquery.rest.request_validation import check_body, check_parameters
+from devstack.bigquery.rest.supported_methods import METHODS, REFUSED_METHODS, Method
 from devstack.bigquery.rest.uploads import Uploads
-from devstack.bigquery.rest.validation import check_body, check_parameters
-from devstack.bigquery.service import StandIn
-from devstack.bigquery.storage.refusals import StandInFailed
+from devstack.bigquery.stand_in import StandIn
 
-Handler = Callable[[StandIn, Call], Answer]
+Handler = Callable[[StandIn, ApiRequest], ApiResponse]
 Endpoint = Callable[[Request], Awaitable[Response]]
-THREADS = 100  # requests that wait for a job's end each hold one
+THREADS = 100  # a request that waits for the end of a job blocks one
 LOG = logging.getLogger(__name__)
 
 HANDLERS: Mapping[str, Handler] = {
-    "projects.list": datasets.list_projects,
-    "datasets.insert": datasets.insert_dataset,
-    "datasets.list": datasets.list_datasets,
-    "datasets.get": datasets.get_dataset,
-    "datasets.patch": datasets.patch_dataset,
-    "datasets.update": datasets.update_dataset,
-    "datasets.delete": datasets.delete_dataset,
-    "tables.insert": tables.insert_table,
-    "tables.list": tables.list_tables,
-    "tables.get": tables.get_table,
-    "tables.patch": tables.patch_table,
-    "tables.update": tables.update_table,
-    "tables.delete": tables.delete_table,
-    "tabledata.list": rows.list_rows,
-    "rowAccessPolicies.insert": row_policies.insert_policy,
-    "rowAccessPolicies.list": row_policies.list_policies,
-    "rowAccessPolicies.get": row_policies.get_one_policy,
-    "rowAccessPolicies.delete": row_policies.delete_policy,
-    "jobs.insert": jobs.insert_job,
-    "jobs.list": jobs.list_jobs,
-    "jobs.get": jobs.get_job,
-    "jobs.cancel": jobs.cancel_job,
-    "jobs.delete": jobs.delete_job,
-    "jobs.query": queries.run_query,
-    "jobs.getQueryResults": queries.get_query_results,
+    "projects.list": dataset_handlers.list_projects,
+    "datasets.insert": dataset_handlers.insert_dataset,
+    "datasets.list": dataset_handlers.list_datasets,
+    "datasets.get": dataset_handlers.get_dataset,
+    "datasets.patch": dataset_handlers.patch_dataset,
+    "datasets.update": dataset_handlers.update_dataset,
+    "datasets.delete": dataset_handlers.delete_dataset,
+    "tables.insert": table_handlers.insert_table,
+    "tables.list": table_handlers.list_tables,
+    "tables.get": table_handlers.get_table,
+    "tables.patch": table_handlers.patch_table,
+    "tables.update": table_handlers.update_table,
+    "tables.delete": table_handlers.delete_table,
+    "tabledata.list": table_data_handlers.list_rows,
+    "rowAccessPolicies.insert": row_policy_handlers.insert_policy,
+    "rowAccessPolicies.list": row_policy_handlers.list_policies,
+    "rowAccessPolicies.get": row_policy_handlers.get_one_policy,
+    "rowAccessPolicies.delete": row_policy_handlers.delete_policy,
+    "jobs.insert": job_handlers.insert_job,
+    "jobs.list": job_handlers.list_jobs,
+    "jobs.get": job_handlers.get_job,
+    "jobs.cancel": job_handlers.cancel_job,
+    "jobs.delete": job_handlers.delete_job,
+    "jobs.query": query_handlers.run_query,
+    "jobs.getQueryResults": query_handlers.get_query_results,
 }
-CONTROL: tuple[tuple[str, str, Handler], ...] = (
-    ("GET", "health", control.health),
-    ("GET", "clock", control.get_clock),
-    ("POST", "clock", control.move_clock),
-    ("GET", "faults", control.list_faults),
-    ("POST", "faults", control.add_fault),
-    ("DELETE", "faults", control.clear_faults),
+CONTROL_ROUTES: tuple[tuple[str, str, Handler], ...] = (
+    ("GET", "health", control_handlers.health),
+    ("GET", "clock", control_handlers.get_clock),
+    ("POST", "clock", control_handlers.move_clock),
+    ("GET", "faults", control_handlers.list_faults),
+    ("POST", "faults", control_handlers.add_fault),
+    ("DELETE", "faults", control_handlers.clear_faults),
 )
 
 
@@ -75,8 +82,8 @@ def create_application(stand_in: StandIn) -> Any:
         Route(f"/bigquery/v2/{method.path}", server.api_endpoint(method), methods=[method.http]) for method in METHODS
     ]
     for method_id, http, path, reason in REFUSED_METHODS:
-        routes.append(Route(f"/bigquery/v2/{path}", server.refusal(f"{method_id}: {reason}"), methods=[http]))
-    for http, path, handler in CONTROL:
+        routes.append(Route(f"/bigquery/v2/{path}", server.refuse(f"{method_id}: {reason}"), methods=[http]))
+    for http, path, handler in CONTROL_ROUTES:
         routes.append(Route(f"/_standin/{path}", server.control_endpoint(handler), methods=[http]))
     upload = "/upload/bigquery/v2/projects/{project}/jobs"
     routes += [
@@ -86,7 +93,7 @@ def create_application(stand_in: StandIn) -> Any:
         Route("/discovery/v1/apis/bigquery/v2/rest", server.discovery, methods=["GET"]),
         Route("/{rest:path}", server.unknown, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
     ]
-    return FaultGate(Starlette(routes=routes), stand_in.faults)
+    return FaultMiddleware(Starlette(routes=routes), stand_in.faults)
 
 
 class _Server:
@@ -96,20 +103,22 @@ class _Server:
         self._threads: CapacityLimiter | None = None
 
     def api_endpoint(self, method: Method) -> Endpoint:
-        def handle(call: Call) -> Answer:
-            check_parameters(method, call.query)
-            check_body(method, call.body)
-            answer = HANDLERS[method.id](self._stand_in, call)
-            mask = call.query.get("fields")
-            return Answer(apply_mask(answer.body, parse_mask(mask)), answer.status) if mask and answer.body else answer
+        def handle(request: ApiRequest) -> ApiResponse:
+            check_parameters(method, request.query)
+            check_body(method, request.body)
+            response = HANDLERS[method.id](self._stand_in, request)
+            mask = request.query.get("fields")
+            if not mask or not response.body:
+                return response
+            return ApiResponse(apply_mask(response.body, parse_mask(mask)), response.status)
 
         return self._endpoint(handle)
 
     def control_endpoint(self, handler: Handler) -> Endpoint:
-        return self._endpoint(lambda call: handler(self._stand_in, call))
+        return self._endpoint(lambda request: handler(self._stand_in, request))
 
-    def refusal(self, construct: str) -> Endpoint:
-        def handle(call: Call) -> Answer:
+    def refuse(self, construct: str) -> Endpoint:
+        def handle(request: ApiRequest) -> ApiResponse:
             raise NotImplementedConstruct(construct)
 
         return self._endpoint(handle)
@@ -127,7 +136,7 @@ class _Server:
         content, base_url = await request.body(), str(request.base_url)
         insert = next(method for method in METHODS if method.id == "jobs.insert")
 
-        def handle() -> Answer:
+        def handle() -> ApiResponse:
             if kind == "multipart":
                 header = request.headers.get("content-type", "")
                 body, file = self._uploads.multipart(project, header, content, base_url)
@@ -138,23 +147,23 @@ class _Server:
             body = _json(content)
             check_body(insert, body)
             address = request.url.include_query_params(upload_id=self._uploads.open(project, body))
-            return Answer({}, 200, {"Location": str(address)})
+            return ApiResponse({}, 200, {"Location": str(address)})
 
-        return await self._answer(handle)
+        return await self._respond(handle)
 
     async def continue_upload(self, request: Request) -> Response:
         content, base_url = await request.body(), str(request.base_url)
         upload_id = request.query_params.get("upload_id", "")
         content_range = request.headers.get("content-range")
-        return await self._answer(lambda: self._uploads.append(upload_id, content_range, content, base_url))
+        return await self._respond(lambda: self._uploads.append(upload_id, content_range, content, base_url))
 
-    def _endpoint(self, handle: Callable[[Call], Answer]) -> Endpoint:
+    def _endpoint(self, handle: Callable[[ApiRequest], ApiResponse]) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             content = await request.body()
 
-            def run() -> Answer:
+            def run() -> ApiResponse:
                 return handle(
-                    Call(
+                    ApiRequest(
                         path=request.path_params,
                         query=_parameters(request),
                         headers=request.headers,
@@ -163,27 +172,27 @@ class _Server:
                     )
                 )
 
-            return await self._answer(run)
+            return await self._respond(run)
 
         return endpoint
 
-    async def _answer(self, run: Callable[[], Answer]) -> Response:
+    async def _respond(self, run: Callable[[], ApiResponse]) -> Response:
         if self._threads is None:
             self._threads = CapacityLimiter(THREADS)
         try:
-            answer = await run_sync(run, limiter=self._threads)
+            response = await run_sync(run, limiter=self._threads)
         except StandInError as error:
             return _error(error)
         except Exception as error:
             LOG.exception("A request failed inside the stand-in.")
             return _error(StandInFailed(f"The stand-in failed: {error!r}. See its log."))
-        if answer.body is None:
-            return Response(status_code=answer.status, headers=dict(answer.headers))
-        return JSONResponse(answer.body, status_code=answer.status, headers=dict(answer.headers))
+        if response.body is None:
+            return Response(status_code=response.status, headers=dict(response.headers))
+        return JSONResponse(response.body, status_code=response.status, headers=dict(response.headers))
 
 
 def _parameters(request: Request) -> dict[str, str]:
-    """A repeated parameter (stateFilter) becomes one with commas."""
+    """Joins the values of a repeated parameter (stateFilter) by commas."""
     return {
         key: ",".join(request.query_params.getlist(key))
         for key in request.query_params.keys()  # noqa: SIM118

@@ -1,13 +1,13 @@
-"""The `fields` parameter: which parts of an answer the client wants, such as `etag,jobs(id,status/state)`."""
+"""The `fields` parameter, by which a client selects parts of a response: `etag,jobs(id,status/state)`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from devstack.bigquery.errors import Invalid
+from devstack.bigquery.bigquery_errors import Invalid
 
-Mask = dict[str, "Mask"]  # an empty mask keeps everything below
+Mask = dict[str, "Mask"]  # an empty mask selects everything below
 
 
 def parse_mask(text: str) -> Mask:
@@ -24,23 +24,23 @@ def apply_mask(value: Any, mask: Mask) -> Any:
         return [apply_mask(item, mask) for item in value]
     if not isinstance(value, Mapping):
         return value
-    return {key: apply_mask(item, chosen) for key, item in value.items() for chosen in _chosen(mask, key)}
+    return {key: apply_mask(item, selected) for key, item in value.items() for selected in _selected(mask, key)}
 
 
-def _chosen(mask: Mask, key: str) -> Iterator[Mask]:
-    found = mask.get(key, mask.get("*"))
-    if found is not None:
-        yield found
+def _selected(mask: Mask, key: str) -> Iterator[Mask]:
+    inner = mask.get(key, mask.get("*"))
+    if inner is not None:
+        yield inner
 
 
 def _parse_list(text: str) -> tuple[Mask, str]:
     mask: Mask = {}
     while True:
-        name, text = _take_name(text)
+        name, text = _parse_name(text)
         branch: Mask = {}
         mask[name] = branch
         while text.startswith("/"):
-            name, text = _take_name(text[1:])
+            name, text = _parse_name(text[1:])
             branch[name] = branch = {}
         if text.startswith("("):
             inner, text = _parse_list(text[1:])
@@ -53,7 +53,7 @@ def _parse_list(text: str) -> tuple[Mask, str]:
         text = text[1:]
 
 
-def _take_name(text: str) -> tuple[str, str]:
+def _parse_name(text: str) -> tuple[str, str]:
     length = next((i for i, sign in enumerate(text) if sign in ",/()"), len(text))
     if length == 0:
         raise Invalid(f"Invalid field selection: a field's name is missing before [{text}].")

@@ -1,43 +1,28 @@
-"""Jobs as the API's resources, and a failed job as the HTTP error that BigQuery answers with."""
+"""The API's representation of jobs, and the HTTP error for the results of a failed job."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from devstack.bigquery.errors import StandInError
-from devstack.bigquery.jobs.record import JobRecord
-from devstack.bigquery.rest.resources import etag_of
+from devstack.bigquery.bigquery_errors import HTTP_STATUS, StandInError
+from devstack.bigquery.jobs.job_record import JobRecord
+from devstack.bigquery.rest.table_resource import etag_of
 
 USER = "stand-in@local.invalid"
 
-# Source: "Error messages" of the BigQuery documentation.
-HTTP_STATUS = {
-    "backendError": 503,
-    "bytesBilledLimitExceeded": 400,
-    "duplicate": 409,
-    "internalError": 500,
-    "invalid": 400,
-    "invalidQuery": 400,
-    "notFound": 404,
-    "notImplemented": 501,
-    "quotaExceeded": 403,
-    "rateLimitExceeded": 403,
-    "resourceInUse": 400,
-    "resourcesExceeded": 400,
-    "standInFailed": 500,
-    "stopped": 200,
-}
-
 
 class FailedJob(StandInError):
-    """A job's error as the answer to a request for its results."""
+    """A job's error as the response to a request for its results."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
         super().__init__(error["message"])
-        self.reason = error["reason"]  # type: ignore[misc]  # per job, not per class
-        # A stopped job's 200 would read as success.
-        self.http_status = max(400, HTTP_STATUS.get(self.reason, 400))  # type: ignore[misc]
+        self.reason = error["reason"]
+
+    @property
+    def http_status(self) -> int:
+        """An error status for a cancelled job too, whose own status of 200 would look like success."""
+        return max(400, HTTP_STATUS.get(self.reason, 400))
 
 
 def job_reference(record: JobRecord) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Load jobs whose file comes with the request: multipart in one request, or a resumable session of several."""
+"""Load jobs with an uploaded file, by a multipart request or by a resumable session of several requests."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from email.policy import HTTP
 from pathlib import Path
 from typing import Any
 
-from devstack.bigquery.errors import Invalid, NotFound
-from devstack.bigquery.rest.call import Answer
+from devstack.bigquery.bigquery_errors import Invalid, NotFound
+from devstack.bigquery.rest.job_handlers import new_job_record
 from devstack.bigquery.rest.job_resource import job_resource
-from devstack.bigquery.rest.jobs import record_of
-from devstack.bigquery.service import StandIn
+from devstack.bigquery.rest.request_response import ApiResponse
+from devstack.bigquery.stand_in import StandIn
 
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 
 
 @dataclass(frozen=True)
-class Session:
+class UploadSession:
     project: str
     body: dict[str, Any]
     path: Path
@@ -32,10 +32,10 @@ class Uploads:
     def __init__(self, stand_in: StandIn) -> None:
         self._stand_in = stand_in
         self._lock = threading.Lock()
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, UploadSession] = {}
 
     def multipart(self, project: str, content_type: str, content: bytes, base_url: str) -> tuple[Any, bytes]:
-        """The request's metadata and its file."""
+        """Parses a multipart request into the job resource and the file."""
         message = BytesParser(policy=HTTP).parsebytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + content)
         parts = [part for part in message.iter_parts()] if message.is_multipart() else []
         if len(parts) != 2:
@@ -44,38 +44,38 @@ class Uploads:
         return json.loads(bytes(metadata)), bytes(file)
 
     def open(self, project: str, body: dict[str, Any]) -> str:
-        """A resumable session's id."""
+        """Opens a resumable session and returns its id."""
         upload_id = uuid.uuid4().hex
         path = self._stand_in.uploads / upload_id
         path.touch()
         with self._lock:
-            self._sessions[upload_id] = Session(project, body, path)
+            self._sessions[upload_id] = UploadSession(project, body, path)
         return upload_id
 
-    def append(self, upload_id: str, content_range: str | None, content: bytes, base_url: str) -> Answer:
-        """Answers 308 with what has arrived, or starts the job after the last byte."""
+    def append(self, upload_id: str, content_range: str | None, content: bytes, base_url: str) -> ApiResponse:
+        """Responds with 308 and the range that has arrived, or starts the job after the last byte."""
         with self._lock:
             session = self._sessions.get(upload_id)
             if session is None:
                 raise NotFound(f"Not found: upload session [{upload_id}]: start the upload again.")
             arrived = session.path.stat().st_size
-            total = self._take(session, arrived, content_range, content)
+            total = self._write_content(session, arrived, content_range, content)
             arrived = session.path.stat().st_size
             if total is None or arrived < total:
-                return Answer(None, 308, {"Range": f"bytes=0-{arrived - 1}"} if arrived else {})
+                return ApiResponse(None, 308, {"Range": f"bytes=0-{arrived - 1}"} if arrived else {})
             del self._sessions[upload_id]
         return self.start(session.project, session.body, session.path, base_url)
 
-    def start(self, project: str, body: dict[str, Any], path: Path, base_url: str) -> Answer:
+    def start(self, project: str, body: dict[str, Any], path: Path, base_url: str) -> ApiResponse:
         try:
-            record = record_of(self._stand_in, project, body, upload=path.name)
+            record = new_job_record(self._stand_in, project, body, upload=path.name)
             if record.kind != "load":
                 raise Invalid(f"An upload needs a load job, the configuration has [{record.kind}].")
             self._stand_in.jobs.insert(record)
         except Exception:
             path.unlink()
             raise
-        return Answer(job_resource(record, base_url))
+        return ApiResponse(job_resource(record, base_url))
 
     def store(self, content: bytes) -> Path:
         path = self._stand_in.uploads / uuid.uuid4().hex
@@ -83,15 +83,15 @@ class Uploads:
         return path
 
     @staticmethod
-    def _take(session: Session, arrived: int, content_range: str | None, content: bytes) -> int | None:
-        """The total size, None while the client does not know it."""
+    def _write_content(session: UploadSession, arrived: int, content_range: str | None, content: bytes) -> int | None:
+        """Writes the content to the session's file. Returns the total size, None if the client does not know it yet."""
         if not content_range:
             session.path.write_bytes(content)
             return len(content)
-        found = _CONTENT_RANGE.fullmatch(content_range)
-        if found is None:
+        parsed = _CONTENT_RANGE.fullmatch(content_range)
+        if parsed is None:
             raise Invalid(f"Invalid Content-Range [{content_range}]: expected [bytes FIRST-LAST/TOTAL].")
-        first, _, total = found.groups()
+        first, _, total = parsed.groups()
         if first is not None:
             if int(first) > arrived:
                 raise Invalid(f"Content-Range starts at [{first}], but only [{arrived}] bytes have arrived.")

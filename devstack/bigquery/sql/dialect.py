@@ -1,7 +1,7 @@
-"""SQLGlot's BigQuery dialect with function calls left as they are written.
+"""SQLGlot's BigQuery dialect, changed so that it does not interpret function calls.
 
-SQLGlot turns calls into its own nodes and guesses their meaning in other dialects. Here every call stays a name with
-arguments (`exp.Anonymous`), so that the list in `functions.py` alone decides what is carried out, and how.
+SQLGlot parses calls to nodes of its own and guesses their meaning in other dialects. Here every call stays a name with
+arguments (`exp.Anonymous`), so that `functions.py` alone decides which functions are supported, and how.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from sqlglot.errors import ErrorLevel, ParseError
 from sqlglot.parsers.bigquery import BigQueryParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from devstack.bigquery.errors import InvalidQuery
+from devstack.bigquery.bigquery_errors import InvalidQuery
 
 _SPECIAL_SYNTAX = ("ARRAY", "CAST", "SAFE_CAST", "EXTRACT")
 
 
 class _Tokenizer(BigQuery.Tokenizer):
-    # SQLGlot swallows all that follows ELSEIF, CALL, EXPLAIN, … as one opaque string.
+    # Else SQLGlot makes everything after ELSEIF, CALL, EXPLAIN, … one opaque string.
     COMMANDS: ClassVar = set()
 
 
@@ -36,7 +36,7 @@ class _Parser(BigQueryParser):
 
 
 class StandInBigQuery(BigQuery):
-    """The dialect that every text put to the stand-in is read in."""
+    """The dialect for all SQL text that the stand-in gets."""
 
     Tokenizer = _Tokenizer
     Parser = _Parser
@@ -46,27 +46,29 @@ STAND_IN = StandInBigQuery()
 
 
 def parse_tokens(tokens: list[Token], text: str, ordinals: Mapping[int, int]) -> exp.Expression:
-    """One query or expression, from a stretch of the text's tokens; errors name the place in the whole text.
+    """Parses one query or expression from some of the text's tokens. Errors have positions in the whole text.
 
-    `ordinals` numbers the text's positional parameters by their offset.
+    `ordinals` has the numbers of the text's positional parameters by their offset.
     """
     try:
         trees = STAND_IN.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
     except ParseError as error:
         first = error.errors[0]
-        found = str(first.get("highlight") or "")
-        column = max(1, int(first.get("col") or 1) - len(found) + 1)
+        token_text = str(first.get("highlight") or "")
+        column = max(1, int(first.get("col") or 1) - len(token_text) + 1)
         description = re.sub(r" but got <Token.*| for <class.*", "", str(first.get("description")))
-        problem = f'Unexpected "{found}"' if "Unexpected token" in description else f'{description} near "{found}"'
+        problem = (
+            f'Unexpected "{token_text}"' if "Unexpected token" in description else f'{description} near "{token_text}"'
+        )
         raise InvalidQuery(f"Syntax error: {problem}", first.get("line"), column) from error
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        # SQLGlot's parser itself stumbles over some malformed texts.
+        # SQLGlot's parser fails with these on some malformed texts.
         line, column = tokens[0].line, max(1, tokens[0].col - len(tokens[0].text) + 1)
         raise InvalidQuery("Syntax error: this statement cannot be read", line, column) from error
     if len(trees) != 1 or trees[0] is None:
         raise InvalidQuery("Syntax error: Unexpected end of statement")
     tree = trees[0]
-    assert isinstance(tree, exp.Expression)  # every node that a parser returns is one
+    assert isinstance(tree, exp.Expression)  # parsers return nothing else
     for placeholder in tree.find_all(exp.Placeholder):
         placeholder.set("this", str(ordinals[int(placeholder.name)]))
     return tree

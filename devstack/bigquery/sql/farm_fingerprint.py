@@ -1,4 +1,4 @@
-"""FARM_FINGERPRINT, which DuckDB lacks: FarmHash's Fingerprint64 of one text, in Python's whole numbers.
+"""FARM_FINGERPRINT, which DuckDB does not have: FarmHash's Fingerprint64 in Python integers.
 
 Source: "Hash functions", FARM_FINGERPRINT: "This function … output never changes for a given input".
 """
@@ -13,12 +13,12 @@ _K = (0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F)
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
-    """Makes the function known to the connection; NULL gives NULL."""
+    """Adds the function to the connection. NULL gives NULL."""
     connection.create_function(FUNCTION, farm_fingerprint, ["BLOB"], "BIGINT")
 
 
 def farm_fingerprint(content: bytes) -> int:
-    """Signed, as INT64 is."""
+    """The fingerprint as a signed 64-bit integer."""
     size = len(content)
     if size <= 16:
         number = _short(content, size)
@@ -29,23 +29,23 @@ def farm_fingerprint(content: bytes) -> int:
     return number - (1 << 64) if number >> 63 else number
 
 
-def _at(content: bytes, position: int, size: int = 8) -> int:
+def _uint(content: bytes, position: int, size: int = 8) -> int:
     return int.from_bytes(content[position : position + size], "little")
 
 
-def _turn(number: int, bits: int) -> int:
+def _rotate_right(number: int, bits: int) -> int:
     number &= _ALL
     return (number >> bits | number << (64 - bits)) & _ALL
 
 
-def _fold(number: int) -> int:
+def _shift_mix(number: int) -> int:
     number &= _ALL
     return number ^ number >> 47
 
 
 def _mix(one: int, other: int, factor: int) -> int:
-    half = _fold(((one ^ other) & _ALL) * factor)
-    return _fold((other ^ half) * factor) * factor & _ALL
+    half = _shift_mix(((one ^ other) & _ALL) * factor)
+    return _shift_mix((other ^ half) * factor) * factor & _ALL
 
 
 def _short(content: bytes, size: int) -> int:
@@ -54,31 +54,31 @@ def _short(content: bytes, size: int) -> int:
     if size < 4:
         one = content[0] + (content[size >> 1] << 8)
         other = size + (content[-1] << 2)
-        return _fold(one * _K[2] ^ other * _K[0]) * _K[2] & _ALL
+        return _shift_mix(one * _K[2] ^ other * _K[0]) * _K[2] & _ALL
     factor = _K[2] + size * 2 & _ALL
     if size < 8:
-        return _mix(size + (_at(content, 0, 4) << 3), _at(content, size - 4, 4), factor)
-    one, other = _at(content, 0) + _K[2], _at(content, size - 8)
-    return _mix(_turn(other, 37) * factor + one, (_turn(one, 25) + other) * factor & _ALL, factor)
+        return _mix(size + (_uint(content, 0, 4) << 3), _uint(content, size - 4, 4), factor)
+    one, other = _uint(content, 0) + _K[2], _uint(content, size - 8)
+    return _mix(_rotate_right(other, 37) * factor + one, (_rotate_right(one, 25) + other) * factor & _ALL, factor)
 
 
 def _medium(content: bytes, size: int) -> int:
     factor = _K[2] + size * 2 & _ALL
-    one, two = _at(content, 0) * _K[1 if size <= 32 else 2], _at(content, 8)
-    three, four = _at(content, size - 8) * factor, _at(content, size - 16) * _K[2]
-    low = _turn(one + two, 43) + _turn(three, 30) + four & _ALL
-    whole = _mix(low, one + _turn(two + _K[2], 18) + three & _ALL, factor)
+    one, two = _uint(content, 0) * _K[1 if size <= 32 else 2], _uint(content, 8)
+    three, four = _uint(content, size - 8) * factor, _uint(content, size - 16) * _K[2]
+    low = _rotate_right(one + two, 43) + _rotate_right(three, 30) + four & _ALL
+    whole = _mix(low, one + _rotate_right(two + _K[2], 18) + three & _ALL, factor)
     if size <= 32:
         return whole
-    five, six = _at(content, 16) * factor, _at(content, 24)
-    seven, eight = (low + _at(content, size - 32)) * factor, (whole + _at(content, size - 24)) * factor
-    other = five + _turn(six + one, 18) + seven & _ALL
-    return _mix(_turn(five + six, 43) + _turn(seven, 30) + eight & _ALL, other, factor)
+    five, six = _uint(content, 16) * factor, _uint(content, 24)
+    seven, eight = (low + _uint(content, size - 32)) * factor, (whole + _uint(content, size - 24)) * factor
+    other = five + _rotate_right(six + one, 18) + seven & _ALL
+    return _mix(_rotate_right(five + six, 43) + _rotate_right(seven, 30) + eight & _ALL, other, factor)
 
 
 def _long(content: bytes, size: int) -> int:
     y = 81 * _K[1] + 113 & _ALL
-    state = (81 * _K[2] + _at(content, 0), y, _fold(y * _K[2] + 113) * _K[2], (0, 0), (0, 0))
+    state = (81 * _K[2] + _uint(content, 0), y, _shift_mix(y * _K[2] + 113) * _K[2], (0, 0), (0, 0))
     for position in range(0, (size - 1) // 64 * 64, 64):
         state = _block(content, position, state, _K[1], 1)
     x, y, z, v, w = state
@@ -87,7 +87,7 @@ def _long(content: bytes, size: int) -> int:
     v = (v[0] + w[0], v[1])
     w = (w[0] + v[0], w[1])
     x, y, z, v, w = _block(content, size - 64, (x, y, z, v, w), factor, 9)
-    low = _mix(v[0], w[0], factor) + _fold(y) * _K[0] + z
+    low = _mix(v[0], w[0], factor) + _shift_mix(y) * _K[0] + z
     return _mix(low & _ALL, _mix(v[1], w[1], factor) + x & _ALL, factor)
 
 
@@ -96,19 +96,19 @@ _State = tuple[int, int, int, tuple[int, int], tuple[int, int]]
 
 def _block(content: bytes, position: int, state: _State, factor: int, carry: int) -> _State:
     x, y, z, v, w = state
-    x = _turn(x + y + v[0] + _at(content, position + 8), 37) * factor & _ALL
-    y = _turn(y + v[1] + _at(content, position + 48), 42) * factor
+    x = _rotate_right(x + y + v[0] + _uint(content, position + 8), 37) * factor & _ALL
+    y = _rotate_right(y + v[1] + _uint(content, position + 48), 42) * factor
     x ^= w[1] * carry & _ALL
-    y += v[0] * carry + _at(content, position + 40)
-    z = _turn(z + w[0], 33) * factor
-    v = _weak(content, position, v[1] * factor, x + w[0])
-    w = _weak(content, position + 32, z + w[1], y + _at(content, position + 16))
+    y += v[0] * carry + _uint(content, position + 40)
+    z = _rotate_right(z + w[0], 33) * factor
+    v = _weak_hash_32_bytes(content, position, v[1] * factor, x + w[0])
+    w = _weak_hash_32_bytes(content, position + 32, z + w[1], y + _uint(content, position + 16))
     return z & _ALL, y & _ALL, x, v, w
 
 
-def _weak(content: bytes, position: int, one: int, other: int) -> tuple[int, int]:
-    first, second, third, fourth = (_at(content, position + 8 * i) for i in range(4))
+def _weak_hash_32_bytes(content: bytes, position: int, one: int, other: int) -> tuple[int, int]:
+    first, second, third, fourth = (_uint(content, position + 8 * i) for i in range(4))
     one += first
-    other = _turn(other + one + fourth, 21)
+    other = _rotate_right(other + one + fourth, 21)
     total = one + second + third
-    return total + fourth & _ALL, other + _turn(total, 44) + one & _ALL
+    return total + fourth & _ALL, other + _rotate_right(total, 44) + one & _ALL

@@ -1,8 +1,8 @@
-"""Every function that the stand-in carries out, by its BigQuery name; a call of any other one is refused.
+"""The supported functions by BigQuery name. A call of any other function is refused.
 
-Each has the forms that it takes, by number of arguments, with its DuckDB text: `{0}`, `{1}` are the arguments as
-written, `*` stands for all of them. Calls with their own syntax (date parts, formats, STRUCT) are registered by the
-handlers in `writer/`; `transpile.supported_functions` lists all names.
+Each has its DuckDB SQL by number of arguments: `{0}`, `{1}` stand for the arguments and `*` for all of them. Functions
+with a syntax of their own (date parts, formats, STRUCT) are registered by the handlers in `writer/`.
+`transpile.supported_functions` lists all names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from devstack.bigquery.sql import farm_fingerprint
-from devstack.bigquery.sql.failures import failure, refusal
+from devstack.bigquery.sql.runtime_errors import error_sql, unsupported_sql
 
 _IS_BLOB = "typeof({0}) = 'BLOB'"
 _AS_TEXT = "CAST({0} AS VARCHAR)"
@@ -23,16 +23,16 @@ _SUBSTRING_FROM = (
     "ELSE substring({0}, length({0}) + {1} + 1) END"
 )
 _SUBSTRING_LENGTH = (
-    "CASE WHEN {2} < 0 THEN " + failure("'Third argument in SUBSTR() cannot be negative'") + " "
+    "CASE WHEN {2} < 0 THEN " + error_sql("'Third argument in SUBSTR() cannot be negative'") + " "
     "WHEN {1} > 0 THEN substring({0}, {1}, {2}) WHEN {1} = 0 OR -({1}) >= length({0}) THEN substring({0}, 1, {2}) "
     "ELSE substring({0}, length({0}) + {1} + 1, {2}) END"
 )
-_NEGATIVE = failure("'Second argument in {name}() cannot be negative'")
+_NEGATIVE = error_sql("'Second argument in {name}() cannot be negative'")
 _NEGATIVE_LENGTH = f"CASE WHEN {{1}} < 0 THEN {_NEGATIVE} ELSE "
 
 
 def _floor_micros(divisor: int) -> str:
-    """Whole units since 1970, rounded down also before it."""
+    """Whole units since 1970, rounded down for earlier times too."""
     micros = "epoch_us(CAST({0} AS TIMESTAMPTZ))"
     return f"(({micros} - (({micros} % {divisor}) + {divisor}) % {divisor}) // {divisor})"
 
@@ -54,7 +54,7 @@ SCALAR: Mapping[str, Mapping[int | str, str]] = {
     "DATE_FROM_UNIX_DATE": {1: "(DATE '1970-01-01' + CAST({0} AS INTEGER))"},
     "DIV": {2: "({0} // {1})"},
     "ENDS_WITH": {2: "ends_with({0}, {1})"},
-    "ERROR": {1: failure("{0}")},
+    "ERROR": {1: error_sql("{0}")},
     "EXP": {1: "exp({0})"},
     "FARM_FINGERPRINT": {1: f"{farm_fingerprint.FUNCTION}({_AS_BYTES})"},
     "FROM_BASE64": {1: "from_base64({0})"},
@@ -112,7 +112,7 @@ SCALAR: Mapping[str, Mapping[int | str, str]] = {
 
 @dataclass(frozen=True)
 class Aggregate:
-    """`name` is DuckDB's; `argument` is put around the first argument, `result` around the finished call."""
+    """`name` is DuckDB's. `argument` wraps the first argument, `result` the whole call."""
 
     name: str
     arguments: tuple[int, ...] = (1,)
@@ -121,12 +121,14 @@ class Aggregate:
 
 
 _FLOAT_ONLY = (
-    "CASE WHEN typeof({0}) LIKE 'DECIMAL%' THEN " + refusal("{name} over NUMERIC") + " ELSE CAST({0} AS DOUBLE) END"
+    "CASE WHEN typeof({0}) LIKE 'DECIMAL%' THEN "
+    + unsupported_sql("{name} over NUMERIC")
+    + " ELSE CAST({0} AS DOUBLE) END"
 )
 
 
 def _over_floats(name: str, duckdb_name: str) -> Aggregate:
-    """DuckDB gives FLOAT64 for NUMERIC too, where BigQuery gives NUMERIC: refused when it runs."""
+    """For NUMERIC, DuckDB returns FLOAT64 and BigQuery NUMERIC, so NUMERIC is refused at run time."""
     return Aggregate(duckdb_name, argument=_FLOAT_ONLY.replace("{name}", name))
 
 
@@ -156,7 +158,7 @@ AGGREGATES: Mapping[str, Aggregate] = {
     "VAR_SAMP": _over_floats("VAR_SAMP", "var_samp"),
 }
 
-# Window functions: DuckDB has them under the same names; number of arguments, whether ORDER BY must be given.
+# Window functions, named as in DuckDB: the possible numbers of arguments, and whether ORDER BY is required.
 WINDOW: Mapping[str, tuple[tuple[int, ...], bool]] = {
     "CUME_DIST": ((0,), True),
     "DENSE_RANK": ((0,), True),

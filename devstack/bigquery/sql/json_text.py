@@ -1,4 +1,4 @@
-"""TO_JSON_STRING of the types that DuckDB writes otherwise than BigQuery: DuckDB's JSON and type name in, JSON out.
+"""TO_JSON_STRING for types that DuckDB encodes differently: converts DuckDB's JSON and type name to BigQuery's JSON.
 
 Source: "JSON functions", JSON encodings.
 """
@@ -17,7 +17,7 @@ import duckdb
 from duckdb.func import SPECIAL
 
 FUNCTION = "_bigquery_json"
-_EXACT_INTEGERS = 1 << 53  # beyond these a JSON number would lose digits in many readers
+_EXACT_INTEGERS = 1 << 53  # larger ones are quoted, because many JSON readers would lose digits
 _WORD = re.compile(r'"((?:[^"]|"")*)"|([^\s(),\[\]]+)')
 _SCALAR = re.compile(r"[A-Z][A-Z0-9_ ]*(?:\([0-9, ]*\))?")
 _BLOB_ITEM = re.compile(rb"\\x([0-9A-F]{2})|(.)", re.DOTALL)
@@ -33,24 +33,24 @@ class _Kind:
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
-    """Makes the function known to the connection."""
+    """Adds the function to the connection."""
     connection.create_function(FUNCTION, json_text, ["VARCHAR", "VARCHAR"], "VARCHAR", null_handling=SPECIAL)
 
 
 def json_text(document: str | None, kind: str) -> str:
-    """BigQuery's JSON of a value, from DuckDB's `to_json` and `typeof` of it."""
+    """BigQuery's JSON of a value, from the value's `to_json` and `typeof` in DuckDB."""
     value = None if document is None else json.loads(document, parse_int=str, parse_float=str, parse_constant=str)
-    return _written(value, _parsed(kind))
+    return _encode(value, _parse(kind))
 
 
-def _written(value: Any, kind: _Kind) -> str:
+def _encode(value: Any, kind: _Kind) -> str:
     if value is None:
         return "null"
     if kind.element is not None:
         element = kind.element
-        return f"[{','.join(_written(item, element) for item in value)}]"
+        return f"[{','.join(_encode(item, element) for item in value)}]"
     if kind.fields:
-        items = (f"{_quoted(name)}:{_written(value[name], inner)}" for name, inner in kind.fields.items())
+        items = (f"{_quoted(name)}:{_encode(value[name], inner)}" for name, inner in kind.fields.items())
         return f"{{{','.join(items)}}}"
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -92,7 +92,7 @@ def _float(text: str) -> str:
 
 
 def _fraction(text: str) -> str:
-    """Three or six digits of a second, or none."""
+    """Fractions of a second with three or six digits, or none."""
     whole, dot, digits = text.partition(".")
     return f"{whole}{dot}{digits.ljust(3 if len(digits) <= 3 else 6, '0')}" if dot else text
 
@@ -102,33 +102,33 @@ def _quoted(text: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: str) -> _Kind:
-    kind, end = _take(text, 0)
+def _parse(text: str) -> _Kind:
+    kind, end = _parse_type(text, 0)
     if end != len(text):
         raise ValueError(f"DuckDB type [{text}] is not understood from position [{end}] on")
     return kind
 
 
-def _take(text: str, position: int) -> tuple[_Kind, int]:
+def _parse_type(text: str, position: int) -> tuple[_Kind, int]:
     if text.startswith("STRUCT(", position):
-        kind, position = _take_struct(text, position + len("STRUCT("))
+        kind, position = _parse_struct(text, position + len("STRUCT("))
     else:
-        found = _SCALAR.match(text, position)
-        if found is None:
+        scalar = _SCALAR.match(text, position)
+        if scalar is None:
             raise ValueError(f"DuckDB type [{text}] is not understood from position [{position}] on")
-        kind, position = _Kind(found[0].strip()), found.end()
+        kind, position = _Kind(scalar[0].strip()), scalar.end()
     while text.startswith("[]", position):
         kind, position = _Kind("LIST", element=kind), position + 2
     return kind, position
 
 
-def _take_struct(text: str, position: int) -> tuple[_Kind, int]:
+def _parse_struct(text: str, position: int) -> tuple[_Kind, int]:
     fields: dict[str, _Kind] = {}
     while True:
         name = _WORD.match(text, position)
         if name is None:
             raise ValueError(f"DuckDB type [{text}] is not understood from position [{position}] on")
-        kind, position = _take(text, name.end() + 1)
+        kind, position = _parse_type(text, name.end() + 1)
         fields[name[2] if name[2] is not None else name[1].replace('""', '"')] = kind
         if not text.startswith(", ", position):
             return _Kind("STRUCT", fields=fields), position + 1

@@ -1,8 +1,7 @@
-"""What a script is made of: one frozen dataclass for each statement that the stand-in carries out.
+"""The syntax tree of a script: one frozen dataclass for each supported statement.
 
-The parser (`parser.py`) produces these, the executor consumes them. Expressions and queries stay SQLGlot trees
-in the BigQuery dialect; everything around them (scripts, CLONE, OPTIONS, ASSERT) is ours, because SQLGlot keeps
-those as opaque commands.
+`script_parser.py` creates these, `jobs/` executes them. Expressions and queries are SQLGlot trees in the BigQuery
+dialect. Scripts, CLONE, OPTIONS and ASSERT need classes of our own, because SQLGlot parses them as opaque commands.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from sqlglot import exp
 
 @dataclass(frozen=True)
 class TableName:
-    """A table as written: project and dataset may be left out and then come from the job's defaults."""
+    """A table name as written. A missing project or dataset comes from the job's defaults."""
 
     table: str
     dataset: str | None = None
@@ -23,7 +22,7 @@ class TableName:
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """One column of a CREATE TABLE: `type_name` is INT64, STRING, …, STRUCT; `fields` only for STRUCT."""
+    """One column of a CREATE TABLE. `type_name` is INT64, STRING, …, STRUCT; only STRUCT has `fields`."""
 
     name: str
     type_name: str
@@ -32,14 +31,7 @@ class ColumnSpec:
     description: str | None = None
 
 
-@dataclass(frozen=True)
-class PartitionSpec:
-    """`PARTITION BY column` of a DATE column (the only partitioning that the stand-in carries out)."""
-
-    column: str
-
-
-Options = tuple[tuple[str, exp.Expression], ...]  # OPTIONS(name = expression, …) in written order
+Options = tuple[tuple[str, exp.Expression], ...]  # OPTIONS(name = expression, …) in the order of the text
 
 
 @dataclass(frozen=True)
@@ -75,7 +67,7 @@ class CreateTable:
     columns: tuple[ColumnSpec, ...] | None
     replace: bool = False
     if_not_exists: bool = False
-    partition_by: PartitionSpec | None = None
+    partition_by: str | None = None  # a DATE column, the only supported partitioning
     cluster_by: tuple[str, ...] = ()
     options: Options = ()
     query: exp.Expression | None = None
@@ -124,7 +116,7 @@ class CreateRowPolicy:
 
 @dataclass(frozen=True)
 class DropRowPolicy:
-    """DROP ROW ACCESS POLICY [IF EXISTS] name ON table; a `name` of None is DROP ALL ROW ACCESS POLICIES."""
+    """DROP ROW ACCESS POLICY [IF EXISTS] name ON table. Without `name`, DROP ALL ROW ACCESS POLICIES."""
 
     name: str | None
     table: TableName
@@ -149,7 +141,7 @@ class DropSchema:
 
 @dataclass(frozen=True)
 class Insert:
-    """INSERT [INTO] table [(columns)] VALUES … or a query; `source` is the SQLGlot query or VALUES tree."""
+    """INSERT [INTO] table [(columns)] VALUES … or a query. `source` is the tree of the query or of VALUES."""
 
     table: TableName
     columns: tuple[str, ...]
@@ -158,7 +150,7 @@ class Insert:
 
 @dataclass(frozen=True)
 class Assignment:
-    """`path = value` of SET; a path of several parts is a field of a STRUCT column."""
+    """`path = value` of SET. A path of several parts is a field of a STRUCT column."""
 
     path: tuple[str, ...]
     value: exp.Expression
@@ -196,7 +188,7 @@ class MergeDelete:
 
 @dataclass(frozen=True)
 class MergeInsert:
-    """`values` None is INSERT ROW; without `columns` all columns of the table are meant."""
+    """Without `values`, INSERT ROW. Without `columns`, all columns of the table."""
 
     columns: tuple[str, ...]
     values: tuple[exp.Expression, ...] | None
@@ -207,7 +199,7 @@ MATCHED, NOT_MATCHED_BY_TARGET, NOT_MATCHED_BY_SOURCE = "MATCHED", "NOT MATCHED 
 
 @dataclass(frozen=True)
 class MergeClause:
-    """WHEN … [AND condition] THEN action; `kind` is one of the three above."""
+    """WHEN … [AND condition] THEN action. `kind` is one of the three above."""
 
     kind: str
     condition: exp.Expression | None
@@ -216,7 +208,7 @@ class MergeClause:
 
 @dataclass(frozen=True)
 class Merge:
-    """`source` is a SELECT of all columns of what USING names."""
+    """`source` is a SELECT of all columns of the table or subquery after USING."""
 
     table: TableName
     alias: str
@@ -237,6 +229,7 @@ class Query:
     tree: exp.Expression
 
 
+MutatingStatement = Update | Delete | Merge  # DML that BigQuery queues per table
 Statement = (
     Declare
     | SetVariable
@@ -261,7 +254,7 @@ Statement = (
 
 @dataclass(frozen=True)
 class Script:
-    """A whole job's text. `is_multi_statement` decides whether BigQuery would report a SCRIPT job."""
+    """The whole text of a job. BigQuery reports a SCRIPT job if `is_multi_statement`."""
 
     statements: tuple[Statement, ...]
     text: str = field(default="", compare=False)

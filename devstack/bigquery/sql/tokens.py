@@ -1,18 +1,19 @@
-"""A script's text as a row of tokens with exact places, and the cursor that our own parser walks it with."""
+"""The tokens of a script's text with their positions, and the cursor with which our parsers read them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from sqlglot.errors import SqlglotError, TokenError
+from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from devstack.bigquery.errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.dialect import STAND_IN
-from devstack.bigquery.sql.reserved import RESERVED
+from devstack.bigquery.sql.reserved_words import RESERVED
 
-# SQLGlot's tokenizer serves many dialects; these it reads although GoogleSQL has no such token.
+# SQLGlot's tokenizer also accepts these tokens of other dialects.
 _FOREIGN_TOKENS = {
     TokenType.DCOLON: "::",
     TokenType.ARROW: "->",
@@ -21,7 +22,6 @@ _FOREIGN_TOKENS = {
     TokenType.HINT: "/*+",
     TokenType.DIV: "DIV",
 }
-_PIPE = {TokenType.PIPE_GT}
 _OPENING = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]", TokenType.L_BRACE: "}"}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 _LITERALS = {
@@ -30,18 +30,17 @@ _LITERALS = {
     TokenType.BYTE_STRING: "bytes literal",
     TokenType.NUMBER: "number literal",
 }
+Item = TypeVar("Item")
 
 
 def tokenize(text: str) -> list[Token]:
-    """The text's tokens; what GoogleSQL's lexer lacks is refused with its place."""
+    """The text's tokens. Raises InvalidQuery, with the position, for tokens that GoogleSQL does not have."""
     try:
         tokens = STAND_IN.tokenize(text)
-    except TokenError as error:
-        raise InvalidQuery(f"Syntax error: {error}") from error
     except SqlglotError as error:
         raise InvalidQuery(f"Syntax error: {error}") from error
     for token in tokens:
-        if token.token_type in _PIPE:
+        if token.token_type is TokenType.PIPE_GT:
             raise NotImplementedConstruct("pipe syntax |>")
         if token.token_type in _FOREIGN_TOKENS and not token.text.isalpha():
             raise syntax_error(text, token, f'Unexpected "{_FOREIGN_TOKENS[token.token_type]}"')
@@ -50,18 +49,18 @@ def tokenize(text: str) -> list[Token]:
     return tokens
 
 
-def place(text: str, offset: int) -> tuple[int, int]:
-    """Line and column, both from 1, of a character offset."""
+def line_and_column(text: str, offset: int) -> tuple[int, int]:
+    """The line and column of a character offset, both counted from 1."""
     before = text[:offset]
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
 def syntax_error(text: str, token: Token, problem: str) -> InvalidQuery:
-    return InvalidQuery(f"Syntax error: {problem}", *place(text, token.start))
+    return InvalidQuery(f"Syntax error: {problem}", *line_and_column(text, token.start))
 
 
 def describe(token: Token, text: str) -> str:
-    """A token as ZetaSQL's messages name it."""
+    """A token as ZetaSQL's error messages name it."""
     if token.token_type in _LITERALS:
         return f"{_LITERALS[token.token_type]} {text[token.start : token.end + 1]}"
     if token.token_type is TokenType.IDENTIFIER:
@@ -72,15 +71,15 @@ def describe(token: Token, text: str) -> str:
 
 
 def _words(token: Token) -> list[str]:
-    """SQLGlot makes one token of PARTITION BY and of a few more pairs."""
+    """The token's words: SQLGlot makes one token of PARTITION BY and of a few other pairs."""
     if token.token_type in _LITERALS or token.token_type is TokenType.IDENTIFIER:
         return [""]
     return token.text.upper().split()
 
 
 @dataclass
-class Cursor:
-    """A position in the tokens of one text. Keywords are compared by their text, in any case, unless quoted."""
+class TokenCursor:
+    """A position in the tokens of one text. Keywords match in upper and lower case, but not quoted names."""
 
     text: str
     tokens: Sequence[Token]
@@ -91,7 +90,7 @@ class Cursor:
         return self.tokens[self.position] if self.position < len(self.tokens) else None
 
     def ordinals(self) -> dict[int, int]:
-        """The number, from 1, of each `?` of the text, by its offset."""
+        """The number of each `?` in the text, counted from 1, by its offset."""
         offsets = [token.start for token in self.tokens if token.token_type is TokenType.PLACEHOLDER]
         return {offset: number for number, offset in enumerate(offsets, start=1)}
 
@@ -99,7 +98,7 @@ class Cursor:
         return self.current is None
 
     def word(self, ahead: int = 0) -> str:
-        """The upper-case word `ahead` of here, or "" where there is none (end, quoted name, literal)."""
+        """The upper-case word `ahead` words from here. "" at the end, for a quoted name and for a literal."""
         for token in self.tokens[self.position : self.position + ahead + 1]:
             words = _words(token)
             if ahead < len(words):
@@ -110,30 +109,30 @@ class Cursor:
     def at(self, *words: str) -> bool:
         return self._length_of(words) is not None
 
-    def take(self, *words: str) -> bool:
-        """Step over these words if they are all here."""
+    def accept(self, *words: str) -> bool:
+        """Moves past these words if all of them are next, and returns whether they were."""
         length = self._length_of(words)
         self.position += length or 0
         return length is not None
 
     def expect(self, *words: str) -> None:
-        if not self.take(*words):
+        if not self.accept(*words):
             wanted = " ".join(words)
             raise self.unexpected(f"Expected keyword {wanted}" if words[0].isalpha() else f'Expected "{wanted}"')
 
     def _length_of(self, words: tuple[str, ...]) -> int | None:
-        """How many tokens these words are, if they stand here."""
+        """The number of tokens of these words, if they are next."""
         remaining, position = list(words), self.position
         while remaining:
-            found = _words(self.tokens[position]) if position < len(self.tokens) else [""]
-            if remaining[: len(found)] != found:
+            words_of_token = _words(self.tokens[position]) if position < len(self.tokens) else [""]
+            if remaining[: len(words_of_token)] != words_of_token:
                 return None
-            del remaining[: len(found)]
+            del remaining[: len(words_of_token)]
             position += 1
         return position - self.position
 
     def string(self) -> str:
-        """Step over a string literal and return its value."""
+        """Moves past a string literal and returns its value."""
         token = self.current
         if token is None or token.token_type not in (TokenType.STRING, TokenType.RAW_STRING):
             raise self.unexpected("Expected string literal")
@@ -141,7 +140,7 @@ class Cursor:
         return token.text
 
     def identifier(self) -> str:
-        """Step over one name, quoted or not."""
+        """Moves past one name, quoted or not, and returns it."""
         token = self.current
         is_name = token is not None and (
             token.token_type is TokenType.IDENTIFIER
@@ -152,18 +151,24 @@ class Cursor:
         self.position += 1
         return token.text
 
+    def comma_separated(self, parse_item: Callable[[], Item]) -> list[Item]:
+        items = [parse_item()]
+        while self.accept(","):
+            items.append(parse_item())
+        return items
+
     def unexpected(self, expectation: str = "") -> InvalidQuery:
-        """The error for what stands here."""
+        """The error for the current token."""
         token = self.current
         if token is None:
-            found, offset = "end of script", len(self.text)
+            actual, offset = "end of script", len(self.text)
         else:
-            found, offset = describe(token, self.text), token.start
-        problem = f"{expectation} but got {found}" if expectation else f"Unexpected {found}"
-        return InvalidQuery(f"Syntax error: {problem}", *place(self.text, offset))
+            actual, offset = describe(token, self.text), token.start
+        problem = f"{expectation} but got {actual}" if expectation else f"Unexpected {actual}"
+        return InvalidQuery(f"Syntax error: {problem}", *line_and_column(self.text, offset))
 
-    def until(self, *stops: str) -> list[Token]:
-        """Step over tokens up to a `;`, the end, or one of the stop words outside brackets and CASE; return them."""
+    def take_until(self, *stops: str) -> list[Token]:
+        """Moves past the tokens before `;`, the end, or a stop word outside brackets and CASE, and returns them."""
         start, cases = self.position, 0
         closers: list[str] = []
         while (token := self.current) is not None:

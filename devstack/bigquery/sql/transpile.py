@@ -1,8 +1,8 @@
-"""From a BigQuery query or expression to DuckDB SQL, and DuckDB's errors back to BigQuery's.
+"""Translates a BigQuery query or expression to DuckDB SQL.
 
-The connection that runs the SQL must have its time zone set to UTC. SUM over INT64 is HUGEINT in DuckDB; its result
-column is described as INT64 and must be narrowed with a check. Known to differ: `=`, `<` and the like hold NaN for
-equal to itself and above all numbers; not every mismatch of types that BigQuery refuses is noticed.
+The connection that runs the SQL must have the time zone UTC. SUM over INT64 is HUGEINT in DuckDB, so the caller must
+convert its result to INT64 with a check. Known differences: comparisons treat NaN as equal to itself and greater than
+all numbers, and some type errors of BigQuery are not found.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from datetime import UTC, datetime
 
 from sqlglot import exp
 
-from devstack.bigquery.errors import InvalidQuery
-from devstack.bigquery.sql.failures import error_of_duckdb
+from devstack.bigquery.bigquery_errors import InvalidQuery
+from devstack.bigquery.sql.field_types import QueryValue
 from devstack.bigquery.sql.functions import AGGREGATES, SCALAR, WINDOW
-from devstack.bigquery.sql.types import QueryValue
+from devstack.bigquery.sql.runtime_errors import translate_duckdb_error
 from devstack.bigquery.sql.writer import (  # noqa: F401  (importing them registers their handlers)
-    constructors,
-    containers,
-    date_calls,
+    casts,
+    columns_and_structs,
+    date_functions,
+    from_clause,
     operators,
-    queries,
-    sources,
-    value_calls,
+    select_queries,
+    value_functions,
 )
-from devstack.bigquery.sql.writer.calls import SPECIAL_HANDLERS
-from devstack.bigquery.sql.writer.containers import struct_field_name
-from devstack.bigquery.sql.writer.core import ResolveTable, Writer
-from devstack.bigquery.sql.writer.queries import first_select
+from devstack.bigquery.sql.writer.columns_and_structs import struct_field_name
+from devstack.bigquery.sql.writer.function_calls import SPECIAL_HANDLERS
+from devstack.bigquery.sql.writer.node_writer import ResolveTable, Writer
+from devstack.bigquery.sql.writer.select_queries import first_select
 
-__all__ = ["check", "error_of_duckdb", "name_columns", "supported_functions", "to_duckdb"]
+__all__ = ["check", "name_columns", "supported_functions", "to_duckdb", "translate_duckdb_error"]
 _NO_VALUES: Mapping[str, QueryValue] = {}
 _ANONYMOUS_COLUMN = "f{}_"
 
@@ -45,12 +45,12 @@ def to_duckdb(
     shadowing_columns: Collection[str] = (),
     external_tables: Collection[str] = (),
 ) -> str:
-    """DuckDB SQL of a query (its nameless columns named f0_, f1_, … as BigQuery does) or of one expression.
+    """DuckDB SQL of a query or an expression. Columns of a query without a name are named f0_, f1_, … as in BigQuery.
 
-    `resolve_table` gives the relation (SQL text) for a table and its FOR SYSTEM_TIME expression. Positional
-    parameters are named "1", "2", …. `variables` are looked up without regard to case; a name in
-    `shadowing_columns` (columns of the tables read) means the column instead. `now` is what CURRENT_DATE tells.
-    `external_tables` are the names, in lower case, of the tables that have the pseudo column _FILE_NAME.
+    `resolve_table` returns the SQL of the relation for a table and its FOR SYSTEM_TIME expression. Positional
+    parameters are named "1", "2", …. Names of `variables` match in upper and lower case; a name in `shadowing_columns`
+    (columns of the tables that are read) refers to the column instead. `now` is the time of CURRENT_TIMESTAMP.
+    `external_tables` are the lower-case names of the tables with the pseudo column _FILE_NAME.
     """
     named = name_columns(tree) if isinstance(tree, exp.Query) else tree
     lowered = {name.lower(): value for name, value in variables.items()}
@@ -67,8 +67,8 @@ def to_duckdb(
 
 
 def check(tree: exp.Expr) -> None:
-    """Raise NotImplementedConstruct or InvalidQuery for what `to_duckdb` would refuse whatever the values are."""
-    writer = Writer(lambda name, time: _checked_time(time), {}, {}, datetime.now(UTC), checking=True)
+    """Raises the error that `to_duckdb` raises for the tree whatever the values of parameters and variables are."""
+    writer = Writer(lambda name, time: _checked_time(time), {}, {}, datetime.now(UTC), check_only=True)
     writer.write(name_columns(tree) if isinstance(tree, exp.Query) else tree)
 
 
@@ -79,7 +79,7 @@ def _checked_time(time: exp.Expression | None) -> str:
 
 
 def name_columns(tree: exp.Query) -> exp.Query:
-    """A copy whose result columns all have a name."""
+    """A copy in which all result columns have a name."""
     copy = tree.copy()
     select = first_select(copy)
     if select is not None:
@@ -107,6 +107,6 @@ def _name_projections(select: exp.Select) -> None:
 
 
 def supported_functions() -> tuple[str, ...]:
-    """BigQuery names of all functions that are carried out."""
+    """BigQuery names of all supported functions."""
     own_syntax = ("IF", "CAST", "SAFE_CAST", "EXTRACT", "ARRAY")
     return tuple(sorted({*SCALAR, *AGGREGATES, *WINDOW, *SPECIAL_HANDLERS, *own_syntax}))

@@ -1,4 +1,4 @@
-"""The one Arrow form in which segments keep rows, and the checked way of other Arrow rows into it."""
+"""The Arrow types in which segments store rows, and the checked conversion of other Arrow tables to them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from devstack.bigquery.errors import Invalid
-from devstack.bigquery.sql.types import NUMERIC_PRECISION, NUMERIC_SCALE, TableField
+from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.sql.field_types import NUMERIC_PRECISION, NUMERIC_SCALE, TableField
 
 _SCALARS = {
     "INT64": pa.int64(),
@@ -36,10 +36,10 @@ def arrow_schema(columns: Sequence[TableField]) -> pa.Schema:
 
 
 def conform(rows: pa.Table, columns: Sequence[TableField]) -> pa.Table:
-    """`rows` with exactly the declared columns, order and types; a column that is missing becomes NULL.
+    """`rows` with exactly the declared columns, in their order and types. A missing column becomes NULL.
 
-    Names are compared as BigQuery does, without regard to case. Refuses NULL in a REQUIRED column and a value that
-    does not fit its type.
+    Column names match in upper and lower case, as in BigQuery. Raises Invalid for a NULL in a REQUIRED column and for a
+    value that does not fit its type.
     """
     positions = {name.lower(): position for position, name in enumerate(rows.column_names)}
     arrays = []
@@ -65,8 +65,8 @@ def conform(rows: pa.Table, columns: Sequence[TableField]) -> pa.Table:
 
 
 def is_canonical(schema: pa.Schema, columns: Sequence[TableField]) -> bool:
-    """True when a file's rows need no conversion, so that the file itself can serve as a segment."""
+    """Whether a file's rows need no conversion, so that the file itself can become a segment."""
     expected = arrow_schema(columns)
     return schema.names == expected.names and all(
-        found.type.equals(wanted.type) for found, wanted in zip(schema, expected, strict=True)
+        column.type.equals(wanted.type) for column, wanted in zip(schema, expected, strict=True)
     )

@@ -1,7 +1,7 @@
-"""All tables: the one place where a table's version is read or replaced.
+"""All tables. Every read and every change of a table's current version goes through the catalog.
 
-Writers prepare segments first and then commit under the table's lock, which is held for the metadata write only;
-readers take the current version and never wait.
+Writers first write segments, then commit under the table's lock, which they hold for the metadata write only. Readers
+use the version that is current and never wait.
 """
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from devstack.bigquery.bigquery_errors import Invalid, NotFound, ResourceInUse
 from devstack.bigquery.clock import Clock
-from devstack.bigquery.errors import Invalid, NotFound
-from devstack.bigquery.storage.datasets import DatasetStore
+from devstack.bigquery.storage import quotas
+from devstack.bigquery.storage.dataset_store import DatasetStore
 from devstack.bigquery.storage.expiration import without_expired
-from devstack.bigquery.storage.history import TableHistory
 from devstack.bigquery.storage.model import (
     CloneDefinition,
+    CommitInfo,
     DatasetId,
-    JobMark,
     Partition,
     TableId,
     TableSettings,
     TableVersion,
 )
-from devstack.bigquery.storage.quotas import QuotaLimits, check_partition_modifications, check_update_rate
-from devstack.bigquery.storage.refusals import ResourceInUse
-from devstack.bigquery.storage.segments import SegmentStore
+from devstack.bigquery.storage.quotas import QuotaLimits
+from devstack.bigquery.storage.segment_store import SegmentStore
+from devstack.bigquery.storage.table_history import TableHistory
 
 TABLE_NAME = re.compile(r"[\w-]{1,200}")
 HOUR_US = 3_600_000_000
@@ -37,7 +37,7 @@ HOUR_US = 3_600_000_000
 
 @dataclass(frozen=True)
 class Change:
-    """What a commit makes of a table. `recreates` gives it a new creation time, as CREATE OR REPLACE does."""
+    """The table's content after a commit. `recreates` gives it a new creation time, as CREATE OR REPLACE does."""
 
     kind: str
     settings: TableSettings
@@ -47,7 +47,7 @@ class Change:
     modified_partitions: int = 0
 
 
-BuildChange = Callable[[TableVersion | None, int], Change]
+BuildChange = Callable[[TableVersion | None, int], Change]  # from the current version and the commit time
 
 
 class Catalog:
@@ -60,16 +60,14 @@ class Catalog:
         self._histories_lock = threading.Lock()
         self._histories: dict[TableId, TableHistory] = {}
         self._locks: dict[TableId, threading.RLock] = {}
-        self.pin_lock = threading.Lock()  # a version cannot be collected between its reading and its pinning
+        self.pin_lock = threading.Lock()  # no garbage collection between reading a version and pinning it
         for path in self._folder.glob("*/*/*") if self._folder.exists() else ():
             table_id = TableId(*path.relative_to(self._folder).parts)
             self._histories[table_id] = TableHistory(path)
-        self._drop_orphans()
-
-    # -- reading
+        self._drop_tables_without_dataset()
 
     def find(self, table_id: TableId) -> TableVersion | None:
-        """The table as it is now; None when it does not exist."""
+        """The table as it is now, None if it does not exist."""
         history = self._histories.get(table_id)
         latest = history.latest() if history else None
         if latest is None or self.datasets.find(table_id.dataset_id) is None:
@@ -85,7 +83,10 @@ class Catalog:
         return version
 
     def at(self, table_id: TableId, moment_us: int) -> TableVersion:
-        """Time travel within the dataset's window; a dropped table cannot be read at any time."""
+        """The version that was current at the moment, within the dataset's time travel window.
+
+        Raises NotFound for a table that is dropped now, and Invalid for a moment outside the window.
+        """
         self.get(table_id)
         now_us = self.clock.now_us()
         hours = self.datasets.get(table_id.dataset_id).max_time_travel_hours
@@ -104,47 +105,49 @@ class Catalog:
             )
         return without_expired(version, moment_us)
 
+    def pinned(self, table_id: TableId, moment_us: int | None = None) -> AbstractContextManager[TableVersion]:
+        """Pins the current version or that of a moment: see `pin`."""
+        return self.pin(lambda: self.get(table_id) if moment_us is None else self.at(table_id, moment_us))
+
     @contextmanager
-    def pinned(self, table_id: TableId, moment_us: int | None = None) -> Iterator[TableVersion]:
-        """The version's segments stay on disk until the block ends, whatever happens to the table."""
+    def pin(self, find: Callable[[], TableVersion]) -> Iterator[TableVersion]:
+        """The version's segments stay on disk until the block ends, even if the table is replaced or dropped."""
         with self.pin_lock:
-            version = self.get(table_id) if moment_us is None else self.at(table_id, moment_us)
+            version = find()
             files = [segment.file for segment in version.segments()]
-            self.segments.hold(files)
+            self.segments.pin(files)
         try:
             yield version
         finally:
-            self.segments.release(files)
+            self.segments.unpin(files)
 
     def history(self, table_id: TableId) -> TableHistory:
         with self._histories_lock:
-            found = self._histories.get(table_id)
-            if found is None:
+            history = self._histories.get(table_id)
+            if history is None:
                 if not TABLE_NAME.fullmatch(table_id.table):
                     raise Invalid(
                         f'Invalid table ID "{table_id.table}". Table IDs must be letters, digits, underscores or '
                         "dashes and at most 200 characters long here."
                     )
                 folder = self._folder / table_id.project / table_id.dataset / table_id.table
-                found = self._histories[table_id] = TableHistory(folder)
-            return found
+                history = self._histories[table_id] = TableHistory(folder)
+            return history
 
     def histories(self) -> list[tuple[TableId, TableHistory]]:
         with self._histories_lock:
             return sorted(self._histories.items(), key=lambda item: item[0])
 
     def list_tables(self, dataset_id: DatasetId) -> list[tuple[TableId, TableVersion]]:
-        found = []
+        tables = []
         for table_id, _ in self.histories():
             version = self.find(table_id) if table_id.dataset_id == dataset_id else None
             if version is not None:
-                found.append((table_id, version))
-        return found
+                tables.append((table_id, version))
+        return tables
 
-    # -- writing
-
-    def commit(self, table_id: TableId, build: BuildChange, job: JobMark | None = None) -> TableVersion:
-        """`build` gets the current version and the commit time under the table's lock, and may refuse by raising."""
+    def commit(self, table_id: TableId, build: BuildChange, job: CommitInfo | None = None) -> TableVersion:
+        """Commits what `build` returns. `build` runs under the table's lock. If it raises, nothing changes."""
         with self._lock(table_id):
             history = self.history(table_id)
             dataset = self.datasets.get(table_id.dataset_id)
@@ -153,9 +156,11 @@ class Catalog:
             commit_us = max(now_us, latest.committed_us + 1) if latest else now_us
             change = build(current, commit_us)
             if not dataset.hidden:
-                check_update_rate(self.limits, table_id, history, change.settings.partition_column is not None, now_us)
-                if change.settings.partition_column is not None:
-                    check_partition_modifications(self.limits, table_id, history, change.modified_partitions, commit_us)
+                kind, partitioned = change.kind, change.settings.partition_column is not None
+                quotas.check_update_rate(self.limits, table_id, history, kind, partitioned, now_us)
+                if partitioned:
+                    modified = change.modified_partitions
+                    quotas.check_partition_modifications(self.limits, table_id, history, kind, modified, commit_us)
             version = TableVersion(
                 number=latest.number + 1 if latest else 1,
                 committed_us=commit_us,
@@ -166,18 +171,15 @@ class Catalog:
                 partitions=change.partitions,
                 clone=change.clone,
                 job=job,
-                modified_partitions=change.modified_partitions,
+                modified_partitions=quotas.counted_modifications(change.kind, change.modified_partitions),
             )
             self.segments.sync()
             history.append(without_expired(version, commit_us))
             return version
 
-    def drop(self, table_id: TableId, job: JobMark | None = None, kind: str = "drop") -> TableVersion:
-        """Returns what was dropped. The versions stay readable by time travel."""
+    def drop(self, table_id: TableId, job: CommitInfo | None = None) -> None:
         with self._lock(table_id):
-            current = self.get(table_id)
-            self._append_system(table_id, current, kind, dropped=True, job=job)
-            return current
+            self._append_version(table_id, self.get(table_id), "drop", dropped=True, job=job)
 
     def drop_dataset(self, dataset_id: DatasetId, delete_contents: bool) -> None:
         self.datasets.get(dataset_id)
@@ -186,12 +188,15 @@ class Catalog:
             raise ResourceInUse(
                 f"Dataset {dataset_id} is still in use: delete its tables first or ask to delete contents."
             )
-        # The dataset goes first: a writer that commits later finds no dataset, one that was earlier is dropped below.
+        # The dataset is removed first, so that no commit can add a table after the tables are dropped.
         self.datasets.remove(dataset_id)
-        self._drop_orphans()
+        self._drop_tables_without_dataset()
 
     def commit_expired(self, table_id: TableId) -> bool:
-        """Makes durable what readers already see: expired partitions, or the whole expired table, are gone."""
+        """Commits what readers already see: expired partitions, or the whole expired table, are gone.
+
+        Returns whether anything had expired.
+        """
         with self._lock(table_id):
             latest = self.history(table_id).latest()
             if latest is None or latest.dropped:
@@ -199,49 +204,43 @@ class Catalog:
             version = without_expired(latest, self.clock.now_us())
             if version is latest:
                 return False
-            self._append_system(table_id, version, "expire", dropped=version.dropped)
+            self._append_version(table_id, version, "expire", dropped=version.dropped)
             return True
 
-    def forget(self, table_id: TableId) -> None:
-        """Removes a dropped table that time travel no longer reaches."""
+    def remove_dropped(self, table_id: TableId) -> None:
+        """Removes the history of a dropped table that time travel can no longer read."""
         with self._lock(table_id), self._histories_lock:
             history = self._histories[table_id]
             latest = history.latest()
             if latest is None or latest.dropped:
-                history.forget_all()
+                history.remove_all()
                 del self._histories[table_id]
 
     def _lock(self, table_id: TableId) -> threading.RLock:
         with self._histories_lock:
             return self._locks.setdefault(table_id, threading.RLock())
 
-    def _append_system(
-        self, table_id: TableId, version: TableVersion, kind: str, dropped: bool, job: JobMark | None = None
+    def _append_version(
+        self, table_id: TableId, version: TableVersion, kind: str, dropped: bool, job: CommitInfo | None = None
     ) -> None:
         history = self.history(table_id)
         latest = history.latest()
         if latest is None:
             raise NotFound(f"Not found: Table {table_id}")
+        number, committed_us = latest.number + 1, max(self.clock.now_us(), latest.committed_us + 1)
+        partitions = {} if dropped else version.partitions
         history.append(
-            TableVersion(
-                number=latest.number + 1,
-                committed_us=max(self.clock.now_us(), latest.committed_us + 1),
-                change=kind,
-                created_us=version.created_us,
-                modified_us=version.modified_us,
-                settings=version.settings,
-                partitions={} if dropped else version.partitions,
-                clone=version.clone,
-                job=job,
-                dropped=dropped,
+            replace(
+                version, number=number, committed_us=committed_us, change=kind, partitions=partitions, job=job,
+                dropped=dropped, modified_partitions=0,
             )
-        )
+        )  # fmt: skip
 
-    def _drop_orphans(self) -> None:
-        """Drops tables whose dataset is gone: a dataset's removal may have been cut short by a kill."""
+    def _drop_tables_without_dataset(self) -> None:
+        """The process may have been killed between the removal of a dataset and that of its tables."""
         for table_id, history in self.histories():
             if self.datasets.find(table_id.dataset_id) is None:
                 with self._lock(table_id):
                     latest = history.latest()
                     if latest is not None and not latest.dropped:
-                        self._append_system(table_id, latest, "drop", dropped=True)
+                        self._append_version(table_id, latest, "drop", dropped=True)

@@ -1,7 +1,7 @@
-"""What a table still holds at a moment: expired partitions and tables are gone for readers at once.
+"""Partition and table expiration: readers no longer see an expired partition or table.
 
-A partition ends when the start of its UTC day plus the expiration has passed. Google's pages disagree on whether
-the clock starts at the start or the end of the day; the earlier reading is the stricter one (F12).
+A partition expires when the start of its UTC day plus the expiration has passed. Google's pages disagree on whether the
+expiration counts from the start or the end of the day. The start is the stricter reading.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from devstack.bigquery.storage.model import NULL_PARTITION, WHOLE, TableVersion
 
 
 def partition_day(partition_id: str) -> date | None:
-    """None for the partitions that have no day: rows without a date, and an unpartitioned table's rows."""
+    """None for the partition of rows without a date, and for an unpartitioned table."""
     if partition_id in (WHOLE, NULL_PARTITION):
         return None
     return datetime.strptime(partition_id, "%Y%m%d").replace(tzinfo=UTC).date()
@@ -28,7 +28,7 @@ def partition_end_us(partition_id: str, expiration_ms: int) -> int | None:
 
 
 def without_expired(version: TableVersion, now_us: int) -> TableVersion:
-    """The same object when nothing has expired."""
+    """The version without expired partitions. The same object if nothing has expired."""
     if version.dropped:
         return version
     expires_us = version.settings.expires_us
@@ -37,11 +37,9 @@ def without_expired(version: TableVersion, now_us: int) -> TableVersion:
     expiration_ms = version.settings.partition_expiration_ms
     if expiration_ms is None:
         return version
-    expired = set()
-    for partition_id in version.partitions:
-        end_us = partition_end_us(partition_id, expiration_ms)
-        if end_us is not None and end_us < now_us:
-            expired.add(partition_id)
-    if not expired:
-        return version
-    return replace(version, partitions={k: p for k, p in version.partitions.items() if k not in expired})
+    remaining = {
+        partition_id: partition
+        for partition_id, partition in version.partitions.items()
+        if (end_us := partition_end_us(partition_id, expiration_ms)) is None or end_us >= now_us
+    }
+    return version if len(remaining) == len(version.partitions) else replace(version, partitions=remaining)

@@ -9,11 +9,12 @@ LENGTH_PREFIX_BYTES = 2  # of every STRING and BYTES value
 
 
 def column_bytes(rows: pa.Table) -> dict[str, int]:
+    """Logical bytes by top-level column."""
     return {name: sum(_array_bytes(chunk) for chunk in rows.column(name).chunks) for name in rows.column_names}
 
 
 def _array_bytes(values: pa.Array) -> int:
-    """NULL is free; a list is the sum of its elements, a struct the sum of its fields."""
+    """NULL counts nothing, a list the sum of its elements, a struct the sum of its fields."""
     kind = values.type
     present = int(len(values) - values.null_count)
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind) or \

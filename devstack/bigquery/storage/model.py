@@ -1,14 +1,14 @@
-"""What a table is at one moment: identity, settings, partitions of immutable segments, and where it came from.
+"""The data model of tables: every change of a table adds an immutable version, which lists the table's segments.
 
-Times are microseconds since 1970 (`_us`). A version is never changed; every change of a table is a further version.
+Times are microseconds since 1970 (`_us`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from devstack.bigquery.sql.types import TableField
+from devstack.bigquery.sql.field_types import TableField
 
 WHOLE = ""  # the partition id of an unpartitioned table's rows
 NULL_PARTITION = "__NULL__"
@@ -42,7 +42,7 @@ class TableId:
 
 @dataclass(frozen=True)
 class Segment:
-    """One Parquet file; `column_bytes` are BigQuery's logical bytes per top-level column."""
+    """One immutable Parquet file. `column_bytes` are BigQuery's logical bytes by top-level column."""
 
     file: str
     rows: int
@@ -75,7 +75,7 @@ class CloneDefinition:
 
 @dataclass(frozen=True)
 class RowPolicy:
-    """A row access policy: who of `grantees` sees the rows of which `predicate`, an SQL expression, is true."""
+    """A row access policy: `grantees` may read the rows for which the SQL expression `predicate` is true."""
 
     name: str
     predicate: str
@@ -86,7 +86,7 @@ class RowPolicy:
 
 @dataclass(frozen=True)
 class TableSettings:
-    """Everything about a table but its rows."""
+    """A table's metadata."""
 
     schema: tuple[TableField, ...]
     partition_column: str | None = None
@@ -104,10 +104,10 @@ class TableSettings:
 
 
 @dataclass(frozen=True)
-class JobMark:
-    """The job that committed a version; kept in the version, so that outcome and content are one atomic write.
+class CommitInfo:
+    """The job that committed a version. The version stores it, so that one atomic write has content and outcome.
 
-    `parent_statistics` is given when nothing of the parent script was left to do after this commit.
+    `parent_statistics` is set if this commit was the last step of the parent script.
     """
 
     key: str
@@ -125,8 +125,8 @@ class TableVersion:
     settings: TableSettings
     partitions: Mapping[str, Partition] = field(default_factory=dict)
     clone: CloneDefinition | None = None
-    job: JobMark | None = None
-    modified_partitions: int = 0  # counted against the daily quota (F17)
+    job: CommitInfo | None = None
+    modified_partitions: int = 0  # counted against the daily quota
     dropped: bool = False
     modified_us: int = 0
 
@@ -138,8 +138,10 @@ class TableVersion:
     def bytes(self) -> int:
         return sum(partition.bytes for partition in self.partitions.values())
 
-    def segments(self) -> list[Segment]:
-        """In partition order, so that reading a table twice gives the same row order."""
+    def segments(self, partition: str | None = None) -> Sequence[Segment]:
+        """Those of one partition, or of all in the order of their ids, so that the order of rows is stable."""
+        if partition is not None:
+            return self.partitions[partition].segments if partition in self.partitions else ()
         return [segment for key in sorted(self.partitions) for segment in self.partitions[key].segments]
 
 

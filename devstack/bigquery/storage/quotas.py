@@ -1,15 +1,16 @@
-"""BigQuery's quotas on changes of one table (F17), counted from the table's own versions, so a restart forgets none."""
+"""BigQuery's quotas on changes of one table, counted from the table's stored versions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from devstack.bigquery.errors import QuotaExceeded, RateLimitExceeded
-from devstack.bigquery.storage.history import TableHistory
+from devstack.bigquery.bigquery_errors import QuotaExceeded, RateLimitExceeded
 from devstack.bigquery.storage.model import TableId
+from devstack.bigquery.storage.table_history import TableHistory
 
 DAY_US = 86_400_000_000
 RATE_WINDOW_US = 10_000_000
+_DML = frozenset({"insert", "update", "delete", "merge", "truncate"})
 
 
 @dataclass(frozen=True)
@@ -18,33 +19,49 @@ class QuotaLimits:
     partitions_per_job: int = 4_000
     updates_per_10_s: int = 5
     updates_per_10_s_partitioned: int = 50
+    dml_per_10_s: int = 25
+
+
+def counted_modifications(kind: str, modified: int) -> int:
+    """How many of a change's modified partitions count against the daily quota: none of DML."""
+    return 0 if kind in _DML else modified
 
 
 def check_update_rate(
-    limits: QuotaLimits, table: TableId, history: TableHistory, partitioned: bool, now_us: int
+    limits: QuotaLimits, table: TableId, history: TableHistory, kind: str, partitioned: bool, now_us: int
 ) -> None:
+    """DML counts as an update of the table, but only its own limit refuses it."""
+    if kind in _DML:
+        recent = sum(other in _DML for other in history.changes_since(now_us - RATE_WINDOW_US))
+        if recent >= limits.dml_per_10_s:
+            raise RateLimitExceeded(
+                f"Exceeded rate limits: too many DML statements for this table [{table}]: "
+                f"[{recent + 1}] DML statements in 10 seconds, allowed [{limits.dml_per_10_s}]. "
+                "Wait ten seconds, then run the job again."
+            )
+        return
     allowed = limits.updates_per_10_s_partitioned if partitioned else limits.updates_per_10_s
-    found = len(history.commits_since(now_us - RATE_WINDOW_US))
-    if found >= allowed:
+    recent = len(history.commits_since(now_us - RATE_WINDOW_US))
+    if recent >= allowed:
         raise RateLimitExceeded(
             f"Exceeded rate limits: too many table update operations for this table [{table}]: "
-            f"[{found + 1}] in 10 seconds, allowed [{allowed}]. Wait ten seconds, then run the job again."
+            f"[{recent + 1}] in 10 seconds, allowed [{allowed}]. Wait ten seconds, then run the job again."
         )
 
 
 def check_partition_modifications(
-    limits: QuotaLimits, table: TableId, history: TableHistory, modified: int, now_us: int
+    limits: QuotaLimits, table: TableId, history: TableHistory, kind: str, modified: int, now_us: int
 ) -> None:
     if modified > limits.partitions_per_job:
         raise QuotaExceeded(
             f"Too many partitions produced by the job for [{table}]: allowed [{limits.partitions_per_job}], "
             f"found [{modified}]. Load fewer days in one job."
         )
-    today_us = now_us // DAY_US * DAY_US
-    before = history.modified_partitions_since(today_us)
-    if before + modified > limits.partition_modifications_per_day:
+    counted = counted_modifications(kind, modified)
+    before = history.modified_partitions_since(now_us - DAY_US)
+    if counted and before + counted > limits.partition_modifications_per_day:
         raise QuotaExceeded(
             f"Quota exceeded: Your table exceeded quota for Number of partition modifications to a column partitioned "
-            f"table [{table}]: [{before + modified}] today, allowed [{limits.partition_modifications_per_day}]. "
-            "Wait for the next UTC day or load fewer partitions."
+            f"table [{table}]: [{before + counted}] in 24 hours, allowed [{limits.partition_modifications_per_day}]. "
+            "Wait until earlier modifications are older than 24 hours, or load fewer partitions."
         )

@@ -1,4 +1,4 @@
-"""Rows of a pinned table version by position, for paging."""
+"""Reads rows of a table version by position, for pages of results. The caller pins the version."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pyarrow.parquet as pq
 
 from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
 from devstack.bigquery.storage.model import Segment, TableVersion
-from devstack.bigquery.storage.segments import SegmentStore
+from devstack.bigquery.storage.segment_store import SegmentStore
 
 
 def read_page(
     store: SegmentStore, version: TableVersion, start: int, count: int, columns: Sequence[str], partition: str | None
 ) -> pa.Table:
-    """`count` rows from `start` in a fixed order: partition, then segment, then position in the file."""
+    """`count` rows from `start` on, ordered by partition, segment and position in the file."""
     wanted = [column for column in version.settings.schema if column.name in columns]
     parts = [arrow_schema(wanted).empty_table()]
-    for segment in _segments(version, partition):
+    for segment in version.segments(partition):
         if count <= 0:
             break
         if start >= segment.rows:
@@ -31,15 +31,8 @@ def read_page(
     return pa.concat_tables(parts)
 
 
-def _segments(version: TableVersion, partition: str | None) -> Sequence[Segment]:
-    if partition is None:
-        return version.segments()
-    found = version.partitions.get(partition)
-    return found.segments if found else ()
-
-
 def _read_rows(store: SegmentStore, segment: Segment, columns: list[str], start: int, count: int) -> pa.Table:
-    """Reads only the row groups that hold the page."""
+    """Reads only the row groups that contain the page."""
     with pq.ParquetFile(store.path(segment)) as file:
         groups, skipped, first = [], 0, 0
         for number in range(file.num_row_groups):

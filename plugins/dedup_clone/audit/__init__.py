@@ -1,1 +1,1 @@
-"""Does BigQuery hold the values that were published? One partition at a time is hashed on both sides and compared."""
+"""The content audit: compares target with the published files, by fingerprints of one partition at a time."""

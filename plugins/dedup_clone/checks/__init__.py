@@ -1,1 +1,1 @@
-"""Checks: pure functions from evidence (manifest, observed tables, ledger) to verdicts."""
+"""Checks: pure functions that compare a manifest, table metadata and earlier publishes, and return check results."""

@@ -1,1 +1,1 @@
-"""What the DAGs, the library and the Spark job tell each other. Standard library only, shared with Spark."""
+"""Records and rules shared by the DAGs, the library and the Spark job. Standard library only."""

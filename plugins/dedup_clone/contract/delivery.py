@@ -1,8 +1,9 @@
-"""Deliveries: one landing of a snapshot, named by its id and its marker's object generation."""
+"""Identifies deliveries, records their files, and selects which of the waiting ones a publish applies."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,9 +15,10 @@ INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True, order=True)
 class Delivery:
-    """Ordered by precedence: the higher snapshot id first counts, then the later delivery of the same id.
+    """One landing of a snapshot, identified by the snapshot's id and the object generation of its marker.
 
-    Object generations of one marker grow with time, so the greater one is the later delivery.
+    Deliveries are ordered by precedence: by snapshot id, and within one id by time. Each new version of an object has
+    a greater object generation, so `marker_generation` gives the order in time.
     """
 
     snapshot_id: int
@@ -24,11 +26,12 @@ class Delivery:
 
     @property
     def name(self) -> str:
-        """`<snapshot id>-<marker generation>`: names records, run ids and manifest entries."""
+        """`<snapshot id>-<marker generation>`, as used in object names, run ids and manifests."""
         return f"{self.snapshot_id}-{self.marker_generation}"
 
     @classmethod
     def parse(cls, name: str) -> Delivery:
+        """The delivery with this `name`. Raises ContractViolation."""
         match = _NAME.fullmatch(name)
         if not match:
             raise ContractViolation(f"[{name}] is no delivery name, expected [<snapshot id>-<marker generation>].")
@@ -37,7 +40,10 @@ class Delivery:
 
 @dataclass(frozen=True)
 class LandedObject:
-    """One object of a delivery as it was when the delivery was noticed. `size` in bytes."""
+    """One object of a delivery as it was when the delivery was registered. `size` in bytes.
+
+    `generation` is the object's version on Cloud Storage (object generation).
+    """
 
     name: str
     generation: int
@@ -47,10 +53,11 @@ class LandedObject:
 
 @dataclass(frozen=True)
 class Arrival:
-    """The record of one delivery, written once when it is noticed: its frozen inventory.
+    """The record of one delivery, written once when it is registered: the inventory of its objects.
 
-    `arrived_at` is the marker's creation time: the clock of the freshness promise starts there. `late_objects` are
-    objects newer than the marker: their presence refuses the delivery.
+    `bucket` is the landing bucket, `folder` the snapshot's folder in it and `marker` the marker's object name.
+    `arrived_at` is the marker's creation time; the freshness SLA is measured from it. `late_objects` are newer than
+    the marker; a delivery that has some is refused.
     """
 
     feed: str
@@ -61,3 +68,28 @@ class Arrival:
     arrived_at: datetime
     objects: tuple[LandedObject, ...]
     late_objects: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """The waiting deliveries: those to `apply`, in ascending precedence, and those that are `superseded`.
+
+    A superseded delivery changes nothing: a later delivery of the same snapshot id replaces it.
+    """
+
+    apply: tuple[Delivery, ...]
+    superseded: tuple[Delivery, ...]
+
+
+def split_backlog(waiting: Iterable[Delivery], included: Iterable[Delivery], excluded: Iterable[Delivery]) -> Backlog:
+    """The backlog of `waiting` deliveries, without those already `included` in the table and those `excluded`.
+
+    A delivery is superseded when a later delivery of its snapshot id is included, or waits too.
+    """
+    included_deliveries = set(included)
+    candidates = sorted(set(waiting) - included_deliveries - set(excluded))
+    newest: dict[int, int] = {}
+    for delivery in [*included_deliveries, *candidates]:
+        newest[delivery.snapshot_id] = max(newest.get(delivery.snapshot_id, 0), delivery.marker_generation)
+    apply = tuple(d for d in candidates if d.marker_generation == newest[d.snapshot_id])
+    return Backlog(apply=apply, superseded=tuple(d for d in candidates if d not in apply))

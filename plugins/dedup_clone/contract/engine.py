@@ -1,13 +1,38 @@
-"""Which engine deduplicates. All give the same table."""
+"""The engines that deduplicate, and which tables each of them supports. All engines give the same table."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
+from dedup_clone.contract.table import Column, ColumnMode, TableContract, UpdateIdMode
+
 
 class Engine(StrEnum):
-    """SPARK reads files and scans no table; BIGQUERY is the published QUALIFY statement; MERGE is the baseline."""
+    """SPARK reads files and scans no table. BIGQUERY runs one QUALIFY statement, MERGE one MERGE statement."""
 
     SPARK = "spark"
     BIGQUERY = "bigquery"
     MERGE = "merge"
+
+
+def unsupported_reason(engine: Engine, table: TableContract, mode: UpdateIdMode) -> str | None:
+    """Why the engine cannot deduplicate this table, and which engine can; None when it can."""
+    if engine is Engine.SPARK:
+        return None
+    if mode is not UpdateIdMode.LAST_SEEN:
+        return f"engine [{engine}] knows update_id_mode [last_seen] only: use engine [spark] for [{mode}]"
+    floats = [path for column in table.value_columns for path in _floats_in_arrays(column, column.name, False)]
+    if floats:
+        return (
+            f"engine [{engine}] cannot order arrays that hold FLOAT64 ({', '.join(floats)}), which it must to choose "
+            f"between rows of one key: use engine [spark]"
+        )
+    return None
+
+
+def _floats_in_arrays(column: Column, path: str, in_array: bool) -> list[str]:
+    """Paths of the FLOAT64 columns below `column` (itself included) that are inside an array."""
+    inside = in_array or column.mode is ColumnMode.REPEATED
+    if column.type == "FLOAT64":
+        return [path] if inside else []
+    return [name for field in column.fields for name in _floats_in_arrays(field, f"{path}.{field.name}", inside)]

@@ -1,68 +1,68 @@
-"""The error hierarchy. Each message names what failed, which object, and the operator's next step."""
+"""The errors of this project. Each message names what failed, which object, and the operator's next step."""
 
 from __future__ import annotations
 
 
 class DedupCloneError(Exception):
-    """Base of every error that this project raises on purpose."""
+    """Base class of every error that this project raises itself."""
 
 
 class ContractViolation(DedupCloneError):
-    """A record between two parts (request, manifest, arrival, CURRENT) is not of the form that was agreed."""
+    """A stored record (request, manifest, arrival, CURRENT) does not have the form that its reader expects."""
 
 
 class ConfigurationError(DedupCloneError):
-    """A feed file or a deployment setting is wrong: names file, line and key."""
+    """A feed file or a deployment setting is wrong. The message names file, line and key."""
 
 
 class DeliveryRefused(DedupCloneError):
-    """A delivery breaks the data contract: it is set aside, nothing changed. Names file, column and count."""
+    """A delivery breaks the data contract. It is not applied; the message names file, column and count."""
 
 
 class LeaseHeld(DedupCloneError):
-    """Another publish, rollback or bootstrap of the feed is under way."""
+    """The lease is held by another publish, rollback or bootstrap of the feed."""
 
 
 class RollbackRefused(DedupCloneError):
-    """A rollback while another run is at work, or one that was approved when another generation was live."""
+    """A rollback cannot start: another run holds the lease, or the live generation changed after the approval."""
 
 
 class BootstrapRefused(DedupCloneError):
-    """An existing table cannot be taken over as it is, or changed meanwhile: says what is in the way."""
+    """An existing table cannot be taken over, or changed after it was approved. The message says which."""
 
 
 class LostRace(DedupCloneError):
-    """Somebody else changed CURRENT or STAGING since it was read: reread, then decide again."""
+    """An object or table changed since it was read. A retry reads it again and decides anew."""
 
 
 class CheckFailed(DedupCloneError):
-    """A check before or after the swap failed: before it, target keeps its old content."""
+    """A check failed. Before the swap, target keeps its old content."""
 
 
 class ApprovalTooLate(DedupCloneError):
-    """What was approved can no longer be published: another run took the lease while this one waited."""
+    """An approved publish lost the lease: another run acquired it while this one waited."""
 
 
 class OutcomeUnknown(DedupCloneError):
-    """Nobody can tell whether the write happened: look before doing it again."""
+    """It is unknown whether a write happened. Check before repeating it."""
 
 
 class JobFailed(DedupCloneError):
-    """A BigQuery job failed. `message` is BigQuery's; `by_content` means that trying again cannot mend it."""
+    """A BigQuery job failed. `message` is BigQuery's own; `is_permanent`: a retry would fail the same way."""
 
-    def __init__(self, text: str, *, message: str, by_content: bool) -> None:
+    def __init__(self, text: str, *, message: str, is_permanent: bool) -> None:
         super().__init__(text)
         self.message = message
-        self.by_content = by_content
+        self.is_permanent = is_permanent
 
 
 class SparkUnavailable(DedupCloneError):
-    """The service that runs Spark could not be reached or has no room now: trying again may mend it."""
+    """The service that runs Spark could not be reached or has no capacity now. A retry may succeed."""
 
 
 class SparkRunFailed(DedupCloneError):
-    """A Spark run failed or was cancelled. Names the run, what was said of it, and where its log is."""
+    """A Spark run failed or was cancelled. The message names the run, the reason and the address of its log."""
 
 
 class AlertNotSent(DedupCloneError):
-    """Somebody who is to be told of an incident could not be reached."""
+    """A notification of an incident could not be delivered."""

@@ -1,6 +1,6 @@
-"""Which objects of a delivery are its data files, and what became of them since they were frozen: by names and sizes.
+"""Finds a delivery's data files, and the objects that changed since the delivery was registered.
 
-One rule for the Spark job and for the engines in SQL. Names are relative to the delivery's folder.
+The Spark job and the SQL engines share these rules. Object names are relative to the delivery's folder.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from datetime import date
 
 from dedup_clone.contract.delivery import Arrival, LandedObject
-from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.request import FILES_PER_JOB, DedupRequest
 
 SUFFIX = ".parquet"
-# One load job takes so many URIs, and files may be loaded as they were landed.
-MAXIMUM_FILES = 10_000
 
 
 @dataclass(frozen=True)
 class DataObject:
-    """One data file of a delivery; `day` is its folder's date, None without date folders."""
+    """One data file of a delivery. `day` is the date of its folder, None for a feed without date folders."""
 
     name: str
     landed: LandedObject
@@ -30,31 +28,31 @@ class DataObject:
 
 @dataclass(frozen=True)
 class ObjectVersion:
-    """One object as it is now. `generation` changes whenever the object does; `size` in bytes."""
+    """The current version of an object. Each write gives it a new `object_generation`; `size` in bytes."""
 
-    generation: int
+    object_generation: int
     size: int
 
 
 def data_objects(
     request: DedupRequest, arrival: Arrival, uri: Callable[[str], str]
 ) -> tuple[list[DataObject], list[str]]:
-    """The delivery's data files, of the request's dates if it names some, and what is wrong with the inventory itself.
+    """The delivery's data files (only those of the request's dates, if it names some), and the problems found.
 
-    `uri` names an object in messages.
+    `uri` gives an object's URI, for the problem texts.
     """
     sizes = {landed.name: landed.size for landed in arrival.objects}
     problems = [
-        f"object [{_printable(uri(_below(arrival, name)))}] is newer than the marker, expected all files before it"
+        f"object [{_printable(uri(_name_below(arrival, name)))}] is newer than the marker, expected all files before it"
         for name in arrival.late_objects
-        if not is_ignored(_below(arrival, name), sizes.get(name, 1))
+        if not is_ignored(_name_below(arrival, name), sizes.get(name, 1))
     ]
     files = []
     for landed in arrival.objects:
-        name = _below(arrival, landed.name)
+        name = _name_below(arrival, landed.name)
         if is_ignored(name, landed.size):
             continue
-        problem, day = _judged_name(name, request)
+        problem, day = _check_name(name, request)
         if problem:
             problems.append(f"object [{_printable(uri(name))}] {problem}")
         elif request.dates is None or day in request.dates:
@@ -62,55 +60,58 @@ def data_objects(
     folder = _printable(uri(""))
     if not files and not problems:
         problems.append(f"folder [{folder}] holds no data files [*{SUFFIX}]")
-    if len(files) > MAXIMUM_FILES and request.takes_over is None:  # an existing table is written anew
+    if len(files) > FILES_PER_JOB and request.takes_over is None:  # a takeover writes new files
         problems.append(
-            f"folder [{folder}] holds [{len(files)}] data files, expected at most [{MAXIMUM_FILES}], which is as many "
+            f"folder [{folder}] holds [{len(files)}] data files, expected at most [{FILES_PER_JOB}], which is as many "
             f"as one load job takes: write fewer, larger files"
         )
     return files, problems
 
 
-def dates_of(arrival: Arrival, partition_column: str) -> dict[date, list[LandedObject]]:
-    """The delivery's data files by the date of their folder; those in no such folder are left out."""
-    found: dict[date, list[LandedObject]] = {}
+def objects_by_date(arrival: Arrival, partition_column: str) -> dict[date, list[LandedObject]]:
+    """The delivery's data files by the date of their folder; files outside date folders are left out."""
+    by_date: dict[date, list[LandedObject]] = {}
     for landed in arrival.objects:
-        name = _below(arrival, landed.name)
+        name = _name_below(arrival, landed.name)
         day = None if is_ignored(name, landed.size) else _folder_date(name, partition_column)
         if day is not None:
-            found.setdefault(day, []).append(landed)
-    return found
+            by_date.setdefault(day, []).append(landed)
+    return by_date
 
 
-def changed_objects(arrival: Arrival, now: Mapping[str, ObjectVersion], uri: Callable[[str], str]) -> list[str]:
-    """What became of objects since the inventory was taken; `now` is the folder as it is. Empty when nothing did."""
-    marker = _below(arrival, arrival.marker)
-    left = {name: found for name, found in now.items() if name != marker and not is_ignored(name, found.size)}
+def changed_objects(arrival: Arrival, objects_now: Mapping[str, ObjectVersion], uri: Callable[[str], str]) -> list[str]:
+    """A problem text for each object that vanished, changed or appeared since the delivery was registered.
+
+    `objects_now`: those in the delivery's folder, by name; `uri` gives an object's URI, for the problem texts.
+    """
+    marker = _name_below(arrival, arrival.marker)
+    unlisted = {n: version for n, version in objects_now.items() if n != marker and not is_ignored(n, version.size)}
     problems = []
     for landed in arrival.objects:
-        name = _below(arrival, landed.name)
+        name = _name_below(arrival, landed.name)
         if is_ignored(name, landed.size):
             continue
-        found = left.pop(name, None)
+        found = unlisted.pop(name, None)
         if found is None:
             problems.append(f"object [{_printable(uri(name))}] is gone")
-        elif (found.generation, found.size) != (landed.generation, landed.size):
+        elif (found.object_generation, found.size) != (landed.generation, landed.size):
             problems.append(
-                f"object [{_printable(uri(name))}] was replaced: found generation [{found.generation}] of "
+                f"object [{_printable(uri(name))}] was replaced: found generation [{found.object_generation}] of "
                 f"[{found.size}] bytes, expected [{landed.generation}] of [{landed.size}]"
             )
-    appeared = [f"object [{_printable(uri(name))}] appeared after the inventory was taken" for name in sorted(left)]
+    appeared = [f"object [{_printable(uri(name))}] appeared after the inventory was taken" for name in sorted(unlisted)]
     return problems + appeared
 
 
 def is_ignored(name: str, size: int) -> bool:
-    """Placeholders of folders, other writers' markers and hidden leftovers: what Spark ignores too."""
+    """Whether the object is no data: a folder placeholder, a marker or a hidden file. Spark ignores the same names."""
     if not size and (name == "" or name.endswith("/")):
         return True
     return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in name.split("/"))
 
 
-def _judged_name(name: str, request: DedupRequest) -> tuple[str | None, date | None]:
-    """What is wrong with a data file's name, else the date of its folder (None without date folders)."""
+def _check_name(name: str, request: DedupRequest) -> tuple[str | None, date | None]:
+    """What is wrong with a data file's name (None: nothing), and the date of its folder (None without date folders)."""
     if not name.endswith(SUFFIX):
         return f"is no data file, expected a name that ends in [{SUFFIX}]", None
     unusable = _unusable_characters(name)
@@ -126,7 +127,7 @@ def _judged_name(name: str, request: DedupRequest) -> tuple[str | None, date | N
 
 
 def _unusable_characters(name: str) -> str | None:
-    """BigQuery takes `*` for a wildcard, and a list of URIs has one a line."""
+    """The characters that no load job can name: BigQuery expands `*`, and URI lists have one URI per line."""
     if "*" in name:
         return "a [*]"
     controls = any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in name)
@@ -141,7 +142,7 @@ def _folder_date(name: str, partition_column: str) -> date | None:
         return None
 
 
-def _below(arrival: Arrival, name: str) -> str:
+def _name_below(arrival: Arrival, name: str) -> str:
     return name.removeprefix(f"{arrival.folder.rstrip('/')}/")
 
 

@@ -1,4 +1,7 @@
-"""The manifest of a generation: the immutable proof of what was published. Checks run on it, not on the tables."""
+"""The manifest of a generation (an immutable description of its content), and the dedup job's result (candidate).
+
+Checks read the manifest instead of the tables.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,26 @@ from dedup_clone.contract.table import TableContract, UpdateIdMode
 FORMAT_VERSION = 1
 
 
+class DateOutcome(StrEnum):
+    """The plan or engine that wrote one date of a generation, or why none did."""
+
+    ADOPT = "adopt"
+    REWRITE = "rewrite"
+    WINDOW = "window"
+    ANTIJOIN = "antijoin"
+    BIGQUERY = "bigquery"
+    MERGE = "merge"
+    # No applied delivery has the date: its rows are the parent's.
+    COPIED_FORWARD = "carried"
+    # A rollback made the date's rows live again.
+    RESTORED = "restored"
+    # Inside the dedup job only, for a replay that changes nothing: the manifest repeats the parent's outcome.
+    UNCHANGED = "kept"
+
+
 @dataclass(frozen=True)
 class DataFile:
-    """One Parquet file of a generation; `path` relative to the data folder, `size` in bytes."""
+    """One Parquet file of a generation. `path` is relative to the data folder, `size` in bytes."""
 
     path: str
     date: date
@@ -28,7 +48,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class FileList:
-    """All files of a generation, kept beside the manifest header because it may be long."""
+    """All files of a generation. Stored beside the manifest, since the list may be long."""
 
     files: tuple[DataFile, ...]
 
@@ -37,14 +57,22 @@ class FileList:
 class DateEntry:
     """One date of a generation.
 
-    rows: unique keys. new_keys: keys that the parent lacked. changed: keys of both whose values differ (None when the
-    plan does not compare values). survivors: rows that the newest applied snapshot lacks. ties: surplus rows of equal
-    keys inside single deliveries. `adopted_delivery` is the one whose files the date holds, each as it is or written
-    anew, without surplus rows and in the form of the table. Fingerprints are hex texts, None when the plan keeps none;
-    `key_fingerprint` is of the keys whose rows have `max_update_id` (in mode last_changed, of those that the date's
-    newest delivery holds), and their bucket fingerprints lie in the data folder, `fingerprints/<date>.bin`: an aid that
-    may be absent, computed again when it does not fold to this text. `content_fingerprint` is of those rows' values.
-    `files_digest` is over path, rows and size of the date's files.
+    - rows: the number of rows, and of unique keys.
+    - new_keys: keys that the parent generation lacks.
+    - changed: keys of both generations whose values differ; None when the plan does not compare values.
+    - survivors: rows that the newest applied snapshot lacks and that are retained from earlier ones.
+    - ties: surplus rows of duplicate keys within single deliveries.
+    - plan, plan_reason: how the job made the date, and why it chose that plan.
+    - min_update_id, max_update_id: the range of update ids among the rows.
+    - adopted_delivery: the delivery whose files make up the date, as landed or rewritten to the table's physical form
+      without surplus rows; None for other plans.
+    - key_fingerprint: fingerprint of the keys whose rows have `max_update_id` (in mode last_changed: of the keys in
+      the date's newest delivery). The fingerprints per bucket are in the data folder, `fingerprints/<date>.bin`, a
+      cache: when it is absent, or does not add up to this fingerprint, it is computed again.
+    - content_fingerprint: fingerprint of the values of the same rows.
+    - files_digest: digest of path, rows and size of the date's files.
+
+    Fingerprints are hexadecimal; None when the plan computes none.
     """
 
     date: date
@@ -53,7 +81,7 @@ class DateEntry:
     changed: int | None
     survivors: int
     ties: int
-    plan: str
+    plan: DateOutcome
     plan_reason: str
     min_update_id: int
     max_update_id: int
@@ -65,11 +93,17 @@ class DateEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The header. `deliveries` are all ever folded in (the latest of each id), `applied` those of this publish.
+    """The manifest without its file list.
 
-    `restores` is the generation whose content a rollback made live again; `applied` is then empty. Both lists are
-    empty for a table that was taken over: the next delivery builds on its rows' own update ids. `data_folder` is None
-    where an engine left no files: whoever builds on the generation exports target first.
+    - parent: the generation that this one builds on; None for the first.
+    - restores: the generation whose content a rollback made live again; `applied` is then empty.
+    - retention_day: the oldest date of the table.
+    - data_folder: URI of the folder with the files; None when the engine writes no files. A publish that builds on
+      such a generation exports target first.
+    - deliveries: all deliveries included so far (the latest of each snapshot id); excluded: those rolled back;
+      applied: those that this publish added. A takeover has no `deliveries` and no `applied`; the next publish goes
+      by the update ids of its rows.
+    - dropped_rows: delivered rows that were older than `retention_day`.
     """
 
     format_version: int
@@ -99,20 +133,20 @@ class Manifest:
 
     @property
     def snapshot_id(self) -> int:
-        """What readers see: the newest snapshot folded in; of a table that was taken over, its highest update id."""
+        """The newest snapshot included; after a takeover, the table's highest update id."""
         if self.deliveries:
             return self.deliveries[-1].snapshot_id
         return max((entry.max_update_id for entry in self.dates), default=0)
 
     @property
     def digest(self) -> str:
-        """Names this manifest in labels and in STAGING: equal digests mean equal manifests."""
+        """Identifies the manifest in table labels and in STAGING: equal digests mean equal manifests."""
         return digest(to_json(self))
 
 
 @dataclass(frozen=True)
 class DeliveryMetrics:
-    """What one applied delivery brought: rows read, rows older than the retention (dropped), ties."""
+    """Counts of one applied delivery: rows read, rows older than the retention, surplus rows of duplicate keys."""
 
     delivery: Delivery
     rows: int
@@ -122,14 +156,14 @@ class DeliveryMetrics:
 
 @dataclass(frozen=True)
 class RefusedDelivery:
-    """A delivery that breaks the data contract; `reason` names file, column and count, and the next step."""
+    """A delivery that breaks the data contract. `reason` names file, column, count and the next step."""
 
     delivery: Delivery
     reason: str
 
 
 class Difference(StrEnum):
-    """How a row differs from the parent's: its key is new, its values changed, or the newest snapshot lacks it."""
+    """How a row differs from the parent's: new key, changed values, or absent from the newest snapshot (survivor)."""
 
     NEW = "new"
     CHANGED = "changed"
@@ -138,7 +172,7 @@ class Difference(StrEnum):
 
 @dataclass(frozen=True)
 class KeyExample:
-    """One key of that difference, for whoever asks why a share is out of bounds. `key` is text: `name=value, …`."""
+    """One key of a row that differs, to explain a share that is out of bounds. `key` is text: `name=value, …`."""
 
     date: date
     difference: Difference
@@ -147,7 +181,7 @@ class KeyExample:
 
 @dataclass(frozen=True)
 class DateMetrics:
-    """Cost of one date: bytes as stored, seconds of wall time (None where Spark worked on many dates at once)."""
+    """Cost of one date: bytes as stored, wall-clock seconds (None when Spark processed several dates at once)."""
 
     date: date
     bytes_read: int
@@ -157,7 +191,7 @@ class DateMetrics:
 
 @dataclass(frozen=True)
 class DedupMetrics:
-    """Cost of the Spark job: bytes as stored, seconds of wall time by phase. `dates` are those not merely copied."""
+    """Cost of the Spark job: bytes as stored, wall-clock seconds by phase. `dates`: all but those copied forward."""
 
     bytes_read: int
     bytes_written: int
@@ -167,12 +201,12 @@ class DedupMetrics:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What the dedup job hands back. `manifest` is None when every delivery was refused: nothing to publish.
+    """The result of the dedup job. `manifest` is None when every delivery was refused: there is nothing to publish.
 
-    The candidate is the job's one commit point: `candidate.json` is created only if absent, so that of two jobs that
-    work on one request (a retry beside an orphan) the first wins and the other changes nothing. Its file list and its
-    list of URIs to load therefore have names of their own for each run of the job, given here (None without manifest,
-    and where an engine left no files). `examples` are a few keys of each difference, at most three a date.
+    Writing `candidate.json` is the job's commit point. The object is created only if it is absent, so that of two jobs
+    with the same request (a retry and an orphan) the first one wins. The file list and the list of URIs to load thus
+    have names unique to each run of the job, given here (None without a manifest, and where an engine writes no files).
+    `examples` are up to three keys per difference and date.
     """
 
     manifest: Manifest | None

@@ -1,4 +1,6 @@
-"""Frozen dataclasses to JSON and back, strictly: an unknown or missing field is an error, never a default.
+"""Converts frozen dataclasses to JSON and back. Reading is strict: an unknown or missing field is an error.
+
+A record type lists removed fields in `FORMER_FIELDS`; they are ignored where a stored record still has them.
 
 Supports what the records need: str, int, float, bool, None, date, datetime (UTC), StrEnum, nested dataclasses,
 tuples and dict[str, …]. The JSON of a record is canonical (sorted keys), so that its digest is stable.
@@ -44,7 +46,7 @@ def to_json(record: object) -> str:
 
 
 def from_json(kind: type[T], text: str, *, where: str) -> T:
-    """Read a record of type `kind`; `where` names the object in errors. Raises ContractViolation."""
+    """The record of type `kind` in `text`. `where` names the object in errors. Raises ContractViolation."""
     try:
         plain = json.loads(text)
     except ValueError as error:
@@ -53,12 +55,12 @@ def from_json(kind: type[T], text: str, *, where: str) -> T:
 
 
 def from_plain(kind: type[T], plain: object, *, where: str) -> T:
-    """Plain JSON values to a record of type `kind`. Raises ContractViolation naming the field."""
+    """The record of type `kind` in plain JSON values. Raises ContractViolation, which names the field."""
     return typing.cast(T, _read(kind, plain, where))
 
 
 def digest(text: str) -> str:
-    """SHA-256 of a text, as 32 hex digits: short enough for a BigQuery label."""
+    """The first 32 hex digits of the text's SHA-256: short enough for a BigQuery label."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -90,8 +92,9 @@ def _read_union(kind: Any, plain: Any, where: str) -> Any:
 def _read_dataclass(kind: type, plain: Any, where: str) -> Any:
     _expect(isinstance(plain, dict), where, "an object", plain)
     hints = _field_types(kind)
-    if plain.keys() != hints.keys():
-        unknown, missing = sorted(plain.keys() - hints.keys()), sorted(hints.keys() - plain.keys())
+    former: frozenset[str] = getattr(kind, "FORMER_FIELDS", frozenset())
+    if plain.keys() - former != hints.keys():
+        unknown, missing = sorted(plain.keys() - former - hints.keys()), sorted(hints.keys() - plain.keys())
         raise ContractViolation(
             f"[{where}] has unknown fields {unknown} and lacks {missing}: it was written by another version of this "
             f"project; deploy the version that wrote it, or remove the object."
@@ -101,7 +104,7 @@ def _read_dataclass(kind: type, plain: Any, where: str) -> Any:
 
 @functools.cache
 def _field_types(kind: type) -> dict[str, Any]:
-    """Of each field, by name. Reading the annotations takes longer than reading a record."""
+    """The type of each field by name. Cached: resolving annotations takes longer than reading a record."""
     hints = typing.get_type_hints(kind)
     return {f.name: hints[f.name] for f in dataclasses.fields(kind)}
 
@@ -122,6 +125,6 @@ def _read_scalar(kind: Any, plain: Any, where: str) -> Any:
     return plain
 
 
-def _expect(good: bool, where: str, expected: str, found: object) -> None:
-    if not good:
+def _expect(condition: bool, where: str, expected: str, found: object) -> None:
+    if not condition:
         raise ContractViolation(f"[{where}] is [{found!r}], expected {expected}.")

@@ -1,10 +1,11 @@
-"""What the dedup job is asked to do. One request is one attempt; every name in it is the attempt's own."""
+"""The request to the dedup job. There is one request per attempt; the names in it are unique to the attempt."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from typing import ClassVar
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
@@ -12,7 +13,7 @@ from dedup_clone.contract.table import TableContract, UpdateIdMode
 
 
 class Plan(StrEnum):
-    """How the job deduplicates. AUTO takes ADOPT where it applies and REWRITE elsewhere, date by date."""
+    """How the job deduplicates a date. AUTO selects ADOPT for each eligible date, and REWRITE for the others."""
 
     AUTO = "auto"
     ADOPT = "adopt"
@@ -21,29 +22,25 @@ class Plan(StrEnum):
     ANTIJOIN = "antijoin"
 
 
-# BigQuery loads and Spark reads files of this size well.
+# The default size of data files, efficient for BigQuery loads and for Spark.
 USUAL_FILE_BYTES = 256 << 20
-# BigQuery: source URIs of one load job. A generation of more files could not be loaded whole.
+# BigQuery's limit of source URIs of one load job. A generation is loaded by one job, and may consist of landed files.
 FILES_PER_JOB = 10_000
 
 
 class Duplicates(StrEnum):
-    """What becomes of keys that an existing table holds more than once, when it is taken over.
+    """What to do about duplicate keys in an existing table that is taken over.
 
-    KEEP_LATEST: of each the row that comes first by the rules for rows of one delivery stays.
+    KEEP_LATEST keeps one row per key, chosen by the rules for duplicate keys within a delivery.
     """
 
     REFUSE = "refuse"
     KEEP_LATEST = "keep_latest"
 
 
-class SourceFormat(StrEnum):
-    PARQUET = "parquet"
-
-
 @dataclass(frozen=True)
 class RequestedDelivery:
-    """A delivery to apply and where its arrival record (the frozen inventory) lies."""
+    """A delivery to apply, and the URI of its arrival record (its inventory)."""
 
     delivery: Delivery
     arrival_uri: str
@@ -51,10 +48,10 @@ class RequestedDelivery:
 
 @dataclass(frozen=True)
 class ParentGeneration:
-    """The committed generation that the new one builds on: URIs of its header, its file list and its data folder.
+    """The committed generation that the new one builds on: URIs of its manifest, its file list and its data folder.
 
-    The digest is the file list's. All three but the header differ from the header's own where the parent's files were
-    gone and target was exported; they are empty for an engine in SQL, which reads target itself.
+    If target was exported because the parent's files were gone, file list, digest and data folder are the export's.
+    They are empty for an SQL engine, which reads target itself.
     """
 
     generation: int
@@ -66,18 +63,25 @@ class ParentGeneration:
 
 @dataclass(frozen=True)
 class DedupRequest:
-    """`deliveries` in ascending precedence. `retention_day` is the oldest date kept, `latest_day` the newest allowed.
-    `exact`: no plan trusts a fingerprint or a hash: all keys, and in mode last_changed all values, are compared
-    themselves. `compare_values`: plan ADOPT counts changed rows, too. `file_bytes` is the size that files written by
-    the job should have; small dates have one smaller file.
-    `dates`: of the one delivery that is named only these, by its date folders, are applied; None: all that it has.
-    `takes_over`: the one delivery that is named is no snapshot but an existing table's export, whose rows have update
-    ids of their own; the manifest names no delivery then. None: an ordinary request.
+    """The dedup job's input.
 
-    The job writes data files below `data_uri` (`…/date=D/…`) and below `attempt_uri`, with a suffix that is unique to
-    this run of the job, `files-<suffix>.json` (FileList) and `uris-<suffix>.txt` (one gs:// URI a line, for the load
-    job); last, and only if absent, `candidate.json` (Candidate), which names the two.
+    - retention_day, latest_day: the oldest and the newest date that rows may have.
+    - deliveries: those to apply, in ascending precedence; folded: those included in the parent; excluded: those
+      rolled back.
+    - exact: compare the keys themselves (in mode last_changed also the values) instead of fingerprints and hashes.
+    - compare_values: let plan ADOPT count changed rows, too.
+    - file_bytes: the target size of files that the job writes. A small date has one smaller file.
+    - dates: apply only these dates of the one delivery (by its date folders); None applies all.
+    - takes_over: for a bootstrap only, what to do about duplicate keys. The one delivery is then the export of an
+      existing table, whose rows have their own update ids, and the manifest lists no delivery.
+
+    The job writes data files below `data_uri` (`…/date=D/…`). Below `attempt_uri` it writes, with a suffix unique to
+    this run of the job, `files-<suffix>.json` (FileList) and `uris-<suffix>.txt` (a gs:// URI per line, for the load
+    job), and last, only if it is absent, `candidate.json` (Candidate), which names both.
     """
+
+    # Requests of earlier versions also name the format of the landed files, which is Parquet.
+    FORMER_FIELDS: ClassVar[frozenset[str]] = frozenset({"source_format"})
 
     format_version: int
     feed: str
@@ -88,7 +92,6 @@ class DedupRequest:
     table: TableContract
     update_id_mode: UpdateIdMode
     engine: Engine
-    source_format: SourceFormat
     date_folders: bool
     plan: Plan
     retention_day: date
@@ -105,7 +108,7 @@ class DedupRequest:
     dates: tuple[date, ...] | None = None
     takes_over: Duplicates | None = None
 
-    def folded_with(self, applied: tuple[Delivery, ...]) -> tuple[Delivery, ...]:
-        """The deliveries that are in once `applied` are; one of which only some dates were taken is still to come."""
-        whole = applied if self.dates is None and self.takes_over is None else ()
-        return tuple(sorted({d.snapshot_id: d for d in (*self.folded, *whole)}.values()))
+    def included_with(self, applied: tuple[Delivery, ...]) -> tuple[Delivery, ...]:
+        """The deliveries that the new generation includes. A replay of single dates adds none, nor does a takeover."""
+        added = applied if self.dates is None and self.takes_over is None else ()
+        return tuple(sorted({d.snapshot_id: d for d in (*self.folded, *added)}.values()))

@@ -13,7 +13,7 @@ class ColumnMode(StrEnum):
 
 
 class UpdateIdMode(StrEnum):
-    """What a row's update_id says: the newest snapshot that contained it, or in which its values changed."""
+    """Whether a row's update id names the newest snapshot that contained the row, or the one that last changed it."""
 
     LAST_SEEN = "last_seen"
     LAST_CHANGED = "last_changed"
@@ -21,7 +21,7 @@ class UpdateIdMode(StrEnum):
 
 @dataclass(frozen=True)
 class Column:
-    """One column; `type` is BigQuery's name (INT64, STRING, DATE, …, STRUCT); `fields` only for STRUCT."""
+    """One column. `type` is its name in BigQuery (INT64, STRING, STRUCT, …); only a STRUCT has `fields`."""
 
     name: str
     type: str
@@ -29,12 +29,19 @@ class Column:
     fields: tuple[Column, ...] = ()
 
 
+def nullable(column: Column) -> Column:
+    """The column without REQUIRED, also in nested columns: for tables of rows that were not checked for NULL yet."""
+    mode = ColumnMode.NULLABLE if column.mode is ColumnMode.REQUIRED else column.mode
+    return Column(column.name, column.type, mode, tuple(nullable(field) for field in column.fields))
+
+
 @dataclass(frozen=True)
 class TableContract:
-    """Columns in schema order, and which of them are keys, the partition and the snapshot id.
+    """The columns in schema order, and the role of some of them.
 
-    `keys` contains the partition column: the same key in two dates is two rows. Value columns are all others but
-    `snapshot_id_column`. `retention_days` is the number of UTC days, today included, that are kept.
+    `keys` contains the partition column, so the same key on two dates is two rows. The value columns are all columns
+    but the keys and `snapshot_id_column`. `retention_days` is the number of UTC days that the table retains, today
+    included.
     """
 
     columns: tuple[Column, ...]

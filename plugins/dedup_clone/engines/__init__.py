@@ -1,1 +1,9 @@
-"""The engines that deduplicate in SQL. Spark, the default, is not here: its job lies in spark_jobs/."""
+"""The SQL engines: deduplicate in BigQuery, by one query or by MERGE. In the order of a publish:
+
+dedup_in_bigquery     the dedup task: examine, load, count, and write the candidate
+delivery_examination  validate each delivery; `file_problems` has the texts
+incoming_load         load valid deliveries into the incoming table
+date_counts           count by date what the new generation will hold
+sql_manifest          the manifest from those counts
+staging_job           the job of the load task: a load of files, or the statement of an SQL engine
+"""

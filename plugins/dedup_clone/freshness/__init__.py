@@ -1,1 +1,1 @@
-"""Is what readers see as fresh as promised, and if not, who is told? Judgements are pure; no Airflow in here."""
+"""Is the table as fresh as its SLA says? Checks of one feed, their verdict, and the incidents that are open."""

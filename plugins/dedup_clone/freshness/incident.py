@@ -1,18 +1,21 @@
-"""An incident: something that readers or operators must know of, from when on, and what to do."""
+"""Incidents: what is wrong with a feed, since when, and the alert that is sent about it."""
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from dedup_clone.freshness.durations import format_duration, format_time
 
-class Kind(StrEnum):
-    """Every kind has a heading of the same name in docs/runbook.md."""
+
+class IncidentKind(StrEnum):
+    """The values are stored, and each is a heading in docs/runbook.md."""
 
     ARRIVAL_OVERDUE = "arrival_overdue"
-    PROMISE_AT_RISK = "promise_at_risk"
-    PROMISE_MISSED = "promise_missed"
+    SLA_AT_RISK = "promise_at_risk"
+    SLA_MISSED = "promise_missed"
     REPLAY_LATE = "replay_late"
     TARGET_TOO_OLD = "target_too_old"
     WATCH_PAUSED = "watch_paused"
@@ -23,29 +26,29 @@ class Kind(StrEnum):
     TARGET_MATERIALIZED_VIEW = "target_materialized_view"
     LEASE_HELD = "lease_held"
     DELIVERY_REFUSED = "delivery_refused"
-    MARKER_MISNAMED = "marker_misnamed"
+    INVALID_MARKER = "marker_misnamed"
     CONTENT_UNEQUAL = "content_unequal"
 
 
 class Severity(StrEnum):
-    """`warning`: readers notice nothing yet."""
+    """WARNING: readers are not affected yet."""
 
     WARNING = "warning"
     ALERT = "alert"
 
 
-# While the second is an incident, the first says nothing more: neither that it exists nor that it has ended.
-WORSE = {Kind.PROMISE_AT_RISK: Kind.PROMISE_MISSED}
+# The warning on the left becomes the alert on the right; its record is then removed without a recovery message.
+ESCALATES_TO = {IncidentKind.SLA_AT_RISK: IncidentKind.SLA_MISSED}
 
 
 @dataclass(frozen=True)
 class Incident:
-    """What is wrong now. Incidents of one kind with different subjects (deliveries, say) are told apart.
+    """Something that is wrong with a feed. `subject` (such as a delivery) separates incidents of the same kind.
 
-    `readers_see` is what a query of target answers meanwhile.
+    `readers_see` is what a query of target returns meanwhile.
     """
 
-    kind: Kind
+    kind: IncidentKind
     severity: Severity
     since: datetime
     what: str
@@ -55,5 +58,60 @@ class Incident:
 
     @property
     def name(self) -> str:
-        """Names the incident's record."""
+        """The name of the incident's record."""
         return f"{self.kind}-{self.subject}" if self.subject else str(self.kind)
+
+
+class Moment(StrEnum):
+    """Whether an alert says that its incident began, or that it ended."""
+
+    BEGAN = "began"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True)
+class Alert:
+    """The message about one incident. Its fields and properties can be used in the notifiers' templates.
+
+    `runbook` and `link` (to the feed's runs in Airflow) are URLs.
+    """
+
+    feed: str
+    kind: IncidentKind
+    severity: Severity
+    moment: Moment
+    what: str
+    since: datetime
+    ended_at: datetime | None
+    readers_see: str
+    next_step: str
+    runbook: str
+    link: str
+
+    @property
+    def title(self) -> str:
+        return f"[{self.feed}] {'RECOVERED' if self.ended_at else str(self.severity).upper()}: {self.kind}"
+
+    @property
+    def text(self) -> str:
+        """The whole message as a few lines of plain text."""
+        lines = [self.title, f"{'What' if self.ended_at is None else 'Was'}: {self.what}"]
+        if self.ended_at is None:
+            lines += [
+                f"Since: {format_time(self.since)}",
+                f"Readers see: {self.readers_see}",
+                f"Next: {self.next_step}",
+            ]
+        else:
+            lasted = format_duration(self.ended_at - self.since)
+            lines += [
+                f"Lasted: {format_time(self.since)} to {format_time(self.ended_at)} ({lasted})",
+                f"Readers see: {self.readers_see}",
+                "Next: nothing.",
+            ]
+        return "\n".join([*lines, f"Runbook: {self.runbook}", f"Airflow: {self.link}"])
+
+    @property
+    def html(self) -> str:
+        """The text as HTML, for mail."""
+        return "<p>" + "<br>".join(html.escape(line) for line in self.text.splitlines()) + "</p>"

@@ -1,4 +1,4 @@
-"""Judges one publish run whose deadline has passed, from the state bucket alone."""
+"""Checks one publish run whose freshness deadline has passed. It reads only the state bucket."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.freshness.incident import Incident, Kind, Severity
-from dedup_clone.freshness.standing import standing_task
-from dedup_clone.freshness.words import clock, seen, span
-from dedup_clone.state.current import CurrentFile
+from dedup_clone.freshness.durations import format_duration, format_time
+from dedup_clone.freshness.feed_state import describe_live
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.state.current import CurrentFile, Intent
 from dedup_clone.state.index import published_records
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.manifests import Manifests
 from dedup_clone.state.store import ObjectStore
+
+NEXT_STEP = "open the run and read the log of the task that it has reached."
 
 
 @dataclass(frozen=True)
@@ -26,56 +28,80 @@ class LateRun:
     delivery: Delivery | None
     arrived_at: datetime | None
     started_at: datetime
-    promise: timedelta
+    sla: timedelta
     state: str
 
 
-def judge_late_run(store: ObjectStore, run: LateRun, now: datetime) -> Incident | None:
-    """None when readers lost nothing: the delivery went live in time by another run, or was refused."""
+def check_late_run(store: ObjectStore, run: LateRun, now: datetime) -> Incident | None:
+    """None when the SLA was met (another run published the delivery in time), or the delivery was refused."""
     generation = CurrentFile(store, run.feed).read().generation
     records = published_records(store, run.feed)
     live = next((r for r in reversed(records) if r.generation == generation), None)
-    readers = seen(live, generation, now)
+    readers_see = describe_live(live, generation, now)
     if run.arrived_at is None or run.delivery is None:
-        return _slow_replay(run, now, readers, _stands_at(store, run))
+        return _slow_replay(store, run, now, readers_see)
     if store.read(FeedLayout(run.feed).refusal(run.delivery)) is not None:
         return None
-    if _accounted(store, run, generation):
-        return _late_but_live(run, run.arrived_at, records, readers)
+    if _is_accounted_for(store, run, generation):
+        return _published_late(run, run.arrived_at, records, readers_see)
+    age = format_duration(now - run.arrived_at)
     return Incident(
-        Kind.PROMISE_MISSED,
+        IncidentKind.SLA_MISSED,
         Severity.ALERT,
-        since=run.arrived_at + run.promise,
+        since=run.arrived_at + run.sla,
         what=(
-            f"snapshot {run.delivery.snapshot_id} arrived {clock(run.arrived_at)}, {span(now - run.arrived_at)} ago, "
-            f"and is not live; promised are {span(run.promise)}. Run [{run.run_id}] {_stands_at(store, run)}."
+            f"snapshot {run.delivery.snapshot_id} arrived {format_time(run.arrived_at)}, {age} ago, and is not live; "
+            f"the freshness SLA is {format_duration(run.sla)}. Run [{run.run_id}] {_progress(store, run)}."
         ),
-        readers_see=readers,
-        next_step="open the run and read the log of the task it stands at.",
+        readers_see=readers_see,
+        next_step=NEXT_STEP,
     )
 
 
-def _stands_at(store: ObjectStore, run: LateRun) -> str:
-    return f"is {run.state} and stands at {standing_task(store, run.feed, run.run_id)}"
+def current_task(store: ObjectStore, feed: str, run_id: str) -> str:
+    """The task that a publish run has reached, such as `task [dedup_snapshot]`.
+
+    It is derived from the objects that the run has written so far, without Airflow.
+    """
+    intent = CurrentFile(store, feed).read().intent
+    if intent is None:
+        return "task [resolve_publish] or after its end: it holds no lease"
+    if intent.run_id != run_id:
+        return f"task [resolve_publish]: run [{intent.run_id}] of [{intent.dag_id}] holds the lease"
+    return f"task {_task_of(store, FeedLayout(feed), intent)}"
 
 
-def _slow_replay(run: LateRun, now: datetime, readers: str, stands_at: str) -> Incident:
+def _task_of(store: ObjectStore, layout: FeedLayout, intent: Intent) -> str:
+    candidate, swap = layout.candidate(intent.attempt), layout.swap_spec(intent.attempt)
+    written = {info.name for info in store.stat([candidate, swap])}
+    if any("-swap-" in job for job in intent.jobs):
+        return "[swap_target] or [commit_generation]"
+    if swap in written:
+        return "[approve_accepted]" if intent.waits_for_approval else "[swap_target]"
+    if any("-load-" in job for job in intent.jobs):
+        return "[load_staging] or [check_staging]"
+    return "[load_staging]" if candidate in written else "[dedup_snapshot]"
+
+
+def _progress(store: ObjectStore, run: LateRun) -> str:
+    return f"is {run.state} and has reached {current_task(store, run.feed, run.run_id)}"
+
+
+def _slow_replay(store: ObjectStore, run: LateRun, now: datetime, readers_see: str) -> Incident:
+    ago = format_duration(now - run.started_at)
     return Incident(
-        Kind.REPLAY_LATE,
+        IncidentKind.REPLAY_LATE,
         Severity.WARNING,
-        since=run.started_at + run.promise,
-        what=(
-            f"replay [{run.run_id}] was triggered {span(now - run.started_at)} ago and has not succeeded; "
-            f"it {stands_at}."
-        ),
-        readers_see=readers,
-        next_step="open the run and read the log of the task it stands at.",
+        since=run.started_at + run.sla,
+        what=f"replay [{run.run_id}] was triggered {ago} ago and has not succeeded; it {_progress(store, run)}.",
+        readers_see=readers_see,
+        next_step=NEXT_STEP,
         subject=run.run_id,
     )
 
 
-def _accounted(store: ObjectStore, run: LateRun, generation: int | None) -> bool:
-    """The generation has the delivery, a later one of its id, or a rollback's word that it stays out."""
+def _is_accounted_for(store: ObjectStore, run: LateRun, generation: int | None) -> bool:
+    """Whether the generation includes the delivery or a later one of its snapshot, or a rollback excluded it."""
     if generation is None or run.delivery is None:
         return False
     manifest = Manifests(store, run.feed).read(generation)
@@ -84,16 +110,21 @@ def _accounted(store: ObjectStore, run: LateRun, generation: int | None) -> bool
     )
 
 
-def _late_but_live(run: LateRun, arrived_at: datetime, records: list[LedgerRecord], readers: str) -> Incident | None:
+def _published_late(
+    run: LateRun, arrived_at: datetime, records: list[LedgerRecord], readers_see: str
+) -> Incident | None:
+    """The incident of a delivery whose first swap was too late; None when it was in time."""
     swapped = [r.swapped_at for r in records if run.delivery in r.deliveries and r.swapped_at is not None]
-    if not swapped or swapped[0] <= arrived_at + run.promise:
+    if not swapped or swapped[0] <= arrived_at + run.sla:
         return None
-    lag = swapped[0] - arrived_at
     return Incident(
-        Kind.PROMISE_MISSED,
+        IncidentKind.SLA_MISSED,
         Severity.ALERT,
-        since=arrived_at + run.promise,
-        what=f"the run [{run.run_id}] took {span(lag)} from arrival to swap; promised are {span(run.promise)}.",
-        readers_see=readers,
+        since=arrived_at + run.sla,
+        what=(
+            f"run [{run.run_id}] took {format_duration(swapped[0] - arrived_at)} from arrival to swap; "
+            f"the freshness SLA is {format_duration(run.sla)}."
+        ),
+        readers_see=readers_see,
         next_step="none for readers, who have it now; read the phases in the ledger record to see what took long.",
     )

@@ -1,1 +1,1 @@
-"""The only room that knows Airflow: operators, the sensor, and what the DAG files put together."""
+"""The only package that imports Airflow (apart from the page's entrance): operators, triggers and DAG builders."""

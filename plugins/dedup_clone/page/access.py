@@ -1,15 +1,15 @@
-"""What the person who looks may see and start, as Airflow's auth manager says."""
+"""What a logged-in user may see and start, according to Airflow's auth manager."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from dedup_clone.page.rights import Rights
+from dedup_clone.page.application import Permissions
 
 
-def airflow_dependencies() -> tuple[Any, Callable[..., Rights]]:
-    """The dependency that refuses strangers (401, 403), and the one that hands out the rights of the others."""
+def airflow_dependencies() -> tuple[Any, Callable[..., Permissions]]:
+    """Two FastAPI dependencies: one rejects requests without a login (401, 403), one returns the user's permissions."""
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.models.resource_details import (
         AccessView,
@@ -19,9 +19,9 @@ def airflow_dependencies() -> tuple[Any, Callable[..., Rights]]:
     from airflow.api_fastapi.core_api.security import get_user, requires_access_view
     from fastapi import Depends
 
-    person = Depends(get_user)
+    current_user = Depends(get_user)
 
-    def rights(user: Any = person) -> Rights:
+    def permissions(user: Any = current_user) -> Permissions:
         manager = get_auth_manager()
 
         def may_read(dag_id: str) -> bool:
@@ -32,6 +32,6 @@ def airflow_dependencies() -> tuple[Any, Callable[..., Rights]]:
                 method="POST", access_entity=DagAccessEntity.RUN, user=user, details=DagDetails(id=dag_id)
             )
 
-        return Rights(may_read, may_trigger)
+        return Permissions(may_read, may_trigger)
 
-    return requires_access_view(AccessView.WEBSITE), rights
+    return requires_access_view(AccessView.WEBSITE), permissions

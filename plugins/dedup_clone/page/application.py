@@ -1,16 +1,16 @@
-"""The web application of the page: its files and two JSON answers, all behind Airflow's login."""
+"""The page's web application: its static files and two JSON endpoints, all behind Airflow's login."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.page.reading import Indexes, Reading
-from dedup_clone.page.rights import Rights
-from dedup_clone.page.view import feed_view, publish_dag, rollback_dag, summary
+from dedup_clone.page.feed_reader import FeedReader
+from dedup_clone.page.feed_view import feed_summary, feed_view, publish_dag, rollback_dag
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).parent / "static"
 MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".html": "text/html", ".svg": "image/svg+xml"}
 HEADERS = {
-    # Airflow shows the page in a frame of its own origin; nothing from elsewhere is loaded, nothing inline runs.
+    # Airflow shows the page in a frame of its own origin; no other origin is loaded, no inline script runs.
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
@@ -30,30 +30,38 @@ HEADERS = {
 }
 
 
+@dataclass(frozen=True)
+class Permissions:
+    """Both take a DAG id: may the user read that DAG, may the user start a run of it?"""
+
+    may_read: Callable[[str], bool]
+    may_trigger: Callable[[str], bool]
+
+
 def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
 def create_application(
-    indexes: Indexes,
-    gate: Any,
-    rights_of: Callable[..., Rights],
+    reader: FeedReader,
+    require_login: Any,
+    permissions_of: Callable[..., Permissions],
     now: Callable[[], datetime] = utc_now,
 ) -> FastAPI:
-    """`gate` refuses strangers on every path; `rights_of` hands out what the person who asks may see and start."""
+    """`require_login` is a dependency of every path; `permissions_of` is one that returns the user's permissions."""
     from fastapi import Depends, FastAPI, HTTPException
     from fastapi.responses import FileResponse, JSONResponse
 
     application = FastAPI(
-        title="Snapshots", dependencies=[Depends(gate)], docs_url=None, redoc_url=None, openapi_url=None
+        title="Snapshots", dependencies=[Depends(require_login)], docs_url=None, redoc_url=None, openapi_url=None
     )
-    rights_dependency = Depends(rights_of)
+    users_permissions = Depends(permissions_of)
 
     @application.middleware("http")
     async def add_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         response = await call_next(request)
         response.headers.update(HEADERS)
-        # Files change with a deployment, answers with every publish: ask each time.
+        # Files change with a deployment: browsers revalidate them. Data changes with every publish: it is never stored.
         response.headers["Cache-Control"] = "no-cache" if "/static/" in request.url.path else "no-store"
         return response
 
@@ -73,23 +81,21 @@ def create_application(
         return FileResponse(path, media_type=MEDIA_TYPES[path.suffix])
 
     @application.get("/api/feeds")
-    def feeds(rights: Rights = rights_dependency) -> JSONResponse:
-        moment = now()
-        shown = [r for r in indexes.all() if rights.may_read(publish_dag(r.feed))]
-        return JSONResponse(
-            {"now": moment.isoformat(), "feeds": [summary(r.feed, r.index, r.problem, moment) for r in shown]}
-        )
+    def feeds(permissions: Permissions = users_permissions) -> JSONResponse:
+        at = now()
+        readable = [r for r in reader.read_all() if permissions.may_read(publish_dag(r.feed))]
+        return JSONResponse({"now": at.isoformat(), "feeds": [feed_summary(records, at) for records in readable]})
 
     @application.get("/api/feeds/{feed}")
-    def one_feed(feed: str, rights: Rights = rights_dependency) -> JSONResponse:
-        reading: Reading | None = indexes.one(feed) if rights.may_read(publish_dag(feed)) else None
-        if reading is None:
+    def one_feed(feed: str, permissions: Permissions = users_permissions) -> JSONResponse:
+        records = reader.read(feed) if permissions.may_read(publish_dag(feed)) else None
+        if records is None:
             raise HTTPException(404, "There is no such feed, or nothing is known of it yet.")
-        if reading.index is None:
-            raise HTTPException(409, reading.problem)
-        view = feed_view(reading.index, now())
-        view["may_replay"] = rights.may_trigger(publish_dag(feed))
-        view["may_roll_back"] = rights.may_trigger(rollback_dag(feed))
+        if records.index is None:
+            raise HTTPException(409, records.problem)
+        view = feed_view(records.index, records.verdict, now())
+        view["may_replay"] = permissions.may_trigger(publish_dag(feed))
+        view["may_roll_back"] = permissions.may_trigger(rollback_dag(feed))
         return JSONResponse(view)
 
     return application

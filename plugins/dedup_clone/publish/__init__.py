@@ -1,1 +1,20 @@
-"""The publish protocol, one module a step: heal, resolve, load, check, swap, commit, prune. Knows no Airflow."""
+"""The publish protocol, without Airflow. Its modules in the order of the DAG's tasks:
+
+resolve     decide what the publish includes, acquire the lease, write the dedup job's request
+load        load the new generation's files into the staging table (the dedup job wrote them)
+check       check staging and the manifest before the swap
+approval    wait for an operator's approval if the run accepts failed checks; the DAG then swaps by one SQL statement
+commit      check target after the swap, commit the generation, write ledger, index and status table
+prune       delete the data folders that are no longer needed
+recovery    after a failed task or a dead run: commit if the swap happened, else discard
+discard     end an attempt that did not swap
+
+They work with `services` (all of a feed's state and the warehouse), `step_specs` (inputs of the steps), `lease`, and
+`attempt_jobs` (BigQuery jobs under ids of the attempt).
+
+planning/   what a publish includes: deliveries, dates, the parent generation
+records/    what is recorded: check results, swap, costs, ledger table, index, status table
+previews/   what a publish, rollback or bootstrap would do; nothing is changed
+rollback/   the first task of a rollback
+bootstrap/  an existing table as the first generation
+"""

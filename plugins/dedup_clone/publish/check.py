@@ -1,118 +1,131 @@
-"""Check steps: gather the evidence, judge it, keep the verdicts, and stop before the swap if one fails."""
+"""Check task: run the checks before the swap, save their results, and end the run if one fails."""
 
 from __future__ import annotations
 
-from dedup_clone.checks import contents, partitions, tables
-from dedup_clone.checks.policies import policies_present
-from dedup_clone.checks.shares import PUBLISHES_COMPARED, shares_within_bounds
-from dedup_clone.checks.verdicts import Verdict, Verdicts, accept, require, verdict
+from datetime import timedelta
+
+from dedup_clone.checks import manifest_checks, partition_checks, table_checks
+from dedup_clone.checks.check_result import CheckResult, CheckResults, accept, check_result, require
+from dedup_clone.checks.share_checks import shares_within_bounds
 from dedup_clone.contract.manifest import Candidate, Manifest
-from dedup_clone.publish.bootstrap_check import judge_existing
-from dedup_clone.publish.existing_table import TakenOver, read_taken_over
+from dedup_clone.publish.bootstrap.bootstrap_checks import check_existing_table
+from dedup_clone.publish.bootstrap.existing_table import BootstrapRecord, read_bootstrap_record
 from dedup_clone.publish.load import read_candidate
-from dedup_clone.publish.orders import PublishOrder, SwapOrder
+from dedup_clone.publish.records.attempt_records import save_check_results, save_swap
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.swap_files import keep_swap
-from dedup_clone.publish.verdict_files import keep
+from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
 from dedup_clone.state.current import IntentKind
-from dedup_clone.state.index import published_records
+from dedup_clone.state.index import ended_attempts
+from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Outcome
 from dedup_clone.state.staging import StagingState
-from dedup_clone.warehouse.facts import Observation
+from dedup_clone.warehouse.metadata import Observation
 
 
-def check_before_swap(services: Services, order: PublishOrder) -> SwapOrder:
-    """Judge staging and the manifest. Raises CheckFailed: target then keeps its old content.
+def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
+    """Check staging and the manifest; returns what may be swapped. Raises CheckFailed: target then stays as it is.
 
-    A rollback judges no contents: they were judged when they were published first. One by time travel judges no rows
-    before the swap either, for staging holds another generation now; those of target are judged after it.
+    A rollback skips the checks of the manifest, which ran when the restored generation was first published. With
+    `restored_at` it also skips the checks of staging's rows, because staging holds another generation by now; the
+    checks after the swap cover target's rows.
     """
-    intent = services.current.require_intent(order.attempt)
-    taken = read_taken_over(services, order.attempt) if intent.kind is IntentKind.BOOTSTRAP else None
-    candidate, manifest = read_candidate(services, order)
+    intent = services.current.require_intent(spec.attempt)
+    bootstrap = read_bootstrap_record(services, spec.attempt) if intent.kind is IntentKind.BOOTSTRAP else None
+    candidate, manifest = read_candidate(services, spec)
     staging = services.warehouse.observe(services.names, services.feed.staging)
-    found = _judge_tables(services, order, staging, taken)
-    if order.restored_at is None:
-        found += [_loaded(services, manifest), *_judge_staging(manifest, staging)]
-    if order.restores is None:
-        found += _judge_contents(services, order, candidate, manifest)
-    if taken is not None:
-        found += judge_existing(services, order.attempt, taken, manifest)
-    verdicts = Verdicts("before", accept(found, order.accepted_checks, order.reason))
-    snapshot_id = order.snapshot_id if taken is None else manifest.snapshot_id
-    keep(services, order.attempt, verdicts, snapshot_id=snapshot_id, generation=order.generation)
-    require(verdicts, "Target keeps its old content.")
-    swap = SwapOrder(
-        attempt=order.attempt,
-        generation=str(order.generation),
-        parent="" if order.parent is None else str(order.parent),
+    items = _check_tables(services, spec, staging, bootstrap)
+    if spec.restored_at is None:
+        items += [_check_loaded(services, manifest), *_check_staging(manifest, staging)]
+    if spec.restores is None:
+        items += _check_manifest(services, spec, candidate, manifest)
+    if bootstrap is not None:
+        items += check_existing_table(services, spec.attempt, bootstrap, manifest)
+    results = CheckResults("before", accept(items, spec.accepted_checks, spec.reason))
+    snapshot_id = spec.snapshot_id if bootstrap is None else manifest.snapshot_id
+    save_check_results(services, spec.attempt, results, snapshot_id=snapshot_id, generation=spec.generation)
+    require(results, "Target keeps its old content.")
+    swap = SwapSpec(
+        attempt=spec.attempt,
+        generation=str(spec.generation),
+        parent="" if spec.parent is None else str(spec.parent),
         snapshot=str(snapshot_id),
         manifest=manifest.digest,
         description=f"{services.feed.description} Unique by {', '.join(manifest.table.keys)}.",
-        checked_at=order.restored_at or staging.observed_at,
+        checked_at=spec.restored_at or staging.observed_at,
         expiration_days=manifest.table.retention_days,
-        reason=order.reason,
+        reason=spec.reason,
         bytes_billed=staging.bytes_billed,
         staging_bytes=staging.table.size,
     )
-    keep_swap(services, swap)
+    save_swap(services, swap)
     return swap
 
 
-def _loaded(services: Services, manifest: Manifest) -> Verdict:
+def check_policies(services: Services, check: str, table: str) -> list[CheckResult]:
+    """Return one result for the table's policies; none, without a call to BigQuery, if the feed declares no policy."""
+    declared = services.feed.table.policies
+    if not declared.row_access and not declared.column_tags:
+        return []
+    return [table_checks.policies_present(check, services.warehouse.policies(table), declared)]
+
+
+def _check_tables(
+    services: Services, spec: PublishSpec, staging: Observation, bootstrap: BootstrapRecord | None
+) -> list[CheckResult]:
+    contract = services.feed.table.to_contract()
+    target = services.warehouse.table(services.feed.target)
+    bootstrapped_version = bootstrap.existing.version if bootstrap and bootstrap.existing.is_target else None
+    return [
+        table_checks.schema_matches(staging.table, contract),
+        table_checks.layout_matches(staging.table, target, contract),
+        table_checks.no_streaming_buffer(staging.table),
+        table_checks.target_is_ours(target, spec.parent, spec.generation, bootstrapped_version),
+        table_checks.no_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
+        *check_policies(services, "staging_policies", services.feed.staging),
+    ]
+
+
+def _check_loaded(services: Services, manifest: Manifest) -> CheckResult:
     staging = services.staging.read()
     found = "nothing" if staging is None else f"{staging.state} {staging.manifest_digest}"
-    return verdict(
+    expected = f"{StagingState.LOADED} {manifest.digest}"
+    return check_result(
         "staging_loaded",
-        found == f"{StagingState.LOADED} {manifest.digest}",
+        found == expected,
         found=found,
-        expected=f"{StagingState.LOADED} {manifest.digest}",
+        expected=expected,
         next_step="clear the run from load_staging.",
     )
 
 
-def _judge_tables(
-    services: Services, order: PublishOrder, staging: Observation, taken: TakenOver | None
-) -> list[Verdict]:
-    contract = services.feed.table.to_contract()
-    target = services.warehouse.table(services.feed.target)
-    replaced = taken.existing.version if taken and taken.existing.is_target else None
+def _check_staging(manifest: Manifest, staging: Observation) -> list[CheckResult]:
     return [
-        tables.schema_matches(staging.table, contract),
-        tables.layout_matches(staging.table, target, contract),
-        tables.no_streaming_buffer(staging.table),
-        tables.target_is_ours(target, order.parent, order.generation, replaced),
-        tables.no_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
-        *judge_policies(services, "staging_policies", services.feed.staging),
+        partition_checks.rows_match("staging_rows", manifest, staging),
+        partition_checks.unchanged_since_load(staging),
+        partition_checks.expiration_set("staging_expiration", staging, manifest.table.retention_days),
     ]
 
 
-def judge_policies(services: Services, check: str, table: str) -> list[Verdict]:
-    """Nothing to judge, and nothing asked of BigQuery, where the feed declares no policy."""
-    declared = services.feed.table.policies
-    if not declared.row_access and not declared.column_tags:
-        return []
-    return [policies_present(check, services.warehouse.policies(table), declared)]
-
-
-def _judge_staging(manifest: Manifest, staging: Observation) -> list[Verdict]:
-    return [
-        partitions.rows_match("staging_rows", manifest, staging),
-        partitions.unchanged_since_load(staging),
-        partitions.expiration_set("staging_expiration", staging, manifest.table.retention_days),
-    ]
-
-
-def _judge_contents(services: Services, order: PublishOrder, candidate: Candidate, manifest: Manifest) -> list[Verdict]:
+def _check_manifest(
+    services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest
+) -> list[CheckResult]:
     settings = services.feed.checks
-    parent = None if order.parent is None else services.manifests.read(order.parent)
-    records = published_records(services.store, services.feed.feed)
-    midnight = services.now().replace(hour=0, minute=0, second=0, microsecond=0)
-    today = [r for r in records if r.swapped_at and r.swapped_at >= midnight]
-    history = [r.shares for r in records if r.restores is None][-PUBLISHES_COMPARED:]
+    parent = None if spec.parent is None else services.manifests.read(spec.parent)
+    attempts = ended_attempts(services.store, services.feed.feed)
+    published = [r for r in attempts if r.outcome is Outcome.PUBLISHED and r.restores is None]
+    history = [r.shares for r in published][-PUBLISHES_COMPARED:]
+    own_loads = sum("-load-" in job_id for job_id in services.current.require_intent(spec.attempt).jobs)
     return [
-        contents.keys_unique(manifest, services.manifests.candidate_files(candidate)),
+        manifest_checks.keys_unique(manifest, services.manifests.candidate_files(candidate)),
         *shares_within_bounds(manifest, settings, parent, history, candidate.examples),
-        contents.dates_present(manifest, settings, order.dates),
-        contents.duplicates_tolerated(candidate, settings),
-        contents.quota_left(manifest, [len(manifest.dates)] * len(today)),
+        manifest_checks.dates_present(manifest, settings, spec.dates),
+        manifest_checks.duplicates_tolerated(candidate, settings),
+        manifest_checks.quota_left(manifest, _loads_of_last_day(services, attempts), own_loads),
     ]
+
+
+def _loads_of_last_day(services: Services, attempts: list[LedgerRecord]) -> int:
+    """How many attempts loaded or swapped in the last 24 hours. A failed one ended when its record was written."""
+    since = services.now() - timedelta(days=1)
+    failed = [services.layout.ledger_record(r.attempt) for r in attempts if r.failed_after_load]
+    ended = [r.swapped_at for r in attempts if r.swapped_at] + [o.created_at for o in services.store.stat(failed)]
+    return sum(moment >= since for moment in ended)

@@ -1,4 +1,4 @@
-"""Ends an attempt that did not swap: refused deliveries are set aside, the ledger says why, the lease is freed."""
+"""Ends an attempt that did not swap: records refused deliveries and a ledger entry, and releases the lease."""
 
 from __future__ import annotations
 
@@ -8,33 +8,32 @@ from datetime import datetime
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import Candidate
-from dedup_clone.publish.ledger_table import append_to_ledger_table
-from dedup_clone.publish.page_index import tell_page
-from dedup_clone.publish.refusals import set_aside
+from dedup_clone.publish.records.attempt_records import find_check_results, record_refusals
+from dedup_clone.publish.records.index_refresh import try_refresh_index
+from dedup_clone.publish.records.ledger_table import append_to_ledger_table
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.verdict_files import find_kept
 from dedup_clone.state.current import Intent, IntentKind
-from dedup_clone.state.ledger import LedgerRecord, Outcome
+from dedup_clone.state.ledger import ENDED_BEFORE_DEDUP, ENDED_BEFORE_LOAD, LedgerRecord, Outcome
 
 
 def discard(services: Services, intent: Intent) -> None:
-    """Safe to do twice. Target keeps what it has."""
+    """End the attempt; target stays as it is. Safe to repeat."""
     candidate = services.manifests.candidate(intent.attempt)
-    if candidate is not None and intent.kind is not IntentKind.BOOTSTRAP:  # no delivery was refused
-        set_aside(services, candidate.refused, run_id=intent.run_id)
-    tried = _tried(services, intent, candidate)
-    if tried is not None:
-        record = _record(services, intent, tried, candidate)
+    if candidate is not None and intent.kind is not IntentKind.BOOTSTRAP:  # a bootstrap has no delivery
+        record_refusals(services, candidate.refused, run_id=intent.run_id)
+    planned = _find_planned_publish(services, intent, candidate)
+    if planned is not None:
+        record = _record(services, intent, planned, candidate)
         services.ledger.write(record)
-        tell_page(services, ended=record)
-        verdicts = find_kept(services, intent.attempt, "before")
-        append_to_ledger_table(services, record, () if verdicts is None else (verdicts,))
+        try_refresh_index(services, ended=record)
+        results = find_check_results(services, intent.attempt, "before")
+        append_to_ledger_table(services, record, () if results is None else (results,))
     services.current.release(intent.attempt)
 
 
 @dataclass(frozen=True)
-class _Tried:
-    """What the attempt was to publish."""
+class _PlannedPublish:
+    """What the attempt would have published."""
 
     snapshot_id: int
     arrived_at: datetime
@@ -43,43 +42,43 @@ class _Tried:
     restores: int | None
 
 
-def _tried(services: Services, intent: Intent, candidate: Candidate | None) -> _Tried | None:
-    """None for a run that died before it wrote its request, or a rollback before its manifest: it has tried nothing."""
+def _find_planned_publish(services: Services, intent: Intent, candidate: Candidate | None) -> _PlannedPublish | None:
+    """Return None if the run died before it wrote its request (a rollback: its candidate): nothing is recorded then."""
     manifest = candidate.manifest if candidate else None
     if intent.kind is IntentKind.ROLLBACK:
         if manifest is None:
             return None
         newest = manifest.deliveries[-1:]
         arrived_at = services.arrivals.read(newest[0]).arrived_at if newest else intent.taken_at
-        return _Tried(manifest.snapshot_id, arrived_at, (), manifest.engine, manifest.restores)
-    asked = services.manifests.request(intent.attempt)
-    if asked is None:
+        return _PlannedPublish(manifest.snapshot_id, arrived_at, (), manifest.engine, manifest.restores)
+    request = services.manifests.request(intent.attempt)
+    if request is None:
         return None
     if intent.kind is IntentKind.BOOTSTRAP:
-        return _Tried(manifest.snapshot_id if manifest else 0, intent.taken_at, (), asked.engine, None)
-    deliveries = tuple(item.delivery for item in asked.deliveries)
+        return _PlannedPublish(manifest.snapshot_id if manifest else 0, intent.taken_at, (), request.engine, None)
+    deliveries = tuple(item.delivery for item in request.deliveries)
     arrived_at = services.arrivals.read(deliveries[-1]).arrived_at
-    return _Tried(deliveries[-1].snapshot_id, arrived_at, deliveries, asked.engine, None)
+    return _PlannedPublish(deliveries[-1].snapshot_id, arrived_at, deliveries, request.engine, None)
 
 
-def _record(services: Services, intent: Intent, tried: _Tried, candidate: Candidate | None) -> LedgerRecord:
-    refused = candidate is not None and candidate.manifest is None
+def _record(services: Services, intent: Intent, planned: _PlannedPublish, candidate: Candidate | None) -> LedgerRecord:
+    all_refused = candidate is not None and candidate.manifest is None
     metrics = candidate.metrics if candidate else None
     return LedgerRecord(
         feed=services.feed.feed,
-        outcome=Outcome.REFUSED if refused else Outcome.FAILED,
+        outcome=Outcome.REFUSED if all_refused else Outcome.FAILED,
         reason=_reason(services, intent, candidate),
-        snapshot_id=tried.snapshot_id,
-        deliveries=tried.deliveries,
+        snapshot_id=planned.snapshot_id,
+        deliveries=planned.deliveries,
         generation=intent.generation,
         parent=intent.parent,
         attempt=intent.attempt,
         dag_id=intent.dag_id,
         run_id=intent.run_id,
-        restores=tried.restores,
-        engine=tried.engine,
+        restores=planned.restores,
+        engine=planned.engine,
         plans=(),
-        arrived_at=tried.arrived_at,
+        arrived_at=planned.arrived_at,
         swapped_at=None,
         lag_s=None,
         rows=0,
@@ -98,14 +97,14 @@ def _record(services: Services, intent: Intent, tried: _Tried, candidate: Candid
 
 def _reason(services: Services, intent: Intent, candidate: Candidate | None) -> str:
     if intent.waits_for_approval:
-        return "ended while its accepted checks waited for approval: rejected, or another run wanted the lease"
+        return "ended while its accepted checks waited for approval: it was rejected, or another run took the lease"
     if candidate is None:
-        return "ended before its dedup job did"
+        return ENDED_BEFORE_DEDUP
     if candidate.manifest is None:
         return "; ".join(item.reason for item in candidate.refused)
     staging = services.staging.read()
     if staging is None or staging.attempt != intent.attempt:
-        return "ended before its load"
+        return ENDED_BEFORE_LOAD
     return (
         f"ended before its swap; staging is {staging.state}; see {services.layout.verdicts(intent.attempt, 'before')}"
     )

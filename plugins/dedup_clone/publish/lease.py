@@ -1,37 +1,20 @@
-"""Takes a feed's lease: publish, rollback and bootstrap do it alike."""
+"""Acquires a feed's lease, for a publish, a rollback or a bootstrap."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 from dedup_clone.contract.errors import LostRace
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, IntentKind
 
 
-class Holder(Protocol):
-    """The run that asks for the lease."""
+def acquire_lease(services: Services, kind: IntentKind, *, dag_id: str, run_id: str, parent: int | None) -> Intent:
+    """Return the run's new intent on top of `parent`, the generation that was live when the run decided what to do.
 
-    @property
-    def dag_id(self) -> str: ...
-
-    @property
-    def run_id(self) -> str: ...
-
-
-def take_lease(services: Services, kind: IntentKind, holder: Holder, *, parent: int | None) -> Intent:
-    """Take the lease on top of `parent`, the generation that was looked at before.
-
-    Raises LeaseHeld, and LostRace when another generation was committed since that look.
+    Raises LeaseHeld, and LostRace when another generation was committed since that decision.
     """
-    intent = services.current.take_lease(
+    intent = services.current.acquire_lease(
         lambda live, generation: Intent.begin(
-            kind,
-            dag_id=holder.dag_id,
-            run_id=holder.run_id,
-            parent=live,
-            generation=generation,
-            now=services.now(),
+            kind, dag_id=dag_id, run_id=run_id, parent=live, generation=generation, now=services.now()
         )
     )
     if intent.parent != parent:

@@ -1,30 +1,50 @@
-"""Load step: what the load job of an attempt is, and what STAGING says before and after it."""
+"""Load task: the files of the new generation become the rows of staging.
+
+Usually one load job replaces the whole table. In update id mode `last_changed` most dates do not change between
+publishes; then only the partitions whose files differ are loaded.
+
+The state object STAGING says `loading` while staging's contents are unknown, and `loaded` afterwards.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ContractViolation, DeliveryRefused
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.request import FILES_PER_JOB
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
 from dedup_clone.publish.discard import discard
-from dedup_clone.publish.jobs import attempt_job_id
-from dedup_clone.publish.orders import PublishOrder
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.current import IntentKind
 from dedup_clone.state.staging import Staging, StagingState
 
+STEP = "load"
+# Above this share of dates one job for the whole table is faster than one for each date, and just as free.
+MAX_SHARE_OF_DATES = 0.5
+# BigQuery allows 50 modifications of a partitioned table in 10 seconds, counted when a load ends, not when it starts.
+LOADS_AT_ONCE = 45
+LIMIT_WINDOW_S = 10
 
-def read_candidate(services: Services, order: PublishOrder) -> tuple[Candidate, Manifest]:
-    """The attempt's candidate. Raises DeliveryRefused when the job refused all that it was given."""
-    candidate = services.manifests.candidate(order.attempt)
+
+def read_candidate(services: Services, spec: PublishSpec) -> tuple[Candidate, Manifest]:
+    """The dedup job's result. If it refused every delivery, end the attempt and raise DeliveryRefused.
+
+    Raises BootstrapRefused where the rows of an existing table were refused, ContractViolation without a result.
+    """
+    candidate = services.manifests.candidate(spec.attempt)
     if candidate is None:
         raise ContractViolation(
-            f"Attempt [{order.attempt}] has no candidate manifest although its dedup job ended well: "
+            f"Attempt [{spec.attempt}] has no candidate manifest although its dedup job ended well: "
             f"clear the run from its first task."
         )
     if candidate.manifest is None:
-        intent = services.current.require_intent(order.attempt)
+        intent = services.current.require_intent(spec.attempt)
         discard(services, intent)
         if intent.kind is IntentKind.BOOTSTRAP:
             raise BootstrapRefused(" ".join(refused.reason for refused in candidate.refused))
@@ -33,53 +53,98 @@ def read_candidate(services: Services, order: PublishOrder) -> tuple[Candidate, 
     return candidate, candidate.manifest
 
 
-def job_id(order: PublishOrder, step: str, number: int) -> str:
-    """The id of the `number`-th try of a step."""
-    return attempt_job_id(order.feed, order.attempt, step, number)
-
-
-def load_configuration(services: Services, candidate: Candidate) -> dict[str, Any]:
-    """One job, whole table. WRITE_TRUNCATE_DATA keeps staging's policies, constraints and description.
-
-    Raises CheckFailed for more files than BigQuery loads in one job.
-    """
-    names, files = services.names, services.manifests.candidate_files(candidate)
+def table_load_configuration(services: Services, candidate: Candidate, manifest: Manifest) -> dict[str, Any]:
+    """The load job of the whole table. Raises CheckFailed for more files than BigQuery loads in one job."""
+    files = services.manifests.candidate_files(candidate)
     if files is not None and len(files.files) > FILES_PER_JOB:
         raise CheckFailed(
             f"The generation has [{len(files.files)}] files, BigQuery loads at most [{FILES_PER_JOB}] in one job: "
             f"replay the snapshot with plan [rewrite], which writes few, and ask the producer for larger files."
         )
-    return {
-        "load": {
-            "sourceUris": [candidate.load_uris_uri],
-            "fileSetSpecType": "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST",
-            "sourceFormat": "PARQUET",
-            "destinationTable": {
-                "projectId": names.project,
-                "datasetId": names.dataset,
-                "tableId": names.staging_table,
-            },
-            "createDisposition": "CREATE_NEVER",
-            "writeDisposition": "WRITE_TRUNCATE_DATA",
-            "parquetOptions": {"enableListInference": True},
-        },
-        "labels": {"dedup_clone_feed": services.feed.feed, "dedup_clone_step": "load"},
+    uris = [str(candidate.load_uris_uri)]
+    return load_configuration(services, STEP, uris, services.names.staging_table, manifest.table.columns, **URI_LIST)
+
+
+def dates_to_load(services: Services, candidate: Candidate, manifest: Manifest) -> tuple[date, ...] | None:
+    """The dates whose files differ from those in staging; None when the whole table is to be loaded.
+
+    The whole table is loaded whenever staging's contents are unknown.
+    """
+    loaded = _manifest_in_staging(services)
+    if manifest.update_id_mode is not UpdateIdMode.LAST_CHANGED or candidate.file_list_uri is None or loaded is None:
+        return None
+    digests = {entry.date: entry.files_digest for entry in loaded.dates}
+    changed = tuple(e.date for e in manifest.dates if not e.files_digest or digests.get(e.date) != e.files_digest)
+    removed = digests.keys() - {e.date for e in manifest.dates}
+    too_many = len(changed) > MAX_SHARE_OF_DATES * len(manifest.dates)
+    return None if too_many or any(day >= manifest.retention_day for day in removed) else changed
+
+
+def load_dates(
+    services: Services,
+    spec: PublishSpec,
+    candidate: Candidate,
+    manifest: Manifest,
+    dates: tuple[date, ...],
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Load these dates, each by a load job of its own, as many at once as BigQuery allows. Raises JobFailed.
+
+    If the task dies, STAGING still says `loading`, and the retry loads the whole table.
+    """
+    begin_load(services, spec, manifest)
+    files = services.manifests.candidate_files(candidate)
+    uris: dict[date, list[str]] = {day: [] for day in dates}
+    for file in files.files if files else ():
+        if file.date in uris:
+            uris[file.date].append(f"{manifest.data_folder}{file.path}")
+    configurations = {
+        attempt_job_id(spec.feed, spec.attempt, f"{STEP}_{day:%Y%m%d}", 1): load_configuration(
+            services, STEP, date_uris, f"{services.names.staging_table}${day:%Y%m%d}", manifest.table.columns
+        )
+        for day, date_uris in uris.items()
     }
-
-
-def begin_load(services: Services, order: PublishOrder, manifest: Manifest) -> None:
-    """No load starts before every earlier staging job has ended; from here on staging's contents are unknown."""
-    intent = services.current.require_intent(order.attempt)
-    services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
-    services.staging.write(Staging(StagingState.LOADING, order.attempt, order.generation, manifest.digest))
-
-
-def finish_load(services: Services, order: PublishOrder, manifest: Manifest) -> None:
-    """The load job ended well: staging holds exactly the manifest's rows (the next step verifies it)."""
-    services.current.require_intent(order.attempt)
-    services.staging.write(Staging(StagingState.LOADED, order.attempt, order.generation, manifest.digest))
-    services.fact(
-        f"loaded {manifest.rows} rows in {len(manifest.dates)} partitions into {services.names.staging_table}",
-        snapshot_id=order.snapshot_id,
-        generation=order.generation,
+    services.current.record_jobs(spec.attempt, configurations)
+    job_ids = list(configurations)
+    for first in range(0, len(job_ids), LOADS_AT_ONCE):
+        if first:
+            sleep(LIMIT_WINDOW_S)
+        batch = job_ids[first : first + LOADS_AT_ONCE]
+        for job_id in batch:
+            services.warehouse.jobs.start(job_id, configurations[job_id])
+        for job_id in batch:
+            services.warehouse.jobs.wait(job_id, poll_s=services.job_poll_s)
+    services.log(
+        f"loaded {len(dates)} of {len(manifest.dates)} partitions; the others are in staging already",
+        snapshot_id=spec.snapshot_id,
+        generation=spec.generation,
     )
+    finish_load(services, spec, manifest)
+
+
+def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> None:
+    """Wait until every earlier job of the attempt has ended, then mark staging's contents as unknown."""
+    intent = services.current.require_intent(spec.attempt)
+    services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
+    services.staging.write(Staging(StagingState.LOADING, spec.attempt, spec.generation, manifest.digest))
+
+
+def finish_load(services: Services, spec: PublishSpec, manifest: Manifest) -> None:
+    """The load succeeded: staging holds the manifest's rows, which the next step verifies."""
+    services.current.require_intent(spec.attempt)
+    services.staging.write(Staging(StagingState.LOADED, spec.attempt, spec.generation, manifest.digest))
+    services.log(
+        f"staging table {services.names.staging_table} holds {manifest.rows} rows in {len(manifest.dates)} partitions",
+        snapshot_id=spec.snapshot_id,
+        generation=spec.generation,
+    )
+
+
+def _manifest_in_staging(services: Services) -> Manifest | None:
+    """The manifest whose rows STAGING says are loaded, from the attempt that loaded them; None if unknown."""
+    staging = services.staging.read()
+    if staging is None or staging.state is not StagingState.LOADED:
+        return None
+    candidate = services.manifests.candidate(staging.attempt)
+    manifest = candidate.manifest if candidate else None
+    return manifest if manifest is not None and manifest.digest == staging.manifest_digest else None

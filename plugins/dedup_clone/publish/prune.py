@@ -1,61 +1,62 @@
-"""Prune step: delete the data folders that nothing needs any more."""
+"""Prune task: delete the data folders and attempt folders that are no longer needed."""
 
 from __future__ import annotations
 
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.services import Services
 
-GENERATIONS_KEPT = 2  # BigQuery's time travel keeps seven days of target for free
-ATTEMPTS_KEPT = 100
+# The committed generation and its parent. Time travel restores older ones for seven days, without files.
+GENERATIONS_WITH_DATA = 2
+ATTEMPT_FOLDERS_RETAINED = 100
 
 
 def prune(services: Services) -> list[str]:
-    """Delete data folders older than the committed generation but for its parent's; returns their names.
+    """Delete all data folders except those of the committed generation and its parent; returns the deleted folders.
 
-    Folders above the committed generation belong to an attempt at work and stay. Attempt folders (requests, verdicts)
-    stay for the last hundred generations.
+    Folders of later generations belong to a running attempt and stay. Attempt folders (request, check results) stay
+    for a hundred generations.
     """
     current = services.current.read()
     if current.generation is None:
         return []
-    kept = _kept_folders(services, current.generation)
-    doomed = [
+    needed = _needed_folders(services, current.generation)
+    obsolete = [
         folder
         for folder in services.store.folders(services.layout.data)
-        if folder not in kept and _generation(folder) <= current.generation
+        if folder not in needed and _generation(folder) <= current.generation
     ]
-    doomed += [
+    obsolete += [
         folder
         for folder in services.store.folders(services.layout.attempts)
-        if _generation(folder) <= current.generation - ATTEMPTS_KEPT
+        if _generation(folder) <= current.generation - ATTEMPT_FOLDERS_RETAINED
     ]
-    for folder in doomed:
+    for folder in obsolete:
         count = services.store.delete_folder(folder)
-        services.fact(f"pruned [{folder}], {count} objects", generation=current.generation)
-    return doomed
+        services.log(f"pruned [{folder}], {count} objects", generation=current.generation)
+    return obsolete
 
 
-def doomed_by_next(services: Services, live: Manifest | None) -> list[str]:
-    """The data folders that go once the generation after `live` is committed: its own and that of `live` stay."""
+def obsolete_after_next_publish(services: Services, live: Manifest | None) -> list[str]:
+    """Return the data folders that the next publish prunes; `live`, its parent, retains its own."""
     if live is None:
         return []
-    kept = (live.data_folder or "").removeprefix(services.store.uri(""))
+    live_folder = (live.data_folder or "").removeprefix(services.store.uri(""))
     folders = services.store.folders(services.layout.data)
-    return [folder for folder in folders if folder != kept and _generation(folder) <= live.generation]
+    return [folder for folder in folders if folder != live_folder and _generation(folder) <= live.generation]
 
 
-def _kept_folders(services: Services, generation: int | None) -> set[str]:
-    kept: set[str] = set()
-    for _ in range(GENERATIONS_KEPT):
+def _needed_folders(services: Services, generation: int | None) -> set[str]:
+    needed: set[str] = set()
+    for _ in range(GENERATIONS_WITH_DATA):
         if generation is None:
             break
         manifest = services.manifests.read(generation)
         if manifest.data_folder is not None:
-            kept.add(manifest.data_folder.removeprefix(services.store.uri("")))
+            needed.add(manifest.data_folder.removeprefix(services.store.uri("")))
         generation = manifest.parent
-    return kept
+    return needed
 
 
 def _generation(folder: str) -> int:
-    """`feed/data/00000042-1a2b3c/` is generation 42."""
+    """Return 42 for `feed/data/00000042-1a2b3c/`."""
     return int(folder.rstrip("/").rsplit("/", 1)[1].split("-")[0])

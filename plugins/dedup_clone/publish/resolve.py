@@ -1,4 +1,4 @@
-"""First step: heal, decide what is folded in, take the lease, write the dedup request."""
+"""First task of a publish: decides what it includes, acquires the lease, writes the dedup job's request."""
 
 from __future__ import annotations
 
@@ -6,76 +6,80 @@ import dedup_clone
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import FORMAT_VERSION
 from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
-from dedup_clone.publish.date_ranges import say_dates
-from dedup_clone.publish.decision import Decision, decide, engine_of
-from dedup_clone.publish.healing import heal
-from dedup_clone.publish.lease import take_lease
-from dedup_clone.publish.orders import PublishOrder, Trigger
-from dedup_clone.publish.parent import name_parent
-from dedup_clone.publish.replayed_dates import retained
+from dedup_clone.publish.lease import acquire_lease
+from dedup_clone.publish.planning.date_ranges import format_dates
+from dedup_clone.publish.planning.decision import Decision, decide, engine_of
+from dedup_clone.publish.planning.parent_generation import parent_reference
+from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishRequest, PublishSpec
 from dedup_clone.state.current import Intent, IntentKind
 
 
-def resolve(services: Services, trigger: Trigger) -> PublishOrder | str:
-    """Returns the order for the following steps, or the reason why there is nothing to do.
+def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec | str:
+    """Return the spec for the following tasks, or the reason why there is nothing to publish.
 
-    Raises LeaseHeld (another run works on the feed), and what `decide` raises.
+    Raises LeaseHeld while another run works on the feed, LostRace, and what `decide` raises.
     """
-    if trigger.replay:
-        decide(services, trigger)  # a form that is refused makes nobody give way
-    heal(services, dag_id=trigger.dag_id, run_id=trigger.run_id)
-    decision = decide(services, trigger)
-    if decision.nothing:
-        return decision.nothing
+    dag_id, run_id = publish_request.dag_id, publish_request.run_id
+    if publish_request.replay:
+        decide(services, publish_request)  # raise for a wrong form before a run that waits for approval loses its lease
+    recover(services, dag_id=dag_id, run_id=run_id)
+    decision = decide(services, publish_request)
+    if decision.skip_reason:
+        return decision.skip_reason
     if services.warehouse.table(services.feed.staging) is None:
         services.warehouse.create_staging(services.names, services.feed.table.to_contract())
-    intent = take_lease(services, IntentKind.PUBLISH, trigger, parent=decision.parent_generation)
-    uri = services.manifests.write_request(_request(services, trigger, intent, decision))
-    backlog, snapshot_id = decision.backlog, _snapshot_shown(trigger, decision)
-    services.fact(
-        f"takes the lease for attempt [{intent.attempt}] on parent [{intent.parent}], folds in "
-        f"{[d.name for d in backlog.apply]}{_only(trigger)}, superseded {[d.name for d in backlog.superseded]}",
+    intent = acquire_lease(
+        services, IntentKind.PUBLISH, dag_id=dag_id, run_id=run_id, parent=decision.parent_generation
+    )
+    request_uri = services.manifests.write_request(_dedup_request(services, publish_request, intent, decision))
+    backlog, snapshot_id = decision.backlog, _snapshot_shown(publish_request, decision)
+    services.log(
+        f"acquired the lease for attempt [{intent.attempt}] on parent [{intent.parent}], includes "
+        f"{[d.name for d in backlog.apply]}{_only_dates(publish_request)}, superseded "
+        f"{[d.name for d in backlog.superseded]}",
         snapshot_id=snapshot_id,
         generation=intent.generation,
     )
-    return PublishOrder(
+    return PublishSpec(
         feed=services.feed.feed,
         generation=intent.generation,
         attempt=intent.attempt,
         parent=intent.parent,
-        engine=engine_of(services, trigger),
+        engine=engine_of(services, publish_request),
         snapshot_id=snapshot_id,
-        request_uri=uri,
-        restores=None,
-        restored_at=None,
-        accepted_checks=trigger.accepted_checks,
-        reason=_reason(trigger),
-        dates=trigger.dates,
+        request_uri=request_uri,
+        accepted_checks=publish_request.accepted_checks,
+        reason=_ledger_reason(publish_request),
+        dates=publish_request.dates,
     )
 
 
-def _snapshot_shown(trigger: Trigger, decision: Decision) -> int:
-    """What readers are told they see: some dates of a snapshot are not that snapshot."""
-    if trigger.dates is not None and decision.parent is not None:
+def _snapshot_shown(publish_request: PublishRequest, decision: Decision) -> int:
+    """Return the snapshot that readers will be told they see; a replay of some dates does not change it."""
+    if publish_request.dates is not None and decision.parent is not None:
         return decision.parent.snapshot_id
     return decision.backlog.apply[-1].snapshot_id
 
 
-def _reason(trigger: Trigger) -> str:
-    """As the ledger keeps it."""
-    return f"of [{trigger.delivery.name}]{_only(trigger)}: {trigger.reason}" if trigger.dates else trigger.reason
+def _ledger_reason(publish_request: PublishRequest) -> str:
+    if not publish_request.dates:
+        return publish_request.reason
+    return f"of [{publish_request.delivery.name}]{_only_dates(publish_request)}: {publish_request.reason}"
 
 
-def _only(trigger: Trigger) -> str:
-    return "" if trigger.dates is None else f" only {say_dates(trigger.dates)}"
+def _only_dates(publish_request: PublishRequest) -> str:
+    return "" if publish_request.dates is None else f" only {format_dates(publish_request.dates)}"
 
 
-def _request(services: Services, trigger: Trigger, intent: Intent, decision: Decision) -> DedupRequest:
+def _dedup_request(
+    services: Services, publish_request: PublishRequest, intent: Intent, decision: Decision
+) -> DedupRequest:
     feed, layout = services.feed, services.layout
     parent, applied = decision.parent, decision.backlog.apply
-    oldest, latest = retained(services)  # fixed here, once: midnight cannot split a run
-    engine = engine_of(services, trigger)
+    oldest, latest = services.retention_window()  # fixed for the whole run, which may last past midnight
+    engine = engine_of(services, publish_request)
     return DedupRequest(
         format_version=FORMAT_VERSION,
         feed=feed.feed,
@@ -86,22 +90,21 @@ def _request(services: Services, trigger: Trigger, intent: Intent, decision: Dec
         table=feed.table.to_contract(),
         update_id_mode=feed.update_id_mode,
         engine=engine,
-        source_format=feed.landing.format,
         date_folders=feed.landing.date_folders,
-        plan=Plan(trigger.plan) if trigger.plan else feed.dedup.plan,
+        plan=Plan(publish_request.plan) if publish_request.plan else feed.dedup.plan,
         retention_day=oldest,
         latest_day=latest,
         deliveries=tuple(RequestedDelivery(d, services.arrivals.uri(d)) for d in applied),
         folded=_latest_of_each_id(parent.deliveries if parent else ()),
-        # A replay by hand releases what a rollback excluded, if it is of the whole delivery.
-        excluded=tuple(d for d in (parent.excluded if parent else ()) if trigger.dates or d not in applied),
-        parent=name_parent(services, intent.attempt, parent, engine, oldest=oldest),
+        # A replay of a whole delivery ends its exclusion by a rollback.
+        excluded=tuple(d for d in (parent.excluded if parent else ()) if publish_request.dates or d not in applied),
+        parent=parent_reference(services, intent.attempt, parent, engine, oldest=oldest),
         data_uri=services.store.uri(layout.data_folder(intent.attempt)),
         attempt_uri=services.store.uri(layout.attempt_folder(intent.attempt)),
         exact=feed.dedup.exact,
         compare_values=feed.dedup.compare_values,
         file_bytes=feed.dedup.file_megabytes << 20,
-        dates=trigger.dates,
+        dates=publish_request.dates,
     )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 from dedup_clone.settings.feed import Feed
-from dedup_clone.state.arrivals import Arrivals, Landing
+from dedup_clone.state.arrivals import Arrivals
 from dedup_clone.state.current import CurrentFile
+from dedup_clone.state.landing import Landing
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.ledger import Ledger
 from dedup_clone.state.manifests import Manifests
@@ -18,7 +19,7 @@ from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 from dedup_clone.warehouse.sql_files import TableNames
 
-log = logging.getLogger("dedup_clone")
+_LOGGER = logging.getLogger("dedup_clone")
 
 
 def utc_now() -> datetime:
@@ -27,7 +28,7 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True)
 class Services:
-    """`is_running(dag_id, run_id)` tells whether that run may still be at work; `now` is a clock in UTC."""
+    """`is_running(dag_id, run_id)`: whether that Airflow run may still be at work. `now`: a clock in UTC."""
 
     feed: Feed
     names: TableNames
@@ -47,12 +48,17 @@ class Services:
     def layout(self) -> FeedLayout:
         return FeedLayout(self.feed.feed)
 
-    def fact(
+    def retention_window(self) -> tuple[date, date]:
+        """The oldest and the newest date (UTC) that a publish which starts now accepts."""
+        today = self.now().astimezone(UTC).date()
+        return today - timedelta(days=self.feed.table.retention_days - 1), today + timedelta(days=1)
+
+    def log(
         self, text: str, *, snapshot_id: int | None = None, generation: int | None = None, level: int = logging.INFO
     ) -> None:
-        """One log line, one fact."""
-        where = f"feed={self.feed.feed} snapshot_id={snapshot_id or '-'} generation={generation or '-'}"
-        log.log(level, "%s %s", where, text)
+        """Log one line, prefixed with feed, snapshot id and generation."""
+        prefix = f"feed={self.feed.feed} snapshot_id={snapshot_id or '-'} generation={generation or '-'}"
+        _LOGGER.log(level, "%s %s", prefix, text)
 
 
 def open_services(
@@ -65,7 +71,7 @@ def open_services(
     is_running: Callable[[str, str], bool],
     now: Callable[[], datetime] = utc_now,
 ) -> Services:
-    """Open all parts of one feed's state over two buckets and a warehouse."""
+    """The services of one feed over its state bucket, its landing bucket and a warehouse."""
     return Services(
         feed=feed,
         names=warehouse.table_names(feed.staging, feed.target),

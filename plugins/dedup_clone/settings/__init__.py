@@ -1,1 +1,1 @@
-"""What people write: feed files and deployment profiles, read strictly; errors name file, line and key."""
+"""Feed files and deployment profiles, read strictly: errors name file, line and key."""

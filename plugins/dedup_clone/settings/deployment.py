@@ -1,4 +1,4 @@
-"""Where this deployment runs: project, buckets, dataset, connections, runner. One file per profile."""
+"""Profiles: where a deployment runs (project, buckets, dataset, connections, runner). One file per profile."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.settings.alerts import AlertSettings
+from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.settings.identifiers import BucketName, ConnectionId, DatasetName, Location, ProjectId
-from dedup_clone.settings.spark import Runner, SparkSettings
+from dedup_clone.settings.spark_settings import Runner, SparkSettings
 from dedup_clone.settings.strict_yaml import StrictModel, read_model
 
 PROFILE_VARIABLE = "DEDUP_CLONE_PROFILE"
 
 
 class Deployment(StrictModel):
-    """One profile. `notice_interval_s`: how often landing is listed; `job_poll_interval_s`: how often jobs are.
+    """One profile. `runner` applies to feeds that name none; `spark` has the settings of all runners.
 
-    `runner`: of the feeds that name none; `spark`: what it needs to know.
+    `notice_interval_s`: seconds between listings of the landing bucket. `job_poll_interval_s`: seconds between polls
+    of a running job.
     """
 
     project: ProjectId
@@ -39,16 +40,16 @@ class Deployment(StrictModel):
 
     @model_validator(mode="after")
     def runner_has_what_it_needs(self) -> Self:
-        missing = self.spark.missing_for(self.runner)
+        missing = self.spark.missing_setting(self.runner)
         if missing:
             raise ValueError(f"runner [{self.runner}] needs [spark.{missing}]")
         return self
 
 
 def read_deployment(folder: Path, environment: Mapping[str, str] = os.environ) -> Deployment:
-    """The profile that DEDUP_CLONE_PROFILE names (default: gcp, so that production needs no variable)."""
+    """The profile named by DEDUP_CLONE_PROFILE, gcp by default. Raises ConfigurationError."""
     name = environment.get(PROFILE_VARIABLE, "gcp")
-    known = sorted(path.stem for path in folder.glob("*.yaml"))
-    if name not in known:
-        raise ConfigurationError(f"{PROFILE_VARIABLE} is [{name}], expected one of {known} (files in [{folder}]).")
+    profiles = sorted(path.stem for path in folder.glob("*.yaml"))
+    if name not in profiles:
+        raise ConfigurationError(f"{PROFILE_VARIABLE} is [{name}], expected one of {profiles} (files in [{folder}]).")
     return read_model(Deployment, folder / f"{name}.yaml")

@@ -1,4 +1,4 @@
-"""One feed: where its snapshots land, what its table looks like, what is checked, what is promised."""
+"""Feed files: where snapshots land, the table, its checks, its freshness SLA and its audit."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.billing import GIB, MIB, MIN_BYTES_BILLED
+from dedup_clone.contract.engine import Engine, unsupported_reason
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.request import USUAL_FILE_BYTES, Plan, SourceFormat
+from dedup_clone.contract.request import USUAL_FILE_BYTES, Plan
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, UpdateIdMode
-from dedup_clone.settings.content_audit import ContentAuditSettings
-from dedup_clone.settings.engine_fit import engine_problem
-from dedup_clone.settings.freshness import FreshnessSettings
-from dedup_clone.settings.identifiers import ColumnName, FeedName, ObjectPrefix
-from dedup_clone.settings.spark import Runner, SparkSize
+from dedup_clone.settings.freshness_settings import FreshnessSettings
+from dedup_clone.settings.identifiers import ColumnName, DeclaredColumnName, FeedName, ObjectPrefix
+from dedup_clone.settings.spark_settings import Runner, SparkSize
 from dedup_clone.settings.strict_yaml import StrictModel, read_model
 
 KEY_TYPES = {"INT64", "STRING", "DATE", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
@@ -27,9 +26,9 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class ColumnSettings(StrictModel):
-    """One column as declared; nested fields only for STRUCT."""
+    """One column. Only a STRUCT has nested `fields`."""
 
-    name: ColumnName
+    name: DeclaredColumnName
     type: Literal["INT64", "STRING", "DATE", "TIMESTAMP", "DATETIME", "NUMERIC", "BOOL", "BYTES", "FLOAT64", "STRUCT"]
     mode: ColumnMode = ColumnMode.NULLABLE
     fields: tuple[ColumnSettings, ...] = ()
@@ -45,18 +44,19 @@ class ColumnSettings(StrictModel):
 
 
 class LandingSettings(StrictModel):
-    """gs://LANDING/<prefix>/snapshot_id=N/[date=D/]*.parquet and then the marker."""
+    """Snapshots are `<prefix>/snapshot_id=N/[date=D/]*.parquet` in the landing bucket; the marker is written last."""
 
     prefix: ObjectPrefix
-    format: SourceFormat = SourceFormat.PARQUET
+    # Unused; feed files of earlier versions may set it.
+    format: Literal["parquet"] = "parquet"
     marker: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")] = "_SUCCESS"
     date_folders: bool = True
 
 
 class PolicySettings(StrictModel):
-    """Policies that staging must have, so that its clones have them: who sees which rows, who reads which columns.
+    """Row access policies by name, and policy tags by column, that staging must have so that its clones have them.
 
-    They are made by whoever governs the data, never by this project; without them nothing is published.
+    This project never creates policies. When staging lacks one, nothing is published.
     """
 
     row_access: tuple[ColumnName, ...] = ()
@@ -64,7 +64,7 @@ class PolicySettings(StrictModel):
 
 
 class TableSettings(StrictModel):
-    """The table's columns and what they are for."""
+    """The table's columns, and the role of some of them (see TableContract)."""
 
     columns: Annotated[tuple[ColumnSettings, ...], Field(min_length=3)]
     partition_column: ColumnName
@@ -79,16 +79,16 @@ class TableSettings(StrictModel):
         by_name = {c.name: c for c in self.columns}
         if len({name.lower() for name in by_name}) != len(self.columns):
             raise ValueError("two columns have the same name (BigQuery ignores case)")
-        named = [
+        referenced = [
             *self.policies.column_tags,
             *self.keys,
             *self.cluster_by,
             self.partition_column,
             self.snapshot_id_column,
         ]
-        absent = [name for name in named if name not in by_name]
-        if absent:
-            raise ValueError(f"{absent} are not among the columns {list(by_name)}")
+        unknown = [name for name in referenced if name not in by_name]
+        if unknown:
+            raise ValueError(f"{unknown} are not among the columns {list(by_name)}")
         if len(set(self.keys)) != len(self.keys):
             raise ValueError(f"keys name a column twice: {list(self.keys)}")
         if self.partition_column not in self.keys:
@@ -97,9 +97,9 @@ class TableSettings(StrictModel):
             raise ValueError(f"partition column [{self.partition_column}] must be DATE")
         if by_name[self.snapshot_id_column].type != "INT64" or self.snapshot_id_column in self.keys:
             raise ValueError(f"snapshot id column [{self.snapshot_id_column}] must be INT64 and no key")
-        bad = [k for k in self.keys if by_name[k].type not in KEY_TYPES or by_name[k].mode is ColumnMode.REPEATED]
-        if bad:
-            raise ValueError(f"keys {bad} have a type that cannot be a key; keys may be {sorted(KEY_TYPES)}")
+        invalid = [k for k in self.keys if by_name[k].type not in KEY_TYPES or by_name[k].mode is ColumnMode.REPEATED]
+        if invalid:
+            raise ValueError(f"keys {invalid} have a type that cannot be a key; keys may be {sorted(KEY_TYPES)}")
         return self
 
     def to_contract(self) -> TableContract:
@@ -114,17 +114,17 @@ class TableSettings(StrictModel):
 
 
 class DuplicateKeys(StrEnum):
-    """What the check says when one delivery holds a key more than once."""
+    """The level of the check for duplicate keys within a delivery."""
 
     WARN = "warn"
     FAIL = "fail"
 
 
 class CheckSettings(StrictModel):
-    """Bounds of the checks before the swap; shares are of the generation's rows in the dates it touched.
+    """Bounds of the checks before the swap. Shares are fractions of the rows on the dates that the publish touched.
 
-    A share may also be at most `max_times_usual` times what the last twenty publishes had in the median (null: not
-    compared); what is below `tolerated_share` never counts as unusual.
+    A share may also be at most `max_times_usual` times its median over the last twenty publishes (null: not compared).
+    A share below `tolerated_share` passes that comparison.
     """
 
     duplicate_keys: DuplicateKeys = DuplicateKeys.WARN
@@ -137,22 +137,33 @@ class CheckSettings(StrictModel):
 
 
 class DedupSettings(StrictModel):
-    """`exact`: keys, and in mode last_changed values, are compared themselves; no fingerprint and no hash is trusted
-    (see ADRs 0005 and 0006 for the odds).
+    """`exact`: compare the keys themselves (in mode last_changed also the values) instead of fingerprints and hashes.
 
-    `compare_values`: plan adopt counts changed rows, which reads value columns too. Without it their share is unknown.
-    `file_megabytes`: the size that files written by the job should have. Small dates have one smaller file; a table
-    that would need too many files for one load job has larger ones.
+    ADRs 0005 and 0006 give the odds of a collision. `compare_values`: plan adopt also reads the value columns, to count
+    changed rows; without it their share is unknown. `file_megabytes`: target size of files that the job writes. A small
+    date has one smaller file. Files are larger if the table would otherwise need too many for one load job.
     """
 
     plan: Plan = Plan.AUTO
     exact: bool = False
     compare_values: bool = True
-    file_megabytes: Annotated[int, Field(ge=16, le=4096)] = USUAL_FILE_BYTES >> 20
+    file_megabytes: Annotated[int, Field(ge=16, le=4096)] = USUAL_FILE_BYTES // MIB
+
+
+class ContentAuditSettings(StrictModel):
+    """Each day, some partitions of target are compared with the published files.
+
+    `bytes_per_day`: how much BigQuery may bill for it in a UTC day. `enabled: false` removes the schedule; the DAG can
+    still be triggered by hand.
+    """
+
+    enabled: bool = True
+    partitions_per_day: Annotated[int, Field(ge=1, le=100)] = 1
+    bytes_per_day: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = 64 * GIB
 
 
 class Feed(StrictModel):
-    """One feed file. `runner`: where its Spark job runs, if not where the profile says."""
+    """One feed file. `runner`: where its Spark job runs; None: the profile's runner."""
 
     feed: FeedName
     description: str
@@ -170,7 +181,7 @@ class Feed(StrictModel):
 
     @model_validator(mode="after")
     def engine_fits_table(self) -> Self:
-        problem = engine_problem(self.engine, self.table.to_contract(), self.update_id_mode)
+        problem = unsupported_reason(self.engine, self.table.to_contract(), self.update_id_mode)
         if problem:
             raise ValueError(problem)
         return self
@@ -185,7 +196,7 @@ class Feed(StrictModel):
 
 
 def read_feed(path: Path) -> Feed:
-    """Read one feed file; its name must be the feed's. Raises ConfigurationError."""
+    """The feed in the file, whose name must be `<feed>.yaml`. Raises ConfigurationError."""
     feed = read_model(Feed, path)
     if feed.feed != path.stem:
         raise ConfigurationError(

@@ -1,14 +1,29 @@
-"""Names that reach SQL, paths or labels: validated once here, safe everywhere after."""
+"""Types of names that end up in SQL, paths or labels. Settings validate them, so other code need not."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import StringConstraints
+from pydantic import AfterValidator, StringConstraints
 
-# Feeds name tables, DAGs, labels and folders: the strictest of their rules (labels: lower case, 63 characters).
+# BigQuery refuses a column whose name begins with one of these, in any case.
+_RESERVED_PREFIXES = (
+    *("_TABLE_", "_FILE_", "_PARTITION", "_ROW_TIMESTAMP", "__ROOT__", "_COLIDENTIFIER"),
+    *("_CHANGE_SEQUENCE_NUMBER", "_CHANGE_TYPE", "_CHANGE_TIMESTAMP"),
+)
+
+
+def _require_unreserved(name: str) -> str:
+    prefix = next((prefix for prefix in _RESERVED_PREFIXES if name.upper().startswith(prefix)), None)
+    if prefix:
+        raise ValueError(f"[{name}] begins with [{prefix}], which BigQuery reserves: rename the column")
+    return name
+
+
+# Tables, DAGs, labels and folders are named after the feed; labels have the strictest rules.
 FeedName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 ColumnName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,299}$")]
+DeclaredColumnName = Annotated[ColumnName, AfterValidator(_require_unreserved)]
 DatasetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,1023}$")]
 ProjectId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$")]
 BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$")]

@@ -1,4 +1,4 @@
-"""Reads one YAML file into one pydantic model; every error names file, line, key and the nearest known key."""
+"""Reads a YAML file into a pydantic model. Errors name file, line and key; for an unknown key also the nearest one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationError
 
 from dedup_clone.contract.errors import ConfigurationError
 
@@ -17,13 +17,13 @@ Location = tuple[int | str, ...]
 
 
 class StrictModel(BaseModel):
-    """Base of every model that people fill in: unknown keys are errors, values are never converted silently."""
+    """Base class of all settings: unknown keys are errors, and values are never converted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 def read_model(kind: type[M], path: Path) -> M:
-    """Read `path` as `kind`. Raises ConfigurationError naming file, line and key of every fault."""
+    """The `kind` in the file at `path`. Raises ConfigurationError, which names file, line and key of every error."""
     try:
         text = path.read_text(encoding="utf-8")
         plain, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
@@ -32,7 +32,7 @@ def read_model(kind: type[M], path: Path) -> M:
     except yaml.YAMLError as error:
         raise ConfigurationError(f"[{path}] is not YAML: {error}. Fix the line that it names.") from error
     try:
-        # JSON mode: YAML gives lists and strings where the models hold tuples and enums.
+        # Validated as JSON: strict mode then accepts lists for tuples and strings for enums.
         return kind.model_validate_json(json.dumps(plain, default=str))
     except ValidationError as error:
         faults = "\n".join(f"  {_describe(kind, path, root, fault)}" for fault in error.errors())
@@ -44,7 +44,10 @@ def _describe(kind: type[BaseModel], path: Path, root: Any, fault: Any) -> str:
     key = ".".join(str(part) for part in location) or "(whole file)"
     line = _line(root, location)
     if fault["type"] == "extra_forbidden":
-        known = _known_keys(kind, location)
+        model = _model_at(kind, location[:-1])
+        if name := _name_of_deprecated_key(model, location[-1]):
+            return f"{path}:{line}: [{key}] is the deprecated name of [{name}], which is given too: remove [{key}]"
+        known = sorted(model.model_fields)
         nearest = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
         hint = f"did you mean [{nearest[0]}]?" if nearest else f"known keys: {', '.join(known)}."
         return f"{path}:{line}: unknown key [{key}]: {hint}"
@@ -69,12 +72,19 @@ def _line(node: Any, location: Location) -> int:
     return line
 
 
-def _known_keys(kind: type[BaseModel], location: Location) -> list[str]:
-    model: Any = kind
-    for part in location[:-1]:
+def _model_at(kind: type[BaseModel], location: Location) -> type[BaseModel]:
+    model = kind
+    for part in location:
         if isinstance(part, str) and part in model.model_fields:
             model = _model_inside(model.model_fields[part].annotation) or model
-    return sorted(model.model_fields)
+    return model
+
+
+def _name_of_deprecated_key(model: type[BaseModel], key: int | str) -> str | None:
+    for name, field in model.model_fields.items():
+        if isinstance(field.validation_alias, AliasChoices) and key in field.validation_alias.choices:
+            return name
+    return None
 
 
 def _model_inside(annotation: Any) -> type[BaseModel] | None:

@@ -1,1 +1,1 @@
-"""The state bucket, one folder a feed: arrivals, attempts, manifests, data, ledger, CURRENT, STAGING."""
+"""The state bucket. Each feed has a folder: arrivals, attempts, manifests, data, ledger, CURRENT, STAGING."""

@@ -1,114 +1,31 @@
-"""Arrivals: notices deliveries in landing, freezes their inventory, and knows which of them wait."""
+"""Stores arrivals, refusals and invalid markers, and polls landing for new deliveries."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterable
+import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from dedup_clone.contract.delivery import INT64_MAX, Arrival, Delivery, LandedObject
+from dedup_clone.contract.delivery import Arrival, Delivery
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import to_json
+from dedup_clone.state.landing import InvalidMarker, Landing, Marker
 from dedup_clone.state.layout import FeedLayout
-from dedup_clone.state.misnamed import Misnamed
-from dedup_clone.state.store import ObjectInfo, ObjectStore
+from dedup_clone.state.store import ObjectStore
 
-_SNAPSHOT_FOLDER = re.compile(r"snapshot_id=(0|[1-9][0-9]{0,18})/")
-
-
-@dataclass(frozen=True)
-class Marker:
-    """A marker found in landing: a delivery that is complete."""
-
-    delivery: Delivery
-    folder: str
-    name: str
-    created_at: datetime
+NEWEST_SNAPSHOTS = 20
+log = logging.getLogger("dedup_clone")
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A delivery that was set aside, and why."""
+    """A delivery that was refused, and why."""
 
     delivery: Delivery
     reason: str
     run_id: str
     refused_at: datetime
-
-
-@dataclass(frozen=True)
-class Look:
-    """What a look at landing found: deliveries, and markers that name none."""
-
-    markers: list[Marker]
-    misnamed: list[Misnamed]
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """A folder whose marker is asked for: a snapshot's, or one that is none for the reason given."""
-
-    folder: str
-    snapshot_id: int | None
-    reason: str
-
-
-class Landing:
-    """The landing prefix of one feed."""
-
-    def __init__(self, store: ObjectStore, prefix: str, marker: str) -> None:
-        self._store = store
-        self._prefix = f"{prefix}/"
-        self._marker = marker
-
-    @property
-    def store(self) -> ObjectStore:
-        """The landing bucket, for whoever reads the files."""
-        return self._store
-
-    def markers(self) -> list[Marker]:
-        """All markers that name a delivery, in order of delivery."""
-        return self.look().markers
-
-    def look(self, *, skip: Container[str] = ()) -> Look:
-        """The markers, by one listing of the folders and one question for each marker whose name is not in `skip`."""
-        asked: dict[str, _Asked] = {}
-        for folder in self._store.folders(self._prefix):
-            asked[f"{folder}{self._marker}"] = _asked(folder, folder.removeprefix(self._prefix))
-        asked[f"{self._prefix}{self._marker}"] = _Asked(self._prefix, None, "it lies in no snapshot's folder")
-        asked = {name: a for name, a in asked.items() if name not in skip}
-        names = [name for name, a in asked.items() if a.snapshot_id is not None or a.reason]
-        found = {info.name: info for info in self._store.stat(names)}
-        markers = [
-            Marker(Delivery(a.snapshot_id, found[name].generation), a.folder, name, found[name].created_at)
-            for name, a in asked.items()
-            if name in found and a.snapshot_id is not None
-        ]
-        misnamed = [self._misnamed(found[name], a.reason) for name, a in asked.items() if name in found and a.reason]
-        unmarked = [name for name, a in asked.items() if a.snapshot_id is not None and name not in found]
-        return Look(sorted(markers, key=lambda m: m.delivery), misnamed + self._folders_as_markers(unmarked))
-
-    def _folders_as_markers(self, unmarked: list[str]) -> list[Misnamed]:
-        below = [next(iter(self._store.objects(f"{name}/")), None) for name in unmarked]
-        return [self._misnamed(info, "it is a folder, expected an object") for info in below if info is not None]
-
-    def _misnamed(self, info: ObjectInfo, reason: str) -> Misnamed:
-        return Misnamed(info.name, self._store.uri(info.name), info.generation, info.created_at, reason)
-
-    def inventory(self, feed: str, marker: Marker) -> Arrival:
-        """The delivery's objects as they are now, without the marker."""
-        objects = [info for info in self._store.objects(marker.folder) if info.name != marker.name]
-        return Arrival(
-            feed=feed,
-            delivery=marker.delivery,
-            bucket=self._store.bucket,
-            folder=marker.folder,
-            marker=marker.name,
-            arrived_at=marker.created_at,
-            objects=tuple(_landed(info) for info in objects),
-            late_objects=tuple(info.name for info in objects if info.created_at > marker.created_at),
-        )
 
 
 class Arrivals:
@@ -120,20 +37,24 @@ class Arrivals:
         self.feed = feed
 
     def unregistered(self, markers: Iterable[Marker]) -> list[Marker]:
+        """Those of `markers` whose deliveries have no arrival record."""
         registered = set(self.deliveries())
         return [m for m in markers if m.delivery not in registered]
 
     def register(self, landing: Landing, marker: Marker) -> None:
-        """Freeze the delivery's inventory. Harmless when it is registered already: the first record stays."""
+        """Write the delivery's arrival record. If there is one already, it stays as it is."""
         self._store.create(self._layout.arrival(marker.delivery), to_json(landing.inventory(self.feed, marker)))
 
     def deliveries(self) -> list[Delivery]:
-        return sorted(self._named(self._layout.arrivals))
+        """All registered deliveries, in ascending precedence."""
+        return self._deliveries_below(self._layout.arrivals)
 
     def refused(self) -> list[Delivery]:
-        return sorted(self._named(self._layout.refused))
+        """All refused deliveries, in ascending precedence."""
+        return self._deliveries_below(self._layout.refused)
 
     def read(self, delivery: Delivery) -> Arrival:
+        """The arrival record. Raises ContractViolation when the delivery is not registered."""
         arrival = self._store.read_record(Arrival, self._layout.arrival(delivery))
         if arrival is None:
             known = ", ".join(d.name for d in self.deliveries()) or "none"
@@ -144,28 +65,62 @@ class Arrivals:
         return arrival
 
     def refusal(self, delivery: Delivery) -> Refusal | None:
-        """Why a delivery was set aside; None when it was not."""
+        """Why the delivery was refused; None when it was not."""
         return self._store.read_record(Refusal, self._layout.refusal(delivery))
 
     def uri(self, delivery: Delivery) -> str:
+        """The URI of the delivery's arrival record."""
         return self._store.uri(self._layout.arrival(delivery))
 
     def refuse(self, refusal: Refusal) -> None:
-        """Set a delivery aside; the first reason stays."""
+        """Record that a delivery was refused. If there is a refusal already, it stays as it is."""
         self._store.create(self._layout.refusal(refusal.delivery), to_json(refusal))
 
-    def _named(self, prefix: str) -> Iterable[Delivery]:
-        for info in self._store.objects(prefix):
-            yield Delivery.parse(info.name.removeprefix(prefix).removesuffix(".json"))
+    def _deliveries_below(self, prefix: str) -> list[Delivery]:
+        names = [info.name.removeprefix(prefix).removesuffix(".json") for info in self._store.objects(prefix)]
+        return sorted(Delivery.parse(name) for name in names)
 
 
-def _asked(folder: str, name: str) -> _Asked:
-    """Hidden folders are nobody's snapshot, and nobody's mistake."""
-    match = _SNAPSHOT_FOLDER.fullmatch(name)
-    if match and int(match[1]) <= INT64_MAX:
-        return _Asked(folder, int(match[1]), "")
-    return _Asked(folder, None, "" if name.startswith(("_", ".")) else f"folder [{name}] names no snapshot id")
+class InvalidMarkers:
+    """The records below `misnamed/`: which invalid markers were reported already."""
+
+    def __init__(self, store: ObjectStore, feed: str) -> None:
+        self._store = store
+        self._layout = FeedLayout(feed)
+
+    def record_new(self, markers: Iterable[InvalidMarker]) -> list[InvalidMarker]:
+        """Record those of `markers` that are not recorded yet, and return them: the caller reports each of them."""
+        by_record = {self._layout.invalid_marker_record(m.name, m.generation): m for m in markers}
+        if not by_record:
+            return []
+        recorded = {info.name for info in self._store.objects(self._layout.invalid_markers)}
+        return [m for name, m in by_record.items() if name not in recorded and self._store.create(name, to_json(m))]
 
 
-def _landed(info: ObjectInfo) -> LandedObject:
-    return LandedObject(info.name, info.generation, info.crc32c, info.size)
+class LandingWatch:
+    """Polls landing for new deliveries. Each marker costs a request, so most polls skip the markers of old snapshots.
+
+    Every `polls_per_full_listing`-th poll includes them. A marker in a new folder, or of one of the newest snapshots,
+    is found at once; an old snapshot's marker that is written again is found by the next full listing.
+    """
+
+    def __init__(
+        self, landing: Landing, arrivals: Arrivals, invalid_markers: InvalidMarkers, *, polls_per_full_listing: int
+    ) -> None:
+        self._landing = landing
+        self._arrivals = arrivals
+        self._invalid_markers = invalid_markers
+        self._polls_per_full_listing = polls_per_full_listing
+        self._polls = 0
+        self._old_markers: frozenset[str] = frozenset()
+
+    def new_markers(self) -> list[Marker]:
+        """Markers whose deliveries are not registered. Logs each invalid marker once."""
+        is_full_listing = self._polls % self._polls_per_full_listing == 0
+        self._polls += 1
+        listing = self._landing.list_markers(skip=() if is_full_listing else self._old_markers)
+        if is_full_listing:
+            self._old_markers = frozenset(marker.name for marker in listing.markers[:-NEWEST_SNAPSHOTS])
+        for marker in self._invalid_markers.record_new(listing.invalid):
+            log.warning("feed=%s %s", self._arrivals.feed, marker.text)
+        return self._arrivals.unregistered(listing.markers)

@@ -1,4 +1,4 @@
-"""AUDITS: what the content audit found of each partition, and what it cost today."""
+"""AUDITS: the last result of the content audit for each partition, and the bytes billed today."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
 
-from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout
-from dedup_clone.state.store import ObjectStore
-
-ROUNDS = 5
+from dedup_clone.state.store import ObjectStore, retry_lost_race
 
 
 @dataclass(frozen=True)
 class PartitionFingerprint:
-    """Of the rows of one partition, whatever their order: their number, and their hashes' exclusive or and sum."""
+    """The rows of one partition, in any order: their number, and the XOR (`exclusive_or`) and sum of their hashes."""
 
     rows: int
     exclusive_or: int
@@ -25,7 +22,7 @@ class PartitionFingerprint:
 
 
 class AuditOutcome(StrEnum):
-    """OVER_BUDGET: the partition alone is larger than a day's budget, so it was not compared."""
+    """OVER_BUDGET: the partition alone exceeds a day's budget, so it was not compared."""
 
     EQUAL = "equal"
     UNEQUAL = "unequal"
@@ -34,9 +31,9 @@ class AuditOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class AuditRecord:
-    """The last audit of one partition: what the files of `generation` hold, and what target held (None: not asked).
+    """The last audit of one partition: `published` is the fingerprint of `generation`'s files, `found` that of target.
 
-    `bytes_billed` is what BigQuery billed for reading target, or would have.
+    Both are None when they were not compared. `bytes_billed`: what BigQuery billed for the query, or would have.
     """
 
     date: date
@@ -50,7 +47,7 @@ class AuditRecord:
 
 @dataclass(frozen=True)
 class Audits:
-    """`jobs` are the bytes that each BigQuery job of the UTC day `day` was billed for."""
+    """The records of all partitions, by date. `jobs`: bytes billed for each BigQuery job of the UTC day `day`."""
 
     day: date
     jobs: dict[str, int]
@@ -58,7 +55,7 @@ class Audits:
 
     @property
     def last(self) -> AuditRecord | None:
-        """The newest audit that compared something."""
+        """The newest record with a comparison."""
         compared = [r for r in self.records if r.outcome is not AuditOutcome.OVER_BUDGET]
         return max(compared, key=lambda r: r.audited_at, default=None)
 
@@ -67,49 +64,48 @@ class Audits:
         return tuple(r for r in self.records if r.outcome is AuditOutcome.UNEQUAL)
 
     def billed_on(self, day: date) -> int:
-        """Bytes billed on that day, as far as it is the last one with an audit."""
+        """Bytes billed on `day`; 0 unless it is the last day with an audit."""
         return sum(self.jobs.values()) if day == self.day else 0
 
     def with_job(self, day: date, job_id: str, bytes_billed: int) -> Audits:
-        """Noting a job twice counts it once."""
+        """A copy with the bytes billed for a job. A job recorded twice counts once."""
         jobs = self.jobs if day == self.day else {}
         return Audits(day, {**jobs, job_id: bytes_billed}, self.records)
 
-    def with_records(self, records: tuple[AuditRecord, ...], kept: set[date]) -> Audits:
-        """With new records in place of older ones; those of dates that are not in `kept` are dropped.
+    def with_records(self, records: tuple[AuditRecord, ...], retained: set[date]) -> Audits:
+        """A copy with `records` in place of older ones of the same dates, and without dates not in `retained`.
 
-        A partition that was unequal stays so until it has been compared again.
+        An unequal partition stays unequal until it is compared again.
         """
         unequal = {record.date for record in self.unequal}
-        news = [r for r in records if r.outcome is not AuditOutcome.OVER_BUDGET or r.date not in unequal]
-        by_date = {record.date: record for record in (*self.records, *news) if record.date in kept}
+        new = [r for r in records if r.outcome is not AuditOutcome.OVER_BUDGET or r.date not in unequal]
+        by_date = {record.date: record for record in (*self.records, *new) if record.date in retained}
         return Audits(self.day, self.jobs, tuple(by_date[day] for day in sorted(by_date)))
 
 
 class AuditsFile:
-    """Reads and changes AUDITS under the object generation that was read."""
+    """Reads AUDITS, and replaces it if it is unchanged since it was read."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
         self._name = FeedLayout(feed).audits
 
     def read(self) -> Audits:
-        """Empty before the first audit."""
+        """The audits; empty before the first one."""
         return self._read()[0]
 
     def change(self, change: Callable[[Audits], Audits]) -> None:
-        """Raises LostRace when others wrote it five times meanwhile."""
-        for round_number in range(ROUNDS):
-            audits, generation = self._read()
-            try:
-                self._store.replace(self._name, to_json(change(audits)), expected_generation=generation)
-                return
-            except LostRace:
-                if round_number == ROUNDS - 1:
-                    raise
+        """Replace the audits by the result of `change`, which may be called again. Raises LostRace."""
+
+        def write() -> None:
+            audits, object_generation = self._read()
+            text = to_json(change(audits))
+            self._store.replace(self._name, text, expected_object_generation=object_generation)
+
+        retry_lost_race(write)
 
     def _read(self) -> tuple[Audits, int]:
         stored = self._store.read(self._name)
         if stored is None:
             return Audits(date.min, {}, ()), 0
-        return from_json(Audits, stored.text, where=self._store.uri(self._name)), stored.generation
+        return from_json(Audits, stored.text, where=self._store.uri(self._name)), stored.object_generation

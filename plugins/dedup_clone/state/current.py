@@ -1,4 +1,7 @@
-"""CURRENT: which generation is committed, and who is working on the next one (the lease)."""
+"""CURRENT: the committed generation, and the lease of the run that works on the next one.
+
+A run holds the lease while its intent is in CURRENT.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ class IntentKind(StrEnum):
 
 @dataclass(frozen=True)
 class Intent:
-    """The lease: the run that works on `generation`, which builds on `parent`. `jobs` are its BigQuery job ids.
+    """The holder of the lease: a run that works on `generation`, which builds on `parent`.
 
-    While it `waits_for_approval` it gives way to whoever wants the lease.
+    `jobs` are the ids of its BigQuery jobs. While it `waits_for_approval`, it yields the lease to any other run.
     """
 
     kind: IntentKind
@@ -43,14 +46,17 @@ class Intent:
     def begin(
         cls, kind: IntentKind, *, dag_id: str, run_id: str, parent: int | None, generation: int, now: datetime
     ) -> Intent:
-        """A new attempt: no other has its name, even if it works on the same generation number."""
+        """The intent of a new attempt. Its name is unique, even among attempts at the same generation."""
         attempt = f"{generation:08d}-{secrets.token_hex(3)}"
         return cls(kind, dag_id, run_id, attempt, parent, generation, now, ())
 
 
 @dataclass(frozen=True)
 class Current:
-    """`generation` and `manifest_digest` are None before the first publish; `last_generation` is never reused."""
+    """`generation` and `manifest_digest` of the committed generation are None before the first publish.
+
+    `last_generation` is the highest number given to an attempt so far; numbers are never reused.
+    """
 
     format_version: int
     feed: str
@@ -60,8 +66,8 @@ class Current:
     intent: Intent | None
 
 
-def lease_held(feed: str, intent: Intent) -> LeaseHeld:
-    """The error for whoever wants the lease while `intent` has it."""
+def lease_held_error(feed: str, intent: Intent) -> LeaseHeld:
+    """The error for a run that requests the lease while `intent` holds it."""
     return LeaseHeld(
         f"[{feed}] is being worked on by run [{intent.run_id}] of [{intent.dag_id}] "
         f"({intent.kind}, generation {intent.generation}, since {intent.taken_at:%Y-%m-%d %H:%M:%S} UTC): "
@@ -70,7 +76,7 @@ def lease_held(feed: str, intent: Intent) -> LeaseHeld:
 
 
 class CurrentFile:
-    """Reads and changes CURRENT, always under the object generation that was read."""
+    """Reads CURRENT, and replaces it if it is unchanged since it was read; otherwise methods raise LostRace."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
@@ -84,40 +90,43 @@ class CurrentFile:
         stored = self._store.read(self._name)
         if stored is None:
             return Current(FORMAT_VERSION, self._feed, None, None, 0, None), 0
-        return from_json(Current, stored.text, where=self._store.uri(self._name)), stored.generation
+        return from_json(Current, stored.text, where=self._store.uri(self._name)), stored.object_generation
 
     def _change(self, change: Callable[[Current], Current]) -> Current:
-        current, generation = self._read()
+        current, object_generation = self._read()
         changed = change(current)
         if changed != current:
-            self._store.replace(self._name, to_json(changed), expected_generation=generation)
+            self._store.replace(self._name, to_json(changed), expected_object_generation=object_generation)
         return changed
 
-    def take_lease(self, make_intent: Callable[[int | None, int], Intent]) -> Intent:
-        """Reserve the next generation. `make_intent(parent, generation)`. Raises LeaseHeld, LostRace."""
+    def acquire_lease(self, make_intent: Callable[[int | None, int], Intent]) -> Intent:
+        """Acquire the lease with the intent that `make_intent(parent, generation)` returns. Raises LeaseHeld.
 
-        def take(current: Current) -> Current:
+        `generation` is the next free number, `parent` the committed generation.
+        """
+
+        def acquire(current: Current) -> Current:
             if current.intent is not None:
-                raise lease_held(self._feed, current.intent)
+                raise lease_held_error(self._feed, current.intent)
             generation = current.last_generation + 1
             intent = make_intent(current.generation, generation)
             return dataclasses.replace(current, last_generation=generation, intent=intent)
 
-        intent = self._change(take).intent
+        intent = self._change(acquire).intent
         if intent is None:
-            raise LostRace(f"The lease of [{self._feed}] vanished while it was taken: retry the task.")
+            raise LostRace(f"The lease of [{self._feed}] vanished while it was acquired: retry the task.")
         return intent
 
     def require_intent(self, attempt: str) -> Intent:
-        """The intent of `attempt`, if it holds the lease. Raises LostRace."""
+        """The intent of `attempt`. Raises LostRace when it does not hold the lease."""
         return self._require(self.read(), attempt)
 
     def record_job(self, attempt: str, job_id: str) -> None:
-        """Note a BigQuery job before it is made, so that whoever heals knows what may still be running."""
+        """Record a BigQuery job before it is created, so that a recovery knows what may still be running."""
         self.record_jobs(attempt, [job_id])
 
     def record_jobs(self, attempt: str, job_ids: Iterable[str]) -> None:
-        """Note several at once: an object may be changed once a second only. Raises LostRace."""
+        """Record several jobs with one write, since GCS limits writes of an object to one a second."""
         wanted = tuple(job_ids)
 
         def record(current: Current) -> Current:
@@ -129,8 +138,8 @@ class CurrentFile:
 
         self._change(record)
 
-    def wait_for_approval(self, attempt: str) -> None:
-        """From here on the lease gives way to whoever wants it, until `end_wait`. Raises LostRace."""
+    def begin_approval_wait(self, attempt: str) -> None:
+        """Until `end_approval_wait`, other runs may take the lease over."""
 
         def wait(current: Current) -> Current:
             intent = self._require(current, attempt)
@@ -138,23 +147,23 @@ class CurrentFile:
 
         self._change(wait)
 
-    def end_wait(self, attempt: str) -> None:
-        """Approved: the lease is held again. Raises LostRace when it gave way meanwhile, be it an instant ago."""
+    def end_approval_wait(self, attempt: str) -> None:
+        """After the approval: the lease is exclusive again. Raises LostRace when another run took it over."""
 
         def end(current: Current) -> Current:
             intent = self._require(current, attempt)
             if not intent.waits_for_approval:
                 raise LostRace(
-                    f"The lease of [{self._feed}] gave way to run [{intent.run_id}] while attempt [{attempt}] waited."
+                    f"The lease of [{self._feed}] passed to run [{intent.run_id}] while attempt [{attempt}] waited."
                 )
             return dataclasses.replace(current, intent=dataclasses.replace(intent, waits_for_approval=False))
 
         self._change(end)
 
-    def take_over(self, waiting: Intent, *, dag_id: str, run_id: str) -> None:
-        """Make the lease of a run that waits for approval that of another run, which then ends the attempt.
+    def take_over_lease(self, waiting: Intent, *, dag_id: str, run_id: str) -> None:
+        """Transfer the lease of a run that waits for approval to another run, which then ends the attempt.
 
-        Raises LostRace when it was approved, or taken, meanwhile.
+        Raises LostRace when the attempt was approved, or its lease taken over, meanwhile.
         """
 
         def take(current: Current) -> Current:
@@ -167,7 +176,7 @@ class CurrentFile:
         self._change(take)
 
     def commit(self, attempt: str, manifest_digest: str) -> None:
-        """The intent's generation becomes the committed one and the lease ends. Doing it twice is harmless."""
+        """Make the intent's generation the committed one, and release the lease. A second call changes nothing."""
 
         def commit(current: Current) -> Current:
             if current.intent is None and current.manifest_digest == manifest_digest:
@@ -180,7 +189,7 @@ class CurrentFile:
         self._change(commit)
 
     def release(self, attempt: str) -> None:
-        """End the lease without a commit; target keeps the parent. Harmless when the lease is another's."""
+        """Release the lease without a commit. Changes nothing when `attempt` does not hold it."""
 
         def release(current: Current) -> Current:
             if current.intent is None or current.intent.attempt != attempt:
@@ -191,9 +200,9 @@ class CurrentFile:
 
     def _require(self, current: Current, attempt: str) -> Intent:
         if current.intent is None or current.intent.attempt != attempt:
-            held = "nobody" if current.intent is None else f"attempt [{current.intent.attempt}]"
+            holder = "nobody" if current.intent is None else f"attempt [{current.intent.attempt}]"
             raise LostRace(
-                f"The lease of [{self._feed}] is held by {held}, expected attempt [{attempt}]: this attempt has ended. "
-                f"Clear the run from its first task: it then works on what is current."
+                f"The lease of [{self._feed}] is held by {holder}, expected attempt [{attempt}]: this attempt has "
+                f"ended. Clear the run from its first task: it then builds on the live generation."
             )
         return current.intent

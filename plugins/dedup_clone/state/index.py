@@ -1,4 +1,4 @@
-"""index.json: what the page reads, in one object. All of it follows from other records and can be rebuilt from them."""
+"""index.json: everything that the page shows of a feed, in one object. It is derived from the other records."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.ledger import Ledger, LedgerRecord, Outcome
 from dedup_clone.state.store import ObjectStore, StoredText
 
-RECORDS_KEPT = 1000
-FAILURES_KEPT = 50
+MAX_RECORDS = 1000
+MAX_FAILURES = 50
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class IndexDate:
 
 
 class Fate(StrEnum):
-    """What became of a delivery. WAITING: registered, not refused, and not yet in the live generation."""
+    """The state of a delivery. WAITING: registered, not refused, and not yet in the live generation."""
 
     WAITING = "waiting"
     PUBLISHED = "published"
@@ -39,7 +39,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class IndexArrival:
-    """One delivery that was noticed. `bytes` of its files; `reason` and `refused_at` only when it was refused."""
+    """One registered delivery. `bytes`: of its files. `reason`, `refused_at`: only when it was refused."""
 
     delivery: Delivery
     arrived_at: datetime
@@ -52,7 +52,7 @@ class IndexArrival:
 
 @dataclass(frozen=True)
 class IndexVerdict:
-    """One check's verdict with its evidence, before or after (`phase`) the swap."""
+    """The verdict of one check. `phase`: before or after the swap."""
 
     phase: str
     check: str
@@ -74,7 +74,7 @@ class IndexChecks:
 
 @dataclass(frozen=True)
 class IndexGeneration:
-    """A committed generation. Staging held exactly it at `checked_at`; `has_files`: its data folder is kept."""
+    """A committed generation, which staging contained at `checked_at`. `has_files`: its data folder still exists."""
 
     generation: int
     restores: int | None
@@ -97,7 +97,7 @@ class ExpectedTimes:
 
 @dataclass(frozen=True)
 class TimeTravel:
-    """How far back BigQuery shows staging: `hours`, and never before the table was made."""
+    """How far back staging can be read: `hours`, but not to before the table was created."""
 
     hours: float
     staging_created_at: datetime
@@ -105,7 +105,7 @@ class TimeTravel:
 
 @dataclass(frozen=True)
 class IndexAudit:
-    """Partitions that do not hold what the files do, and the last one that was compared with them."""
+    """Partitions of target that differ from the published files, and the last comparison."""
 
     unequal_dates: tuple[date, ...]
     date: date
@@ -116,10 +116,10 @@ class IndexAudit:
 
 @dataclass(frozen=True)
 class Index:
-    """One feed: its promise, the live generation's partitions, and the newest of everything else, newest last.
+    """One feed: its settings, the live generation's partitions, and the newest records of each kind, newest last.
 
-    `generation` is None before the first publish. `records` are publishes and rollbacks, `failures` the attempts that
-    changed nothing.
+    `promise_minutes` is the feed's `sla_minutes`; the stored name is older. `generation` is None before the first
+    publish. `records`: attempts that published or rolled back. `failures`: attempts that changed nothing.
     """
 
     feed: str
@@ -144,38 +144,42 @@ class Index:
 
 
 @dataclass(frozen=True)
-class KnownIndex:
-    """The index as stored (None: absent, or written by another version), and its object generation (0: absent)."""
+class StoredIndex:
+    """The index (None: absent, or written by another version) and its object generation (0: absent)."""
 
     index: Index | None
     object_generation: int
 
 
 class IndexFile:
-    """Reads and changes index.json under the object generation that was read."""
+    """Reads index.json, and replaces it if it is unchanged since it was read."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
         self._name = FeedLayout(feed).index
 
-    def read(self) -> KnownIndex:
+    def read(self) -> StoredIndex:
+        """The stored index."""
         stored = self._store.read(self._name)
-        return KnownIndex(None, 0) if stored is None else KnownIndex(self._parse(stored), stored.generation)
+        return StoredIndex(None, 0) if stored is None else StoredIndex(self._parse(stored), stored.object_generation)
 
-    def write(self, index: Index, *, expected_generation: int) -> None:
-        """Raises LostRace when somebody else wrote it meanwhile: derive it again from what is there now."""
-        self._store.replace(self._name, to_json(index), expected_generation=expected_generation)
+    def write(self, index: Index, *, expected_object_generation: int) -> None:
+        """Replace the index. Raises LostRace when it changed since it was read: it must then be derived again."""
+        self._store.replace(self._name, to_json(index), expected_object_generation=expected_object_generation)
 
     def _parse(self, stored: StoredText) -> Index | None:
         try:
             return from_json(Index, stored.text, where=self._store.uri(self._name))
         except ContractViolation:
-            return None  # written by another version: everything in it is kept elsewhere too
+            return None  # written by another version; it can be derived again
+
+
+def ended_attempts(store: ObjectStore, feed: str) -> list[LedgerRecord]:
+    """The newest records of attempts: from the index (published ones first), or from the ledger without one."""
+    index = IndexFile(store, feed).read().index
+    return Ledger(store, feed).read_last(MAX_RECORDS) if index is None else [*index.records, *index.failures]
 
 
 def published_records(store: ObjectStore, feed: str) -> list[LedgerRecord]:
-    """The newest records of publishes and rollbacks, newest last, in one read where there is an index."""
-    known = IndexFile(store, feed).read().index
-    if known is not None:
-        return list(known.records)
-    return [r for r in Ledger(store, feed).read_last(RECORDS_KEPT) if r.outcome is Outcome.PUBLISHED]
+    """The newest records of publishes and rollbacks, newest last."""
+    return [r for r in ended_attempts(store, feed) if r.outcome is Outcome.PUBLISHED]

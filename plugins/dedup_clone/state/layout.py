@@ -1,4 +1,4 @@
-"""Where each thing lies below gs://STATE/FEED/. Nothing else builds these names."""
+"""Object names below gs://STATE/FEED/. Only this module builds them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from dedup_clone.contract.delivery import Delivery
 
-_NAME_CHARACTERS = 400
+_MARKER_NAME_CHARACTERS = 400
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,10 @@ class FeedLayout:
         return f"{self.feed}/index.json"
 
     @property
+    def freshness(self) -> str:
+        return f"{self.feed}/freshness.json"
+
+    @property
     def audits(self) -> str:
         return f"{self.feed}/AUDITS"
 
@@ -41,7 +45,7 @@ class FeedLayout:
         return f"{self.feed}/refused/"
 
     @property
-    def misnamed(self) -> str:
+    def invalid_markers(self) -> str:
         return f"{self.feed}/misnamed/"
 
     @property
@@ -66,9 +70,9 @@ class FeedLayout:
     def refusal(self, delivery: Delivery) -> str:
         return f"{self.refused}{delivery.name}.json"
 
-    def misnamed_record(self, marker: str, marker_generation: int) -> str:
-        """Of a marker's object name, as far as a name of its own has room for it."""
-        return f"{self.misnamed}{quote(marker, safe='')[-_NAME_CHARACTERS:]}-{marker_generation}.json"
+    def invalid_marker_record(self, marker: str, marker_generation: int) -> str:
+        """Named after the end of the marker's object name: object names have a maximum length."""
+        return f"{self.invalid_markers}{quote(marker, safe='')[-_MARKER_NAME_CHARACTERS:]}-{marker_generation}.json"
 
     def incident(self, name: str) -> str:
         return f"{self.incidents}{name}.json"
@@ -91,7 +95,7 @@ class FeedLayout:
     def candidate(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}candidate.json"
 
-    def swap_order(self, attempt: str) -> str:
+    def swap_spec(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}swap.json"
 
     def existing_table(self, attempt: str) -> str:

@@ -1,4 +1,4 @@
-"""The ledger: one record per publish attempt, what it took and what it would have cost otherwise."""
+"""The ledger: one record per attempt, with its result, its duration and its cost."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from dedup_clone.contract.records import to_json
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 
+# Reasons of failed attempts that loaded nothing.
+ENDED_BEFORE_DEDUP = "ended before its dedup job did"
+ENDED_BEFORE_LOAD = "ended before its load"
+# Medians (of row shares, seconds, phases) are over this many of the newest publishes.
+PUBLISHES_COMPARED = 20
+
 
 class Outcome(StrEnum):
     PUBLISHED = "published"
@@ -21,7 +27,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Cost:
-    """USD of this publish's queries, and what one MERGE and one QUALIFY over the same bytes would have cost."""
+    """Cost of the attempt's queries; `merge_usd`, `qualify_usd`: what one such statement over the table would cost."""
 
     query_bytes_billed: int
     table_bytes_read: int
@@ -33,14 +39,15 @@ class Cost:
 
 @dataclass(frozen=True)
 class LedgerRecord:
-    """`deliveries`: those applied whole; none for a rollback, a replay of some dates or a bootstrap: no `lag_s` either.
+    """One attempt.
 
-    A bootstrap's `arrived_at` is when it began, its `snapshot_id` the highest update id (0 if it ended before that was
-    known).
-
-    `lag_s`: seconds from the newest applied delivery's arrival to the swap's commit. `phases`: seconds each.
-
-    `shares`: new, missing and changed rows of the dates that the parent had, by check name (`new_share` …), 0 to 1.
+    - deliveries: those applied whole. Rollbacks, replays of single dates and bootstraps have none, and no `lag_s`.
+    - snapshot_id, arrived_at: of the newest delivery. A bootstrap has its highest update id (0 while unknown) and the
+      time when it began.
+    - lag_s: seconds from the newest applied delivery's arrival to the commit of the swap.
+    - phases: seconds of each phase.
+    - shares: new, missing and changed rows as fractions of the rows on dates that the parent had, by check name.
+    - kept_rows: survivors; ties: surplus rows of duplicate keys within single deliveries.
     """
 
     feed: str
@@ -73,23 +80,28 @@ class LedgerRecord:
 
     @property
     def is_bootstrap(self) -> bool:
-        """Whether an existing table was taken over: the one first generation that no delivery made."""
+        """Whether the attempt took over an existing table: no parent, no restored generation and no delivery."""
         return self.parent is None and self.restores is None and not self.deliveries
+
+    @property
+    def failed_after_load(self) -> bool:
+        """Whether the attempt failed when its load had begun, which BigQuery's quotas count."""
+        return self.outcome is Outcome.FAILED and self.reason not in (ENDED_BEFORE_DEDUP, ENDED_BEFORE_LOAD)
 
 
 class Ledger:
-    """Records below `ledger/`, named by attempt and so in order of generation."""
+    """The records below `ledger/`. They are named after their attempts, which sort by generation."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
         self._layout = FeedLayout(feed)
 
     def write(self, record: LedgerRecord) -> None:
-        """Write once: a repeated commit keeps the first record."""
+        """Write the record, unless the attempt has one already."""
         self._store.create(self._layout.ledger_record(record.attempt), to_json(record))
 
     def read(self, attempt: str) -> LedgerRecord | None:
-        """The record of one attempt, None when it has none yet."""
+        """The record of one attempt; None when it has none yet."""
         return self._store.read_record(LedgerRecord, self._layout.ledger_record(attempt))
 
     def read_last(self, count: int) -> list[LedgerRecord]:

@@ -1,4 +1,4 @@
-"""Candidates of attempts, and manifests of committed generations."""
+"""Requests and candidates of attempts, and manifests of committed generations."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from dedup_clone.state.store import ObjectStore
 
 
 class Manifests:
-    """Reads and writes the proofs of one feed."""
+    """Reads and writes the requests, candidates and manifests of one feed."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
         self._layout = FeedLayout(feed)
 
     def write_request(self, request: DedupRequest) -> str:
-        """Returns the request's URI, which is all that the dedup job is told."""
+        """Write the request and return its URI, the dedup job's only argument."""
         name = self._layout.request(request.attempt)
         self._store.put(name, to_json(request))
         return self._store.uri(name)
 
     def request(self, attempt: str) -> DedupRequest | None:
-        """What `attempt` was asked to do; None for one that died before, and for a rollback."""
+        """The request of `attempt`; None for a rollback, and when the attempt ended before it was written."""
         return self._store.read_record(DedupRequest, self._layout.request(attempt))
 
     def candidate(self, attempt: str) -> Candidate | None:
-        """What the dedup job of `attempt` handed back; None when it did not finish."""
+        """The candidate of `attempt`; None when the dedup job did not finish."""
         return self._store.read_record(Candidate, self._layout.candidate(attempt))
 
     def candidate_files(self, candidate: Candidate) -> FileList | None:
-        """The file list that a candidate names, None when it names none. Raises ContractViolation when it is gone."""
+        """The candidate's file list; None when it has none. Raises ContractViolation when the list is gone."""
         uri = candidate.file_list_uri
         if uri is None:
             return None
@@ -42,17 +42,17 @@ class Manifests:
         return files
 
     def commit(self, manifest: Manifest, files: FileList | None) -> None:
-        """Write header and file list (if any) of a generation; harmless when they are there already."""
+        """Write the manifest of a generation, and its file list if it has one. Existing ones stay as they are."""
         if files is not None:
             self._store.create(self._layout.file_list(manifest.generation), to_json(files))
         self._store.create(self._layout.manifest(manifest.generation), to_json(manifest))
 
     def files(self, generation: int) -> FileList | None:
-        """The committed file list of a generation, None where it has no files."""
+        """The file list of a committed generation; None when it has none."""
         return self._store.read_record(FileList, self._layout.file_list(generation))
 
-    def files_are_there(self, manifest: Manifest) -> bool:
-        """Whether every file of the committed generation still lies in its data folder, in its size."""
+    def files_exist(self, manifest: Manifest) -> bool:
+        """Whether all files of the committed generation still exist with their sizes."""
         files = self.files(manifest.generation)
         if manifest.data_folder is None or files is None:
             return False
@@ -61,10 +61,11 @@ class Manifests:
         return all(sizes.get(file.path) == file.size for file in files.files)
 
     def write_candidate(self, attempt: str, candidate: Candidate) -> None:
-        """Hand back what an attempt is to publish; the first candidate of an attempt stays."""
+        """Write the candidate of an attempt. If there is one already, it stays as it is."""
         self._store.create(self._layout.candidate(attempt), to_json(candidate))
 
     def read(self, generation: int) -> Manifest:
+        """The manifest of a committed generation. Raises ContractViolation when it is gone."""
         name = self._layout.manifest(generation)
         manifest = self._store.read_record(Manifest, name)
         if manifest is None:
@@ -75,7 +76,7 @@ class Manifests:
         return manifest
 
     def parent(self, generation: int | None) -> ParentGeneration | None:
-        """How a request names the generation that it builds on."""
+        """A request's reference to the generation as its parent. Raises ContractViolation when it has no files."""
         if generation is None:
             return None
         manifest = self.read(generation)

@@ -1,4 +1,4 @@
-"""STAGING: what the staging table holds, so that a publish knows whether it may trust it."""
+"""STAGING: what the staging table contains, so that a publish knows whether it must load it whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StagingState(StrEnum):
 
 @dataclass(frozen=True)
 class Staging:
-    """`loading`: contents unknown. `loaded`: exactly the manifest's rows."""
+    """LOADING: the content is unknown. LOADED: exactly the rows of the manifest with that digest."""
 
     state: StagingState
     attempt: str
@@ -26,17 +26,19 @@ class Staging:
 
 
 class StagingFile:
-    """Reads and changes STAGING under the object generation that was read. Raises LostRace."""
+    """Reads and writes STAGING."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
         self._name = FeedLayout(feed).staging
 
     def read(self) -> Staging | None:
+        """The record; None before the first load."""
         return self._store.read_record(Staging, self._name)
 
     def write(self, staging: Staging) -> None:
+        """Replace the record. Raises LostRace when another run replaces it at the same moment."""
         stored = self._store.read(self._name)
-        expected = 0 if stored is None else stored.generation
+        expected = 0 if stored is None else stored.object_generation
         if stored is None or stored.text != to_json(staging):
-            self._store.replace(self._name, to_json(staging), expected_generation=expected)
+            self._store.replace(self._name, to_json(staging), expected_object_generation=expected)

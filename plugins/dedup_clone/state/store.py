@@ -1,4 +1,4 @@
-"""Text objects in a bucket, changed only under a stated expectation. The one place that talks to Cloud Storage."""
+"""Reads and writes objects of a GCS bucket. Replacing an object requires the object generation that was read."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from dedup_clone.contract.records import from_json
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Client
 
-_PARALLEL_REQUESTS = 10  # as many connections as the client keeps
-READ_CHUNK_BYTES = 256 * 1024
+_PARALLEL_REQUESTS = 10  # the size of the client's connection pool
+_WRITE_TRIES = 5
+_READ_CHUNK_BYTES = 256 * 1024
 T = TypeVar("T")
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class StoredText:
-    """An object's text and its generation, which a later `replace` states as what it expects."""
+    """An object's text and its object generation, which a later `replace` requires."""
 
     text: str
-    generation: int
+    object_generation: int
 
 
 @dataclass(frozen=True)
 class ObjectInfo:
-    """One object as listed. `size` in bytes; `created_at` is when this generation was written."""
+    """One object as listed. `size` in bytes; `created_at` is when this object generation was written."""
 
     name: str
-    generation: int
+    object_generation: int
     crc32c: str
     size: int
     created_at: datetime
@@ -51,7 +52,7 @@ class ObjectStore:
         return f"gs://{self.bucket}/{name}"
 
     def read(self, name: str) -> StoredText | None:
-        """The object's text, None when it is absent."""
+        """The object's text; None when it is absent."""
         from google.api_core.exceptions import NotFound
 
         blob = self._bucket.blob(name)
@@ -61,58 +62,60 @@ class ObjectStore:
             return None
 
     def read_record(self, kind: type[T], name: str) -> T | None:
-        """The record of type `kind` that the object holds, None when it is absent. Raises ContractViolation."""
+        """The object as a record of type `kind`; None when it is absent. Raises ContractViolation."""
         stored = self.read(name)
         return None if stored is None else from_json(kind, stored.text, where=self.uri(name))
 
     def read_records(self, kind: type[T], names: Sequence[str]) -> list[T]:
-        """Those of `names` that exist, in their order, read side by side. Raises ContractViolation."""
-        found = side_by_side(lambda name: self.read_record(kind, name), names)
+        """The records of those `names` that exist, in order, read in parallel. Raises ContractViolation."""
+        found = in_parallel(lambda name: self.read_record(kind, name), names)
         return [record for record in found if record is not None]
 
-    def read_if_changed(self, name: str, known_generation: int) -> StoredText | None:
-        """The object's text, None when it still is the generation that the caller knows. NotFound when it is absent."""
+    def read_if_changed(self, name: str, known_object_generation: int) -> StoredText | None:
+        """The object's text; None when its object generation is the known one. Raises NotFound when it is absent."""
         from google.api_core.exceptions import NotModified
 
         blob = self._bucket.blob(name)
         try:
-            text = blob.download_as_bytes(if_generation_not_match=known_generation).decode()
+            text = blob.download_as_bytes(if_generation_not_match=known_object_generation).decode()
         except NotModified:
             return None
-        # A server that ignores the precondition sends the known text again.
-        return None if int(blob.generation) == known_generation else StoredText(text, int(blob.generation))
+        # Some servers ignore the precondition and send the known text again.
+        object_generation = int(blob.generation)
+        return None if object_generation == known_object_generation else StoredText(text, object_generation)
 
-    def open(self, name: str, *, chunk_bytes: int = READ_CHUNK_BYTES) -> IO[bytes]:
-        """A seekable reader that fetches what is read, in pieces of `chunk_bytes`. NotFound when there is no object."""
+    def open(self, name: str, *, chunk_bytes: int = _READ_CHUNK_BYTES) -> IO[bytes]:
+        """A seekable stream that fetches chunks of `chunk_bytes` on demand. Raises NotFound when it is absent."""
         return cast("IO[bytes]", self._bucket.blob(name).open("rb", chunk_size=chunk_bytes))
 
     def create(self, name: str, text: str) -> bool:
-        """Write a new object. False, and nothing written, when it exists."""
+        """Write a new object. Returns False, and writes nothing, when it exists."""
         from google.api_core.exceptions import PreconditionFailed
 
         try:
-            self._upload(name, text, expected_generation=0)
+            self._upload(name, text, expected_object_generation=0)
         except PreconditionFailed:
             return False
         return True
 
-    def replace(self, name: str, text: str, *, expected_generation: int) -> int:
-        """Replace the object as it was read (0: it was absent); returns the new generation. Raises LostRace."""
+    def replace(self, name: str, text: str, *, expected_object_generation: int) -> int:
+        """Replace the object; return its new object generation. Raises LostRace if the old one differs (0: absent)."""
         from google.api_core.exceptions import PreconditionFailed
 
         try:
-            return self._upload(name, text, expected_generation=expected_generation)
+            return self._upload(name, text, expected_object_generation=expected_object_generation)
         except PreconditionFailed as error:
             raise LostRace(
-                f"[{self.uri(name)}] changed since it was read as object generation [{expected_generation}]: "
+                f"[{self.uri(name)}] changed since it was read as object generation [{expected_object_generation}]: "
                 f"another run wrote it. Retry the task: it reads again and decides anew."
             ) from error
 
     def put(self, name: str, text: str) -> None:
-        """Write an object whose content follows from others (an index): the last writer wins."""
-        self._upload(name, text, expected_generation=None)
+        """Write an object unconditionally: the last writer wins."""
+        self._upload(name, text, expected_object_generation=None)
 
     def objects(self, prefix: str) -> Iterator[ObjectInfo]:
+        """All objects whose names begin with `prefix`, by name."""
         for blob in self._bucket.list_blobs(prefix=prefix):
             yield _info(blob)
 
@@ -124,41 +127,51 @@ class ObjectStore:
         return sorted(listing.prefixes)
 
     def stat(self, names: list[str]) -> list[ObjectInfo]:
-        """Those of `names` that exist, asked for side by side."""
-        return [_info(blob) for blob in side_by_side(self._bucket.get_blob, names) if blob is not None]
+        """Those of `names` that exist, requested in parallel."""
+        return [_info(blob) for blob in in_parallel(self._bucket.get_blob, names) if blob is not None]
 
-    def delete(self, name: str, *, expected_generation: int) -> bool:
-        """Delete the object as it was read. False, and nothing deleted, when it changed or is gone."""
+    def delete(self, name: str, *, expected_object_generation: int) -> bool:
+        """Delete the object if its object generation is as expected. Returns False when it changed or is gone."""
         from google.api_core.exceptions import NotFound, PreconditionFailed
 
         try:
-            self._bucket.blob(name).delete(if_generation_match=expected_generation)
+            self._bucket.blob(name).delete(if_generation_match=expected_object_generation)
         except (NotFound, PreconditionFailed):
             return False
         return True
 
     def delete_folder(self, prefix: str) -> int:
-        """Delete all objects below `prefix`; returns how many. Objects that are gone already are no error."""
+        """Delete all objects below `prefix`, and return how many. Objects that are gone already are no error."""
         from google.api_core.exceptions import NotFound
 
         def delete(blob: Blob) -> None:
             with contextlib.suppress(NotFound):
                 blob.delete()
 
-        return len(side_by_side(delete, list(self._bucket.list_blobs(prefix=prefix))))
+        return len(in_parallel(delete, list(self._bucket.list_blobs(prefix=prefix))))
 
-    def _upload(self, name: str, text: str, *, expected_generation: int | None) -> int:
+    def _upload(self, name: str, text: str, *, expected_object_generation: int | None) -> int:
         blob = self._bucket.blob(name)
-        blob.upload_from_string(text.encode(), content_type="application/json", if_generation_match=expected_generation)
+        blob.upload_from_string(
+            text.encode(), content_type="application/json", if_generation_match=expected_object_generation
+        )
         return int(blob.generation)
 
 
-def side_by_side(request: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
-    """The answers in the order of `items`."""
+def in_parallel(request: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
+    """The results of `request` for each of `items`, in order."""
     if len(items) <= 1:
         return [request(item) for item in items]
     with ThreadPoolExecutor(min(_PARALLEL_REQUESTS, len(items))) as pool:
         return list(pool.map(request, items))
+
+
+def retry_lost_race(write: Callable[[], T]) -> T:
+    """The result of `write`, which reads an object and replaces it. Raises LostRace when five tries lost the race."""
+    for _ in range(_WRITE_TRIES - 1):
+        with contextlib.suppress(LostRace):
+            return write()
+    return write()
 
 
 def _info(blob: Blob) -> ObjectInfo:

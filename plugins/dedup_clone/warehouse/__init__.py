@@ -1,1 +1,1 @@
-"""BigQuery as this project uses it: facts about tables, a few statements, never a read of table data."""
+"""BigQuery: metadata of tables, jobs, and the rendering of the statements in `sql/`. Reads no table data."""

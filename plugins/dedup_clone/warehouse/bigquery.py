@@ -1,4 +1,4 @@
-"""Asks BigQuery for facts and runs the few statements that are not operators of a DAG."""
+"""Reads metadata from BigQuery, and runs the statements and loads that are not tasks of their own."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ import time
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.table import TableContract
-from dedup_clone.warehouse.columns import column_of
-from dedup_clone.warehouse.facts import JobFacts, Observation, PartitionFacts, Policies, TableFacts
-from dedup_clone.warehouse.jobs import BRIEF_POLL_S, Jobs, pauses
+from dedup_clone.warehouse.jobs import BRIEF_POLL_S, Jobs, poll_intervals
+from dedup_clone.warehouse.materialized_views import materialized_views_of
+from dedup_clone.warehouse.metadata import (
+    JobMetadata,
+    Observation,
+    PartitionMetadata,
+    Policies,
+    TableMetadata,
+    table_metadata,
+    to_milliseconds,
+)
 from dedup_clone.warehouse.sql_files import TableNames, render
 
 if TYPE_CHECKING:
-    from google.cloud.bigquery import Client, Table
+    from google.cloud.bigquery import Client
 
-T = TypeVar("T")
 DEFAULT_TIME_TRAVEL_HOURS = 7 * 24
-MILLISECONDS_PER_DAY = 24 * 60 * 60 * 1000
 
 
 class Warehouse:
@@ -37,8 +43,8 @@ class Warehouse:
     def table_names(self, staging: str, target: str) -> TableNames:
         return TableNames(self._project, self._dataset, staging, target)
 
-    def of_dataset(self, dataset: str) -> Warehouse:
-        """The same project and location, another dataset."""
+    def with_dataset(self, dataset: str) -> Warehouse:
+        """The same warehouse with another dataset."""
         return Warehouse(
             self._client, project=self._project, dataset=dataset, location=self._location, sql_folder=self._sql_folder
         )
@@ -47,29 +53,29 @@ class Warehouse:
     def location(self) -> str:
         return self._location
 
-    def table(self, name: str) -> TableFacts | None:
-        """The table's facts, None when it does not exist. Free of charge."""
+    def table(self, name: str) -> TableMetadata | None:
+        """The table's metadata; None when it does not exist. Free of charge."""
         from google.api_core.exceptions import NotFound
 
         try:
-            return _facts(self._client.get_table(f"{self._project}.{self._dataset}.{name}"))
+            return table_metadata(self._client.get_table(f"{self._project}.{self._dataset}.{name}"))
         except NotFound:
             return None
 
     def create_staging(self, names: TableNames, table: TableContract) -> None:
-        """Create staging as the feed declares it, unless it exists."""
+        """Create staging with the feed's schema, unless it exists."""
         self._run(render(self._sql_folder, "ddl/create_staging.sql", names=names, table=table), [])
 
     def drop_table(self, name: str) -> None:
-        """Drop a table of the dataset. Harmless when there is none."""
+        """Drop a table of the dataset, if it exists."""
         self._client.delete_table(f"{self._project}.{self._dataset}.{name}", not_found_ok=True)
 
     def render(self, name: str, *, names: TableNames, table: TableContract, has_parent: bool = True) -> str:
-        """A statement of sql/ for one feed."""
+        """The statement `sql/<name>` for one feed."""
         return render(self._sql_folder, name, names=names, table=table, has_parent=has_parent)
 
     def observe(self, names: TableNames, table_name: str) -> Observation:
-        """The table's facts and its partitions. One metadata query, 10 MB billed, no table data read."""
+        """The table's metadata and its partitions. One metadata query: 10 MB billed, no table data read."""
         from google.cloud.bigquery import ScalarQueryParameter
 
         table = self.table(table_name)
@@ -81,11 +87,11 @@ class Warehouse:
         )
         rows = list(job.result())
         partitions = tuple(
-            PartitionFacts(row["partition_id"], row["total_rows"], row["last_modified_time"])
+            PartitionMetadata(row["partition_id"], row["total_rows"], row["last_modified_time"])
             for row in rows
             if row["partition_id"] is not None
         )
-        return Observation(table, partitions, rows[0]["observed_at"], job.total_bytes_billed or 0)
+        return Observation(table, partitions, to_milliseconds(rows[0]["observed_at"]), job.total_bytes_billed or 0)
 
     def time_travel_window(self) -> timedelta:
         """How far back the dataset's tables can be read."""
@@ -105,25 +111,18 @@ class Warehouse:
         )
 
     def materialized_views_of(self, table_name: str) -> list[str]:
-        """Names of materialised views in the dataset that read the table: they break when it is replaced."""
-        dataset = f"{self._project}.{self._dataset}"
-        dependents = []
-        for item in self._client.list_tables(dataset):
-            if item.table_type == "MATERIALIZED_VIEW":
-                view = self._client.get_table(item.reference)
-                if f"{self._dataset}.{table_name}" in (view.mview_query or "").replace("`", ""):
-                    dependents.append(item.table_id)
-        return dependents
+        """The project's materialized views that read the table. They break when the table is replaced."""
+        return materialized_views_of(self._client, self._project, self._dataset, table_name, self._location)
 
-    def job(self, job_id: str) -> JobFacts | None:
-        """A job's state, None when BigQuery never heard of it."""
+    def job(self, job_id: str) -> JobMetadata | None:
+        """The job's metadata; None when there is no job with that id."""
         from google.api_core.exceptions import NotFound
 
         try:
             job = self._client.get_job(job_id, project=self._project, location=self._location)
         except NotFound:
             return None
-        return JobFacts(
+        return JobMetadata(
             job_id=job_id,
             kind=job.job_type,
             ended=job.state == "DONE",
@@ -135,10 +134,10 @@ class Warehouse:
             slot_ms=getattr(job, "slot_millis", None) or 0,
         )
 
-    def occupy_job_id(self, job_id: str) -> None:
-        """Make a job that only fails under this id, unless there is one: nobody can make another any more.
+    def fence_job_id(self, job_id: str) -> None:
+        """Create a failing job with this id, unless the id is in use, so that no other job can have it.
 
-        It fails, so that a task which is not dead after all takes it for a failed try and asks for the lease again.
+        A task that was taken for dead but is alive then sees a failed try, and must acquire the lease again.
         """
         from google.api_core.exceptions import Conflict
         from google.cloud.bigquery import QueryJobConfig
@@ -155,20 +154,20 @@ class Warehouse:
                     project=self._project,
                 )
 
-    def wait_for_jobs(self, job_ids: Iterable[str], *, poll_s: float) -> list[JobFacts]:
-        """Wait until every job that BigQuery knows of has ended, however it ends."""
+    def wait_for_jobs(self, job_ids: Iterable[str], *, poll_s: float) -> list[JobMetadata]:
+        """Wait until all existing jobs among `job_ids` have ended, successfully or not; return their metadata."""
         ended = []
         for job_id in job_ids:
-            facts, pause = self.job(job_id), pauses(poll_s)
-            while facts is not None and not facts.ended:
-                time.sleep(next(pause))
-                facts = self.job(job_id)
-            if facts is not None:
-                ended.append(facts)
+            job, intervals = self.job(job_id), poll_intervals(poll_s)
+            while job is not None and not job.ended:
+                time.sleep(next(intervals))
+                job = self.job(job_id)
+            if job is not None:
+                ended.append(job)
         return ended
 
     def load_status(self, rows: list[dict[str, Any]], table: str) -> None:
-        """Replace the readers' status table by `rows`, with a load job: free, and no query reads a table."""
+        """Replace the rows of the status table with a load job, which is free of charge."""
         from google.cloud.bigquery import CreateDisposition, LoadJobConfig, SchemaField, WriteDisposition
 
         types = {"feed": "STRING", "generation": "INTEGER", "snapshot_id": "INTEGER"}
@@ -185,7 +184,7 @@ class Warehouse:
         self.jobs.wait(job.job_id, poll_s=BRIEF_POLL_S)
 
     def append_row(self, table: str, schema: list[dict[str, Any]], row: dict[str, Any], job_id: str) -> None:
-        """Append one row by a load job, which is free; made once only, whoever asks again."""
+        """Append one row with a load job, which is free of charge. The job id makes a repeated call append it once."""
         from google.api_core.exceptions import Conflict
         from google.cloud.bigquery import CreateDisposition, LoadJobConfig, SchemaField, WriteDisposition
 
@@ -216,33 +215,3 @@ class Warehouse:
         )
         job.result()
         return job
-
-
-def _facts(table: Table) -> TableFacts:
-    properties = table.to_api_repr()
-    partitioning, clone = table.time_partitioning, table.clone_definition
-    expiration_ms = None if partitioning is None else partitioning.expiration_ms
-    return TableFacts(
-        name=table.table_id,
-        columns=tuple(column_of(field) for field in table.schema),
-        rows=table.num_rows or 0,
-        size=table.num_bytes or 0,
-        partition_column=None if partitioning is None else partitioning.field,
-        expiration_days=None if expiration_ms is None else expiration_ms / MILLISECONDS_PER_DAY,
-        cluster_by=tuple(table.clustering_fields or ()),
-        labels=dict(table.labels),
-        has_streaming_buffer="streamingBuffer" in properties,
-        clone_of=None if clone is None else _known(clone.base_table_reference).table_id,
-        clone_time=None if clone is None else clone.clone_time,
-        created_at=_known(table.created),
-        kind=table.table_type or "",
-        granularity=None if partitioning is None else partitioning.type_,
-        location=table.location or "",
-        version=f"{table.etag} {table.modified}",
-    )
-
-
-def _known(value: T | None) -> T:
-    if value is None:
-        raise LookupError("BigQuery described a table without its creation time or clone source.")
-    return value

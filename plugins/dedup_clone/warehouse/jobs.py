@@ -1,4 +1,4 @@
-"""BigQuery jobs under ids that the caller chooses: made, waited for, read. The one place that builds client jobs."""
+"""Creates BigQuery jobs with ids that the caller chooses, waits for them and reads their results."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.errors import JobFailed
 from dedup_clone.contract.table import Column
-from dedup_clone.warehouse.columns import column_of
+from dedup_clone.warehouse.metadata import contract_column
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
 
-# What BigQuery says of files or statements that will fail the same way whenever they are tried.
-REASONS_OF_CONTENT = frozenset({"invalid", "invalidQuery"})
-FIRST_LOOK_S = 0.05
-BRIEF_POLL_S = 0.4  # the longest pause for jobs of seconds; the client library would ask once a second
+# Error reasons of files or statements that fail the same way on every try.
+PERMANENT_REASONS = frozenset({"invalid", "invalidQuery"})
+FIRST_POLL_S = 0.05
+BRIEF_POLL_S = 0.4  # for jobs that take seconds; the client library polls once a second
 
 
-def pauses(poll_s: float) -> Iterator[float]:
-    """Seconds between looks at a job: short at first, for most jobs are, then doubling up to `poll_s`."""
-    pause = min(FIRST_LOOK_S, poll_s)
+def poll_intervals(poll_s: float) -> Iterator[float]:
+    """Seconds between polls of a job: short at first, since most jobs are short, then doubling up to `poll_s`."""
+    interval = min(FIRST_POLL_S, poll_s)
     while True:
-        yield pause
-        pause = min(2 * pause, poll_s)
+        yield interval
+        interval = min(2 * interval, poll_s)
 
 
 @dataclass(frozen=True)
 class EndedJob:
-    """A job that ended well. Bytes as BigQuery counts them; a load or an extract processes none."""
+    """A job that succeeded. `bytes_processed`: of a query; 0 for loads and extracts. `seconds`: its run time."""
 
     job_id: str
     bytes_processed: int
@@ -46,7 +46,7 @@ class Jobs:
         self._location = location
 
     def start(self, job_id: str, configuration: Mapping[str, Any]) -> None:
-        """Make the job. Harmless when a job of that id was made already, by a call whose answer was lost."""
+        """Create the job, unless it exists: an earlier call may have created it and lost the response."""
         from google.api_core.exceptions import Conflict
         from google.cloud.bigquery import ExtractJob, LoadJob, QueryJob
 
@@ -55,16 +55,16 @@ class Jobs:
         reference = {"projectId": self._project, "jobId": job_id, "location": self._location}
         job = kind.from_api_repr({"jobReference": reference, "configuration": dict(configuration)}, self._client)
         try:
-            job._begin()  # what client.query and client.load_table_from_uri end in; they know less of the REST API
+            job._begin()  # client.query and client.load_table_from_uri end in this call but accept fewer settings
         except Conflict:
             self._client.get_job(job_id, project=self._project, location=self._location)
 
     def wait(self, job_id: str, *, poll_s: float) -> EndedJob:
         """Wait until the job has ended. Raises JobFailed with BigQuery's reason when it failed."""
         job = self._client.get_job(job_id, project=self._project, location=self._location)
-        pause = pauses(poll_s)
+        intervals = poll_intervals(poll_s)
         while job.state != "DONE":
-            time.sleep(next(pause))
+            time.sleep(next(intervals))
             job = self._client.get_job(job_id, project=self._project, location=self._location)
         if job.error_result:
             reason = job.error_result.get("reason", "unknown")
@@ -72,7 +72,7 @@ class Jobs:
             raise JobFailed(
                 f"BigQuery job [{job_id}] failed ({reason}): {message}",
                 message=message,
-                by_content=reason in REASONS_OF_CONTENT,
+                is_permanent=reason in PERMANENT_REASONS,
             )
         return EndedJob(
             job_id=job_id,
@@ -81,12 +81,12 @@ class Jobs:
         )
 
     def rows(self, job_id: str) -> Iterator[Mapping[str, Any]]:
-        """The result of a query job that ended well; BigQuery keeps it for a day."""
+        """The result rows of a query job that succeeded. BigQuery retains them for a day."""
         job: Any = self._client.get_job(job_id, project=self._project, location=self._location)
         yield from job.result()
 
-    def bytes_of(self, configuration: Mapping[str, Any]) -> int:
-        """The bytes that a query job would read: a dry run, free, made under no id."""
+    def dry_run_bytes(self, configuration: Mapping[str, Any]) -> int:
+        """The bytes that a query job would read, by a dry run (free of charge)."""
         from google.cloud.bigquery import QueryJobConfig
 
         config: Any = QueryJobConfig.from_api_repr({**configuration, "dryRun": True})
@@ -94,8 +94,8 @@ class Jobs:
         job: Any = self._client.query(sql, job_config=config, location=self._location, project=self._project)
         return int(job.total_bytes_processed or 0)
 
-    def schema_of(self, sql: str, table_definitions: Mapping[str, Any]) -> tuple[Column, ...]:
-        """The columns that a query over external files would have: a dry run, free, made under no id.
+    def dry_run_schema(self, sql: str, table_definitions: Mapping[str, Any]) -> tuple[Column, ...]:
+        """The result columns of a query over external files, by a dry run (free of charge).
 
         Raises JobFailed when BigQuery cannot read the files.
         """
@@ -108,5 +108,5 @@ class Jobs:
             job = self._client.query(sql, job_config=config, location=self._location, project=self._project)
         except BadRequest as error:
             message = str(error.errors[0].get("message", error.message)) if error.errors else error.message
-            raise JobFailed(f"BigQuery refused a dry run: {message}", message=message, by_content=True) from error
-        return tuple(column_of(field) for field in job.schema or ())
+            raise JobFailed(f"BigQuery rejected a dry run: {message}", message=message, is_permanent=True) from error
+        return tuple(contract_column(field) for field in job.schema or ())

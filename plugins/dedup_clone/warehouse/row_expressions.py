@@ -1,9 +1,9 @@
-"""SQL expressions by which rows of a table are ordered and compared as the contract says, whatever their types.
+"""SQL expressions that order and compare the rows of a table by the contract, whatever their types.
 
-Precedence inside one delivery goes by the value columns in schema order: NULL lowest, NaN highest, structs field by
-field, arrays element by element. BigQuery orders scalars so, but for NaN, which it puts lowest; it orders no structs
-and no arrays. So a value column becomes one or more expressions that BigQuery orders (descending, NULL last) and
-compares as the contract does: a struct its fields, an array a text whose order is that of its elements.
+Within one delivery, precedence goes by the value columns in schema order: NULL lowest, NaN highest, structs field by
+field, arrays element by element. BigQuery orders scalars in this way, but puts NaN lowest; it cannot order structs and
+arrays. Each value column is therefore turned into expressions that BigQuery can order (descending, NULL last) and
+compare: a struct into those of its fields, an array into a text that sorts as its elements do.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract
 _GREATEST_NUMERIC = "NUMERIC '99999999999999999999999999999.999999999'"
 _NUMERIC_INTEGER_DIGITS = 29
 _NUMERIC_SCALE = 9
-# Ends a text of any length. Lower than every hexadecimal digit, so that a prefix comes before what it begins.
-_END = "' '"
+# Terminates texts of varying length. It sorts before all hexadecimal digits, so a prefix sorts before longer texts.
+_TERMINATOR = "' '"
 
 
 def quoted(name: str) -> str:
-    """A column's name as an identifier, also where it is a reserved word."""
+    """The name as a quoted identifier, so that it may be a reserved word."""
     return f"`{name}`"
 
 
 def value_expressions(table: TableContract) -> list[str]:
-    """What orders the rows of one key and one snapshot id, greatest first when each is descending.
+    """Expressions that order the rows of one key and one snapshot id; all descending, so the greatest row is first.
 
-    Two rows whose expressions are pairwise not distinct have the same values.
+    Two rows have the same values when no expression is distinct between them.
     """
     return [leaf for column in table.value_columns for leaf in _leaves(column, quoted(column.name))]
 
 
 def key_text(table: TableContract) -> str:
-    """A key as text for people, `name=value, …`, without the date (unless that is the whole key).
+    """An expression for a key as readable text, `name=value, …`, without the date unless the date is the whole key.
 
-    The columns are `key_1`, `key_2`, … in the order of the contract's keys.
+    It reads columns `key_1`, `key_2`, … in the order of the contract's keys.
     """
     named = [(f"key_{number}", name) for number, name in enumerate(table.keys, start=1)]
     shown = [item for item in named if item[1] != table.partition_column] or named
@@ -61,19 +61,19 @@ def _leaves(column: Column, path: str) -> Iterator[str]:
 
 
 def _array_text(column: Column, path: str, depth: int) -> str:
-    """NULL for an empty array, which BigQuery does not tell from a missing one."""
+    """NULL for an empty array, which BigQuery does not distinguish from a NULL one."""
     element, position = f"element_{depth}", f"position_{depth}"
-    one = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
+    element_column = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
     return (
-        f"(SELECT STRING_AGG({_text(one, element, depth)}, '' ORDER BY {position}) "
+        f"(SELECT STRING_AGG({_text(element_column, element, depth)}, '' ORDER BY {position}) "
         f"FROM UNNEST({path}) AS {element} WITH OFFSET AS {position})"
     )
 
 
 def _text(column: Column, path: str, depth: int) -> str:
-    """A text of a value such that texts, one after the other, compare as the values do. None is another's prefix."""
+    """A text that sorts as the value does, also in a concatenation: no text is a prefix of another."""
     if column.mode is ColumnMode.REPEATED:
-        return f"CONCAT(IFNULL({_array_text(column, path, depth + 1)}, ''), {_END})"
+        return f"CONCAT(IFNULL({_array_text(column, path, depth + 1)}, ''), {_TERMINATOR})"
     if column.fields:
         texts = ", ".join(_text(field, f"{path}.{quoted(field.name)}", depth) for field in column.fields)
         return f"IF({path} IS NULL, '0', CONCAT('1', {texts}))"
@@ -95,22 +95,22 @@ def _scalar_text(kind: str, path: str) -> str:
         case "BOOL":
             return f"IF({path}, '1', '0')"
         case "STRING":
-            return f"TO_HEX(CAST({path} AS BYTES)), {_END}"
+            return f"TO_HEX(CAST({path} AS BYTES)), {_TERMINATOR}"
         case "BYTES":
-            return f"TO_HEX({path}), {_END}"
-    raise ValueError(f"[{kind}] has no text in SQL that keeps its order")  # settings refuse such a feed
+            return f"TO_HEX({path}), {_TERMINATOR}"
+    raise ValueError(f"[{kind}] has no text in SQL that keeps its order")  # settings refuse such feeds
 
 
 def _integer_text(path: str) -> str:
-    """A digit for the sign, then nineteen: negative numbers are counted from the least."""
-    counted = f"IF({path} < 0, {path} + 9223372036854775807 + 1, {path})"
-    return f"IF({path} < 0, '0', '1'), LPAD(CAST({counted} AS STRING), 19, '0')"
+    """A digit for the sign, then nineteen digits; a negative number is given as its distance from the least one."""
+    unsigned = f"IF({path} < 0, {path} + 9223372036854775807 + 1, {path})"
+    return f"IF({path} < 0, '0', '1'), LPAD(CAST({unsigned} AS STRING), 19, '0')"
 
 
 def _numeric_text(path: str) -> str:
-    """A digit for the sign, then the digits before and after the point: negative numbers are counted from the least."""
-    counted = f"SPLIT(CAST(IF({path} < 0, {_GREATEST_NUMERIC} + {path}, {path}) AS STRING), '.')"
+    """A digit for the sign, then the digits before and after the point; negative numbers as in `_integer_text`."""
+    digits = f"SPLIT(CAST(IF({path} < 0, {_GREATEST_NUMERIC} + {path}, {path}) AS STRING), '.')"
     return (
-        f"IF({path} < 0, '0', '1'), LPAD({counted}[OFFSET(0)], {_NUMERIC_INTEGER_DIGITS}, '0'), "
-        f"RPAD(IFNULL({counted}[SAFE_OFFSET(1)], ''), {_NUMERIC_SCALE}, '0')"
+        f"IF({path} < 0, '0', '1'), LPAD({digits}[OFFSET(0)], {_NUMERIC_INTEGER_DIGITS}, '0'), "
+        f"RPAD(IFNULL({digits}[SAFE_OFFSET(1)], ''), {_NUMERIC_SCALE}, '0')"
     )

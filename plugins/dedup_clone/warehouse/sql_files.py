@@ -1,18 +1,18 @@
-"""Renders the statements in `sql/`: Jinja for validated identifiers only, values travel as query parameters."""
+"""Renders the statements in `sql/`. Jinja inserts validated identifiers only; values are query parameters."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.contract.table import Column, ColumnMode, TableContract, nullable
 from dedup_clone.warehouse.row_expressions import key_text, quoted, value_expressions
-from dedup_clone.warehouse.row_text import row_text
+from dedup_clone.warehouse.row_text_sql import row_text
 
 
 @dataclass(frozen=True)
 class TableNames:
-    """The identifiers that a statement may use, as `{{ names.target }}`; all validated when settings are read."""
+    """The table identifiers of statements, such as `{{ names.target }}`. Settings have validated them."""
 
     project: str
     dataset: str
@@ -25,7 +25,7 @@ class TableNames:
 
     @property
     def incoming_table(self) -> str:
-        """Where an SQL engine loads the deliveries that it applies."""
+        """The table into which an SQL engine loads the deliveries that it applies."""
         return f"{self.target_table}_incoming"
 
     @property
@@ -41,7 +41,7 @@ class TableNames:
 
 
 def column_sql(column: Column) -> str:
-    """`name TYPE` as CREATE TABLE wants it, nested types included."""
+    """`name TYPE` for CREATE TABLE, nested types included."""
     return f"{quoted(column.name)} {_type_sql(column)}{' NOT NULL' if column.mode is ColumnMode.REQUIRED else ''}"
 
 
@@ -52,18 +52,12 @@ def _type_sql(column: Column) -> str:
     return f"ARRAY<{inner}>" if column.mode is ColumnMode.REPEATED else inner
 
 
-def nullable(column: Column) -> Column:
-    """The column without REQUIRED, nested ones included: for a table of rows that are still to be judged."""
-    mode = ColumnMode.NULLABLE if column.mode is ColumnMode.REQUIRED else column.mode
-    return Column(column.name, column.type, mode, tuple(nullable(field) for field in column.fields))
-
-
 def render(
     folder: Path, name: str, *, names: TableNames, table: TableContract | None = None, has_parent: bool = True
 ) -> str:
     """The statement `folder/name` for one feed. An undefined name in it is an error.
 
-    `has_parent`: whether there is a target to read; before the first publish there is none.
+    `has_parent`: whether target exists; it does not before the first publish.
     """
     import jinja2
 

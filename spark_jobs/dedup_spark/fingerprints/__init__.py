@@ -1,1 +1,1 @@
-"""Fingerprints of key sets: they say in which small buckets two sets differ, without either set at hand."""
+"""Fingerprints of key sets: they show in which small buckets two sets differ, without the keys at hand."""

@@ -1,11 +1,12 @@
-"""Seeded 64-bit hashes of keys, two of them independent of each other, computed column by column in vectors.
+"""Two independent 64-bit hashes of keys, computed column by column with numpy.
 
-The first is a chain: each word of a key goes through a bijective mix (xor, odd multiplication, xor with the high half),
-so that no column's differences cancel another's by plain arithmetic. The second is the sum of the words, each times an
-odd number of its own: where words differ by multiples of a high power of two it tells fewer keys apart, but it needs
-to do so only for keys whose first hashes are equal. A finalizer lets every input bit flip every output bit with
-probability one half, so that sums of hashes say nothing that the words' own sums say. Values are hashed as declared,
-never as they are packed for a join.
+A key's columns are a sequence of 64-bit words. The first hash chains the words: each goes through a bijective step
+(xor, multiplication by an odd number, xor with the high half), so differences in one column cannot cancel those in
+another. The second hash is the sum of the words, each times an odd number of its own. It is faster and weaker: keys
+whose words differ by multiples of a high power of two collide more often. That is enough, since it only has to tell
+apart keys whose first hashes are equal. Both end in a finalizer, after which each input bit flips each output bit with
+probability 1/2; so equal sums of words do not make sums of hashes equal. Columns are hashed as declared, never as
+packed keys.
 """
 
 from __future__ import annotations
@@ -21,41 +22,41 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dedup_clone.contract.table import Column
-from dedup_spark.fingerprints.key_columns import WORD_BYTES, Words, fixed_words, is_text
+from dedup_spark.arrays import I64Array, Indices, U64Array
+from dedup_spark.fingerprints.key_columns import WORD_BYTES, fixed_words, is_text
 
-# To be changed with anything in this module, or with the choice of buckets: stored fingerprints then count as absent.
+# Change it with any hash in this package, or with the choice of buckets: stored fingerprints then count as absent.
 SEED = 0x5DEECE66D1CE4E5D
 
-# So many rows are hashed at a time at most: a handful of arrays of them stays in a core's own cache.
+# Rows are hashed in blocks, so that the few arrays of a block stay in a core's own cache.
 _BLOCK_ROWS = 22_000
 _HALF = np.uint64(32)
-# Longer texts enter by a digest: a key of megabytes then costs one call instead of a vector step a word.
+# A longer text is hashed by its digest: one call for a key of megabytes instead of a numpy step for each word.
 _LONG_TEXT_BYTES = 1024
-_FINAL = ((np.uint64(0xBF58476D1CE4E5B9), np.uint64(27)), (np.uint64(0x94D049BB133111EB), np.uint64(31)))
-_MARK = np.uint64(0xD6E8FEB86659FD93)
+_FINAL_ROUNDS = ((np.uint64(0xBF58476D1CE4E5B9), np.uint64(27)), (np.uint64(0x94D049BB133111EB), np.uint64(31)))
+_NULL_FACTOR = np.uint64(0xD6E8FEB86659FD93)
 _FIRST, _SECOND = 1, 2
-
-Rows = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class KeyHasher:
-    """Hashes rows of the given key columns; equal keys have equal hashes in every file and every run."""
+    """Hashes rows by the given key columns. Equal keys have equal hashes in every file and every run."""
 
     columns: tuple[Column, ...]
     seed: int = SEED
 
-    def first(self, values: Sequence[pa.Array]) -> Words:
-        """The hash that chooses a bucket. `values` are the declared columns (see `as_declared`)."""
+    def first(self, values: Sequence[pa.Array]) -> U64Array:
+        """The first hash of each row, which chooses its bucket. `values` are the columns, of the declared types."""
         first = np.empty(len(values[0]), dtype=np.uint64)
         for rows in blocks(len(first)):
-            self._mix((HashChain(first[rows], self.seed, _FIRST),), values, rows)
+            self._mix((ChainedHash(first[rows], self.seed, _FIRST),), values, rows)
         return first
 
-    def both(self, values: Sequence[pa.Array]) -> tuple[Words, Words]:
+    def both(self, values: Sequence[pa.Array]) -> tuple[U64Array, U64Array]:
+        """The first and the second hash of each row."""
         first, second = np.empty((2, len(values[0])), dtype=np.uint64)
         for rows in blocks(len(first)):
-            chain, weighted = HashChain(first[rows], self.seed, _FIRST), WeightedSum(second[rows], self.seed, _SECOND)
+            chain, weighted = ChainedHash(first[rows], self.seed, _FIRST), WeightedSum(second[rows], self.seed, _SECOND)
             self._mix((chain, weighted), values, rows)
         return first, second
 
@@ -73,106 +74,108 @@ class KeyHasher:
 
 
 def blocks(rows: int) -> Iterator[slice]:
-    """Ranges of rows to hash one after the other, of like length."""
+    """Consecutive blocks of rows, of about equal length."""
     step = -(-rows // (rows // _BLOCK_ROWS + 1)) or 1
     return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
 class Mixer(Protocol):
-    """One hash of many rows, while words are mixed in."""
+    """Computes one hash of each of many rows, while their words are mixed in one after the other."""
 
-    def mix(self, words: Words) -> None:
-        """The next word of every row."""
+    def mix(self, words: U64Array) -> None:
+        """Mixes in the next word of every row."""
 
-    def mix_some(self, rows: Rows, words: Words, place: int) -> None:
-        """Of some rows a further word, the one at `place` of what the last word of all rows began."""
+    def mix_some(self, rows: Indices, words: U64Array, number: int) -> None:
+        """Mixes in a word of some rows only. `number` counts such words from 0 since the last call of `mix`."""
 
-    def finish(self) -> None: ...
+    def finish(self) -> None:
+        """Turns the mixed words into the hashes."""
 
 
-class HashChain:
-    """Hashes into `state`. `number` tells the independent hashes of a seed apart.
+class ChainedHash:
+    """Computes chained hashes in the array `state`. `number` distinguishes independent hashes of one seed.
 
-    Where `begun`, the state is hashes already, whose chains go on.
+    With `continues` the state holds hashes already, and the chains continue from them.
     """
 
-    def __init__(self, state: Words, seed: int, number: int, *, begun: bool = False) -> None:
-        start, factor = _drawn(seed, number, 0, 0)
-        self._start: np.uint64 | None = None if begun else np.uint64(start)  # of all rows, until the first words come
+    def __init__(self, state: U64Array, seed: int, number: int, *, continues: bool = False) -> None:
+        start, factor = _constants(seed, number, 0, 0)
+        # The state of all rows until the first words are mixed in.
+        self._start: np.uint64 | None = None if continues else np.uint64(start)
         self._state = state
-        self._spare = np.empty_like(state)
+        self._scratch = np.empty_like(state)
         self._factor = np.uint64(factor)
 
-    def mix(self, words: Words) -> None:
-        state, spare = self._state, self._spare
+    def mix(self, words: U64Array) -> None:
+        state, scratch = self._state, self._scratch
         np.bitwise_xor(state if self._start is None else self._start, words, out=state)
         self._start = None
         np.multiply(state, self._factor, out=state)
-        np.right_shift(state, _HALF, out=spare)
-        np.bitwise_xor(state, spare, out=state)
+        np.right_shift(state, _HALF, out=scratch)
+        np.bitwise_xor(state, scratch, out=state)
 
-    def mix_some(self, rows: Rows, words: Words, place: int) -> None:
+    def mix_some(self, rows: Indices, words: U64Array, number: int) -> None:
         some = self._state[rows] ^ words
         some *= self._factor
         some ^= some >> _HALF
         self._state[rows] = some
 
-    def mark(self, rows: Rows) -> None:
-        """Tells these rows from all others, whatever their last word was."""
-        self._state[rows] *= _MARK
+    def mark_null(self, rows: Indices) -> None:
+        """Makes the hashes of rows with NULL differ from those of rows that have the value NULL was replaced by."""
+        self._state[rows] *= _NULL_FACTOR
 
     def finish(self) -> None:
-        _finish(self._state, self._spare)
+        _finish(self._state, self._scratch)
 
 
 class WeightedSum:
-    """Hashes into `state` like a chain."""
+    """Computes weighted sums of words in the array `state`. Arguments are those of `ChainedHash`."""
 
-    def __init__(self, state: Words, seed: int, number: int) -> None:
+    def __init__(self, state: U64Array, seed: int, number: int) -> None:
         self._state = state
-        self._spare = np.empty_like(state)
-        self._seed, self._number, self._column = seed, number, 0
+        self._scratch = np.empty_like(state)
+        self._seed, self._number, self._words = seed, number, 0
 
-    def mix(self, words: Words) -> None:
-        self._column += 1
-        start, factor = _drawn(self._seed, self._number, self._column, 0)
-        if self._column == 1:
+    def mix(self, words: U64Array) -> None:
+        self._words += 1
+        start, factor = _constants(self._seed, self._number, self._words, 0)
+        if self._words == 1:
             np.multiply(words, np.uint64(factor), out=self._state)
             np.add(self._state, np.uint64(start), out=self._state)
         else:
-            np.multiply(words, np.uint64(factor), out=self._spare)
-            np.add(self._state, self._spare, out=self._state)
+            np.multiply(words, np.uint64(factor), out=self._scratch)
+            np.add(self._state, self._scratch, out=self._state)
 
-    def mix_some(self, rows: Rows, words: Words, place: int) -> None:
-        _, factor = _drawn(self._seed, self._number, self._column, place + 1)
+    def mix_some(self, rows: Indices, words: U64Array, number: int) -> None:
+        _, factor = _constants(self._seed, self._number, self._words, number + 1)
         self._state[rows] += words * np.uint64(factor)
 
     def finish(self) -> None:
-        np.right_shift(self._state, _HALF, out=self._spare)
-        np.bitwise_xor(self._state, self._spare, out=self._state)
-        _finish(self._state, self._spare)
+        np.right_shift(self._state, _HALF, out=self._scratch)
+        np.bitwise_xor(self._state, self._scratch, out=self._state)
+        _finish(self._state, self._scratch)
 
 
-def _finish(state: Words, spare: Words) -> None:
-    """Two rounds, after one that ended with the high half in the low."""
-    for factor, shift in _FINAL:
+def _finish(state: U64Array, scratch: U64Array) -> None:
+    """Finalizes a state whose high half was just mixed into its low half."""
+    for factor, shift in _FINAL_ROUNDS:
         np.multiply(state, factor, out=state)
-        np.right_shift(state, shift, out=spare)
-        np.bitwise_xor(state, spare, out=state)
+        np.right_shift(state, shift, out=scratch)
+        np.bitwise_xor(state, scratch, out=state)
 
 
 @lru_cache(4096)
-def _drawn(seed: int, number: int, column: int, place: int) -> tuple[int, int]:
-    """Any number, and an odd factor."""
-    drawn = blake2b(f"{seed}/{number}/{column}/{place}".encode(), digest_size=16).digest()
+def _constants(seed: int, number: int, word: int, part: int) -> tuple[int, int]:
+    """A pseudorandom number, and an odd one to multiply by."""
+    drawn = blake2b(f"{seed}/{number}/{word}/{part}".encode(), digest_size=16).digest()
     return int.from_bytes(drawn[:8], "big"), int.from_bytes(drawn[8:], "big") | 1
 
 
 def mix_texts(mixers: Sequence[Mixer], array: pa.Array) -> None:
-    """Length first, so that neighbouring columns cannot lend each other bytes; then eight bytes at a time."""
+    """Mixes in the lengths first, so that no bytes can move to a neighbouring column, then eight bytes at a time."""
     _, offset_buffer, data_buffer = array.buffers()
-    every = np.frombuffer(offset_buffer, dtype=np.int32)
-    offsets = every[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    all_offsets = np.frombuffer(offset_buffer, dtype=np.int32)
+    offsets = all_offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)
     lengths = np.diff(offsets)
     for mixer in mixers:
         mixer.mix(lengths.view(np.uint64))
@@ -182,40 +185,34 @@ def mix_texts(mixers: Sequence[Mixer], array: pa.Array) -> None:
     data = np.zeros(end - begin + WORD_BYTES, dtype=np.uint8)
     data[: end - begin] = np.frombuffer(data_buffer, dtype=np.uint8)[begin:end]
     starts = offsets[:-1] - begin
-    long = lengths > _LONG_TEXT_BYTES
-    _mix_digests(mixers, data, np.flatnonzero(long), starts, lengths)
-    _mix_words(mixers, data, np.flatnonzero((lengths > 0) & ~long), starts, lengths)
+    is_long = lengths > _LONG_TEXT_BYTES
+    _mix_digests(mixers, data, np.flatnonzero(is_long), starts, lengths)
+    _mix_words(mixers, data, np.flatnonzero((lengths > 0) & ~is_long), starts, lengths)
 
 
 def _mix_words(
-    mixers: Sequence[Mixer],
-    data: npt.NDArray[np.uint8],
-    rows: Rows,
-    starts: npt.NDArray[np.int64],
-    lengths: npt.NDArray[np.int64],
+    mixers: Sequence[Mixer], data: npt.NDArray[np.uint8], rows: Indices, starts: I64Array, lengths: I64Array
 ) -> None:
-    # Eight bytes from any start as one number: the view overlaps itself, nothing is copied.
-    anywhere: npt.NDArray[np.uint64] = np.ndarray((len(data) - WORD_BYTES + 1,), dtype="<u8", buffer=data, strides=(1,))
-    place = 0
+    """Mixes in the texts of these rows, eight bytes at a time; the last word is filled up with zeros."""
+    # The word that begins at any byte of the data: an overlapping view, nothing is copied.
+    word_at: U64Array = np.ndarray((len(data) - WORD_BYTES + 1,), dtype="<u8", buffer=data, strides=(1,))
+    number = 0
     while len(rows):
-        done = place * WORD_BYTES
-        words = anywhere[starts[rows] + done].astype(np.uint64, copy=False)
+        done = number * WORD_BYTES
+        words = word_at[starts[rows] + done].astype(np.uint64, copy=False)
         left = lengths[rows] - done
-        unused = np.maximum(WORD_BYTES - left, 0).astype(np.uint64) * np.uint64(8)
-        words = (words << unused) >> unused
+        unused_bits = np.maximum(WORD_BYTES - left, 0).astype(np.uint64) * np.uint64(8)
+        words = (words << unused_bits) >> unused_bits
         for mixer in mixers:
-            mixer.mix_some(rows, words, place)
+            mixer.mix_some(rows, words, number)
         rows = rows[left > WORD_BYTES]
-        place += 1
+        number += 1
 
 
 def _mix_digests(
-    mixers: Sequence[Mixer],
-    data: npt.NDArray[np.uint8],
-    rows: Rows,
-    starts: npt.NDArray[np.int64],
-    lengths: npt.NDArray[np.int64],
+    mixers: Sequence[Mixer], data: npt.NDArray[np.uint8], rows: Indices, starts: I64Array, lengths: I64Array
 ) -> None:
+    """Mixes in 128-bit digests of the texts of these rows."""
     if not len(rows):
         return
     digests = b"".join(
@@ -224,5 +221,5 @@ def _mix_digests(
     )
     words = np.frombuffer(digests, dtype="<u8").reshape(-1, 2)
     for mixer in mixers:
-        for place in (0, 1):
-            mixer.mix_some(rows, words[:, place].astype(np.uint64), place)
+        for number in (0, 1):
+            mixer.mix_some(rows, words[:, number].astype(np.uint64), number)

@@ -1,6 +1,6 @@
-"""Key columns as machine words, whatever file they come from: values are brought to the declared type first.
+"""Key columns as 64-bit words, the same for every file: values are cast to the declared type first.
 
-A column of fixed width gives one 64-bit word a row (NUMERIC two); STRING and BYTES stay Arrow arrays.
+A column of fixed width has one word for each row (NUMERIC two); STRING and BYTES stay Arrow arrays.
 """
 
 from __future__ import annotations
@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dedup_clone.contract.table import Column, TableContract
-from dedup_spark.column_types import SCALARS
+from dedup_spark.arrays import I64Array, U64Array
+from dedup_spark.arrow_cast import cast_array
+from dedup_spark.column_types import arrow_type
 
-Words = npt.NDArray[np.uint64]
 WORD_BYTES = 8
 
 # Types whose values compare as one signed 64-bit number.
@@ -24,15 +23,14 @@ _TEXTS = {"BYTES", "STRING"}
 
 
 def key_columns(table: TableContract) -> tuple[Column, ...]:
-    """The keys that tell rows of one date apart; the date itself when it is the only key."""
+    """The keys that identify a row of one date: all but the date, or the date when it is the only key."""
     inner = tuple(table.column(name) for name in table.keys if name != table.partition_column)
     return inner or (table.column(table.partition_column),)
 
 
 def as_declared(column: Column, values: pa.Array) -> pa.Array:
-    """Values of any physical type that holds the declared one (narrower integers, dictionaries) as the declared one."""
-    declared = SCALARS[column.type].in_arrow
-    return values if values.type == declared else pc.cast(values, declared)
+    """The values cast to the declared type, for example from a narrower integer or a dictionary."""
+    return cast_array(values, arrow_type(column))
 
 
 def is_number(column: Column) -> bool:
@@ -43,7 +41,7 @@ def is_text(column: Column) -> bool:
     return column.type in _TEXTS
 
 
-def numbers(column: Column, values: pa.Array) -> npt.NDArray[np.int64]:
+def numbers(column: Column, values: pa.Array) -> I64Array:
     """The signed numbers of a column for which `is_number` holds."""
     if column.type == "INT64":
         return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.int64)
@@ -54,8 +52,8 @@ def numbers(column: Column, values: pa.Array) -> npt.NDArray[np.int64]:
     return np.asarray(values.cast(pa.int64()).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def fixed_words(column: Column, values: pa.Array) -> Sequence[Words]:
-    """The words of a column of fixed width."""
+def fixed_words(column: Column, values: pa.Array) -> Sequence[U64Array]:
+    """The words of a column of fixed width: one array, two for NUMERIC."""
     if is_number(column):
         return [numbers(column, values).view(np.uint64)]
     raw = np.frombuffer(values.buffers()[1], dtype="<u8")

@@ -1,7 +1,7 @@
-"""Fingerprints as objects beside a generation's data files: one a date, copied or deleted with its folder.
+"""Fingerprints stored beside a generation's data files: one object for each date.
 
-An object is never trusted alone: it must be whole, of these keys and this seed, and fold to the digest that the
-manifest names. Anything else counts as absent, and the fingerprints are computed again from the data files.
+An object is used only if it is undamaged, was made of the same key columns with the same seed, and has the digest that
+the manifest records. Otherwise it counts as absent, and the fingerprints are computed again from the data files.
 """
 
 from __future__ import annotations
@@ -24,45 +24,50 @@ from dedup_spark.fingerprints.hashing import SEED
 FOLDER = "fingerprints"
 _MAGIC = b"DCKF"
 _VERSION = 2
-# Magic, version, bits, whether values are summed up too, seed, update_id of the rows, digest of the key columns,
-# checksum of the numbers; and as many bytes more as make the numbers begin where a processor likes them to.
+# Magic, version, bits, whether sums of value hashes follow, seed, update_id of the rows, digest of the key columns,
+# CRC-32 of the arrays; two bytes of padding, so that the arrays are aligned to eight bytes.
 _HEADER = struct.Struct("<4sHHHQq32sI2x")
 
 
 @dataclass(frozen=True)
 class StoredFingerprints:
-    """Fingerprints of the rows of a date whose update_id is `update_id`, its highest."""
+    """Fingerprints of the rows that have a date's highest update_id, which is `update_id`."""
 
     update_id: int
     buckets: BucketFingerprints
 
 
 def path_of(day: date) -> str:
-    """Below a generation's data folder."""
+    """The object's path below the generation's data folder."""
     return f"{FOLDER}/{day.isoformat()}.bin"
 
 
 def write(uri: str, stored: StoredFingerprints, columns: tuple[Column, ...]) -> int:
-    """Returns the bytes written."""
-    found = stored.buckets
-    parts: list[tuple[npt.NDArray[Any], str]] = [(found.counts, "<u4"), (found.firsts, "<u8"), (found.seconds, "<u8")]
-    parts += [] if found.contents is None else [(found.contents, "<u8")]
-    # As they lie in memory: a copy of all numbers would be a worker's largest object.
-    numbers = [part.astype(kind, copy=False).data.cast("B") for part, kind in parts]
+    """Returns the number of bytes written. `columns` are the key columns."""
+    buckets = stored.buckets
+    arrays: list[tuple[npt.NDArray[Any], str]] = [
+        (buckets.counts, "<u4"),
+        (buckets.first_sums, "<u8"),
+        (buckets.second_sums, "<u8"),
+    ]
+    arrays += [] if buckets.value_sums is None else [(buckets.value_sums, "<u8")]
+    # Views of the memory: a copy of all arrays would be a worker's largest object.
+    parts = [array.astype(kind, copy=False).data.cast("B") for array, kind in arrays]
     checksum = 0
-    for part in numbers:
+    for part in parts:
         checksum = zlib.crc32(part, checksum)
-    facts = found.bits, found.contents is not None, SEED, stored.update_id, _signature(columns)
-    head = _HEADER.pack(_MAGIC, _VERSION, *facts, checksum)
+    with_values = buckets.value_sums is not None
+    key_digest = _key_digest(columns)
+    header = _HEADER.pack(_MAGIC, _VERSION, buckets.bits, with_values, SEED, stored.update_id, key_digest, checksum)
     with storage.open_output(uri) as stream:
-        stream.write(head)
-        for part in numbers:
+        stream.write(header)
+        for part in parts:
             stream.write(part)
-    return len(head) + sum(map(len, numbers))
+    return len(header) + sum(map(len, parts))
 
 
 def read(uri: str, columns: tuple[Column, ...], expected_digest: str) -> StoredFingerprints | None:
-    """None when the object is absent, damaged, of other keys or another version, or not what the manifest names."""
+    """None when the object is absent or damaged, or has another version, other key columns or another digest."""
     try:
         with storage.open_input(uri) as stream:
             content = bytes(stream.read())
@@ -75,22 +80,22 @@ def read(uri: str, columns: tuple[Column, ...], expected_digest: str) -> StoredF
 def _decode(content: bytes, columns: tuple[Column, ...]) -> StoredFingerprints | None:
     if len(content) < _HEADER.size:
         return None
-    magic, version, bits, with_contents, seed, update_id, signature, checksum = _HEADER.unpack_from(content)
-    numbers = memoryview(content)[_HEADER.size :]
-    if (magic, version, seed, signature) != (_MAGIC, _VERSION, SEED, _signature(columns)):
+    magic, version, bits, with_values, seed, update_id, key_digest, checksum = _HEADER.unpack_from(content)
+    body = memoryview(content)[_HEADER.size :]
+    if (magic, version, seed, key_digest) != (_MAGIC, _VERSION, SEED, _key_digest(columns)):
         return None
-    bucket_bytes = 28 if with_contents else 20
-    if not LEAST_BITS <= bits <= MOST_BITS or len(numbers) != bucket_bytes << bits or zlib.crc32(numbers) != checksum:
+    bucket_bytes = 28 if with_values else 20
+    if not LEAST_BITS <= bits <= MOST_BITS or len(body) != bucket_bytes << bits or zlib.crc32(body) != checksum:
         return None
     size = 1 << bits
-    counts = np.frombuffer(numbers, "<u4", size).astype(np.uint32, copy=False)
-    firsts, seconds, *others = (
-        np.frombuffer(numbers, "<u8", size, offset * size).astype(np.uint64, copy=False)
+    counts = np.frombuffer(body, "<u4", size).astype(np.uint32, copy=False)
+    first_sums, second_sums, *others = (
+        np.frombuffer(body, "<u8", size, offset * size).astype(np.uint64, copy=False)
         for offset in range(4, bucket_bytes, 8)
     )
-    contents = others[0] if others else None
-    return StoredFingerprints(update_id, BucketFingerprints(bits, counts, firsts, seconds, contents))
+    value_sums = others[0] if others else None
+    return StoredFingerprints(update_id, BucketFingerprints(bits, counts, first_sums, second_sums, value_sums))
 
 
-def _signature(columns: tuple[Column, ...]) -> bytes:
+def _key_digest(columns: tuple[Column, ...]) -> bytes:
     return digest(" ".join(f"{column.name}:{column.type}" for column in columns)).encode()

@@ -1,7 +1,7 @@
-"""A hash of a row's values, bound to its key: rows of one key with equal values have equal hashes.
+"""Hashes of a row's values that include its key: rows of one key with equal values have equal hashes.
 
-Equal means what the contract means: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0; arrays and structs are equal
-element by element and field by field. Only counts rest on these hashes, never the choice of a row.
+Values are equal as in the data contract: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0; arrays and structs are
+equal element by element and field by field.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup_clone.contract.table import Column, ColumnMode
+from dedup_spark.arrays import U64Array
 from dedup_spark.column_types import STRUCT
-from dedup_spark.fingerprints.hashing import SEED, HashChain, blocks, mix_texts
-from dedup_spark.fingerprints.key_columns import Words, fixed_words, is_text
+from dedup_spark.fingerprints.hashing import SEED, ChainedHash, blocks, mix_texts
+from dedup_spark.fingerprints.key_columns import fixed_words, is_text
 
-# Apart from the numbers of the keys' hashes.
+# Numbers of these hash functions; keys have 1 and 2.
 _ROWS, _ELEMENTS = 3, 4
 
 
@@ -28,19 +29,19 @@ class ValueHasher:
 
     columns: tuple[Column, ...]
 
-    def hash(self, keys: Words, values: Sequence[pa.Array]) -> Words:
-        """`keys` are the rows' first hashes."""
-        hashes = keys.copy()
+    def hash(self, first_hashes: U64Array, values: Sequence[pa.Array]) -> U64Array:
+        """One hash for each row. `first_hashes` are those of the rows' keys; `values` are the declared columns."""
+        hashes = first_hashes.copy()
         for rows in blocks(len(hashes)):
-            chain = HashChain(hashes[rows], SEED, _ROWS, begun=True)
+            chain = ChainedHash(hashes[rows], SEED, _ROWS, continues=True)
             for column, array in zip(self.columns, values, strict=True):
                 _mix(chain, column, array[rows])
             chain.finish()
         return hashes
 
 
-def _mix(chain: HashChain, column: Column, array: pa.Array) -> None:
-    """NULL as any fixed value, and its rows marked."""
+def _mix(chain: ChainedHash, column: Column, array: pa.Array) -> None:
+    """Mixes in a column. NULL is hashed as some fixed value, and then marked."""
     if column.mode is ColumnMode.REPEATED:
         _mix_elements(chain, replace(column, mode=ColumnMode.NULLABLE), array)
     elif column.type == STRUCT:
@@ -54,11 +55,11 @@ def _mix(chain: HashChain, column: Column, array: pa.Array) -> None:
         for words in fixed_words(column, _without_nulls(array)):
             chain.mix(words)
     if array.null_count:
-        chain.mark(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)))
+        chain.mark_null(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)))
 
 
-def _mix_elements(chain: HashChain, element: Column, array: pa.Array) -> None:
-    """Elements hash with their places; a row takes the sum of its elements' hashes."""
+def _mix_elements(chain: ChainedHash, element: Column, array: pa.Array) -> None:
+    """Mixes in an array column: its length, and the sum of the hashes of its elements with their positions."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     chain.mix(lengths.view(np.uint64))
     elements = array.flatten()
@@ -66,7 +67,7 @@ def _mix_elements(chain: HashChain, element: Column, array: pa.Array) -> None:
     if len(elements):
         starts = np.cumsum(lengths) - lengths
         hashes = np.empty(len(elements), dtype=np.uint64)
-        inner = HashChain(hashes, SEED, _ELEMENTS)
+        inner = ChainedHash(hashes, SEED, _ELEMENTS)
         inner.mix((np.arange(len(elements)) - np.repeat(starts, lengths)).view(np.uint64))
         _mix(inner, element, elements)
         inner.finish()
@@ -74,22 +75,18 @@ def _mix_elements(chain: HashChain, element: Column, array: pa.Array) -> None:
     chain.mix(sums)
 
 
-def _float_words(array: pa.Array) -> Words:
+def _float_words(array: pa.Array) -> U64Array:
     numbers = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False) + 0.0  # turns -0.0 into 0.0
-    unordered = np.isnan(numbers)
-    if unordered.any():
-        numbers[unordered] = np.nan
+    is_nan = np.isnan(numbers)
+    if is_nan.any():
+        numbers[is_nan] = np.nan  # one of the many bit patterns of NaN
     return np.asarray(numbers, dtype=np.float64).view(np.uint64)
 
 
 def _without_nulls(array: pa.Array) -> pa.Array:
     if not array.null_count:
         return array
-    if pa.types.is_decimal(array.type):
-        return pc.fill_null(array, pa.scalar(0, pa.int64()).cast(array.type))
     if pa.types.is_boolean(array.type):
         return pc.fill_null(array, False)
-    return pc.fill_null(
-        array,
-        pa.scalar(0, pa.int64()).cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64()).cast(array.type),
-    )
+    zero = pa.scalar(0, pa.int32() if pa.types.is_date32(array.type) else pa.int64())
+    return pc.fill_null(array, zero.cast(array.type))

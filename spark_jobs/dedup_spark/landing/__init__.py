@@ -1,1 +1,1 @@
-"""What was landed, judged before any of it is used: inventory, Parquet footers, contents."""
+"""Validation of landed files, before any of them is used: inventory, Parquet footers, values."""

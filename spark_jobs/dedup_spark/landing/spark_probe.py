@@ -1,7 +1,7 @@
-"""After a failure of Spark: which landed files it cannot read, although the examination could.
+"""Finds, after Spark failed, the landed files that Spark cannot read although they passed validation.
 
-Only a failure whose cause lies in the file is the file's fault, and only when it comes again: a storage or an executor
-that fails must never refuse a delivery.
+A file is at fault only if the cause of the failure lies in the file, and if it fails twice: a failing storage or
+executor must never refuse a delivery.
 """
 
 from __future__ import annotations
@@ -14,45 +14,43 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from dedup_spark.failures import SPARK_FAILURES, cause
-from dedup_spark.landing.inspection import Inspected
-from dedup_spark.read_files import read_files
-from dedup_spark.session import Spark
+from dedup_spark.execution.session import SPARK_FAILURES, Spark, read_files, root_cause
+from dedup_spark.landing.file_validation import FileValidation
 
-# The innermost cause: Parquet's own code, a name or a value that Java cannot take. Never a connection, never memory.
+# Matches the innermost cause: Parquet's own code, or a name or value that Java rejects; never a connection or memory.
 _FAULT_OF_A_FILE = re.compile(
     r"org\.apache\.parquet|java\.lang\.\w+Exception|java\.net\.URISyntaxException|SchemaColumnConvertNotSupported"
     r"|[Uu]nsupported encoding|is not a Parquet file"
 )
-_SHOWN_CHARACTERS = 300
+_MOST_CHARACTERS = 300
 
 
-def unreadable_by_spark(spark: Spark, inspected: Sequence[Inspected]) -> list[tuple[Inspected, str]]:
-    """Each file that Spark cannot read, and what it said. Reads all of them."""
-    by_schema: defaultdict[str, list[Inspected]] = defaultdict(list)
-    for one in inspected:
-        by_schema[one.spark_schema].append(one)
-    return [fault for files in by_schema.values() for fault in _search(spark.session(), files)]
+def unreadable_by_spark(spark: Spark, files: Sequence[FileValidation]) -> list[tuple[FileValidation, str]]:
+    """Reads all files. Returns each that Spark cannot read, with the cause."""
+    by_schema: defaultdict[str, list[FileValidation]] = defaultdict(list)
+    for file in files:
+        by_schema[file.spark_schema].append(file)
+    return [found for same_schema in by_schema.values() for found in _search(spark.session(), same_schema)]
 
 
-def _search(session: SparkSession, files: list[Inspected]) -> list[tuple[Inspected, str]]:
-    """Halves the files until the unreadable ones stand alone."""
+def _search(session: SparkSession, files: list[FileValidation]) -> list[tuple[FileValidation, str]]:
+    """Bisects the files until each unreadable one is found."""
     failure = _failure(session, files)
     if failure is None:
         return []
     if len(files) > 1:
         half = len(files) // 2
         return _search(session, files[:half]) + _search(session, files[half:])
-    again = _failure(session, files)
-    text = cause(again) if again else ""
-    return [(files[0], text[:_SHOWN_CHARACTERS])] if _FAULT_OF_A_FILE.search(text) else []
+    second_failure = _failure(session, files)
+    text = root_cause(second_failure) if second_failure else ""
+    return [(files[0], text[:_MOST_CHARACTERS])] if _FAULT_OF_A_FILE.search(text) else []
 
 
-def _failure(session: SparkSession, files: list[Inspected]) -> Exception | None:
+def _failure(session: SparkSession, files: list[FileValidation]) -> Exception | None:
     session.sparkContext.setJobDescription(f"read {len(files)} landed files, to find what Spark cannot read")
     schema = StructType.fromJson(json.loads(files[0].spark_schema))
     try:
-        read_files(session, schema, [one.file.uri for one in files]).write.format("noop").mode("overwrite").save()
+        read_files(session, schema, [file.file.uri for file in files]).write.format("noop").mode("overwrite").save()
     except SPARK_FAILURES as failure:
         return failure
     return None

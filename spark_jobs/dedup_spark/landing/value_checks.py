@@ -1,7 +1,7 @@
-"""Values that a declared column cannot have in BigQuery although Parquet can hold them, counted batch by batch.
+"""Counts values that Parquet can hold and BigQuery cannot store in a declared column.
 
-BigQuery refuses a whole load job for one of them, and landed files may be loaded as they are: so every value of every
-column is looked at, nested ones too.
+BigQuery fails a whole load job for one such value, and landed files may be loaded as they are. So every value of every
+column is checked, nested ones too.
 """
 
 from __future__ import annotations
@@ -22,64 +22,63 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_SECOND = int((datetime.min.replace(tzinfo=UTC) - _EPOCH).total_seconds())
 _END_SECOND = (_LAST_DAY + 1) * 24 * 60 * 60
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-# BigQuery asks for rows of at most 50 MB in Parquet files.
+# BigQuery's limit for a row of a Parquet file.
 LARGEST_VALUE_BYTES = 50_000_000
 
-Faults = Counter[tuple[str, str]]
+# Number of invalid values by the column's path and the problem.
+InvalidValues = Counter[tuple[str, str]]
 
 
-def count_faults(column: Column, values: pa.Array, faults: Faults) -> None:
-    """Adds to `faults`, by the column's path and what is wrong. NULL at the top level is not judged here."""
-    _count(column, column.name, values, faults)
+def count_invalid_values(column: Column, values: pa.Array, counts: InvalidValues) -> None:
+    """Adds to `counts`. NULL of the column itself is not counted, only inside arrays and structs."""
+    _count(column, column.name, values, counts)
 
 
-def _count(column: Column, path: str, values: pa.Array, faults: Faults) -> None:
+def _count(column: Column, path: str, values: pa.Array, counts: InvalidValues) -> None:
     if column.mode is ColumnMode.REPEATED:
         elements = values.flatten()
-        _add(
-            faults, path, "elements are [NULL], expected none, for BigQuery has no NULL in arrays", elements.null_count
-        )
-        _count(Column(column.name, column.type, ColumnMode.NULLABLE, column.fields), path, elements, faults)
+        problem = "elements are [NULL], expected none, for BigQuery has no NULL in arrays"
+        _add(counts, path, problem, elements.null_count)
+        _count(Column(column.name, column.type, ColumnMode.NULLABLE, column.fields), path, elements, counts)
     elif column.type == STRUCT:
         present = values.drop_null()
         for field in column.fields:
             inner = pc.struct_field(present, field.name)
             if field.mode is ColumnMode.REQUIRED:
-                _add(faults, f"{path}.{field.name}", "values are [NULL], expected none", inner.null_count)
-            _count(field, f"{path}.{field.name}", inner, faults)
+                _add(counts, f"{path}.{field.name}", "values are [NULL], expected none", inner.null_count)
+            _count(field, f"{path}.{field.name}", inner, counts)
     elif column.type in _CHECKS:
-        _CHECKS[column.type](path, plain(values).drop_null(), faults)
+        _CHECKS[column.type](path, to_plain_array(values).drop_null(), counts)
 
 
-def plain(values: pa.Array) -> pa.Array:
-    """Without the dictionary or extension type that an Arrow schema in the file may ask for."""
+def to_plain_array(values: pa.Array) -> pa.Array:
+    """Without the dictionary or extension type that an Arrow schema stored in the file may request."""
     if isinstance(values, pa.ExtensionArray):
-        return plain(values.storage)
+        return to_plain_array(values.storage)
     return values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values
 
 
-def _dates(path: str, values: pa.Array, faults: Faults) -> None:
-    _range(path, values.cast(pa.date32()).cast(pa.int32()), _FIRST_DAY, _LAST_DAY, faults)
+def _check_dates(path: str, values: pa.Array, counts: InvalidValues) -> None:
+    _check_range(path, values.cast(pa.date32()).cast(pa.int32()), _FIRST_DAY, _LAST_DAY, counts)
 
 
-def _times(path: str, values: pa.Array, faults: Faults) -> None:
+def _check_times(path: str, values: pa.Array, counts: InvalidValues) -> None:
     per_second = _PER_SECOND[values.type.unit]
-    _range(path, values.cast(pa.int64()), _FIRST_SECOND * per_second, _END_SECOND * per_second - 1, faults)
+    _check_range(path, values.cast(pa.int64()), _FIRST_SECOND * per_second, _END_SECOND * per_second - 1, counts)
 
 
-def _range(path: str, numbers: pa.Array, first: int, last: int, faults: Faults) -> None:
+def _check_range(path: str, numbers: pa.Array, first: int, last: int, counts: InvalidValues) -> None:
     bounds = pc.min_max(numbers)
     if len(numbers) and not first <= bounds["min"].as_py() <= bounds["max"].as_py() <= last:
         outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, last))
-        _add(faults, path, "values are outside [0001-01-01, 9999-12-31], BigQuery's range", outside.true_count)
+        _add(counts, path, "values are outside [0001-01-01, 9999-12-31], BigQuery's range", outside.true_count)
 
 
-def _texts(path: str, values: pa.Array, faults: Faults) -> None:
+def _check_texts(path: str, values: pa.Array, counts: InvalidValues) -> None:
     if not _is_valid(values):
-        _add(
-            faults, path, "values are not UTF-8, expected text", sum(not _is_text(v) for v in values.cast(pa.binary()))
-        )
-    _sizes(path, values, faults)
+        invalid = sum(not _is_text(value) for value in values.cast(pa.binary()))
+        _add(counts, path, "values are not UTF-8, expected text", invalid)
+    _check_sizes(path, values, counts)
 
 
 def _is_text(value: pa.Scalar) -> bool:
@@ -90,20 +89,18 @@ def _is_text(value: pa.Scalar) -> bool:
     return True
 
 
-def _sizes(path: str, values: pa.Array, faults: Faults) -> None:
+def _check_sizes(path: str, values: pa.Array, counts: InvalidValues) -> None:
     largest = pc.max(pc.binary_length(values)).as_py() or 0
     if largest > LARGEST_VALUE_BYTES:
-        too_large = pc.greater(pc.binary_length(values), LARGEST_VALUE_BYTES)
-        _add(
-            faults, path, f"values are larger than [{LARGEST_VALUE_BYTES}] bytes, BigQuery's row", too_large.true_count
-        )
+        too_large = pc.greater(pc.binary_length(values), LARGEST_VALUE_BYTES).true_count
+        _add(counts, path, f"values are larger than [{LARGEST_VALUE_BYTES}] bytes, BigQuery's row", too_large)
 
 
-def _numerics(path: str, values: pa.Array, faults: Faults) -> None:
+def _check_numerics(path: str, values: pa.Array, counts: InvalidValues) -> None:
     if not _is_valid(values):
-        wrong = sum(not _is_valid(values.slice(n, 1)) for n in range(len(values)))
+        invalid = sum(not _is_valid(values.slice(n, 1)) for n in range(len(values)))
         digits = values.type.precision
-        _add(faults, path, f"values have more digits than the [{digits}] that the file's own type allows", wrong)
+        _add(counts, path, f"values have more digits than the [{digits}] that the file's own type allows", invalid)
 
 
 def _is_valid(values: pa.Array) -> bool:
@@ -114,16 +111,16 @@ def _is_valid(values: pa.Array) -> bool:
     return True
 
 
-def _add(faults: Faults, path: str, what: str, count: int) -> None:
+def _add(counts: InvalidValues, path: str, problem: str, count: int) -> None:
     if count:
-        faults[path, what] += count
+        counts[path, problem] += count
 
 
-_CHECKS: dict[str, Callable[[str, pa.Array, Faults], None]] = {
-    "BYTES": _sizes,
-    "DATE": _dates,
-    "DATETIME": _times,
-    "NUMERIC": _numerics,
-    "STRING": _texts,
-    "TIMESTAMP": _times,
+_CHECKS: dict[str, Callable[[str, pa.Array, InvalidValues], None]] = {
+    "BYTES": _check_sizes,
+    "DATE": _check_dates,
+    "DATETIME": _check_times,
+    "NUMERIC": _check_numerics,
+    "STRING": _check_texts,
+    "TIMESTAMP": _check_times,
 }

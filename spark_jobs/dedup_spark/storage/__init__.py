@@ -1,39 +1,112 @@
-"""Objects by URI, on Google Cloud Storage (`gs://…`) or a file system (a plain path or `file://…`), alike.
+"""The job's operations on objects, the same on Google Cloud Storage (`gs://…`) and a file system (a path or `file://…`).
 
-Data goes through pyarrow's file systems; what they do not know (object generations, creation only if absent,
-server-side copies) through the storage's own client.
+Data goes through pyarrow's file systems. What these do not support (object generations, creation only if absent,
+server-side copies) goes through the client library of Cloud Storage.
 """
 
-from dedup_spark.storage.objects import (
-    FrozenObject,
-    StoredObject,
-    adopt,
-    copy,
-    create_text,
-    delete,
-    exists,
-    join,
-    list_objects,
-    object_uri,
-    open_input,
-    open_output,
-    read_text,
-    write_text,
-)
+from __future__ import annotations
 
-__all__ = [
-    "FrozenObject",
-    "StoredObject",
-    "adopt",
-    "copy",
-    "create_text",
-    "delete",
-    "exists",
-    "join",
-    "list_objects",
-    "object_uri",
-    "open_input",
-    "open_output",
-    "read_text",
-    "write_text",
-]
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from dedup_clone.contract.errors import DeliveryRefused
+from dedup_spark.storage import cloud, files
+
+_GS = "gs://"
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """A listed object. `generation` is its object generation, which changes whenever it is written; `size` in bytes."""
+
+    generation: int
+    size: int
+
+
+@dataclass(frozen=True)
+class FrozenObject:
+    """An object as an inventory recorded it; `crc32c` (base64, as Cloud Storage reports it) is empty where unknown."""
+
+    generation: int
+    size: int
+    crc32c: str
+
+
+def join(folder_uri: str, *parts: str) -> str:
+    return "/".join([folder_uri.rstrip("/"), *parts])
+
+
+def object_uri(bucket: str, name: str) -> str:
+    """The URI of an arrival's object. `bucket` is the name of a GCS bucket, or the path of a folder (with a slash)."""
+    return join(bucket, name) if "/" in bucket else f"{_GS}{bucket}/{name}"
+
+
+def open_input(uri: str) -> pa.NativeFile:
+    """A seekable reader. Raises FileNotFoundError when the object does not exist."""
+    return cloud.filesystem().open_input_file(cloud.path(uri)) if _is_cloud(uri) else files.open_input(uri)
+
+
+def open_output(uri: str) -> pa.NativeFile:
+    """A writer. The object exists only after the writer was closed."""
+    return cloud.filesystem().open_output_stream(cloud.path(uri)) if _is_cloud(uri) else files.open_output(uri)
+
+
+def read_text(uri: str) -> str:
+    with open_input(uri) as stream:
+        return bytes(stream.read()).decode()
+
+
+def write_text(uri: str, text: str) -> None:
+    with open_output(uri) as stream:
+        stream.write(text.encode())
+
+
+def create_text(uri: str, text: str) -> bool:
+    """Create an object atomically. Returns False, and writes nothing, when it exists already."""
+    return cloud.create_text(uri, text) if _is_cloud(uri) else files.create_text(uri, text)
+
+
+def exists(uri: str) -> bool:
+    return cloud.exists(uri) if _is_cloud(uri) else files.exists(uri)
+
+
+def list_objects(folder_uri: str) -> dict[str, StoredObject]:
+    """All objects below a folder, by their name relative to it. Empty when the folder does not exist."""
+    listed = cloud.list_below(folder_uri) if _is_cloud(folder_uri) else files.list_below(folder_uri)
+    return {name: StoredObject(generation, size) for name, generation, size in listed}
+
+
+def copy(source_uri: str, target_uri: str) -> None:
+    """Copy inside the storage, without downloading. An existing target is replaced."""
+    if _is_cloud(source_uri):
+        cloud.copy(source_uri, target_uri)
+    else:
+        files.copy(source_uri, target_uri)
+
+
+def delete(uri: str) -> None:
+    """Delete an object, if it exists."""
+    if _is_cloud(uri):
+        cloud.delete(uri)
+    else:
+        files.delete(uri)
+
+
+def adopt(source_uri: str, target_uri: str, expected: FrozenObject) -> None:
+    """Copy an object in exactly the expected generation. Later changes of the source do not change the copy.
+
+    Raises DeliveryRefused when the source has another generation, or the copy has another size or checksum.
+    """
+    storage = cloud if _is_cloud(source_uri) else files
+    found = storage.adopt(source_uri, target_uri, expected.generation, with_crc32c=bool(expected.crc32c))
+    if found is None or found != (expected.size, expected.crc32c):
+        text = "it was replaced or deleted" if found is None else f"its copy has size and checksum {list(found)}"
+        raise DeliveryRefused(
+            f"Object [{source_uri}] is not as it was when the delivery was noticed: {text}, expected generation "
+            f"[{expected.generation}] with {[expected.size, expected.crc32c]}. Let the producer deliver it again."
+        )
+
+
+def _is_cloud(uri: str) -> bool:
+    return uri.startswith(_GS)

@@ -1,4 +1,4 @@
-"""Google Cloud Storage, or the emulator that STORAGE_EMULATOR_HOST names."""
+"""Objects on Google Cloud Storage, or on the emulator at STORAGE_EMULATOR_HOST. See the package for the functions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _client() -> Client:
 
 
 def forget_clients() -> None:
-    """Connect anew: the address of the storage has changed."""
+    """Connect again with the next call, as after a change of STORAGE_EMULATOR_HOST."""
     filesystem.cache_clear()
     _client.cache_clear()
 
@@ -66,6 +66,7 @@ def exists(uri: str) -> bool:
 
 
 def list_below(folder_uri: str) -> Iterator[tuple[str, int, int]]:
+    """Name below the folder, object generation and size in bytes of each object."""
     bucket, _, folder = path(folder_uri).partition("/")
     prefix = f"{folder.rstrip('/')}/"
     for blob in _client().list_blobs(bucket, prefix=prefix, fields="items(name,generation,size),nextPageToken"):
@@ -73,25 +74,32 @@ def list_below(folder_uri: str) -> Iterator[tuple[str, int, int]]:
 
 
 def adopt(source_uri: str, target_uri: str, generation: int, *, with_crc32c: bool) -> tuple[int, str] | None:
-    """Size and crc32c of the copy as the storage says them; None when the source has no such generation any more."""
+    """Size and crc32c of the copy, as the storage reports them; None when this generation of the source is gone."""
     from google.api_core.exceptions import NotFound, PreconditionFailed
 
-    source, target = _blob(source_uri), _blob(target_uri)
     try:
-        token, _, _ = target.rewrite(source, if_source_generation_match=generation)
-        while token:
-            token, _, _ = target.rewrite(source, token=token, if_source_generation_match=generation)
+        target = _rewrite(source_uri, target_uri, generation)
     except (NotFound, PreconditionFailed):
         return None
     return int(target.size), str(target.crc32c) if with_crc32c else ""
 
 
 def copy(source_uri: str, target_uri: str) -> None:
-    """A rewrite: within one location and storage class it moves no bytes; a large one answers in parts."""
-    source, target = _blob(source_uri), _blob(target_uri)
-    token, _, _ = target.rewrite(source)
-    while token:
-        token, _, _ = target.rewrite(source, token=token)
+    _rewrite(source_uri, target_uri, generation=None)
+
+
+def _rewrite(source_uri: str, target_uri: str, generation: int | None) -> Blob:
+    """Within one location and storage class a rewrite moves no bytes. A large one takes several requests.
+
+    The client repeats a rewrite only on request: here a repeated one writes the same bytes again.
+    """
+    from google.cloud.storage.retry import DEFAULT_RETRY
+
+    source, target, token = _blob(source_uri), _blob(target_uri), None
+    while True:
+        token, _, _ = target.rewrite(source, token, if_source_generation_match=generation, retry=DEFAULT_RETRY)
+        if not token:
+            return target
 
 
 def delete(uri: str) -> None:

@@ -1,4 +1,7 @@
-"""A file system that all workers share: for tests, and for runs without any object storage."""
+"""Objects as files of a file system that all workers share, for tests and runs without object storage.
+
+A file's modification time in nanoseconds stands for the object generation. See the package for the functions.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +42,14 @@ def open_output(uri: str) -> pa.NativeFile:
 def create_text(uri: str, text: str) -> bool:
     path = _path(uri)
     path.parent.mkdir(parents=True, exist_ok=True)
-    whole = path.with_name(f".{path.name}.{uuid4().hex}")
-    whole.write_text(text, encoding="utf-8")
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
+    temporary.write_text(text, encoding="utf-8")
     try:
-        os.link(whole, path)
+        os.link(temporary, path)
     except FileExistsError:
         return False
     finally:
-        whole.unlink()
+        temporary.unlink()
     return True
 
 
@@ -62,21 +65,21 @@ def list_below(folder_uri: str) -> Iterator[tuple[str, int, int]]:
 
 
 def adopt(source_uri: str, target_uri: str, generation: int, *, with_crc32c: bool) -> tuple[int, str] | None:
-    """A copy, no hard link: whoever writes into the source afterwards must not reach the target."""
+    """Copies the bytes: with a hard link later writes to the source would change the target too."""
     source, target = _path(source_uri), _path(target_uri)
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{uuid4().hex}")
+    temporary = target.with_name(f".{target.name}.{uuid4().hex}")
     try:
-        shutil.copyfile(source, part)
+        shutil.copyfile(source, temporary)
         if source.stat().st_mtime_ns != generation:
             return None
-        checksum = _crc32c(part) if with_crc32c else ""
-        size = part.stat().st_size
-        part.replace(target)
+        checksum = _crc32c(temporary) if with_crc32c else ""
+        size = temporary.stat().st_size
+        temporary.replace(target)
     except FileNotFoundError:
         return None
     finally:
-        part.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     return size, checksum
 
 
@@ -91,15 +94,15 @@ def _crc32c(path: Path) -> str:
 
 
 def copy(source_uri: str, target_uri: str) -> None:
-    """A hard link; a copy where the two lie on different devices."""
+    """A hard link, or a copy where source and target are on different devices."""
     source, target = _path(source_uri), _path(target_uri)
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{uuid4().hex}")
+    temporary = target.with_name(f".{target.name}.{uuid4().hex}")
     try:
-        os.link(source, part)
+        os.link(source, temporary)
     except OSError:
-        shutil.copyfile(source, part)
-    part.replace(target)
+        shutil.copyfile(source, temporary)
+    temporary.replace(target)
 
 
 def delete(uri: str) -> None:

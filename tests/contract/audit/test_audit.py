@@ -10,25 +10,26 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.audit import target as target_side
-from dedup_clone.audit.choose import choose_partitions
-from dedup_clone.audit.compare import compare_fingerprints
-from dedup_clone.audit.files import fingerprint_files
-from dedup_clone.audit.target import fingerprint_target
+from dedup_clone.audit import fingerprint_target as target_side
+from dedup_clone.audit.choose_partitions import choose_partitions
+from dedup_clone.audit.compare_fingerprints import compare_fingerprints
+from dedup_clone.audit.fingerprint_files import fingerprint_files
+from dedup_clone.audit.fingerprint_target import fingerprint_target
+from dedup_clone.contract.billing import MIN_BYTES_BILLED
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation, LostRace
-from dedup_clone.freshness.gather import gather
-from dedup_clone.freshness.judge import judge
-from dedup_clone.settings.content_audit import SMALLEST_QUERY_BYTES, ContentAuditSettings
+from dedup_clone.freshness.evaluation import find_incidents
+from dedup_clone.freshness.feed_state import read_feed_state
+from dedup_clone.settings.feed import ContentAuditSettings
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, AuditsFile
-from tests.contract.publish.feed_world import TODAY, FeedWorld, row
+from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 
 DAYS = [TODAY - timedelta(days=n) for n in range(3)]
 ROWS = [row(7, product, day=day) for day in DAYS for product in range(4)]
 EQUAL, UNEQUAL, OVER_BUDGET = AuditOutcome.EQUAL, AuditOutcome.UNEQUAL, AuditOutcome.OVER_BUDGET
 
 
-def audit(world: FeedWorld, day: date | None = None, *, run_id: str = "audit-1") -> tuple[AuditRecord, ...]:
+def audit(world: FeedOnStandIn, day: date | None = None, *, run_id: str = "audit-1") -> tuple[AuditRecord, ...]:
     """All steps, as the DAG has them."""
     services = world.services
     chosen = choose_partitions(services, day)
@@ -37,34 +38,34 @@ def audit(world: FeedWorld, day: date | None = None, *, run_id: str = "audit-1")
     return compare_fingerprints(services, found, files)
 
 
-def settings(world: FeedWorld, **changes: Any) -> None:
+def settings(world: FeedOnStandIn, **changes: Any) -> None:
     world.feed = world.feed.model_copy(update={"content_audit": ContentAuditSettings(**changes)})
 
 
-def kept(world: FeedWorld) -> Audits:
+def kept(world: FeedOnStandIn) -> Audits:
     return AuditsFile(world.services.store, world.feed.feed).read()
 
 
-def outcomes(world: FeedWorld) -> dict[date, AuditOutcome]:
+def outcomes(world: FeedOnStandIn) -> dict[date, AuditOutcome]:
     return {record.date: record.outcome for record in kept(world).records}
 
 
-def change_target(world: FeedWorld, statement: str) -> None:
+def change_target(world: FeedOnStandIn, statement: str) -> None:
     world.bigquery.query_and_wait(statement.format(target=f"warehouse.{world.feed.target}", day=f"DATE '{DAYS[0]}'"))
 
 
-def incidents(world: FeedWorld) -> list[str]:
-    facts = gather(world.services, watch=None, publish=None, look_again=timedelta(minutes=5))
-    return [incident.name for incident in judge(world.services.now(), facts)]
+def incidents(world: FeedOnStandIn) -> list[str]:
+    state = read_feed_state(world.services, watch_dag=None, publish_dag=None, check_interval=timedelta(minutes=5))
+    return [incident.name for incident in find_incidents(world.services.now(), state)]
 
 
 @pytest.fixture
-def published(world: FeedWorld) -> FeedWorld:
+def published(world: FeedOnStandIn) -> FeedOnStandIn:
     world.publish(world.land(7, ROWS))
     return world
 
 
-def test_a_published_partition_is_equal(published: FeedWorld) -> None:
+def test_a_published_partition_is_equal(published: FeedOnStandIn) -> None:
     (record,) = audit(published)
     assert (record.date, record.generation, record.outcome) == (DAYS[0], 1, EQUAL)
     assert record.found is not None
@@ -73,7 +74,7 @@ def test_a_published_partition_is_equal(published: FeedWorld) -> None:
     assert incidents(published) == []
 
 
-def test_rows_that_older_snapshots_left_are_equal_too(published: FeedWorld) -> None:
+def test_rows_that_older_snapshots_left_are_equal_too(published: FeedOnStandIn) -> None:
     published.publish(published.land(8, [row(8, 1, 99), row(8, 50)]))
     (record,) = audit(published)
     assert (record.generation, record.outcome, record.found and record.found.rows) == (2, EQUAL, 5)
@@ -88,40 +89,42 @@ def test_rows_that_older_snapshots_left_are_equal_too(published: FeedWorld) -> N
         ("INSERT INTO {target} SELECT * FROM {target} WHERE date = {day} AND product_id = 2", "target has 5 rows"),
     ],
 )
-def test_what_is_wrong_in_bigquery_is_told_until_it_is_right(published: FeedWorld, statement: str, said: str) -> None:
+def test_what_is_wrong_in_bigquery_is_told_until_it_is_right(
+    published: FeedOnStandIn, statement: str, said: str
+) -> None:
     change_target(published, statement)
     with pytest.raises(CheckFailed, match=r"does not hold what was published:\n  partition .* found \[\d rows, fing"):
         audit(published)
     assert outcomes(published) == {DAYS[0]: UNEQUAL}
     assert incidents(published) == [f"content_unequal-{DAYS[0]}"]
-    facts = gather(published.services, watch=None, publish=None, look_again=timedelta(minutes=5))
-    assert said in judge(published.services.now(), facts)[0].what
+    state = read_feed_state(published.services, watch_dag=None, publish_dag=None, check_interval=timedelta(minutes=5))
+    assert said in find_incidents(published.services.now(), state)[0].what
     (delivery,) = published.services.arrivals.deliveries()
     published.publish(delivery.name, replay=True, run_id="replay", reason="unequal")
     assert [r.outcome for r in audit(published, run_id="audit-2")] == [EQUAL]  # it is its turn again
     assert incidents(published) == []
 
 
-def test_partitions_take_turns(published: FeedWorld) -> None:
+def test_partitions_take_turns(published: FeedOnStandIn) -> None:
     found = [audit(published, run_id=f"audit-{n}")[0].date for n in range(4)]
     assert found == [*DAYS, DAYS[0]]
 
 
-def test_as_many_partitions_a_day_as_the_feed_says(published: FeedWorld) -> None:
+def test_as_many_partitions_a_day_as_the_feed_says(published: FeedOnStandIn) -> None:
     settings(published, partitions_per_day=2)
     assert [record.date for record in audit(published)] == DAYS[:2]
 
 
-def test_a_partition_can_be_asked_for(published: FeedWorld) -> None:
+def test_a_partition_can_be_asked_for(published: FeedOnStandIn) -> None:
     assert [record.date for record in audit(published, DAYS[2])] == [DAYS[2]]
     with pytest.raises(ConfigurationError, match=rf"those that can are: {DAYS[2]} to {DAYS[0]}"):
         choose_partitions(published.services, TODAY + timedelta(days=1))
 
 
-def test_a_day_costs_no_more_than_its_budget(published: FeedWorld) -> None:
-    settings(published, partitions_per_day=3, bytes_per_day=2 * SMALLEST_QUERY_BYTES)
+def test_a_day_costs_no_more_than_its_budget(published: FeedOnStandIn) -> None:
+    settings(published, partitions_per_day=3, bytes_per_day=2 * MIN_BYTES_BILLED)
     assert len(audit(published)) == 2
-    assert sum(kept(published).jobs.values()) == 2 * SMALLEST_QUERY_BYTES
+    assert sum(kept(published).jobs.values()) == 2 * MIN_BYTES_BILLED
     with pytest.raises(CheckFailed, match=r"No partition was audited: .* \[20971520\] are spent today"):
         audit(published, run_id="audit-2")
     clock = published.now
@@ -129,32 +132,32 @@ def test_a_day_costs_no_more_than_its_budget(published: FeedWorld) -> None:
     assert len(audit(published, run_id="audit-3")) == 2
 
 
-def test_a_job_is_told_the_budget_that_is_left(published: FeedWorld) -> None:
-    settings(published, bytes_per_day=3 * SMALLEST_QUERY_BYTES)
+def test_a_job_is_told_the_budget_that_is_left(published: FeedOnStandIn) -> None:
+    settings(published, bytes_per_day=3 * MIN_BYTES_BILLED)
     audit(published)
     audit(published, run_id="audit-2")
     jobs = [published.bigquery.get_job(job_id) for job_id in kept(published).jobs]
-    assert {job.maximum_bytes_billed for job in jobs} == {3 * SMALLEST_QUERY_BYTES, 2 * SMALLEST_QUERY_BYTES}
+    assert {job.maximum_bytes_billed for job in jobs} == {3 * MIN_BYTES_BILLED, 2 * MIN_BYTES_BILLED}
 
 
 def test_partitions_larger_than_the_budget_are_passed_over_and_kept_as_such(
-    published: FeedWorld, monkeypatch: pytest.MonkeyPatch
+    published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = target_side._bill
+    whole = target_side._bytes_billed
     sizes = iter([1 << 50])
-    monkeypatch.setattr(target_side, "_bill", lambda size: next(sizes, whole(size)))
+    monkeypatch.setattr(target_side, "_bytes_billed", lambda size: next(sizes, whole(size)))
     assert [(r.date, r.outcome) for r in audit(published)] == [(DAYS[0], OVER_BUDGET), (DAYS[1], EQUAL)]
-    monkeypatch.setattr(target_side, "_bill", lambda size: 1 << 50)
-    with pytest.raises(CheckFailed, match=r"larger than a whole day's budget: .*1125899906842624.*Raise it"):
+    monkeypatch.setattr(target_side, "_bytes_billed", lambda size: 1 << 50)
+    with pytest.raises(CheckFailed, match=r"larger than a whole day's budget: .*1125899906842624.*Raise this budget"):
         audit(published, run_id="audit-2")
     assert set(outcomes(published).values()) == {OVER_BUDGET}  # the turn goes on to others, if there are
 
 
 def test_a_publish_in_between_is_noticed_and_the_partition_asked_again(
-    published: FeedWorld, monkeypatch: pytest.MonkeyPatch
+    published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = published.land(8, [row(8, 1, 99)])
-    ask, asked = target_side._result, []
+    ask, asked = target_side._wait_for_result, []
 
     def publish_meanwhile(services: Any, job_id: str) -> Any:
         found = ask(services, job_id)
@@ -163,29 +166,29 @@ def test_a_publish_in_between_is_noticed_and_the_partition_asked_again(
             published.publish(name)
         return found
 
-    monkeypatch.setattr(target_side, "_result", publish_meanwhile)
+    monkeypatch.setattr(target_side, "_wait_for_result", publish_meanwhile)
     (record,) = audit(published)
     assert (record.generation, record.outcome, len(asked)) == (2, EQUAL, 2)
 
 
-def test_nothing_is_asked_while_a_swap_is_not_committed(published: FeedWorld) -> None:
-    order = published.resolve(published.land(8, [row(8, 1, 99)]))
-    published.deduplicate(order)
-    published.load(order)
-    published.swap(order, published.check(order))
+def test_nothing_is_asked_while_a_swap_is_not_committed(published: FeedOnStandIn) -> None:
+    spec = published.resolve(published.land(8, [row(8, 1, 99)]))
+    published.deduplicate(spec)
+    published.load(spec)
+    published.swap(spec, published.check(spec))
     with pytest.raises(LostRace, match=r"a swap is being committed.*target_drift"):
         audit(published)
-    published.commit(order)
+    published.commit(spec)
     assert [(r.generation, r.outcome) for r in audit(published)] == [(2, EQUAL)]
 
 
-def test_a_retried_task_uses_the_job_that_it_made(published: FeedWorld) -> None:
+def test_a_retried_task_uses_the_job_that_it_made(published: FeedOnStandIn) -> None:
     for _ in range(2):
         fingerprint_target(published.services, (DAYS[0],), "audit-1")
     assert len(kept(published).jobs) == 1
 
 
-def test_a_generation_that_was_pruned_meanwhile_is_told_from_a_wrong_one(published: FeedWorld) -> None:
+def test_a_generation_that_was_pruned_meanwhile_is_told_from_a_wrong_one(published: FeedOnStandIn) -> None:
     found = fingerprint_target(published.services, (DAYS[0],), "audit-1")
     manifest = published.services.manifests.read(1)
     assert manifest.data_folder is not None
@@ -194,7 +197,7 @@ def test_a_generation_that_was_pruned_meanwhile_is_told_from_a_wrong_one(publish
         fingerprint_files(published.services, found[0].generation, DAYS[0])
 
 
-def test_a_file_that_cannot_be_read_is_named(published: FeedWorld) -> None:
+def test_a_file_that_cannot_be_read_is_named(published: FeedOnStandIn) -> None:
     services = published.services
     manifest, files = services.manifests.read(1), services.manifests.files(1)
     assert files is not None
@@ -204,17 +207,17 @@ def test_a_file_that_cannot_be_read_is_named(published: FeedWorld) -> None:
         fingerprint_files(services, 1, DAYS[0])
 
 
-def nothing_published(world: FeedWorld) -> str:
+def nothing_published(world: FeedOnStandIn) -> str:
     return "nothing was published yet"
 
 
-def an_engine_without_files(world: FeedWorld) -> str:
+def an_engine_without_files(world: FeedOnStandIn) -> str:
     world.feed = world.feed.model_copy(update={"engine": Engine.BIGQUERY})
     world.publish(world.land(7, ROWS))
     return r"was made by engine \[bigquery\], which leaves no files"
 
 
-def a_row_policy(world: FeedWorld) -> str:
+def a_row_policy(world: FeedOnStandIn) -> str:
     world.publish(world.land(7, ROWS))
     world.bigquery.query_and_wait(
         f"CREATE ROW ACCESS POLICY own ON warehouse.{world.feed.target} GRANT TO ('user:a@example.com') "
@@ -223,22 +226,22 @@ def a_row_policy(world: FeedWorld) -> str:
     return r"target has row or column policies \(own\)"
 
 
-def only_ending_partitions(world: FeedWorld) -> str:
+def only_ending_partitions(world: FeedOnStandIn) -> str:
     table = world.feed.table.model_copy(update={"retention_days": 2})
     world.feed = world.feed.model_copy(update={"table": table})
     world.publish(world.land(7, ROWS[:4]))
-    return "has no partition that does not end within two days"
+    return "has only partitions that expire within two days"
 
 
 @pytest.mark.parametrize("case", [nothing_published, an_engine_without_files, a_row_policy, only_ending_partitions])
-def test_where_nothing_can_be_compared_it_says_why(world: FeedWorld, case: Callable[[FeedWorld], str]) -> None:
+def test_where_nothing_can_be_compared_it_says_why(world: FeedOnStandIn, case: Callable[[FeedOnStandIn], str]) -> None:
     reason = case(world)
     chosen = choose_partitions(world.services, None)
     assert chosen.dates == ()
     assert re.search(reason, chosen.reason)
 
 
-def test_what_was_found_of_dates_that_are_gone_is_dropped(published: FeedWorld) -> None:
+def test_what_was_found_of_dates_that_are_gone_is_dropped(published: FeedOnStandIn) -> None:
     audit(published)
     (record,) = kept(published).records
     old = dataclasses.replace(record, date=TODAY - timedelta(days=900), outcome=UNEQUAL)

@@ -17,10 +17,10 @@ from google.cloud.bigquery import (
 )
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.audit.files import fingerprint_batches
+from dedup_clone.audit.fingerprint_files import fingerprint_batches
 from dedup_clone.state.audits import PartitionFingerprint
 from dedup_clone.warehouse.sql_files import TableNames, column_sql, render
-from tests.contract.publish.feed_world import SQL
+from testkit.feed_on_stand_in import SQL
 from tests.unit.audit.values import COLUMNS, DAY, TABLE, batch, random_rows
 
 Row = dict[str, Any]
@@ -46,6 +46,8 @@ def load(bigquery: BigQuery, table: str, rows: list[Row]) -> None:
         parquet_options=options,
         time_partitioning=TimePartitioning(field="date"),
         write_disposition="WRITE_APPEND",
+        # Without it a DATETIME would arrive as a TIMESTAMP.
+        schema=bigquery.get_table(f"local-dev.warehouse.{table}").schema,
     )
     content.seek(0)
     bigquery.load_table_from_file(content, f"local-dev.warehouse.{table}", job_config=config).result()

@@ -9,32 +9,32 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from dedup_clone.orchestration import audit_tasks as steps
+from dedup_clone.orchestration.content_audit import audit_tasks
 from dedup_clone.state.index import IndexFile
+from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from tests.contract.freshness.setups import setup_of
-from tests.contract.publish.feed_world import TODAY, FeedWorld, row
 
 
 class Run:
     """A DAG run whose tasks are called as functions; XComs go through JSON."""
 
-    def __init__(self, world: FeedWorld, monkeypatch: pytest.MonkeyPatch, **params: Any) -> None:
-        monkeypatch.setattr(steps, "connect", lambda setup: world.services)
+    def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, **params: Any) -> None:
+        monkeypatch.setattr(audit_tasks, "open_feed_services", lambda setup: world.services)
         self.setup, self.xcoms = setup_of(world), dict[str, str]()
         ti = SimpleNamespace(xcom_pull=lambda task_ids: json.loads(self.xcoms[task_ids]))
         self.context: Any = {"ti": ti, "dag_run": SimpleNamespace(run_id="r"), "params": {"date": None, **params}}
 
     def whole(self) -> list[dict[str, Any]]:
         for task_id, step in (
-            (steps.CHOOSE_TASK, steps.choose),
-            (steps.TARGET_TASK, steps.ask_target),
-            (steps.FILES_TASK, steps.read_files),
+            (audit_tasks.CHOOSE_TASK, audit_tasks.select_dates),
+            (audit_tasks.TARGET_TASK, audit_tasks.fingerprint_target_partitions),
+            (audit_tasks.FILES_TASK, audit_tasks.fingerprint_generation_files),
         ):
             self.xcoms[task_id] = json.dumps(step(self.setup, self.context))
-        return steps.compare(self.setup, self.context)
+        return audit_tasks.compare(self.setup, self.context)
 
 
-def test_an_equal_partition_is_on_the_page(world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_equal_partition_is_on_the_page(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     world.publish(world.land(7, [row(7, 1), row(7, 2)]))
     found = Run(world, monkeypatch, date=TODAY.isoformat()).whole()
     assert found == [{"date": TODAY.isoformat(), "generation": 1, "outcome": "equal"}]
@@ -44,7 +44,9 @@ def test_an_equal_partition_is_on_the_page(world: FeedWorld, monkeypatch: pytest
     assert (index.audit.date, index.audit.outcome, index.audit.unequal_dates) == (TODAY, "equal", ())
 
 
-def test_an_unequal_partition_fails_the_last_task_at_once(world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unequal_partition_fails_the_last_task_at_once(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.publish(world.land(7, [row(7, 1), row(7, 2)]))
     world.bigquery.query_and_wait(f"UPDATE warehouse.{world.feed.target} SET attr_value = 1 WHERE product_id = 1")
     with pytest.raises(AirflowFailException, match="does not hold what was published"):
@@ -55,11 +57,11 @@ def test_an_unequal_partition_fails_the_last_task_at_once(world: FeedWorld, monk
     assert index.audit.unequal_dates == (TODAY,)
 
 
-def test_before_the_first_publish_the_run_is_skipped(world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_before_the_first_publish_the_run_is_skipped(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AirflowSkipException, match="nothing was published yet"):
         Run(world, monkeypatch).whole()
 
 
-def test_a_text_that_is_no_date_is_refused(world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_is_no_date_is_refused(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AirflowFailException, match=r"\[yesterday\], expected a date"):
         Run(world, monkeypatch, date="yesterday").whole()

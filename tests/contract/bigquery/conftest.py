@@ -1,4 +1,4 @@
-"""A running object store and stand-in, driven by Google's own clients."""
+"""A running object store and stand-in, with Google's clients for both."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery, storage
 
-from tests.contract.bigquery.driving import BUCKET, PROJECT, Control, bigquery_client
-from tests.processes import start_fake_gcs, start_stand_in
+from testkit.local_servers import start_fake_gcs, start_stand_in
+from tests.contract.bigquery.emulator_client import BUCKET, PROJECT, Control, bigquery_client
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from google.cloud import bigquery
 
-from tests.contract.bigquery.driving import PROJECT
-from tests.processes import REPOSITORY
+from testkit.local_servers import REPOSITORY
+from tests.contract.bigquery.emulator_client import PROJECT
 
 pytest.importorskip("airflow.providers.google", reason="the Google provider of Airflow is not installed")
 
@@ -30,7 +30,7 @@ print("job", operator.execute({"ti": task, "task_instance": task}))
 
 
 def run_operator(folder: Path, stand_in: str, sql: str, job_id: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own: Airflow reads its environment on import."""
+    """Runs the operator in a new process, because Airflow reads its environment on import."""
     connection = {"conn_type": "google_cloud_platform", "extra": {"project": PROJECT, "is_anonymous": True}}
     environment = {
         **os.environ,

@@ -1,4 +1,4 @@
-"""The command line tool `bq` against the stand-in."""
+"""The command line tool `bq` with the stand-in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from google.cloud import bigquery
 
-from tests.contract.bigquery.driving import PROJECT, SCHEMA, TODAY, make_table
+from tests.contract.bigquery.emulator_client import PROJECT, SCHEMA, TODAY, make_table
 
 pytestmark = pytest.mark.skipif(shutil.which("bq") is None, reason="the tool bq is not installed")
 

@@ -1,15 +1,15 @@
-"""CREATE OR REPLACE TABLE … CLONE as the atomic swap: time travel, options, refusals, readers (F1-F9)."""
+"""CREATE OR REPLACE TABLE … CLONE as the atomic swap: time travel, options, refusals, readers."""
 
 from __future__ import annotations
 
 import threading
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery
 
-from tests.contract.bigquery.driving import (
+from tests.contract.bigquery.emulator_client import (
     PROJECT,
     SCHEMA,
     TODAY,
@@ -31,7 +31,7 @@ OPTIONS (labels = [('generation', '2')], description = 'swapped', partition_expi
 
 
 def put(client: bigquery.Client, table: str, number: int) -> None:
-    """Two days of two rows that all hold the number."""
+    """Two days of two rows each, all with the same number."""
     rows = [{"day": f"{day}", "id": key, "number": number} for day in (days_ago(1), TODAY) for key in (1, 2)]
     config = bigquery.LoadJobConfig(schema=SCHEMA, write_disposition="WRITE_TRUNCATE_DATA")
     client.load_table_from_json(rows, table, job_config=config).result()
@@ -69,13 +69,25 @@ def test_swap_takes_staging_as_of_a_time_and_reports_it(client: bigquery.Client,
     assert target.time_partitioning.expiration_ms == 730 * 86_400_000
     assert target.clustering_fields == ["id"]
     assert target.clone_definition.base_table_reference.table_id == "staging"
-    assert target.clone_definition.clone_time == moment
+    assert target.clone_definition.clone_time == moment.replace(microsecond=moment.microsecond // 1000 * 1000)
     assert (job.statement_type, job.num_child_jobs) == ("SCRIPT", 2)
     asserted, cloned = sorted(client.list_jobs(parent_job=job), key=lambda child: child.job_id)
     assert (asserted.statement_type, cloned.statement_type) == ("ASSERT", "CREATE_TABLE")
     assert cloned.ddl_operation_performed == "REPLACE"
     assert cloned.ddl_target_table.table_id == "target"
     assert (job.total_bytes_processed, job.total_bytes_billed) == (0, 10 * 1024 * 1024)
+
+
+def test_clone_times_are_shown_in_milliseconds(client: bigquery.Client, tables: str, control: Control) -> None:
+    """Source: table-snapshots-metadata (the time shown), information-schema-tables (snapshot_time_ms)."""
+    moment = control.now().replace(microsecond=123_456) + timedelta(seconds=1)
+    control.advance(seconds=2)
+    as_of = f"FOR SYSTEM_TIME AS OF TIMESTAMP '{moment}'"
+    client.query_and_wait(f"CREATE TABLE {tables}.copy CLONE {tables}.staging {as_of}")
+    view = f"{tables}.INFORMATION_SCHEMA.TABLES"
+    ((listed,),) = client.query_and_wait(f"SELECT snapshot_time_ms FROM {view} WHERE table_name = 'copy'")
+    shown = client.get_table(f"{tables}.copy").clone_definition.clone_time
+    assert shown == listed == moment.replace(microsecond=123_000)
 
 
 def test_swap_refuses_another_generation_and_changes_nothing(client: bigquery.Client, tables: str) -> None:
@@ -86,7 +98,7 @@ def test_swap_refuses_another_generation_and_changes_nothing(client: bigquery.Cl
 
 
 def test_clone_takes_no_options_of_its_source(client: bigquery.Client, tables: str) -> None:
-    """F7: whether BigQuery carries the partition expiration over is undocumented, so nothing may rely on it."""
+    """Whether BigQuery copies the partition expiration is not documented, so nothing may rely on it."""
     client.query_and_wait(f"CREATE OR REPLACE TABLE {tables}.target CLONE {tables}.staging")
     target = client.get_table(f"{tables}.target")
     assert (target.labels, target.time_partitioning.expiration_ms) == ({}, None)

@@ -15,7 +15,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
-from tests.contract.bigquery.driving import (
+from tests.contract.bigquery.emulator_client import (
     PROJECT,
     SCHEMA,
     TODAY,
@@ -33,7 +33,7 @@ ROW_BYTES = 24
 
 @pytest.fixture
 def table(client: bigquery.Client, dataset: str) -> str:
-    """Three days with the keys 0 to 9; the number tells how many days ago."""
+    """Three days with the keys 0 to 9; the number is the age of the row in days."""
     make_table(client, f"{dataset}.t")
     fill(client, f"{dataset}.t")
     return f"{dataset}.t"
@@ -76,7 +76,7 @@ def test_update_rewrites_only_the_partitions_of_its_rows(client: bigquery.Client
 def test_statement_bills_what_it_scans_and_the_whole_partitions_that_it_updates(
     client: bigquery.Client, table: str
 ) -> None:
-    """Source: "Estimate and control costs", DML on partitioned tables; only a constant filter leaves days out."""
+    """Source: "Estimate and control costs", DML on partitioned tables; only a constant filter prunes days."""
     pruned = run(client, f"UPDATE {table} SET number = 7 WHERE day = CURRENT_DATE() AND id = 0")
     assert pruned.total_bytes_processed == 10 * 16 + 10 * ROW_BYTES
     assert pruned.total_bytes_billed == MINIMUM_BILLED
@@ -109,10 +109,10 @@ def test_merge_bills_the_source_once_and_prunes_by_a_constant_in_on(client: bigq
     assert run(client, inserts).total_bytes_processed == 30 * 8
     alone = sql + "WHEN NOT MATCHED BY SOURCE AND t.id = 9 THEN DELETE"
     job = run(client, alone.format(table=table, more=" AND t.day = CURRENT_DATE()"))
-    assert job.total_bytes_processed == 31 * 8 + 30 * 8 + 30 * ROW_BYTES  # the row without a day has no day's bytes
+    assert job.total_bytes_processed == 31 * 8 + 30 * 8 + 30 * ROW_BYTES  # a NULL day has no bytes
 
 
-def test_dry_run_tells_the_most_that_can_be_billed(client: bigquery.Client, table: str) -> None:
+def test_dry_run_returns_the_upper_bound_of_billed_bytes(client: bigquery.Client, table: str) -> None:
     config = bigquery.QueryJobConfig(dry_run=True)
     job = client.query(f"UPDATE {table} SET number = 7 WHERE day = CURRENT_DATE() AND id = 0", job_config=config)
     query = job._properties["statistics"]["query"]
@@ -288,7 +288,7 @@ def test_two_statements_run_and_twenty_wait(client: bigquery.Client, table: str,
     prefix = f"line-{uuid.uuid4().hex[:8]}"
     control.add_fault(match={"job_type": "query", "job_id": f"^{prefix}"}, effect="delay", seconds=10, times=2)
     jobs = [
-        # of rows that are not there: two that change the same rows might fail for that reason
+        # They match no rows, because two statements that change the same rows could conflict.
         client.query(f"DELETE FROM {table} WHERE id = -{number}", job_id=f"{prefix}-{number:02}", job_retry=None)
         for number in range(1, 24)
     ]

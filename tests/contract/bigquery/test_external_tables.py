@@ -14,7 +14,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
-from tests.contract.bigquery.driving import SCHEMA, TODAY, days_ago, make_table, rows_of, snapshot, upload
+from tests.contract.bigquery.emulator_client import SCHEMA, TODAY, days_ago, make_table, rows_of, snapshot, upload
 
 MEGABYTE = 1 << 20
 
@@ -132,7 +132,7 @@ def test_damaged_file_is_named(client: bigquery.Client, bucket: storage.Bucket, 
 def test_query_into_a_table_keeps_what_the_table_is(
     client: bigquery.Client, bucket: storage.Bucket, dataset: str, folder: str
 ) -> None:
-    """WRITE_TRUNCATE_DATA replaces rows only; the result's columns are found by name."""
+    """WRITE_TRUNCATE_DATA replaces rows only; columns of the result match by name."""
     made = make_table(client, f"{dataset}.t")
     made.description, made.labels = "kept", {"also": "kept"}
     client.update_table(made, ["description", "labels"])

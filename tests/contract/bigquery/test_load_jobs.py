@@ -1,8 +1,9 @@
-"""Load jobs from gs://: dispositions, partitions, manifests, wildcards and refusals (F16, F18, F19)."""
+"""Load jobs from gs://: dispositions, partitions, manifests, wildcards and refusals."""
 
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -10,11 +11,12 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
-from tests.contract.bigquery.driving import (
+from tests.contract.bigquery.emulator_client import (
     PROJECT,
     SCHEMA,
     TODAY,
     days_ago,
+    enum_file,
     load,
     make_table,
     numbers_by_day,
@@ -109,6 +111,46 @@ def test_lists_wildcards_and_manifests_name_the_files(
     manifest.upload_from_string(f"gs://{bucket.name}/{folder}/*.parquet")
     with pytest.raises(exceptions.BadRequest, match="wildcard"):
         client.load_table_from_uri(address, table, job_config=config).result()
+
+
+def test_manifest_names_files_of_its_own_bucket_only(
+    client: bigquery.Client, bucket: storage.Bucket, folder: str, table: str
+) -> None:
+    """Source: load-statements, file_set_spec_type: all files are in the bucket of the manifest."""
+    bucket.blob(f"{folder}/manifest.txt").upload_from_string("gs://other/a.parquet\n")
+    config = bigquery.LoadJobConfig(source_format="PARQUET")
+    config._properties["load"]["fileSetSpecType"] = MANIFEST["file_set_spec_type"]
+    with pytest.raises(exceptions.BadRequest, match="expected files of its own bucket"):
+        client.load_table_from_uri(f"gs://{bucket.name}/{folder}/manifest.txt", table, job_config=config).result()
+
+
+def test_a_timestamp_becomes_a_datetime_only_by_the_jobs_schema(
+    client: bigquery.Client, bucket: storage.Bucket, folder: str, dataset: str
+) -> None:
+    """Source: loading-data-cloud-storage-parquet, type conversions: INT64 TIMESTAMP is a TIMESTAMP."""
+    moment = datetime(2026, 1, 31, 1, 2, 3)  # noqa: DTZ001  (a DATETIME has no zone)
+    uri = upload(bucket, f"{folder}/a.parquet", pa.table({"moment": pa.array([moment], pa.timestamp("us"))}))
+    client.query_and_wait(f"CREATE TABLE {dataset}.times (moment DATETIME)")
+    config = bigquery.LoadJobConfig(source_format="PARQUET")
+    with pytest.raises(exceptions.BadRequest, match="has changed type from DATETIME to TIMESTAMP"):
+        client.load_table_from_uri(uri, f"{dataset}.times", job_config=config).result()
+    config.schema = [bigquery.SchemaField("moment", "DATETIME")]
+    client.load_table_from_uri(uri, f"{dataset}.times", job_config=config).result()
+    assert rows_of(client, f"SELECT moment FROM {dataset}.times") == [(moment,)]
+
+
+def test_an_enum_is_text_only_with_the_option(
+    client: bigquery.Client, bucket: storage.Bucket, folder: str, dataset: str
+) -> None:
+    """Source: loading-data-cloud-storage-parquet, enum logical type; rest/v2/tables, ParquetOptions.enumAsString."""
+    bucket.blob(f"{folder}/a.parquet").upload_from_string(enum_file("kind", ["red", "blue"]))
+    uri = f"gs://{bucket.name}/{folder}/a.parquet"
+    for as_string, expected in ((False, "BYTES"), (True, "STRING")):
+        config = bigquery.LoadJobConfig(source_format="PARQUET")
+        config._properties["load"]["parquetOptions"] = {"enumAsString": as_string}
+        client.load_table_from_uri(uri, f"{dataset}.{expected}", job_config=config).result()
+        assert client.get_table(f"{dataset}.{expected}").schema[0].field_type == expected
+    assert rows_of(client, f"SELECT kind FROM {dataset}.STRING ORDER BY kind") == [("blue",), ("red",)]
 
 
 @pytest.mark.parametrize("name", ["absent.parquet", "absent/*.parquet"])

@@ -1,4 +1,4 @@
-"""Row access policies and policy tags: made by REST and DDL, kept or dropped as BigQuery does, never ignored.
+"""Row access policies and policy tags: created by REST and DDL, retained or dropped as in BigQuery, and never ignored.
 
 Rules of "Use row-level security", "Using row-level security with other BigQuery features", "Restrict access with
 column-level access control", the REST resource rowAccessPolicies, and F5 and F18.
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 import uuid
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
-from tests.contract.bigquery.driving import (
+from tests.contract.bigquery.emulator_client import (
     PROJECT,
     SCHEMA,
     TODAY,
+    Control,
     load,
     make_table,
     rows_of,
@@ -32,7 +32,7 @@ OTHER_TAG = "projects/p/locations/us/taxonomies/1/policyTags/3"
 
 @pytest.fixture
 def table(client: bigquery.Client, dataset: str) -> str:
-    """Rows of today, with no policy."""
+    """A table with rows of today and without policies."""
     make_table(client, f"{dataset}.t")
     rows = [{"day": f"{TODAY}", "id": key, "number": 1} for key in (1, 2)]
     client.load_table_from_json(rows, f"{dataset}.t", job_config=bigquery.LoadJobConfig(schema=SCHEMA)).result()
@@ -78,7 +78,7 @@ def tags(client: bigquery.Client, table: str) -> dict[str, str]:
 
 
 def ddl(client: bigquery.Client, sql: str) -> dict[str, Any]:
-    """The job's query statistics."""
+    """Runs a query and returns its query statistics."""
     job = client.query(sql)
     job.result()
     statistics: dict[str, Any] = job._properties["statistics"]["query"]
@@ -194,7 +194,7 @@ def test_policy_tag_is_kept_until_it_is_removed(client: bigquery.Client, dataset
     found = client.get_table(f"{PROJECT}.{table}")
     found.schema = [bigquery.SchemaField(c.name, c.field_type, description="new") for c in SCHEMA]
     client.update_table(found, ["schema"])
-    assert tags(client, table) == {"number": TAG}  # what a request leaves out stays
+    assert tags(client, table) == {"number": TAG}  # fields that a request omits do not change
     found = client.get_table(f"{PROJECT}.{table}")
     found.schema = [bigquery.SchemaField(c.name, c.field_type, policy_tags=bigquery.PolicyTagList([])) for c in SCHEMA]
     client.update_table(found, ["schema"])
@@ -204,12 +204,12 @@ def test_policy_tag_is_kept_until_it_is_removed(client: bigquery.Client, dataset
     assert tags(client, f"{dataset}.made") == {"a": OTHER_TAG}
 
 
-# -- what keeps and what drops them
+# -- changes that retain or drop policies
 
 
 @pytest.fixture
 def protected(client: bigquery.Client, table: str) -> str:
-    """With a row access policy, and a tag on the column `number`."""
+    """A table with a row access policy and a policy tag on the column `number`."""
     tag(client, table)
     insert(client, table, "mine")
     return table
@@ -268,9 +268,11 @@ def test_metadata_change_keeps_policies(client: bigquery.Client, protected: str)
     assert held(client, protected) == BOTH
 
 
-def test_clone_takes_the_policies_of_its_source(client: bigquery.Client, dataset: str, protected: str) -> None:
+def test_clone_takes_the_policies_of_its_source(
+    client: bigquery.Client, control: Control, dataset: str, protected: str
+) -> None:
     clone = f"{dataset}.clone"
-    before = datetime.now(UTC)
+    before = control.now()
     client.query_and_wait(f"CREATE TABLE {clone} CLONE {protected}")
     assert held(client, clone) == BOTH
     insert(client, clone, "own")
@@ -367,14 +369,16 @@ def test_rows_and_extracts_of_a_protected_table_are_refused(
             client.extract_table(f"{PROJECT}.{name}", f"gs://{bucket.name}/no.parquet", job_config=config).result()
 
 
-def test_a_table_as_it_was_before_its_policy_is_refused_too(client: bigquery.Client, table: str) -> None:
-    before = datetime.now(UTC)
+def test_a_table_as_it_was_before_its_policy_is_refused_too(
+    client: bigquery.Client, control: Control, table: str
+) -> None:
+    before = control.now()
     tag(client, table)
     moment = bigquery.QueryJobConfig(query_parameters=[bigquery.ScalarQueryParameter("t", "TIMESTAMP", before)])
     with pytest.raises(exceptions.MethodNotImplemented, match=TAG):
         client.query(f"SELECT number FROM {table} FOR SYSTEM_TIME AS OF @t", moment).result()
 
 
-def test_information_schema_tells_of_a_protected_table(client: bigquery.Client, dataset: str, protected: str) -> None:
+def test_information_schema_lists_a_protected_table(client: bigquery.Client, dataset: str, protected: str) -> None:
     rows = rows_of(client, f"SELECT total_rows FROM {dataset}.INFORMATION_SCHEMA.PARTITIONS")
     assert rows == [(2,)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from google.cloud import bigquery
 
-from tests.contract.bigquery.driving import SCHEMA, TODAY, make_table
+from tests.contract.bigquery.emulator_client import SCHEMA, TODAY, make_table
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def table(client: bigquery.Client, dataset: str) -> str:
 
 
 def ask(client: bigquery.Client, sql: str, **settings: object) -> tuple[bool, int, list[tuple[object, ...]]]:
-    """Whether the cache answered, the bytes processed, the rows."""
+    """Whether it was a cache hit, the bytes processed, and the rows."""
     job = client.query(sql, job_config=bigquery.QueryJobConfig(**settings))
     rows = [tuple(row.values()) for row in job.result()]
     job.reload()

@@ -11,7 +11,8 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery
 
-from tests.contract.bigquery.driving import (
+from testkit.local_servers import start_stand_in
+from tests.contract.bigquery.emulator_client import (
     PROJECT,
     SCHEMA,
     TODAY,
@@ -21,7 +22,6 @@ from tests.contract.bigquery.driving import (
     make_table,
     rows_of,
 )
-from tests.processes import start_stand_in
 
 MINIMUM_BILLED = 10 * 1024 * 1024
 
@@ -96,7 +96,7 @@ def test_bytes_are_those_of_the_referenced_columns_of_unpruned_partitions(
     assert dry.total_bytes_processed == expected
 
 
-def test_dry_run_tells_schema_and_tables_and_keeps_no_job(client: bigquery.Client, table: str) -> None:
+def test_dry_run_returns_schema_and_tables_and_stores_no_job(client: bigquery.Client, table: str) -> None:
     before = {job.job_id for job in client.list_jobs()}
     job = client.query(f"SELECT day, id FROM {table}", job_config=bigquery.QueryJobConfig(dry_run=True))
     assert (job.state, job.dry_run, job.statement_type) == ("DONE", True, "SELECT")
@@ -214,7 +214,7 @@ def test_legacy_sql_is_refused(client: bigquery.Client) -> None:
 
 
 def test_expired_partitions_vanish_when_the_clock_moves(tmp_path: Path) -> None:
-    """On a stand-in of its own, for its clock stays where it was moved to."""
+    """On a separate stand-in, because the clock cannot be moved back."""
     with start_stand_in(tmp_path) as address:
         client, control = bigquery_client(address), Control(address)
         client.create_dataset("d")
@@ -228,7 +228,7 @@ def test_expired_partitions_vanish_when_the_clock_moves(tmp_path: Path) -> None:
 
 
 def test_lost_reply_does_not_run_a_job_twice(client: bigquery.Client, table: str, control: Control) -> None:
-    """The client sends the job again under the id that it chose, and attaches to the first one."""
+    """The client sends the job again with the same id, and gets the first job."""
     control.add_fault(match={"method": "POST", "path": "/jobs$"}, effect="lost_reply")
     client.query(f"INSERT INTO {table} (day, id, number) VALUES (DATE '2026-01-31', 99, 1)").result()
     assert rows_of(client, f"SELECT COUNT(*) FROM {table} WHERE id = 99") == [(1,)]
@@ -255,3 +255,19 @@ def test_jobs_are_listed_with_their_state(client: bigquery.Client) -> None:
     listed: dict[str, Any] = {item.job_id: item for item in client.list_jobs(state_filter="done", max_results=10)}
     assert job.job_id in listed
     assert job.created <= job.started <= job.ended
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT ARRAY_AGG(x) AS found FROM UNNEST([1, NULL]) AS x",
+        "SELECT STRUCT([1, NULL] AS found) AS outer_field",
+        "CREATE TABLE {dataset}.copy AS SELECT [1, NULL] AS found",
+    ],
+)
+def test_an_array_of_a_result_has_no_null_element(client: bigquery.Client, dataset: str, sql: str) -> None:
+    """Source: aggregate_functions, ARRAY_AGG; data-types, NULLs and the array type."""
+    with pytest.raises(exceptions.BadRequest, match="Array cannot have a null element; error in writing field found"):
+        client.query_and_wait(sql.format(dataset=dataset))
+    found = rows_of(client, "SELECT ARRAY_AGG(x IGNORE NULLS) FROM UNNEST([1, NULL]) AS x")
+    assert found == [([1],)]

@@ -12,7 +12,9 @@ import requests
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
-from tests.contract.bigquery.driving import (
+from devstack.stack.ports import any_free_port
+from testkit.local_servers import launch_stand_in, stop_process
+from tests.contract.bigquery.emulator_client import (
     PROJECT,
     TODAY,
     Control,
@@ -25,7 +27,6 @@ from tests.contract.bigquery.driving import (
     snapshot,
     upload,
 )
-from tests.processes import free_port, launch_stand_in, stop_process
 
 
 class Restarting:
@@ -34,7 +35,7 @@ class Restarting:
     def __init__(self, folder: Path, object_store: str) -> None:
         self._folder = folder
         self._object_store = object_store
-        self._port = free_port()
+        self._port = any_free_port()
         self.address = f"127.0.0.1:{self._port}"
         self.start()
 
@@ -94,7 +95,7 @@ def test_job_that_a_kill_stopped_is_done_with_an_error(server: Restarting, bucke
 
 
 def test_swaps_and_kills_leave_tables_and_jobs_that_agree(server: Restarting) -> None:
-    """Every script that is DONE without error has swapped, and the target is always one generation, whole."""
+    """Every script that is DONE without error has swapped, and the target is always exactly one generation."""
     client = bigquery_client(server.address)
     client.create_dataset("d")
     client.query_and_wait("CREATE TABLE d.t0 AS SELECT 0 AS n FROM UNNEST([1, 2, 3])")
@@ -108,7 +109,7 @@ def test_swaps_and_kills_leave_tables_and_jobs_that_agree(server: Restarting) ->
         }
         url = f"http://{server.address}/bigquery/v2/projects/{PROJECT}/jobs"
         requests.post(url, json=body, timeout=30).raise_for_status()
-        server.kill()  # at once: the script may not have begun, or be done
+        server.kill()  # at a random moment: the script may be pending, running or done
         server.start()
         job = client.get_job(job_id)
         assert job.state == "DONE"
@@ -124,7 +125,7 @@ def _swap(number: int) -> str:
 
 
 def test_changes_of_rows_and_kills_leave_the_whole_effect_or_none(server: Restarting) -> None:
-    """A DML job that is DONE without error has changed every row, one with an error none."""
+    """A DML job that is DONE without error has changed every row, a failed one none."""
     client = bigquery_client(server.address)
     client.create_dataset("d")
     make_table(client, "d.t")
@@ -143,7 +144,7 @@ def test_changes_of_rows_and_kills_leave_the_whole_effect_or_none(server: Restar
             "configuration": {"query": {"query": sql, "useLegacySql": False}},
         }
         requests.post(url, json=body, timeout=30).raise_for_status()
-        time.sleep(0.03 * number)  # so that the kills fall into different moments of the job
+        time.sleep(0.03 * number)  # so that the kills are at different moments of the job
         server.kill()
         server.start()
         job = client.get_job(job_id)
@@ -171,7 +172,7 @@ def test_repeated_request_attaches_to_its_first_job_also_after_a_restart(server:
 
 
 def _insert_a_row(server: Restarting, request_id: str) -> str:
-    """The id of the job that answered."""
+    """The id of the job in the response."""
     body = {
         "query": "INSERT INTO warehouse.t (day, id, number) VALUES (DATE '2026-01-31', 1, 1)",
         "useLegacySql": False,

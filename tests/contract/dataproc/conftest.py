@@ -1,4 +1,4 @@
-"""The fake services, one server for all tests, a new world for each; and the task on each of the runners."""
+"""The fake services (one server for all tests, a new world for each), and the dedup task on each runner."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dedup_clone.settings.spark import Runner, SparkSettings, SparkSize
-from tests.contract.dataproc.airflow_play import OWN_CLUSTER, SPARK, Play, setup_for, without_state
+from dedup_clone.settings.spark_settings import Runner, SparkSettings, SparkSize
+from tests.contract.dataproc.airflow_simulator import OWN_CLUSTER, SPARK, SimulatedRun, setup_for, without_state
 from tests.contract.dataproc.fake.clients import connect_bigquery, connect_hook
 from tests.contract.dataproc.fake.procedures import FakeProcedures
 from tests.contract.dataproc.fake.services import FakeDataproc
@@ -22,7 +22,7 @@ RUNNERS: dict[str, tuple[Runner, SparkSettings]] = {
     "own_cluster": (Runner.CLUSTER, OWN_CLUSTER),
     "procedure": (Runner.BIGQUERY_PROCEDURE, SPARK),
 }
-MakePlay = Callable[..., Play]
+Simulate = Callable[..., SimulatedRun]
 
 
 @pytest.fixture(scope="session")
@@ -49,20 +49,22 @@ def fakes(dataproc: FakeDataproc, procedures: FakeProcedures, monkeypatch: pytes
     def renewed(runner: str, **world: object) -> Fake:
         fake: Fake = procedures if runner == "procedure" else dataproc
         fake.reset(**world)
-        fake.world.clusters["standing"] = FakeCluster("standing", looks_left=0, state="RUNNING")
+        fake.world.clusters["shared"] = FakeCluster("shared", polls_left=0, state="RUNNING")
         return fake
 
     return renewed
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> MakePlay:
-    """The task on a runner: `play(runner)`."""
+def simulate(tmp_path: Path) -> Simulate:
+    """The task on a runner: `simulate(runner)`."""
     note = {"main": "gs://code/0a1b/dedup_snapshot.py", "archive": "gs://code/0a1b/dedup_spark.zip"}
     (tmp_path / "spark_code.json").write_text(json.dumps(note))
 
-    def made(runner: str, *, size: SparkSize | None = None, settings: SparkSettings | None = None, **kw: int) -> Play:
+    def made(
+        runner: str, *, size: SparkSize | None = None, settings: SparkSettings | None = None, **kw: int
+    ) -> SimulatedRun:
         kind, usual = RUNNERS[runner]
-        return Play(setup_for(kind, settings or usual, size or SparkSize(), tmp_path), **kw)
+        return SimulatedRun(setup_for(kind, settings or usual, size or SparkSize(), tmp_path), **kw)
 
     return made

@@ -1,4 +1,4 @@
-"""What a task that comes again finds: it attaches, reuses, takes the next name; cleared, it starts anew."""
+"""A retried task attaches to its Spark run, reuses it, or starts the next one; a cleared task runs Spark again."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from dedup_clone.contract.errors import SparkUnavailable
-from dedup_clone.orchestration.runners import cloud_calls, remote
+from dedup_clone.orchestration.runners import cloud_calls, remote_operator
 from dedup_clone.orchestration.runners.spark_run import RunNames
-from tests.contract.dataproc.conftest import RUNNERS, MakePlay
+from tests.contract.dataproc.conftest import RUNNERS, Simulate
 from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Fault, WorkerKilled
 
@@ -19,55 +19,55 @@ FIRST = "dc-worked-example-00000007-abc123-c0-1"
 
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_a_worker_killed_between_submit_and_answer_leaves_a_run_that_the_retry_attaches_to(
-    runner: str, fakes, play: MakePlay
+    runner: str, fakes, simulate: Simulate
 ) -> None:
     submit = {"serverless": "CreateBatch", "cluster": "SubmitJob", "own_cluster": "SubmitJob"}.get(runner, "InsertJob")
     fake = fakes(runner)
     fake.faults.plan([Fault(submit, 1, accepted=True, kills=True)])
-    done = play(runner).run()
+    done = simulate(runner).run()
     assert (done.state, done.tries, done.result) == ("success", 2, FIRST)
     assert isinstance(done.errors[0], WorkerKilled)
     assert list(fake.world.runs) == [FIRST]
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_a_task_that_runs_again_reuses_the_run_that_ended_well(runner: str, fakes, play: MakePlay) -> None:
-    fake, task = fakes(runner), play(runner)
+def test_a_task_that_runs_again_reuses_the_run_that_ended_well(runner: str, fakes, simulate: Simulate) -> None:
+    fake, task = fakes(runner), simulate(runner)
     assert task.run().result == task.run().result == FIRST
     assert list(fake.world.runs) == [FIRST]
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_a_cleared_task_runs_spark_again(runner: str, fakes, play: MakePlay) -> None:
+def test_a_cleared_task_runs_spark_again(runner: str, fakes, simulate: Simulate) -> None:
     fake = fakes(runner)
-    assert play(runner).run().state == "success"
-    assert play(runner, clear_number=1).run().result == "dc-worked-example-00000007-abc123-c1-1"
-    assert len(fake.world.ended_well) == 2
+    assert simulate(runner).run().state == "success"
+    assert simulate(runner, clear_number=1).run().result == "dc-worked-example-00000007-abc123-c1-1"
+    assert len(fake.world.succeeded) == 2
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_a_cleared_task_stops_what_is_still_at_work_from_before(runner: str, fakes, play: MakePlay) -> None:
+def test_a_cleared_task_stops_what_is_still_at_work_from_before(runner: str, fakes, simulate: Simulate) -> None:
     fake = fakes(runner, slowness=9)
-    play(runner).deferral()
-    assert play(runner, clear_number=1).run().state == "success"
-    assert [run.name for run in fake.world.ended_well] == ["dc-worked-example-00000007-abc123-c1-1"]
-    assert (fake.world.active, fake.world.costly_clusters, fake.world.most_at_once) == ([], [], 1)
+    simulate(runner).deferral()
+    assert simulate(runner, clear_number=1).run().state == "success"
+    assert [run.name for run in fake.world.succeeded] == ["dc-worked-example-00000007-abc123-c1-1"]
+    assert (fake.world.active, fake.world.undeleted_clusters, fake.world.max_active) == ([], [], 1)
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_marking_the_deferred_task_stops_its_run(runner: str, fakes, play: MakePlay) -> None:
-    fake, task = fakes(runner, slowness=9), play(runner)
+def test_marking_the_deferred_task_stops_its_run(runner: str, fakes, simulate: Simulate) -> None:
+    fake, task = fakes(runner, slowness=9), simulate(runner)
     trigger = task.recreated(task.deferral().trigger)
     asyncio.run(trigger.on_kill())
-    assert (fake.world.active, fake.world.costly_clusters) == ([], [])
-    assert fake.world.ended_well == []
+    assert (fake.world.active, fake.world.undeleted_clusters) == ([], [])
+    assert fake.world.succeeded == []
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_marking_the_task_while_a_worker_is_at_it_stops_its_run(
-    runner: str, fakes, play: MakePlay, monkeypatch: pytest.MonkeyPatch
+    runner: str, fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake, task = fakes(runner, slowness=9), play(runner)
+    fake, task = fakes(runner, slowness=9), simulate(runner)
     operator = task.operator()
     task.tries = 1
 
@@ -75,83 +75,83 @@ def test_marking_the_task_while_a_worker_is_at_it_stops_its_run(
         operator.on_kill()
         raise WorkerKilled
 
-    monkeypatch.setattr(operator, "_show", interrupted)
+    monkeypatch.setattr(operator, "_push_links", interrupted)
     with pytest.raises(WorkerKilled):
         operator.execute(task.context())
-    assert (fake.world.active, fake.world.costly_clusters) == ([], [])
+    assert (fake.world.active, fake.world.undeleted_clusters) == ([], [])
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_a_run_cancelled_from_outside_fails_the_task_at_once(runner: str, fakes, play: MakePlay) -> None:
+def test_a_run_cancelled_from_outside_fails_the_task_at_once(runner: str, fakes, simulate: Simulate) -> None:
     fake = fakes(runner, endings=[("cancelled", "by anna@example.com")])
-    done = play(runner).run()
+    done = simulate(runner).run()
     assert (done.state, done.tries) == ("failed", 1)
     assert f"Spark run [{FIRST}] was cancelled from outside (by anna@example.com)" in done.error
     assert "Clear the task to run it again" in done.error
-    assert fake.world.costly_clusters == []
-    assert play(runner, clear_number=1).run().state == "success"
+    assert fake.world.undeleted_clusters == []
+    assert simulate(runner, clear_number=1).run().state == "success"
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_a_run_that_takes_too_long_is_stopped(
-    runner: str, fakes, play: MakePlay, monkeypatch: pytest.MonkeyPatch
+    runner: str, fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "DEFAULT_LIMIT", timedelta(0))
+    monkeypatch.setattr(remote_operator, "DEFAULT_TIMEOUT", timedelta(0))
     fake = fakes(runner, slowness=10_000)
-    done = play(runner).run()
+    done = simulate(runner).run()
     assert (done.state, done.tries) == ("failed", 1)
     assert f"stopped: {FIRST}" in done.error
     assert "Raise [spark.max_executors]" in done.error
-    assert (fake.world.active, fake.world.costly_clusters) == ([], [])
+    assert (fake.world.active, fake.world.undeleted_clusters) == ([], [])
 
 
-@pytest.mark.parametrize(("runner", "look"), [("serverless", "GetBatch"), ("cluster", "GetJob")])
+@pytest.mark.parametrize(("runner", "poll"), [("serverless", "GetBatch"), ("cluster", "GetJob")])
 def test_a_service_that_is_gone_for_long_costs_a_try_and_no_run(
-    runner: str, look: str, fakes, play: MakePlay, monkeypatch: pytest.MonkeyPatch
+    runner: str, poll: str, fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cloud_calls, "_RETRY_S", 0.01)
-    fake, task = fakes(runner, slowness=3), play(runner)
+    fake, task = fakes(runner, slowness=3), simulate(runner)
     deferred = task.deferral()
-    fake.faults.always(Fault(look, 0))
+    fake.faults.always(Fault(poll, 0))
     with pytest.raises(SparkUnavailable, match="The task tries again by itself"):
         task.resume(deferred)
-    fake.faults.calm()
+    fake.faults.clear()
     assert task.run().state == "success"
     assert list(fake.world.runs) == [FIRST]
 
 
-def test_a_cluster_that_was_deleted_before_its_job_is_made_again(fakes, play: MakePlay) -> None:
-    fake, task = fakes("own_cluster"), play("own_cluster")
+def test_a_cluster_that_was_deleted_before_its_job_is_made_again(fakes, simulate: Simulate) -> None:
+    fake, task = fakes("own_cluster"), simulate("own_cluster")
     deferred = task.deferral()
     fake.world.clusters.pop(FIRST)
     assert task.resume(deferred) == FIRST
-    assert len(fake.world.ended_well) == 1
-    assert fake.world.costly_clusters == []
+    assert len(fake.world.succeeded) == 1
+    assert fake.world.undeleted_clusters == []
 
 
-def test_a_cluster_that_cannot_be_made_is_deleted_and_the_next_one_tried(fakes, play: MakePlay) -> None:
+def test_a_cluster_that_cannot_be_made_is_deleted_and_the_next_one_tried(fakes, simulate: Simulate) -> None:
     fake = fakes("own_cluster", failing_clusters=2)
-    done = play("own_cluster").run()
+    done = simulate("own_cluster").run()
     assert (done.state, done.tries) == ("success", 3)
     assert "Insufficient 'CPUS' quota" in str(done.errors[0])
     assert "gcloud compute regions describe europe-west1 --project=my-project" in str(done.errors[0])
-    assert fake.world.costly_clusters == []
+    assert fake.world.undeleted_clusters == []
 
 
-def test_a_follower_is_found_even_where_the_first_cluster_left_no_trace(fakes, play: MakePlay) -> None:
-    fake, task = fakes("own_cluster", failing_clusters=1, slowness=3), play("own_cluster")
+def test_a_follower_is_found_even_where_the_first_cluster_left_no_trace(fakes, simulate: Simulate) -> None:
+    fake, task = fakes("own_cluster", failing_clusters=1, slowness=3), simulate("own_cluster")
     with pytest.raises(Exception, match="quota"):
         task.resume(task.deferral())
     task.deferral()  # the next name, for the first cluster is still being deleted
     fake.world.clusters.pop(FIRST)
     task.resume(task.deferral())
     assert len(fake.world.runs) == 1
-    assert fake.world.costly_clusters == []
+    assert fake.world.undeleted_clusters == []
 
 
-def test_links_and_size_are_shown_while_the_task_waits(fakes, play: MakePlay) -> None:
+def test_links_and_size_are_shown_while_the_task_waits(fakes, simulate: Simulate) -> None:
     fakes("serverless")
-    task = play("serverless")
+    task = simulate("serverless")
     task.deferral()
     assert task.xcoms["spark_link_run"] == (
         f"https://console.cloud.google.com/dataproc/batches/europe-west1/{FIRST}/summary?project=my-project"
@@ -161,9 +161,9 @@ def test_links_and_size_are_shown_while_the_task_waits(fakes, play: MakePlay) ->
     assert task.xcoms["spark_size"]["executors"] == 2
 
 
-def test_airflow_itself_finds_the_links_at_the_end(fakes, play: MakePlay) -> None:
+def test_airflow_itself_finds_the_links_at_the_end(fakes, simulate: Simulate) -> None:
     fakes("cluster", slowness=0)
-    task = play("cluster")
+    task = simulate("cluster")
     task.tries, operator = 1, task.operator()
     operator.execute(task.context())
     links = {link.name: link.get_link(operator, ti_key=None) for link in operator.operator_extra_links}

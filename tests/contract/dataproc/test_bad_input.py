@@ -1,4 +1,4 @@
-"""Wrong region, missing role, exhausted quota, no such cluster: the error says which, where, and what mends it."""
+"""Wrong region, missing role, exhausted quota, no such cluster: the error says which, where, and what to do."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.orchestration.runners import cloud_calls
-from dedup_clone.settings.spark import ClusterSettings, SparkSettings, SparkSize
-from tests.contract.dataproc.airflow_play import SPARK
-from tests.contract.dataproc.conftest import RUNNERS, MakePlay
+from dedup_clone.settings.spark_settings import ClusterSettings, SparkSettings, SparkSize
+from tests.contract.dataproc.airflow_simulator import SPARK
+from tests.contract.dataproc.conftest import RUNNERS, Simulate
 from tests.contract.dataproc.fake.faults import Fault
 
 SUBMITS = {
@@ -21,19 +21,19 @@ SUBMITS = {
 }
 
 
-def refused(fakes, play: MakePlay, runner: str, code: str, message: str):
+def refused(fakes, simulate: Simulate, runner: str, code: str, message: str):
     fake = fakes(runner)
     fake.faults.always(Fault(SUBMITS[runner], 0, code, message=message))
-    done = play(runner).run()
+    done = simulate(runner).run()
     assert done.state == "failed"
     assert fake.world.runs == {}
-    assert fake.world.costly_clusters == []
+    assert fake.world.undeleted_clusters == []
     return done
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_a_missing_role_fails_at_once_with_the_command_that_grants_it(runner: str, fakes, play: MakePlay) -> None:
-    done = refused(fakes, play, runner, "PERMISSION_DENIED", "Permission 'dataproc.batches.create' denied")
+def test_a_missing_role_fails_at_once_with_the_command_that_grants_it(runner: str, fakes, simulate: Simulate) -> None:
+    done = refused(fakes, simulate, runner, "PERMISSION_DENIED", "Permission 'dataproc.batches.create' denied")
     assert done.tries == 1
     assert "gcloud projects add-iam-policy-binding my-project" in done.error
     assert "Permission 'dataproc.batches.create' denied" in done.error
@@ -52,48 +52,48 @@ def test_a_missing_role_fails_at_once_with_the_command_that_grants_it(runner: st
         ),
     ],
 )
-def test_other_refusals_of_rights_name_their_own_command(message: str, command: str, fakes, play: MakePlay) -> None:
-    done = refused(fakes, play, "serverless", "PERMISSION_DENIED", message)
+def test_other_refusals_of_rights_name_their_own_command(message: str, command: str, fakes, simulate: Simulate) -> None:
+    done = refused(fakes, simulate, "serverless", "PERMISSION_DENIED", message)
     assert done.tries == 1
     assert command in done.error
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_an_exhausted_quota_is_tried_again_and_told_with_the_command_that_shows_it(
-    runner: str, fakes, play: MakePlay
+def test_an_exhausted_quota_is_retried_and_the_error_has_the_command_that_shows_it(
+    runner: str, fakes, simulate: Simulate
 ) -> None:
-    done = refused(fakes, play, runner, "RESOURCE_EXHAUSTED", "Quota exceeded for CPUS")
+    done = refused(fakes, simulate, runner, "RESOURCE_EXHAUSTED", "Quota exceeded for CPUS")
     assert done.tries == 4
     assert "gcloud compute regions describe europe-west1 --project=my-project" in done.error
     assert "[spark.max_executors]" in done.error
 
 
-def test_a_region_without_dataproc_fails_at_once(fakes, play: MakePlay, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_region_without_dataproc_fails_at_once(fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cloud_calls, "_RETRY_S", 0.2)
     fake = fakes("serverless")
     message = "DNS resolution failed for europe-wes1-dataproc.googleapis.com:443: Domain name not found"
     fake.faults.always(Fault("GetBatch", 0, message=message))
-    task = play("serverless")
+    task = simulate("serverless")
     task.tries = 1
     with pytest.raises(Exception, match=r"Region \[europe-west1\] has no Dataproc.*gcloud compute regions list"):
-        task.one_try()
+        task.run_try()
 
 
-def test_a_cluster_that_does_not_exist_is_named_with_the_command_that_lists_them(fakes, play: MakePlay) -> None:
+def test_a_cluster_that_does_not_exist_is_named_with_the_command_that_lists_them(fakes, simulate: Simulate) -> None:
     fakes("cluster")
     settings = SPARK.model_copy(update={"cluster": ClusterSettings(name="nightly")})
-    done = play("cluster", settings=settings).run()
+    done = simulate("cluster", settings=settings).run()
     assert done.tries == 1
     assert "Cluster [nightly] is not in project [my-project], region [europe-west1]" in done.error
     assert "gcloud dataproc clusters list --region=europe-west1 --project=my-project" in done.error
 
 
-def test_a_cluster_that_is_not_running_is_tried_again(fakes, play: MakePlay) -> None:
+def test_a_cluster_that_is_not_running_is_tried_again(fakes, simulate: Simulate) -> None:
     fake = fakes("cluster")
-    fake.world.clusters["standing"].state = "STOPPED"
-    done = play("cluster").run()
+    fake.world.clusters["shared"].state = "STOPPED"
+    done = simulate("cluster").run()
     assert (done.state, done.tries) == ("failed", 4)
-    assert "Cluster standing is STOPPED" in done.error
+    assert "Cluster shared is STOPPED" in done.error
 
 
 @pytest.mark.parametrize(
@@ -110,40 +110,40 @@ def test_a_cluster_that_is_not_running_is_tried_again(fakes, play: MakePlay) -> 
     ],
 )
 def test_a_batch_that_fails_for_a_known_reason_names_the_command_and_is_not_repeated(
-    message: str, command: str, fakes, play: MakePlay
+    message: str, command: str, fakes, simulate: Simulate
 ) -> None:
     fakes("serverless", endings=[("failed", message)])
-    done = play("serverless").run()
+    done = simulate("serverless").run()
     assert (done.state, done.tries) == ("failed", 1)
     assert command in done.error
     assert "logs/query" in done.error
 
 
-def test_preempted_machines_are_told_of_and_the_task_tries_again(fakes, play: MakePlay) -> None:
+def test_preempted_machines_are_named_and_the_task_is_retried(fakes, simulate: Simulate) -> None:
     fakes("cluster", endings=[("failed", "Task preempted")])
-    done = play("cluster").run()
+    done = simulate("cluster").run()
     assert (done.state, done.tries) == ("success", 2)
-    assert "Machines were taken back" in str(done.errors[0])
+    assert "Machines were preempted" in str(done.errors[0])
 
 
-def test_a_property_that_the_service_refuses_anyway_fails_at_once_with_its_words(fakes, play: MakePlay) -> None:
+def test_a_property_that_the_service_refuses_anyway_fails_at_once_with_its_words(fakes, simulate: Simulate) -> None:
     fakes("serverless")
     size = SparkSize.model_construct(**{**SparkSize().model_dump(), "properties": {"spark.yarn.queue": "q"}})
-    done = play("serverless", size=size).run()
+    done = simulate("serverless", size=size).run()
     assert done.tries == 1
     assert "Unsupported property spark.yarn.queue Correct section [spark]" in done.error
 
 
-def test_without_deployed_spark_code_nothing_is_submitted(fakes, play: MakePlay, tmp_path: Path) -> None:
-    fake, task = fakes("serverless"), play("serverless")
+def test_without_deployed_spark_code_nothing_is_submitted(fakes, simulate: Simulate, tmp_path: Path) -> None:
+    fake, task = fakes("serverless"), simulate("serverless")
     (tmp_path / "spark_code.json").unlink()
     assert "run `make deploy`, then clear the task" in task.run().error
     assert (task.tries, fake.world.runs) == (1, {})
     (tmp_path / "spark_code.json").write_text('{"main": "gs://code/main.py"}')
-    assert "is not as the deployment writes it" in play("serverless").run().error
+    assert "has not the format that the deployment writes" in simulate("serverless").run().error
 
 
 @pytest.mark.parametrize(("runner", "missing"), [("serverless", "region"), ("procedure", "procedure_connection")])
-def test_a_profile_without_what_the_feeds_runner_needs_is_refused(runner: str, missing: str, play: MakePlay) -> None:
+def test_a_profile_without_a_setting_of_the_runner_is_refused(runner: str, missing: str, simulate: Simulate) -> None:
     with pytest.raises(ConfigurationError, match=rf"needs \[spark\.{missing}\] in the profile"):
-        play(runner, settings=SparkSettings()).operator()
+        simulate(runner, settings=SparkSettings()).operator()

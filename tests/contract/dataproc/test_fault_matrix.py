@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.contract.dataproc.conftest import RUNNERS, Fake, MakePlay
+from tests.contract.dataproc.conftest import RUNNERS, Fake, Simulate
 from tests.contract.dataproc.fake.faults import Fault
 from tests.thoroughness import EXHAUSTIVE, times
 
@@ -36,79 +36,79 @@ def killed(method: str, number: int) -> list[Fault]:
     return [Fault(method, number, "ABORTED", accepted=accepted, kills=True) for accepted in (False, True)]
 
 
-def calls_of(runner: str, fakes: object, play: MakePlay) -> list[tuple[str, int]]:
+def calls_of(runner: str, fakes: object, simulate: Simulate) -> list[tuple[str, int]]:
     fake = fakes(runner)
-    assert play(runner).run().state == "success"
+    assert simulate(runner).run().state == "success"
     return sorted(set(fake.faults.calls))
 
 
 def assert_one_effective_run(fake: Fake, faults: object) -> None:
     world = fake.world
-    assert [run.argument for run in world.ended_well] == [
+    assert [run.argument for run in world.succeeded] == [
         "gs://state/worked_example/attempts/00000007-abc123/request.json"
     ], faults
     assert world.active == [], faults
-    assert world.costly_clusters == [], faults
-    assert world.most_at_once == 1, faults
+    assert world.undeleted_clusters == [], faults
+    assert world.max_active == 1, faults
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_a_single_fault_at_any_call_is_sat_out(runner: str, fakes, play: MakePlay) -> None:
-    calls = calls_of(runner, fakes, play)
+def test_a_single_fault_at_any_call_is_sat_out(runner: str, fakes, simulate: Simulate) -> None:
+    calls = calls_of(runner, fakes, simulate)
     assert len(calls) >= 4
     for turn, (method, number) in enumerate(calls):
         for fault in kinds_in_turn(method, number, turn):
             fake = fakes(runner)
             fake.faults.plan([fault])
-            done = play(runner).run()
+            done = simulate(runner).run()
             assert done.state == "success", (str(fault), done.errors)
             assert_one_effective_run(fake, str(fault))
             assert len(fake.world.runs) == 1, str(fault)
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_two_faults_in_one_history_are_sat_out(runner: str, fakes, play: MakePlay) -> None:
+def test_two_faults_in_one_history_are_sat_out(runner: str, fakes, simulate: Simulate) -> None:
     random = Random(20261121)
-    calls = calls_of(runner, fakes, play)
+    calls = calls_of(runner, fakes, simulate)
     pairs = list(product([f for m, n in calls for f in kinds(m, n)], repeat=2))
     for first, second in random.sample(pairs, times(8, 100)):
         fake = fakes(runner)
         fake.faults.plan([first, second])
-        done = play(runner).run()
+        done = simulate(runner).run()
         assert done.state == "success", (str(first), str(second), done.errors)
         assert_one_effective_run(fake, (str(first), str(second)))
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_a_failed_run_is_followed_by_one_under_the_next_name_whoever_is_killed(
-    runner: str, fakes, play: MakePlay
+    runner: str, fakes, simulate: Simulate
 ) -> None:
     fake = fakes(runner, endings=[("failed", "executors were preempted")])
-    assert play(runner).run().state == "success"
+    assert simulate(runner).run().state == "success"
     calls = sorted(set(fake.faults.calls))
     for method, number in calls:
         for fault in killed(method, number):
             fake = fakes(runner, endings=[("failed", "executors were preempted")])
             fake.faults.plan([fault])
-            done = play(runner).run()
+            done = simulate(runner).run()
             assert done.state == "success", (str(fault), done.errors)
             assert_one_effective_run(fake, str(fault))
-            assert sorted(run.outcome for run in fake.world.runs.values()) == ["failed", "well"], str(fault)
+            assert sorted(run.outcome for run in fake.world.runs.values()) == ["failed", "succeeded"], str(fault)
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_a_task_that_fails_for_good_leaves_nothing_at_work(runner: str, fakes, play: MakePlay) -> None:
+def test_a_task_that_fails_for_good_leaves_nothing_at_work(runner: str, fakes, simulate: Simulate) -> None:
     fake = fakes(runner, endings=[("failed", "out of memory")] * 9)
-    done = play(runner).run()
+    done = simulate(runner).run()
     assert (done.state, done.tries) == ("failed", 4)
     assert "out of memory" in done.error
     assert "Its log: https://console.cloud.google.com/" in done.error
     assert [run.outcome for run in fake.world.runs.values()] == ["failed"] * 4
-    assert fake.world.costly_clusters == []
+    assert fake.world.undeleted_clusters == []
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_slow_states_are_waited_for(runner: str, fakes, play: MakePlay) -> None:
+def test_slow_states_are_waited_for(runner: str, fakes, simulate: Simulate) -> None:
     fake = fakes(runner, slowness=60)
-    assert play(runner).run().state == "success"
+    assert simulate(runner).run().state == "success"
     assert_one_effective_run(fake, "slow")

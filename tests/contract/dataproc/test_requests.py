@@ -1,4 +1,4 @@
-"""What is asked of Dataproc and BigQuery for one run, to the letter, and judged by their own descriptions."""
+"""The requests to Dataproc and BigQuery for one run, as golden files and against the APIs' own schemas."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 
 from dedup_clone.orchestration.runners.serverless import batch_of
-from dedup_clone.orchestration.runners.spark_run import SparkOrder
-from dedup_clone.settings.spark import SparkSize
-from tests.contract.dataproc.airflow_play import SPARK
-from tests.contract.dataproc.conftest import RUNNERS, Fake, MakePlay
+from dedup_clone.orchestration.runners.spark_run import SparkJobSpec
+from dedup_clone.settings.spark_settings import SparkSize
+from tests.contract.dataproc.airflow_simulator import SPARK
+from tests.contract.dataproc.conftest import RUNNERS, Fake, Simulate
 from tests.golden_files import assert_golden
 from tests.rest_schemas import described
 
@@ -20,7 +20,7 @@ MADE_BY = ("CreateBatch", "SubmitJob", "CreateCluster", "InsertJob")
 SCHEMAS = {"CreateBatch": "Batch", "SubmitJob": "SubmitJobRequest", "CreateCluster": "Cluster"}
 
 
-def what_was_made(fake: Fake) -> dict[str, Any]:
+def creating_requests(fake: Fake) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for method, request in fake.requests:
         if method in MADE_BY:
@@ -30,25 +30,25 @@ def what_was_made(fake: Fake) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_requests_of_a_run(runner: str, fakes, play: MakePlay) -> None:
+def test_requests_of_a_run(runner: str, fakes, simulate: Simulate) -> None:
     fake = fakes(runner)
-    assert play(runner, size=SparkSize(properties={"spark.sql.shuffle.partitions": "64"})).run().state == "success"
-    assert_golden(f"dataproc/{runner}.json", json.dumps(what_was_made(fake), indent=1, sort_keys=True) + "\n")
+    assert simulate(runner, size=SparkSize(properties={"spark.sql.shuffle.partitions": "64"})).run().state == "success"
+    assert_golden(f"dataproc/{runner}.json", json.dumps(creating_requests(fake), indent=1, sort_keys=True) + "\n")
 
 
 @pytest.mark.parametrize("runner", ["serverless", "cluster", "own_cluster"])
-def test_the_description_of_the_rest_api_knows_every_field(runner: str, fakes, play: MakePlay) -> None:
+def test_the_description_of_the_rest_api_knows_every_field(runner: str, fakes, simulate: Simulate) -> None:
     fake = fakes(runner)
-    assert play(runner).run().state == "success"
-    for method, request in what_was_made(fake).items():
+    assert simulate(runner).run().state == "success"
+    for method, request in creating_requests(fake).items():
         message = {"CreateBatch": "batch", "CreateCluster": "cluster"}.get(method)
         body = request[message] if message else {k: v for k, v in request.items() if k not in ("projectId", "region")}
         assert described("dataproc").message_faults(SCHEMAS[method], body) == []
 
 
-def order(**changes: Any) -> SparkOrder:
+def spec(**changes: Any) -> SparkJobSpec:
     usual = {"request_uri": "r", "main_uri": "m", "archive_uri": "a", "properties": {}, "labels": {}}
-    return SparkOrder(**{**usual, "executors": 2, "executor_cores": 4, "limit_s": 60, **changes})
+    return SparkJobSpec(**{**usual, "executors": 2, "executor_cores": 4, "timeout_s": 60, **changes})
 
 
 @pytest.mark.parametrize("path", ["pyspark_batch.args", "environment_config.execution_config.ttl", "labels"])
@@ -56,7 +56,7 @@ def test_a_misspelt_field_is_never_sent(path: str) -> None:
     """Google's messages refuse unknown fields on every level, so that none can be ignored."""
     from google.cloud.dataproc_v1 import CreateBatchRequest
 
-    batch = batch_of(order(), SPARK)
+    batch = batch_of(spec(), SPARK)
     CreateBatchRequest({"batch": batch})
     *folders, name = path.split(".")
     inside: Any = batch

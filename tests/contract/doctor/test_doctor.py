@@ -11,12 +11,12 @@ from typing import Any
 import googleapiclient
 import pytest
 
-from dedup_clone.settings.spark import Runner
-from deploy.doctor.examine import examine
-from deploy.doctor.finding import Finding, Level, Patient, as_text
-from deploy.doctor.google import Google
+from dedup_clone.settings.spark_settings import Runner
+from deploy.doctor.all_checks import run_checks
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, findings_as_text
+from deploy.doctor.google_api import GoogleApi
+from deploy.environment_settings import read_environment, read_profile
 from deploy.grants import read_grants
-from deploy.settings import read_environment, read_profile
 from tests.contract.doctor import answers as google
 from tests.contract.doctor.answers import RecordedGoogle, healthy
 
@@ -28,13 +28,13 @@ def findings(answers: dict[str, Any], runner: Runner = Runner.SERVERLESS) -> lis
     cluster = profile.spark.cluster.model_copy(update={"name": "standing"})
     place = {"service_account": google.SPARK, "subnetwork": "default", "cluster": cluster}
     spark = profile.spark.model_copy(update=place)
-    patient = Patient(
-        Google(RecordedGoogle(answers)),
+    live = LiveEnvironment(
+        GoogleApi(RecordedGoogle(answers)),
         read_environment(),
         profile.model_copy(update={"spark": spark, "runner": runner}),
         read_grants(),
     )
-    return examine(patient)
+    return run_checks(live)
 
 
 def faults(answers: dict[str, Any]) -> dict[str, Finding]:
@@ -263,7 +263,7 @@ def test_what_does_not_exist_is_a_finding_with_a_command(url: str) -> None:
     failed = [f for f in findings(answers) if f.level is Level.FAIL]
     assert failed
     assert all(finding.command for finding in failed)
-    assert "status [404]" in as_text(failed)
+    assert "status [404]" in findings_as_text(failed)
 
 
 def test_a_refused_question_takes_no_other_down() -> None:
@@ -277,7 +277,7 @@ def test_a_refused_question_takes_no_other_down() -> None:
 
 
 def test_an_account_without_any_right_gets_a_report_all_the_same() -> None:
-    report = as_text(findings(dict.fromkeys(healthy(), 403)))
+    report = findings_as_text(findings(dict.fromkeys(healthy(), 403)))
     assert report.splitlines()[0].startswith("fail")
 
 
@@ -300,7 +300,7 @@ def test_a_pipeline_reservation_is_seen() -> None:
 
 def test_it_asks_for_nothing_but_to_read() -> None:
     recorded = RecordedGoogle(healthy())
-    examine(Patient(Google(recorded), read_environment(), read_profile(), read_grants()))
+    run_checks(LiveEnvironment(GoogleApi(recorded), read_environment(), read_profile(), read_grants()))
     assert recorded.asked
     assert {method for method, url in recorded.asked if not url.endswith(":getIamPolicy")} == {"GET"}
 

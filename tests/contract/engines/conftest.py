@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dedup_clone.contract.engine import Engine
-from tests.contract.publish.servers import shared_clients as shared_clients
-from tests.contract.publish.servers import shared_real_dedup as shared_real_dedup
+from testkit.server_clients import shared_clients as shared_clients
+from testkit.server_clients import shared_real_dedup as shared_real_dedup
 
 SQL_ENGINES = [Engine.BIGQUERY, Engine.MERGE]
 

@@ -15,14 +15,14 @@ from google.cloud.storage import Client as Storage
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from dedup_clone.contract.delivery import split_backlog
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.precedence import fold_backlog
-from tests.contract.engines.engine_world import EngineWorld, feed_of
-from tests.contract.publish.feed_world import TODAY
-from tests.oracle import OracleDelivery, OracleState
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_on_stand_in import TODAY
+from testkit.oracle import OracleDelivery, OracleState
+from testkit.table_contracts import NESTED, PRODUCTS
 from tests.permutations import orders, steps
 from tests.spark.random_rows import FIRST_DAY, random_rows
-from tests.spark.tables import NESTED, PRODUCTS
 from tests.thoroughness import SEEDS, times
 
 DAYS = 4
@@ -55,7 +55,7 @@ def test_random_history(
     date_folders: bool,
 ) -> None:
     random, today = Random(seed), TODAY
-    world = EngineWorld(clients, feed_of(NESTED, engine, date_folders=date_folders))
+    world = FeedAgainstOracle(clients, feed_of(NESTED, engine, date_folders=date_folders))
     expected = OracleState(world.oracle_table)
     for step, days_passed in history:
         today += timedelta(days=days_passed)
@@ -74,7 +74,7 @@ def test_random_history(
 
 @pytest.mark.parametrize("engine", [Engine.BIGQUERY, pytest.param(Engine.MERGE, marks=pytest.mark.exhaustive)], ids=str)
 def test_every_order_of_arrival_ends_in_the_same_table(clients: Clients, engine: Engine) -> None:
-    world = EngineWorld(clients, feed_of(PRODUCTS, engine, date_folders=False))
+    world = FeedAgainstOracle(clients, feed_of(PRODUCTS, engine, date_folders=False))
     expected = OracleState(world.oracle_table)
     first_day = TODAY - timedelta(days=len(orders()))
     for step in steps(first_day):
@@ -91,10 +91,10 @@ def test_every_order_of_arrival_ends_in_the_same_table(clients: Clients, engine:
 
 def test_superseded_delivery_changes_nothing(clients: Clients) -> None:
     """Of two deliveries of one id the later counts; the earlier one is not applied beside it, nor after it."""
-    world = EngineWorld(clients, feed_of(PRODUCTS, Engine.BIGQUERY))
+    world = FeedAgainstOracle(clients, feed_of(PRODUCTS, Engine.BIGQUERY))
     row = {"date": TODAY, "product_id": 1, "store_id": 1, "attribute_id": 1, "attr_value": 9, "update_id": 4}
     first = world.land(4, [row])
     world.publish(world.land(4, [{**row, "attr_value": 1}]))
-    backlog = fold_backlog(world.services.arrivals.deliveries(), world.manifest().deliveries, ())
+    backlog = split_backlog(world.services.arrivals.deliveries(), world.manifest().deliveries, ())
     assert [d.name for d in backlog.superseded] == [first]
     assert [r[4] for r in world.table_rows()] == [[1, 1]]

@@ -14,15 +14,15 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import BootstrapRefused
 from dedup_clone.contract.request import Duplicates
-from dedup_clone.publish.bootstrap_export import export_existing
-from tests.contract.engines.engine_world import EngineWorld, feed_of
+from dedup_clone.publish.bootstrap.existing_export import export_existing
+from testkit.fake_dedup_job import Row
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.oracle import OracleDelivery, OracleState
+from testkit.spark_dedup_process import SparkDedupProcess
+from testkit.table_contracts import NESTED
 from tests.contract.engines.test_histories import OLDEST
 from tests.contract.publish import bootstrap_steps as steps
-from tests.contract.publish.python_dedup import Row
-from tests.contract.publish.real_dedup import RealDedup
-from tests.oracle import OracleDelivery, OracleState
 from tests.spark.random_rows import FIRST_DAY, random_rows
-from tests.spark.tables import NESTED
 
 pytestmark = pytest.mark.spark
 
@@ -31,9 +31,9 @@ Clients = tuple[Storage, BigQuery]
 
 
 @pytest.fixture
-def ours(clients: Clients, real_dedup: RealDedup) -> EngineWorld:
+def ours(clients: Clients, real_dedup: SparkDedupProcess) -> FeedAgainstOracle:
     """Engine `spark` is the real job."""
-    world = EngineWorld(clients, feed_of(NESTED))
+    world = FeedAgainstOracle(clients, feed_of(NESTED))
     world.dedup = real_dedup
     return world
 
@@ -46,7 +46,7 @@ def snapshot(random: Random, number: int) -> list[Row]:
     ]
 
 
-def test_spark_goes_on_from_exported_files_and_sql_from_what_spark_wrote(ours: EngineWorld) -> None:
+def test_spark_goes_on_from_exported_files_and_sql_from_what_spark_wrote(ours: FeedAgainstOracle) -> None:
     expected, random = OracleState(ours.oracle_table), Random(20261121)
     for number, engine in enumerate([Engine.BIGQUERY, Engine.SPARK, Engine.MERGE], start=1):
         rows = snapshot(random, number)
@@ -56,9 +56,9 @@ def test_spark_goes_on_from_exported_files_and_sql_from_what_spark_wrote(ours: E
 
 
 def test_a_table_of_all_types_that_merge_maintained_is_taken_over_and_goes_on(
-    clients: Clients, ours: EngineWorld
+    clients: Clients, ours: FeedAgainstOracle
 ) -> None:
-    merged, random = EngineWorld(clients, feed_of(NESTED)), Random(20261121)
+    merged, random = FeedAgainstOracle(clients, feed_of(NESTED)), Random(20261121)
     expected = OracleState(merged.oracle_table)
     for number in (1, 2):
         rows = snapshot(random, number)
@@ -74,17 +74,17 @@ def test_a_table_of_all_types_that_merge_maintained_is_taken_over_and_goes_on(
 
 
 def test_duplicates_of_a_table_to_be_taken_over_are_named_and_then_resolved(
-    clients: Clients, ours: EngineWorld
+    clients: Clients, ours: FeedAgainstOracle
 ) -> None:
-    merged, random = EngineWorld(clients, feed_of(NESTED)), Random(7)
+    merged, random = FeedAgainstOracle(clients, feed_of(NESTED)), Random(7)
     rows = [{**r, "day": r["day"] + (OLDEST - FIRST_DAY)} for r in random_rows(random, 1, DAYS, [1])]
     merged.publish(merged.land(1, rows), engine=Engine.MERGE)
     unique, source = merged.table_rows(), merged.feed.target
     merged.bigquery.query_and_wait(f"INSERT INTO warehouse.{source} SELECT * FROM warehouse.{source}")
-    order = steps.begin(ours, source_table=source)
-    export_existing(ours.services, order.attempt)
-    ours.deduplicate(order)
+    spec = steps.begin(ours, source_table=source)
+    export_existing(ours.services, spec.attempt)
+    ours.deduplicate(spec)
     with pytest.raises(BootstrapRefused, match=rf"\[{len(unique)}\] rows whose key .* another row has.*such as name="):
-        ours.load(order)
+        ours.load(spec)
     steps.bootstrap(ours, source_table=source, duplicates=Duplicates.KEEP_LATEST)
     assert ours.table_rows() == unique

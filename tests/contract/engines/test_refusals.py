@@ -16,13 +16,13 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.contract.table import Column
-from dedup_clone.engines import run
-from dedup_clone.engines.declared_columns import column_problems
+from dedup_clone.engines import dedup_in_bigquery
+from dedup_clone.engines.file_problems import column_problems
 from dedup_clone.state.ledger import Outcome
 from dedup_spark.column_types import arrow_schema
-from tests.contract.engines.engine_world import EngineWorld, feed_of, parquet
-from tests.contract.publish.feed_world import TODAY, YESTERDAY, row
-from tests.spark.tables import NESTED, PRODUCTS
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_of, parquet
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
+from testkit.table_contracts import NESTED, PRODUCTS
 
 PART = f"date={TODAY}/part-0.parquet"
 
@@ -88,11 +88,11 @@ CASES: dict[str, Case] = {
 
 
 @pytest.fixture
-def world(clients: tuple[Storage, BigQuery]) -> EngineWorld:
-    return EngineWorld(clients, feed_of(PRODUCTS))
+def world(clients: tuple[Storage, BigQuery]) -> FeedAgainstOracle:
+    return FeedAgainstOracle(clients, feed_of(PRODUCTS))
 
 
-def test_each_bad_delivery_is_set_aside_and_the_good_one_is_published(world: EngineWorld, engine: Engine) -> None:
+def test_each_bad_delivery_is_set_aside_and_the_good_one_is_published(world: FeedAgainstOracle, engine: Engine) -> None:
     world.publish(world.land(1, [row(1, 1), row(1, 7)]), engine=engine)
     reasons = {}
     for number, (make, reason) in enumerate(CASES.values(), start=2):
@@ -110,27 +110,27 @@ def test_each_bad_delivery_is_set_aside_and_the_good_one_is_published(world: Eng
     assert {d.name for d in world.services.arrivals.refused()} == refused.keys()
 
 
-def test_nothing_is_published_when_all_are_refused(world: EngineWorld, engine: Engine) -> None:
+def test_nothing_is_published_when_all_are_refused(world: FeedAgainstOracle, engine: Engine) -> None:
     world.publish(world.land(1, [row(1, 1)]), engine=engine)
     before = world.table_rows()
-    order = world.resolve(world.land_files(2, {PART: parquet(one(2, store_id=None))}), engine=engine)
-    world.deduplicate(order)
+    spec = world.resolve(world.land_files(2, {PART: parquet(one(2, store_id=None))}), engine=engine)
+    world.deduplicate(spec)
     with pytest.raises(DeliveryRefused, match=r"column \[store_id\]: 1 rows are \[NULL\]"):
-        world.load(order)
+        world.load(spec)
     assert world.table_rows() == before
-    record = world.services.ledger.read(order.attempt)
+    record = world.services.ledger.read(spec.attempt)
     assert record
     assert (record.outcome, record.engine) == (Outcome.REFUSED, engine)
 
 
-def test_rows_older_than_the_retention_are_dropped_and_counted(world: EngineWorld, engine: Engine) -> None:
+def test_rows_older_than_the_retention_are_dropped_and_counted(world: FeedAgainstOracle, engine: Engine) -> None:
     old = TODAY - timedelta(days=PRODUCTS.retention_days)
     world.publish(world.land(1, [row(1, 1), row(1, 2, day=old), row(1, 3, day=date(1999, 12, 31))]), engine=engine)
     assert [r[1] for r in world.table_rows()] == [[1, 1]]
     assert world.manifest().dropped_rows == 2
 
 
-def test_delivery_of_nothing_but_old_rows_changes_nothing(world: EngineWorld, engine: Engine) -> None:
+def test_delivery_of_nothing_but_old_rows_changes_nothing(world: FeedAgainstOracle, engine: Engine) -> None:
     world.publish(world.land(1, [row(1, 1)]), engine=engine)
     world.publish(world.land(2, [row(2, 2, day=date(1999, 12, 31))]), engine=engine)
     assert [r[1] for r in world.table_rows()] == [[1, 1]]
@@ -138,31 +138,31 @@ def test_delivery_of_nothing_but_old_rows_changes_nothing(world: EngineWorld, en
 
 
 def test_landing_that_changes_under_the_engine_fails_the_run(
-    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+    world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = world.resolve(world.land(1, [row(1, 1)]), engine=Engine.BIGQUERY)
-    real = run.gather_evidence
+    spec = world.resolve(world.land(1, [row(1, 1)]), engine=Engine.BIGQUERY)
+    real = dedup_in_bigquery.count_dates
 
     def gather_while_the_producer_writes(*arguments: Any) -> Any:
         name = f"{world.feed.landing.prefix}/snapshot_id=1/{PART}"
         world.storage.bucket("landing").blob(name).upload_from_string(parquet(one(1)))
         return real(*arguments)
 
-    monkeypatch.setattr(run, "gather_evidence", gather_while_the_producer_writes)
+    monkeypatch.setattr(dedup_in_bigquery, "count_dates", gather_while_the_producer_writes)
     with pytest.raises(DeliveryRefused, match=r"part-0\.parquet\] was replaced"):
-        world.deduplicate(order)
-    assert world.services.manifests.candidate(order.attempt) is None
+        world.deduplicate(spec)
+    assert world.services.manifests.candidate(spec.attempt) is None
 
 
-def test_delivery_that_was_changed_before_is_refused(world: EngineWorld) -> None:
+def test_delivery_that_was_changed_before_is_refused(world: FeedAgainstOracle) -> None:
     name = world.land(1, [row(1, 1)])
     prefix = f"{world.feed.landing.prefix}/snapshot_id=1"
     world.storage.bucket("landing").blob(f"{prefix}/date={TODAY}/late.parquet").upload_from_string(b"x")
     world.storage.bucket("landing").blob(f"{prefix}/_temporary/ignored").upload_from_string(b"x")
-    order = world.resolve(name, engine=Engine.BIGQUERY)
-    world.deduplicate(order)
+    spec = world.resolve(name, engine=Engine.BIGQUERY)
+    world.deduplicate(spec)
     with pytest.raises(DeliveryRefused, match=r"late\.parquet\] appeared after the inventory was taken"):
-        world.load(order)
+        world.load(spec)
 
 
 def test_nested_columns_are_compared_field_by_field() -> None:

@@ -19,73 +19,71 @@ from dedup_clone.contract.errors import ConfigurationError, JobFailed, LostRace,
 from dedup_clone.contract.manifest import Difference, KeyExample
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.table import Column, ColumnMode, UpdateIdMode
-from dedup_clone.engines import run
+from dedup_clone.engines import dedup_in_bigquery
 from dedup_clone.engines.staging_job import staging_configuration
-from dedup_clone.orchestration import by_engine
-from dedup_clone.orchestration.connect import FeedSetup
-from dedup_clone.orchestration.folders import find_folders
-from dedup_clone.orchestration.runners import dedup_operator
-from dedup_clone.publish.jobs import FAILED_JOBS_TOLERATED, run_step_job
+from dedup_clone.orchestration.runners import dedup_operator, engine_dispatch
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
+from dedup_clone.publish.attempt_jobs import FAILED_JOBS_TOLERATED, run_step_job
 from dedup_clone.publish.load import read_candidate
-from dedup_clone.publish.orders import PublishOrder
+from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.state.staging import StagingState
-from tests.contract.engines.engine_world import WIDE_OPEN, EngineWorld, feed_of
-from tests.contract.publish.feed_world import REPOSITORY, TODAY, row
-from tests.spark.tables import PRODUCTS
+from testkit.feed_against_oracle import NO_LIMITS, FeedAgainstOracle, feed_of
+from testkit.feed_on_stand_in import REPOSITORY, TODAY, row
+from testkit.table_contracts import PRODUCTS
 
 
 @pytest.fixture
-def world(clients: tuple[Storage, BigQuery]) -> EngineWorld:
-    return EngineWorld(clients, feed_of(PRODUCTS))
+def world(clients: tuple[Storage, BigQuery]) -> FeedAgainstOracle:
+    return FeedAgainstOracle(clients, feed_of(PRODUCTS))
 
 
-def jobs_of(world: EngineWorld, order: PublishOrder) -> list[str]:
+def jobs_of(world: FeedAgainstOracle, spec: PublishSpec) -> list[str]:
     """Steps and numbers of the attempt's jobs, as CURRENT has them."""
-    intent = world.services.current.require_intent(order.attempt)
+    intent = world.services.current.require_intent(spec.attempt)
     return ["-".join(name.rsplit("-", 2)[1:]) for name in intent.jobs]
 
 
 def test_each_job_of_the_step_runs_once_however_often_the_task_is_tried(
-    world: EngineWorld, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    world: FeedAgainstOracle, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = world.resolve(world.land(1, [row(1, 1)]), engine=engine)
+    spec = world.resolve(world.land(1, [row(1, 1)]), engine=engine)
 
     def die(*_: Any, **__: Any) -> None:
         raise RuntimeError("killed")
 
-    monkeypatch.setattr(run, "build_manifest", die)
+    monkeypatch.setattr(dedup_in_bigquery, "build_manifest", die)
     with pytest.raises(RuntimeError, match="killed"):
-        world.deduplicate(order)
+        world.deduplicate(spec)
     monkeypatch.undo()
-    assert world.services.manifests.candidate(order.attempt) is None
-    world.deduplicate(order)
-    first = world.services.manifests.candidate(order.attempt)
-    world.deduplicate(order)
-    assert world.services.manifests.candidate(order.attempt) == first
-    assert jobs_of(world, order) == ["examine_1-1", "incoming-1", "append_1-1", "evidence-1"]
-    world.load(order)
+    assert world.services.manifests.candidate(spec.attempt) is None
+    world.deduplicate(spec)
+    first = world.services.manifests.candidate(spec.attempt)
+    world.deduplicate(spec)
+    assert world.services.manifests.candidate(spec.attempt) == first
+    assert jobs_of(world, spec) == ["examine_1-1", "incoming-1", "append_1-1", "evidence-1"]
+    world.load(spec)
     assert world.services.warehouse.table(f"{world.feed.target}_incoming") is None  # no policy would protect it
-    world.swap(order, world.check(order))
-    assert world.commit(order).rows == 1
+    world.swap(spec, world.check(spec))
+    assert world.commit(spec).rows == 1
 
 
-def test_without_the_lease_nothing_is_done(world: EngineWorld, engine: Engine) -> None:
-    order = world.resolve(world.land(1, [row(1, 1)]), engine=engine)
-    world.services.current.release(order.attempt)
+def test_without_the_lease_nothing_is_done(world: FeedAgainstOracle, engine: Engine) -> None:
+    spec = world.resolve(world.land(1, [row(1, 1)]), engine=engine)
+    world.services.current.release(spec.attempt)
     with pytest.raises(LostRace):
-        world.deduplicate(order)
+        world.deduplicate(spec)
     assert world.services.warehouse.table(f"{world.feed.target}_incoming") is None
 
 
-def test_delivery_that_the_load_job_cannot_decode_is_refused_alone(world: EngineWorld) -> None:
+def test_delivery_that_the_load_job_cannot_decode_is_refused_alone(world: FeedAgainstOracle) -> None:
     world.land(1, [row(1, 1)])
-    order = world.resolve(world.land(2, [row(2, 2)]), engine=Engine.BIGQUERY)
+    spec = world.resolve(world.land(2, [row(2, 2)]), engine=Engine.BIGQUERY)
     fault = {"effect": "error", "reason": "invalid", "status": 400, "message": "a page is damaged"}
-    world.control("/_standin/faults", {"match": {"job_id": f"{order.attempt}-append_1-1$"}, **fault})
-    world.deduplicate(order)
-    candidate, manifest = read_candidate(world.services, order)
+    world.control("/_standin/faults", {"match": {"job_id": f"{spec.attempt}-append_1-1$"}, **fault})
+    world.deduplicate(spec)
+    candidate, manifest = read_candidate(world.services, spec)
     (refused,) = candidate.refused
     assert refused.delivery.snapshot_id == 1
     assert "BigQuery cannot load its files: " in refused.reason
@@ -94,28 +92,28 @@ def test_delivery_that_the_load_job_cannot_decode_is_refused_alone(world: Engine
     assert manifest.rows == 1
 
 
-def test_job_that_fails_for_another_reason_is_tried_again_under_the_next_id(world: EngineWorld) -> None:
-    order = world.resolve(world.land(1, [row(1, 1)]), engine=Engine.BIGQUERY)
+def test_job_that_fails_for_another_reason_is_tried_again_under_the_next_id(world: FeedAgainstOracle) -> None:
+    spec = world.resolve(world.land(1, [row(1, 1)]), engine=Engine.BIGQUERY)
     fault = {"effect": "error", "reason": "backendError", "status": 503, "message": "try again"}
-    world.control("/_standin/faults", {"match": {"job_id": f"{order.attempt}-append_1-1$"}, **fault})
+    world.control("/_standin/faults", {"match": {"job_id": f"{spec.attempt}-append_1-1$"}, **fault})
     with pytest.raises(JobFailed, match="backendError"):
-        world.deduplicate(order)
-    world.deduplicate(order)
-    assert jobs_of(world, order)[2:] == ["append_1-1", "append_1-2", "evidence-1"]
+        world.deduplicate(spec)
+    world.deduplicate(spec)
+    assert jobs_of(world, spec)[2:] == ["append_1-1", "append_1-2", "evidence-1"]
 
 
-def test_step_whose_jobs_all_fail_ends(world: EngineWorld) -> None:
-    order = world.resolve(world.land(1, [row(1, 1)]))
+def test_step_whose_jobs_all_fail_ends(world: FeedAgainstOracle) -> None:
+    spec = world.resolve(world.land(1, [row(1, 1)]))
     query = {"query": {"query": "SELECT ERROR('no')", "useLegacySql": False}}
     for _ in range(FAILED_JOBS_TOLERATED):
         with pytest.raises(JobFailed, match=r"no") as failure:
-            run_step_job(world.services, order.attempt, "probe", query)
-        assert failure.value.by_content
+            run_step_job(world.services, spec.attempt, "probe", query)
+        assert failure.value.is_permanent
     with pytest.raises(OutcomeUnknown, match=r"20 BigQuery jobs of step \[probe\]"):
-        run_step_job(world.services, order.attempt, "probe", query)
+        run_step_job(world.services, spec.attempt, "probe", query)
 
 
-def test_merge_restores_the_parent_where_staging_holds_another_attempts_rows(world: EngineWorld) -> None:
+def test_merge_restores_the_parent_where_staging_holds_another_attempts_rows(world: FeedAgainstOracle) -> None:
     world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=Engine.MERGE)
     failed = world.resolve(world.land(2, [row(2, 1, 99), row(2, 9)]), engine=Engine.BIGQUERY)
     world.deduplicate(failed)
@@ -129,42 +127,42 @@ def test_merge_restores_the_parent_where_staging_holds_another_attempts_rows(wor
     assert [(r[1], r[4]) for r in world.table_rows()] == [([1, 1], [1, 30]), ([1, 2], [1, 20])]
 
 
-def test_merge_leaves_the_parents_rows_in_place_where_staging_holds_them(world: EngineWorld) -> None:
+def test_merge_leaves_the_parents_rows_in_place_where_staging_holds_them(world: FeedAgainstOracle) -> None:
     world.publish(world.land(1, [row(1, 1)]), engine=Engine.SPARK)
-    order = world.resolve(world.land(2, [row(2, 1)]), engine=Engine.MERGE)
-    world.deduplicate(order)
-    sql = merge_of(world, order)
+    spec = world.resolve(world.land(2, [row(2, 1)]), engine=Engine.MERGE)
+    world.deduplicate(spec)
+    sql = merge_of(world, spec)
     assert "MERGE INTO" in sql
     assert "TRUNCATE" not in sql
     staging = world.services.staging.read()
     assert staging
-    world.load(order)
-    assert "TRUNCATE" in merge_of(world, order)  # a second job would not find the parent there
+    world.load(spec)
+    assert "TRUNCATE" in merge_of(world, spec)  # a second job would not find the parent there
 
 
-def merge_of(world: EngineWorld, order: PublishOrder) -> str:
-    configuration = staging_configuration(world.services, order, *read_candidate(world.services, order))
+def merge_of(world: FeedAgainstOracle, spec: PublishSpec) -> str:
+    configuration = staging_configuration(world.services, spec, *read_candidate(world.services, spec))
     return str(configuration["query"]["query"])
 
 
-def test_merging_twice_changes_nothing(world: EngineWorld) -> None:
+def test_merging_twice_changes_nothing(world: FeedAgainstOracle) -> None:
     world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=Engine.MERGE)
-    order = world.resolve(world.land(2, [row(2, 1, 5), row(2, 3)]), engine=Engine.MERGE)
-    world.deduplicate(order)
-    candidate, manifest = read_candidate(world.services, order)
-    configuration = staging_configuration(world.services, order, candidate, manifest)
-    reference = {"projectId": "local-dev", "jobId": f"again-{order.attempt}", "location": "US"}
+    spec = world.resolve(world.land(2, [row(2, 1, 5), row(2, 3)]), engine=Engine.MERGE)
+    world.deduplicate(spec)
+    candidate, manifest = read_candidate(world.services, spec)
+    configuration = staging_configuration(world.services, spec, candidate, manifest)
+    reference = {"projectId": "local-dev", "jobId": f"again-{spec.attempt}", "location": "US"}
     job = QueryJob.from_api_repr({"jobReference": reference, "configuration": configuration}, world.bigquery)
     job._begin()
     job.result()
     once = world.table_rows(world.feed.staging)
-    world.load(order)  # a retried task whose first job nobody remembers
+    world.load(spec)  # a retried task whose first job nobody remembers
     assert world.table_rows(world.feed.staging) == once
-    world.swap(order, world.check(order))
-    assert world.commit(order).rows == 3
+    world.swap(spec, world.check(spec))
+    assert world.commit(spec).rows == 3
 
 
-def test_publish_goes_on_after_a_rollback_by_time_travel(world: EngineWorld) -> None:
+def test_publish_goes_on_after_a_rollback_by_time_travel(world: FeedAgainstOracle) -> None:
     """Target then holds what staging does not."""
     world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=Engine.BIGQUERY)
     world.publish(world.land(2, [row(2, 1, 99)]), engine=Engine.MERGE)
@@ -176,11 +174,11 @@ def test_publish_goes_on_after_a_rollback_by_time_travel(world: EngineWorld) -> 
     assert (staging.state, staging.manifest_digest) == (StagingState.LOADED, world.manifest().digest)
 
 
-def test_examples_name_keys_of_each_difference(world: EngineWorld, engine: Engine) -> None:
+def test_examples_name_keys_of_each_difference(world: FeedAgainstOracle, engine: Engine) -> None:
     world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=engine)
-    order = world.resolve(world.land(2, [row(2, 1, 9), row(2, 3)]), engine=engine)
-    world.deduplicate(order)
-    candidate, _ = read_candidate(world.services, order)
+    spec = world.resolve(world.land(2, [row(2, 1, 9), row(2, 3)]), engine=engine)
+    world.deduplicate(spec)
+    candidate, _ = read_candidate(world.services, spec)
 
     def example(difference: Difference, product: int) -> KeyExample:
         return KeyExample(TODAY, difference, f"product_id={product}, store_id=2072, attribute_id=1")
@@ -196,8 +194,8 @@ def test_feed_with_required_nested_text_and_date_columns(clients: tuple[Storage,
     shipped = read_feed(REPOSITORY / "dags" / "feeds" / "store_visits.yaml")
     named = feed_of(shipped.table.to_contract())
     landing = shipped.landing.model_copy(update={"prefix": named.feed})
-    changes = {"feed": named.feed, "landing": landing, "engine": Engine.BIGQUERY, "checks": WIDE_OPEN}
-    world = EngineWorld(clients, shipped.model_copy(update=changes))
+    changes = {"feed": named.feed, "landing": landing, "engine": Engine.BIGQUERY, "checks": NO_LIMITS}
+    world = FeedAgainstOracle(clients, shipped.model_copy(update=changes))
 
     def visit(snapshot: int, store: str, revenue: str, baskets: list[dict[str, Any]]) -> dict[str, Any]:
         return {
@@ -227,7 +225,7 @@ def test_feed_with_required_nested_text_and_date_columns(clients: tuple[Storage,
 
 def test_replay_by_an_engine_that_cannot_keep_the_contract_is_refused(clients: tuple[Storage, BigQuery]) -> None:
     feed = feed_of(PRODUCTS).model_copy(update={"update_id_mode": UpdateIdMode.LAST_CHANGED})
-    world = EngineWorld(clients, feed)
+    world = FeedAgainstOracle(clients, feed)
     name = world.land(1, [row(1, 1)])
     with pytest.raises(ConfigurationError, match=r"engine \[merge\] knows update_id_mode \[last_seen\] only"):
         world.resolve(name, engine=Engine.MERGE)
@@ -236,40 +234,40 @@ def test_replay_by_an_engine_that_cannot_keep_the_contract_is_refused(clients: t
 
 @pytest.mark.parametrize("runner", ["local", "gcp"])
 def test_the_dedup_task_does_what_the_order_says(
-    world: EngineWorld, monkeypatch: pytest.MonkeyPatch, runner: str
+    world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch, runner: str
 ) -> None:
     deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": runner})
     setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
     task = dedup_operator(setup, task_id="dedup_snapshot", request_uri="unused")
-    order = world.resolve(world.land(1, [row(1, 1)]), engine=Engine.BIGQUERY)
-    monkeypatch.setattr(by_engine, "connect", lambda setup: world.services)
+    spec = world.resolve(world.land(1, [row(1, 1)]), engine=Engine.BIGQUERY)
+    monkeypatch.setattr(engine_dispatch, "open_feed_services", lambda setup: world.services)
     dag = SimpleNamespace(has_task=lambda name: name == "resolve_publish")
-    context: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: to_plain(order)), "task": task, "dag": dag}
+    context: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: to_plain(spec)), "task": task, "dag": dag}
     task.execute(context)
-    candidate = world.services.manifests.candidate(order.attempt)
+    candidate = world.services.manifests.candidate(spec.attempt)
     assert candidate
     assert candidate.manifest
     assert candidate.manifest.engine is Engine.BIGQUERY
 
 
 def test_the_dedup_task_submits_spark_when_the_order_says_so(
-    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+    world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submitted = []
     deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
     setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
     task: Any = dedup_operator(setup, task_id="dedup_snapshot", request_uri="uri")
     monkeypatch.setattr(SparkSubmitOperator, "execute", lambda self, context: submitted.append(self.application_args))
-    order = world.resolve(world.land(1, [row(1, 1)]), engine=Engine.SPARK)
+    spec = world.resolve(world.land(1, [row(1, 1)]), engine=Engine.SPARK)
     dag = SimpleNamespace(has_task=lambda name: name == "resolve_publish")
-    task.execute({"ti": SimpleNamespace(xcom_pull=lambda **_: to_plain(order)), "task": task, "dag": dag})
+    task.execute({"ti": SimpleNamespace(xcom_pull=lambda **_: to_plain(spec)), "task": task, "dag": dag})
     assert submitted == [["--request", "uri"]]
-    assert world.services.manifests.candidate(order.attempt) is None
+    assert world.services.manifests.candidate(spec.attempt) is None
 
 
 def test_column_names_that_are_reserved_words(clients: tuple[Storage, BigQuery], engine: Engine) -> None:
     columns = tuple(Column(name, kind) for name, kind in (("date", "DATE"), ("order", "INT64"), ("select", "STRING")))
     table = PRODUCTS.__class__((*columns, Column("from", "INT64")), "date", "from", ("date", "order"), (), 730)
-    world = EngineWorld(clients, feed_of(table))
+    world = FeedAgainstOracle(clients, feed_of(table))
     world.publish(world.land(1, [{"date": TODAY, "order": 1, "select": "a", "from": 1}]), engine=engine)
     assert len(world.table_rows()) == 1

@@ -14,37 +14,37 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import FileList
 from dedup_clone.contract.records import from_json
 from dedup_clone.contract.request import DedupRequest
-from dedup_clone.publish.export import export_folder
-from dedup_clone.publish.orders import PublishOrder
+from dedup_clone.publish.planning.parent_generation import export_folder
 from dedup_clone.publish.prune import prune
-from tests.contract.engines.engine_world import EngineWorld, feed_of
-from tests.contract.publish.feed_world import TODAY, YESTERDAY, row
-from tests.oracle import OracleDelivery, OracleState
-from tests.spark.tables import PRODUCTS
+from dedup_clone.publish.step_specs import PublishSpec
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
+from testkit.oracle import OracleDelivery, OracleState
+from testkit.table_contracts import PRODUCTS
 
 OLDEST = TODAY - timedelta(days=PRODUCTS.retention_days - 1)
 COURSE = [Engine.SPARK, Engine.BIGQUERY, Engine.SPARK, Engine.MERGE, Engine.SPARK, Engine.MERGE, Engine.BIGQUERY]
 
 
 @pytest.fixture
-def world(clients: tuple[Storage, BigQuery]) -> EngineWorld:
-    return EngineWorld(clients, feed_of(PRODUCTS))
+def world(clients: tuple[Storage, BigQuery]) -> FeedAgainstOracle:
+    return FeedAgainstOracle(clients, feed_of(PRODUCTS))
 
 
-def request_of(world: EngineWorld, order: PublishOrder) -> DedupRequest:
-    stored = world.services.store.read(world.services.layout.request(order.attempt))
+def request_of(world: FeedAgainstOracle, spec: PublishSpec) -> DedupRequest:
+    stored = world.services.store.read(world.services.layout.request(spec.attempt))
     assert stored
     return from_json(DedupRequest, stored.text, where="request")
 
 
-def parent_files(world: EngineWorld, request: DedupRequest) -> FileList:
+def parent_files(world: FeedAgainstOracle, request: DedupRequest) -> FileList:
     assert request.parent
     stored = world.services.store.read(request.parent.file_list_uri.removeprefix("gs://state/"))
     assert stored
     return from_json(FileList, stored.text, where="files")
 
 
-def test_each_engine_goes_on_where_the_other_ended(world: EngineWorld) -> None:
+def test_each_engine_goes_on_where_the_other_ended(world: FeedAgainstOracle) -> None:
     expected = OracleState(world.oracle_table)
     for number, engine in enumerate(COURSE, start=1):
         rows = [row(number, 1, number), row(number, 10 + number), row(number, 2, day=YESTERDAY)]
@@ -55,13 +55,13 @@ def test_each_engine_goes_on_where_the_other_ended(world: EngineWorld) -> None:
         assert (world.manifest().data_folder is None) == (engine is not Engine.SPARK)
 
 
-def test_spark_is_given_the_files_of_a_table_that_sql_made(world: EngineWorld) -> None:
+def test_spark_is_given_the_files_of_a_table_that_sql_made(world: FeedAgainstOracle) -> None:
     rows = [row(1, 1), row(1, 2), row(1, 3, day=YESTERDAY)]
     world.publish(world.land(1, rows), engine=Engine.BIGQUERY)
-    order = world.resolve(world.land(2, [row(2, 1)]), engine=Engine.SPARK)
-    request = request_of(world, order)
+    spec = world.resolve(world.land(2, [row(2, 1)]), engine=Engine.SPARK)
+    request = request_of(world, spec)
     assert request.parent
-    folder = export_folder(world.services, order.attempt)
+    folder = export_folder(world.services, spec.attempt)
     assert request.parent.data_uri == f"gs://state/{folder}"
     found = []
     for file in parent_files(world, request).files:
@@ -72,7 +72,7 @@ def test_spark_is_given_the_files_of_a_table_that_sql_made(world: EngineWorld) -
     assert sorted(found, key=str) == sorted(rows, key=str)
 
 
-def test_files_that_are_gone_are_exported_anew(world: EngineWorld) -> None:
+def test_files_that_are_gone_are_exported_anew(world: FeedAgainstOracle) -> None:
     world.publish(world.land(1, [row(1, 1), row(1, 2)]))
     folder = world.manifest().data_folder
     assert folder
@@ -81,29 +81,29 @@ def test_files_that_are_gone_are_exported_anew(world: EngineWorld) -> None:
     assert [(r[1], r[4], r[5]) for r in world.table_rows()] == [([1, 1], [1, 21], [1, 2]), ([1, 2], [1, 20], [1, 1])]
 
 
-def test_exported_files_are_pruned_with_the_attempt_that_needed_them(world: EngineWorld) -> None:
+def test_exported_files_are_pruned_with_the_attempt_that_needed_them(world: FeedAgainstOracle) -> None:
     world.publish(world.land(1, [row(1, 1)]), engine=Engine.MERGE)
-    order = world.resolve(world.land(2, [row(2, 1)]), engine=Engine.SPARK)
-    folder = export_folder(world.services, order.attempt)
+    spec = world.resolve(world.land(2, [row(2, 1)]), engine=Engine.SPARK)
+    folder = export_folder(world.services, spec.attempt)
     assert prune(world.services) == []  # the attempt is at work
-    world.deduplicate(order)
-    world.load(order)
-    world.swap(order, world.check(order))
-    world.commit(order)
+    world.deduplicate(spec)
+    world.load(spec)
+    world.swap(spec, world.check(spec))
+    world.commit(spec)
     assert prune(world.services) == [folder]
-    assert world.manifest().data_folder == f"gs://state/{world.services.layout.data_folder(order.attempt)}"
+    assert world.manifest().data_folder == f"gs://state/{world.services.layout.data_folder(spec.attempt)}"
 
 
-def test_export_is_refused_when_target_is_not_what_the_manifest_says(world: EngineWorld) -> None:
+def test_export_is_refused_when_target_is_not_what_the_manifest_says(world: FeedAgainstOracle) -> None:
     world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=Engine.BIGQUERY)
     world.bigquery.query_and_wait(f"DELETE FROM warehouse.{world.feed.target} WHERE product_id = 1")
     with pytest.raises(ContractViolation, match=rf"{TODAY}: 1 rows, expected 2.*Somebody changed target"):
         world.resolve(world.land(2, [row(2, 1)]), engine=Engine.SPARK)
 
 
-def test_engines_in_sql_notice_a_target_that_lost_rows(world: EngineWorld, engine: Engine) -> None:
+def test_engines_in_sql_notice_a_target_that_lost_rows(world: FeedAgainstOracle, engine: Engine) -> None:
     world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=engine)
     world.bigquery.query_and_wait(f"DELETE FROM warehouse.{world.feed.target} WHERE product_id = 1")
-    order = world.resolve(world.land(2, [row(2, 1)]), engine=engine)
+    spec = world.resolve(world.land(2, [row(2, 1)]), engine=engine)
     with pytest.raises(ContractViolation, match=rf"\[{TODAY}\] has \[1\] keys in target, expected \[2\]"):
-        world.deduplicate(order)
+        world.deduplicate(spec)

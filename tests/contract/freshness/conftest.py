@@ -6,11 +6,11 @@ import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
+from testkit.feed_on_stand_in import FeedOnStandIn
+from testkit.server_clients import shared_clients as shared_clients
 from tests.contract.publish.conftest import new_feed
-from tests.contract.publish.feed_world import FeedWorld
-from tests.contract.publish.servers import shared_clients as shared_clients
 
 
 @pytest.fixture
-def world(clients: tuple[Storage, BigQuery]) -> FeedWorld:
-    return FeedWorld(new_feed("fresh_"), *clients)
+def world(clients: tuple[Storage, BigQuery]) -> FeedOnStandIn:
+    return FeedOnStandIn(new_feed("fresh_"), *clients)

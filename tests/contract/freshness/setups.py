@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dedup_clone.orchestration.connect import FeedSetup
-from dedup_clone.orchestration.folders import find_folders
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.settings.deployment import read_deployment
-from tests.contract.publish.feed_world import REPOSITORY, FeedWorld
+from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn
 
 
-def setup_of(world: FeedWorld) -> FeedSetup:
+def setup_of(world: FeedOnStandIn) -> FeedSetup:
     deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
     return FeedSetup(world.feed, deployment, find_folders(REPOSITORY / "dags"))

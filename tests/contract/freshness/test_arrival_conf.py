@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.orchestration.deadlines import arrival_of
-from dedup_clone.orchestration.publish_form import publish_params
-from tests.contract.publish.feed_world import FeedWorld
+from dedup_clone.orchestration.publish.freshness_deadline import arrival_of
+from dedup_clone.orchestration.publish.publish_form import publish_params
+from testkit.feed_on_stand_in import FeedOnStandIn
 from tests.contract.publish.test_arrivals import Watch
 
 
 @pytest.fixture
-def watch(world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> Watch:
+def watch(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> Watch:
     return Watch(world, monkeypatch)
 
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.orchestration import missed_deadline
-from dedup_clone.orchestration.deadlines import freshness_deadline
-from dedup_clone.orchestration.missed_deadline import tell_of_missed_deadline
-from dedup_clone.settings.alerts import AlertSettings
+from dedup_clone.orchestration.publish import missed_deadline
+from dedup_clone.orchestration.publish.freshness_deadline import freshness_deadline
+from dedup_clone.orchestration.publish.missed_deadline import notify_missed_deadline
+from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.state.arrivals import Refusal
+from testkit.feed_on_stand_in import FeedOnStandIn, row
 from tests.contract.freshness.setups import setup_of
-from tests.contract.publish.feed_world import FeedWorld, row
 
 
 @pytest.fixture(autouse=True)
-def hook(world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def hook(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.providers.google.cloud.hooks.gcs import GCSHook
 
     monkeypatch.setenv("AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT", '{"conn_type": "google_cloud_platform"}')
@@ -28,9 +28,9 @@ def hook(world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Callback:
-    """Calls it as the triggerer does; `told` are the titles of what was told."""
+    """Calls it as the triggerer does; `call` returns the titles of the alerts."""
 
-    def __init__(self, world: FeedWorld, caplog: pytest.LogCaptureFixture) -> None:
+    def __init__(self, world: FeedOnStandIn, caplog: pytest.LogCaptureFixture) -> None:
         self.world = world
         self.caplog = caplog
         caplog.set_level(logging.INFO)
@@ -39,7 +39,7 @@ class Callback:
         feed = self.world.feed.feed
         arguments = {
             "feed": feed,
-            "promise_minutes": 60,
+            "sla_minutes": 60,
             "state_bucket": "state",
             "connection": "google_cloud_default",
             "alerts": AlertSettings().model_dump(mode="json"),
@@ -47,12 +47,12 @@ class Callback:
         }
         self.caplog.clear()
         context = {"dag_run": dag_run, "deadline": {"id": "x", "deadline_time": datetime.now(UTC)}}
-        assert asyncio.run(tell_of_missed_deadline(context=context, **arguments)) is None
+        assert asyncio.run(notify_missed_deadline(context=context, **arguments)) is None
         return [r.getMessage().splitlines()[0] for r in self.caplog.records if r.name == "dedup_clone.alerts"]
 
 
 @pytest.fixture
-def callback(world: FeedWorld, caplog: pytest.LogCaptureFixture) -> Callback:
+def callback(world: FeedOnStandIn, caplog: pytest.LogCaptureFixture) -> Callback:
     return Callback(world, caplog)
 
 
@@ -75,25 +75,27 @@ def run_of(name: str, *, arrived: timedelta | None, run_id: str = "publish__7__1
 LATE = timedelta(minutes=61)
 
 
-def test_a_miss_is_told_once_with_lag_task_and_link(world: FeedWorld, callback: Callback) -> None:
+def test_a_miss_is_told_once_with_lag_task_and_link(world: FeedOnStandIn, callback: Callback) -> None:
     name = world.land(7, [row(7, 1)])
     world.resolve(name, run_id="publish__7__1")
     assert callback.call(run_of(name, arrived=LATE)) == [f"[{world.feed.feed}] ALERT: promise_missed"]
     message = callback.caplog.text
     assert "snapshot 7 arrived" in message
-    assert "61 min ago, and is not live; promised are 60 min" in message
-    assert "Run [publish__7__1] is running and stands at task [dedup_snapshot]." in message
+    assert "61 min ago, and is not live; the freshness SLA is 60 min" in message
+    assert "Run [publish__7__1] is running and has reached task [dedup_snapshot]." in message
     assert f"/dags/{world.feed.feed}_publish/runs/publish__7__1" in message
     assert callback.call(run_of(name, arrived=LATE)) == []
 
 
-def test_nothing_is_told_when_another_run_published_the_delivery_in_time(world: FeedWorld, callback: Callback) -> None:
+def test_nothing_is_told_when_another_run_published_the_delivery_in_time(
+    world: FeedOnStandIn, callback: Callback
+) -> None:
     name = world.land(7, [row(7, 1)])
     world.publish(name)
     assert callback.call(run_of(name, arrived=timedelta(minutes=1))) == []
 
 
-def test_a_delivery_that_went_live_too_late_is_told(world: FeedWorld, callback: Callback) -> None:
+def test_a_delivery_that_went_live_too_late_is_told(world: FeedOnStandIn, callback: Callback) -> None:
     name = world.land(7, [row(7, 1)])
     world.publish(name)
     told = callback.call(run_of(name, arrived=timedelta(minutes=100)))
@@ -101,20 +103,20 @@ def test_a_delivery_that_went_live_too_late_is_told(world: FeedWorld, callback: 
     assert re.search(r"took (9\d|100) min from arrival to swap", callback.caplog.text)
 
 
-def test_a_superseded_delivery_is_nobody_s_miss(world: FeedWorld, callback: Callback) -> None:
+def test_a_superseded_delivery_is_nobody_s_miss(world: FeedOnStandIn, callback: Callback) -> None:
     first = world.land(7, [row(7, 1)])
     world.publish(world.land(7, [row(7, 1, 21)]))
     assert callback.call(run_of(first, arrived=LATE)) == []
 
 
-def test_a_refused_delivery_has_an_alert_of_its_own(world: FeedWorld, callback: Callback) -> None:
+def test_a_refused_delivery_has_an_alert_of_its_own(world: FeedOnStandIn, callback: Callback) -> None:
     name = world.land(7, [row(7, 1)])
     (delivery,) = world.services.arrivals.deliveries()
     world.services.arrivals.refuse(Refusal(delivery, "why", "run", datetime.now(UTC)))
     assert callback.call(run_of(name, arrived=LATE)) == []
 
 
-def test_a_slow_replay_is_told_and_leaves_no_record(world: FeedWorld, callback: Callback) -> None:
+def test_a_slow_replay_is_told_and_leaves_no_record(world: FeedOnStandIn, callback: Callback) -> None:
     name = world.land(7, [row(7, 1)])
     replay = run_of(name, arrived=None, run_id="manual__1")
     assert callback.call(replay) == [f"[{world.feed.feed}] WARNING: replay_late"]
@@ -123,12 +125,12 @@ def test_a_slow_replay_is_told_and_leaves_no_record(world: FeedWorld, callback: 
 
 
 def test_it_is_told_although_the_state_bucket_cannot_be_read(
-    world: FeedWorld, callback: Callback, monkeypatch: pytest.MonkeyPatch
+    world: FeedOnStandIn, callback: Callback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: Any) -> None:
         raise ConnectionError("no route")
 
-    monkeypatch.setattr(missed_deadline, "judge_late_run", fail)
+    monkeypatch.setattr(missed_deadline, "check_late_run", fail)
     told = callback.call(run_of("7-1", arrived=LATE))
     assert told == [f"[{world.feed.feed}] ALERT: promise_missed"]
     assert "the state bucket cannot be read (ConnectionError: no route)" in callback.caplog.text
@@ -143,9 +145,9 @@ def test_alert_settings_of_another_version_do_not_raise(callback: Callback) -> N
     assert callback.call(run_of("7-1", arrived=LATE), alerts={"pigeons": 2}) == []
 
 
-def test_the_deadline_hands_over_what_the_callback_takes(world: FeedWorld, callback: Callback) -> None:
+def test_the_deadline_hands_over_what_the_callback_takes(world: FeedOnStandIn, callback: Callback) -> None:
     deadline = freshness_deadline(setup_of(world))
-    assert deadline.interval == timedelta(minutes=world.feed.freshness.promise_minutes)
+    assert deadline.interval == timedelta(minutes=world.feed.freshness.sla_minutes)
     kwargs = deadline.callback.kwargs
     name = world.land(7, [row(7, 1)])
     assert callback.call(run_of(name, arrived=LATE), **kwargs) == [f"[{world.feed.feed}] ALERT: promise_missed"]

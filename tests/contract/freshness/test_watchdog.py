@@ -1,4 +1,4 @@
-"""One look of the watchdog: what it tells, what it measures, and that a failed notifier is seen."""
+"""One check by the watchdog: its alerts, metrics and verdict, and that a failed notifier is seen."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from typing import Any
 import pytest
 
 from dedup_clone.contract.errors import AlertNotSent
-from dedup_clone.freshness.facts import DagActivity
-from dedup_clone.orchestration import watchdog
-from dedup_clone.orchestration.watchdog import look_at_feed
-from dedup_clone.settings.alerts import AlertSettings, NotifierSettings
-from dedup_clone.settings.freshness import ExpectedArrivals
+from dedup_clone.freshness.feed_state import DagActivity
+from dedup_clone.freshness.incident import IncidentKind
+from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, write_verdict
+from dedup_clone.orchestration.watchdog import feed_check as watchdog
+from dedup_clone.orchestration.watchdog.feed_check import check_feed, refresh_verdict
+from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
+from dedup_clone.settings.freshness_settings import ExpectedArrivals
+from testkit.feed_on_stand_in import FeedOnStandIn, row
 from tests.contract.freshness.setups import setup_of
-from tests.contract.publish.feed_world import FeedWorld, row
 
 
 class Watchdog:
-    """`told` are the titles of what was told, `gauges` the measures by name; Airflow's answers can be set."""
+    """`gauges` are the emitted metrics by name; Airflow's answers can be set."""
 
-    def __init__(self, world: FeedWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
         from airflow.sdk.observability import stats
 
         self.world, self.caplog = world, caplog
@@ -32,7 +34,7 @@ class Watchdog:
         caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
         clock = world.now
         world.now = lambda: clock() + self.later  # type: ignore[method-assign]
-        monkeypatch.setattr(watchdog, "connect", lambda setup: world.services)
+        monkeypatch.setattr(watchdog, "open_feed_services", lambda setup: world.services)
         monkeypatch.setattr(watchdog, "dag_activity", self.activity)
         monkeypatch.setenv("DEDUP_CLONE_PROFILE", "local")
         monkeypatch.setattr(stats, "gauge", lambda name, value, tags: self.gauges.update({name: value}))
@@ -47,11 +49,11 @@ class Watchdog:
     def activity(self, dag_id: str) -> DagActivity:
         return DagActivity(dag_id, dag_id in self.paused, True, None, None)
 
-    def look(self, *, later: timedelta = timedelta(0)) -> list[str]:
-        """What a look tells that comes so much later than now."""
+    def check(self, *, later: timedelta = timedelta(0)) -> list[str]:
+        """The titles of the alerts that a check sends so much later than now."""
         self.later = later
         self.caplog.clear()
-        look_at_feed(self.setup)
+        check_feed(self.setup)
         return self.titles()
 
     def titles(self) -> list[str]:
@@ -61,7 +63,7 @@ class Watchdog:
 
 
 @pytest.fixture
-def dog(world: FeedWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Watchdog:
+def dog(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Watchdog:
     return Watchdog(world, monkeypatch, caplog)
 
 
@@ -70,45 +72,45 @@ MINUTE = timedelta(minutes=1)
 
 def test_a_late_delivery_gives_one_warning_one_miss_one_recovery(dog: Watchdog) -> None:
     name = dog.world.land(7, [row(7, 1)])
-    assert dog.look() == []
-    assert dog.look(later=40 * MINUTE) == ["WARNING: promise_at_risk"]
-    assert dog.look(later=45 * MINUTE) == []
-    assert dog.look(later=61 * MINUTE) == ["ALERT: promise_missed"]
-    assert dog.look(later=66 * MINUTE) == []
+    assert dog.check() == []
+    assert dog.check(later=40 * MINUTE) == ["WARNING: promise_at_risk"]
+    assert dog.check(later=45 * MINUTE) == []
+    assert dog.check(later=61 * MINUTE) == ["ALERT: promise_missed"]
+    assert dog.check(later=66 * MINUTE) == []
     dog.world.publish(name)
-    assert dog.look(later=71 * MINUTE) == ["RECOVERED: promise_missed"]
+    assert dog.check(later=71 * MINUTE) == ["RECOVERED: promise_missed"]
     assert "Readers see: snapshot 7" in dog.caplog.text
-    assert dog.look(later=76 * MINUTE) == []
+    assert dog.check(later=76 * MINUTE) == []
 
 
-def test_a_snapshot_that_is_held_back_is_told_once_and_once_when_it_comes(dog: Watchdog) -> None:
+def test_a_snapshot_that_is_held_back_is_one_alert_and_one_recovery(dog: Watchdog) -> None:
     dog.expect(timedelta(hours=-3))
-    assert dog.look() == ["ALERT: arrival_overdue"]
-    assert dog.look(later=5 * MINUTE) == []
+    assert dog.check() == ["ALERT: arrival_overdue"]
+    assert dog.check(later=5 * MINUTE) == []
     dog.world.publish(dog.world.land(7, [row(7, 1)]))
-    assert dog.look(later=10 * MINUTE) == ["RECOVERED: arrival_overdue"]
-    assert dog.look(later=15 * MINUTE) == []
+    assert dog.check(later=10 * MINUTE) == ["RECOVERED: arrival_overdue"]
+    assert dog.check(later=15 * MINUTE) == []
 
 
 def test_the_next_snapshot_is_overdue_once_its_grace_is_over_and_not_before(dog: Watchdog) -> None:
     dog.expect(timedelta(hours=13))
     dog.world.publish(dog.world.land(7, [row(7, 1)]))
-    assert dog.look(later=timedelta(hours=13, minutes=20)) == []
-    assert dog.look(later=timedelta(hours=14)) == ["ALERT: arrival_overdue"]
-    assert dog.look(later=timedelta(hours=15)) == []
+    assert dog.check(later=timedelta(hours=13, minutes=20)) == []
+    assert dog.check(later=timedelta(hours=14)) == ["ALERT: arrival_overdue"]
+    assert dog.check(later=timedelta(hours=15)) == []
 
 
-def test_a_paused_dag_is_told_once_and_its_end_once(dog: Watchdog) -> None:
-    dog.paused = {dog.setup.watch_dag_id, dog.setup.publish_dag_id}
-    assert sorted(dog.look()) == ["ALERT: publish_paused", "ALERT: watch_paused"]
-    assert dog.look(later=5 * MINUTE) == []
-    dog.paused = {dog.setup.publish_dag_id}
-    assert dog.look(later=10 * MINUTE) == ["RECOVERED: watch_paused"]
+def test_a_paused_dag_is_one_alert_and_one_recovery(dog: Watchdog) -> None:
+    dog.paused = {dog.setup.dag_id("watch"), dog.setup.dag_id("publish")}
+    assert sorted(dog.check()) == ["ALERT: publish_paused", "ALERT: watch_paused"]
+    assert dog.check(later=5 * MINUTE) == []
+    dog.paused = {dog.setup.dag_id("publish")}
+    assert dog.check(later=10 * MINUTE) == ["RECOVERED: watch_paused"]
 
 
-def test_each_look_emits_the_measures_of_its_feed(dog: Watchdog) -> None:
+def test_each_check_emits_the_metrics_of_its_feed(dog: Watchdog) -> None:
     record = dog.world.publish(dog.world.land(7, [row(7, 1), row(7, 2)]))
-    dog.look()
+    dog.check()
     feed = dog.world.feed.feed
     assert dog.gauges[f"dedup_clone.rows.{feed}"] == 2
     assert dog.gauges[f"dedup_clone.lag_seconds.{feed}"] == record.lag_s
@@ -116,14 +118,77 @@ def test_each_look_emits_the_measures_of_its_feed(dog: Watchdog) -> None:
     assert dog.gauges[f"dedup_clone.age_seconds.{feed}"] >= 0
 
 
-def test_a_failed_notifier_fails_the_task_and_is_told_by_a_later_look(dog: Watchdog) -> None:
+def test_a_failed_notifier_fails_the_task_and_is_retried_by_a_later_check(dog: Watchdog) -> None:
     broken = AlertSettings(notifiers=(NotifierSettings(class_path="nowhere.Notifier"),))
     deployment = dog.setup.deployment
     dog.setup = type(dog.setup)(dog.setup.feed, deployment.model_copy(update={"alerts": broken}), dog.setup.folders)
-    dog.paused = {dog.setup.watch_dag_id}
+    dog.paused = {dog.setup.dag_id("watch")}
     with pytest.raises(AlertNotSent, match=r"Notifier\(s\) failed: \[notifier 1 nowhere.Notifier\].*check their"):
-        dog.look()
+        dog.check()
     assert dog.titles() == ["ALERT: watch_paused"]
     with pytest.raises(AlertNotSent):
-        dog.look(later=5 * MINUTE)
-    assert dog.titles() == []  # the log has heard it
+        dog.check(later=5 * MINUTE)
+    assert dog.titles() == []  # the log was reached before
+
+
+def verdict_of(world: FeedOnStandIn) -> FreshnessVerdict:
+    verdict = world.services.store.read_record(FreshnessVerdict, world.services.layout.freshness)
+    assert verdict is not None
+    return verdict
+
+
+def test_each_check_stores_its_verdict(dog: Watchdog) -> None:
+    dog.world.publish(dog.world.land(7, [row(7, 1)]))
+    dog.check()
+    verdict = verdict_of(dog.world)
+    assert (verdict.status, verdict.incidents) == (FreshnessStatus.FRESH, ())
+    assert (verdict.headline, verdict.check_interval_s) == ("Readers see snapshot 7, the newest one.", 300.0)
+    dog.world.land(8, [row(8, 1)])
+    dog.check(later=61 * MINUTE)
+    verdict = verdict_of(dog.world)
+    assert (verdict.status, [i.kind for i in verdict.incidents]) == (FreshnessStatus.LATE, [IncidentKind.SLA_MISSED])
+    assert verdict.checked_at - datetime.now(UTC) > 60 * MINUTE
+
+
+def test_a_verdict_is_stored_although_a_notifier_failed(dog: Watchdog) -> None:
+    broken = AlertSettings(notifiers=(NotifierSettings(class_path="nowhere.Notifier"),))
+    deployment = dog.setup.deployment
+    dog.setup = type(dog.setup)(dog.setup.feed, deployment.model_copy(update={"alerts": broken}), dog.setup.folders)
+    dog.paused = {dog.setup.dag_id("watch")}
+    with pytest.raises(AlertNotSent):
+        dog.check()
+    assert [i.kind for i in verdict_of(dog.world).incidents] == [IncidentKind.WATCH_PAUSED]
+
+
+def test_a_refreshed_verdict_sends_no_alert(dog: Watchdog) -> None:
+    dog.paused = {dog.setup.dag_id("watch")}
+    refresh_verdict(dog.setup)
+    assert verdict_of(dog.world).status is FreshnessStatus.AT_RISK
+    assert dog.titles() == []
+    assert list(dog.world.services.store.objects(dog.world.services.layout.incidents)) == []
+
+
+def test_a_refresh_that_fails_is_logged_and_nothing_else(
+    dog: Watchdog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(setup: Any) -> None:
+        raise ConnectionError("no route")
+
+    caplog.set_level(logging.WARNING)
+    monkeypatch.setattr(watchdog, "open_feed_services", fail)
+    refresh_verdict(dog.setup)
+    assert "verdict not refreshed" in caplog.text
+
+
+def test_the_verdict_of_the_later_check_stays(dog: Watchdog) -> None:
+    dog.check(later=10 * MINUTE)
+    later = verdict_of(dog.world)
+    dog.check(later=5 * MINUTE)
+    assert verdict_of(dog.world) == later
+
+
+def test_a_verdict_of_another_version_is_replaced(dog: Watchdog) -> None:
+    dog.world.services.store.put(dog.world.services.layout.freshness, "{}")
+    dog.check()
+    write_verdict(dog.world.services.store, verdict_of(dog.world))
+    assert verdict_of(dog.world).status is FreshnessStatus.EMPTY

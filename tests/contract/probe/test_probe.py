@@ -9,17 +9,17 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery, storage
 
-from deploy.probe.assumption import Assumption, DoesNotHold, Result, Verdict
-from deploy.probe.report import as_markdown
-from deploy.probe.run import all_assumptions, try_all
-from deploy.probe.world import Clients, World, throwaway_world
-from tests.processes import start_fake_gcs, start_stand_in
+from deploy.probe.all_assumptions import all_assumptions, try_all
+from deploy.probe.assumption import Assumption, CheckResult, DoesNotHold, Result
+from deploy.probe.probe_dataset import Clients, ProbeDataset, throwaway_dataset
+from deploy.probe.probe_report import as_markdown
+from testkit.local_servers import start_fake_gcs, start_stand_in
 
 # What the stand-in and the emulator do otherwise than we assume of Google Cloud, and why that is accepted.
 KNOWN_DIFFERENCES = {
-    "materialised-view-breaks": Verdict.NOT_TRIED,  # the stand-in has no materialised views
-    "no-ddl-in-transaction": Verdict.NOT_TRIED,  # nor transactions
-    "delete-as-read": Verdict.DOES_NOT_HOLD,  # fake-gcs-server deletes without looking at the precondition
+    "materialised-view-breaks": CheckResult.NOT_TRIED,  # the stand-in has no materialised views
+    "no-ddl-in-transaction": CheckResult.NOT_TRIED,  # nor transactions
+    "delete-as-read": CheckResult.DOES_NOT_HOLD,  # fake-gcs-server deletes without looking at the precondition
 }
 
 
@@ -44,31 +44,31 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
 
 
 @pytest.fixture(scope="module")
-def probed(clients: Clients) -> tuple[list[Result], World]:
-    with throwaway_world(clients) as world:
-        return try_all(world, all_assumptions()), world
+def probed(clients: Clients) -> tuple[list[Result], ProbeDataset]:
+    with throwaway_dataset(clients) as probe:
+        return try_all(probe, all_assumptions()), probe
 
 
-def test_the_differences_from_google_cloud_are_the_known_ones(probed: tuple[list[Result], World]) -> None:
+def test_the_differences_from_google_cloud_are_the_known_ones(probed: tuple[list[Result], ProbeDataset]) -> None:
     results, _ = probed
-    found = {r.assumption.name: r for r in results if r.verdict is not Verdict.HOLDS}
+    found = {r.assumption.name: r for r in results if r.verdict is not CheckResult.HOLDS}
     told = {name: (str(r.verdict), r.evidence) for name, r in found.items()}
     assert {name: r.verdict for name, r in found.items()} == KNOWN_DIFFERENCES, told
 
 
-def test_nothing_is_left(probed: tuple[list[Result], World], clients: Clients) -> None:
+def test_nothing_is_left(probed: tuple[list[Result], ProbeDataset], clients: Clients) -> None:
     assert [d.dataset_id for d in clients.bigquery.list_datasets()] == []
     assert [b.name for b in clients.storage.list_buckets()] == []
 
 
-def test_it_costs_less_than_a_dollar(probed: tuple[list[Result], World]) -> None:
-    _, world = probed
-    assert 0 < world.usd < 1
+def test_it_costs_less_than_a_dollar(probed: tuple[list[Result], ProbeDataset]) -> None:
+    _, probe = probed
+    assert 0 < probe.usd < 1
 
 
-def test_the_report_names_all_and_what_stands_on_them(probed: tuple[list[Result], World]) -> None:
-    results, world = probed
-    report = as_markdown(results, world, "the stand-in", datetime(2026, 1, 1, tzinfo=UTC))
+def test_the_report_names_all_and_what_stands_on_them(probed: tuple[list[Result], ProbeDataset]) -> None:
+    results, probe = probed
+    report = as_markdown(results, probe, "the stand-in", datetime(2026, 1, 1, tzinfo=UTC))
     for assumption in all_assumptions():
         assert f"`{assumption.name}`" in report
         assert assumption.how, assumption.name
@@ -82,21 +82,21 @@ def test_names_are_told_apart() -> None:
 
 
 def test_an_assumption_that_does_not_hold_takes_no_other_down(clients: Clients) -> None:
-    def fails(world: World) -> str:
+    def fails(probe: ProbeDataset) -> str:
         raise DoesNotHold("BigQuery does something else.")
 
     wrong = Assumption("wrong", "says", "rule", fails)
-    right = Assumption("right", "says", "rule", lambda world: "as assumed")
-    with throwaway_world(clients) as world:
-        results = try_all(world, [wrong, right])
-        assert [r.verdict for r in results] == [Verdict.DOES_NOT_HOLD, Verdict.HOLDS]
-        assert "BigQuery does something else." in as_markdown(results, world, "x", datetime.now(UTC))
+    right = Assumption("right", "says", "rule", lambda probe: "as assumed")
+    with throwaway_dataset(clients) as probe:
+        results = try_all(probe, [wrong, right])
+        assert [r.verdict for r in results] == [CheckResult.DOES_NOT_HOLD, CheckResult.HOLDS]
+        assert "BigQuery does something else." in as_markdown(results, probe, "x", datetime.now(UTC))
 
 
 def test_a_probe_that_dies_cleans_up(clients: Clients) -> None:
     def interrupted() -> None:
-        with throwaway_world(clients) as world:
-            world.new_table("left", [(world.today, 1, 1)])
+        with throwaway_dataset(clients) as probe:
+            probe.new_table("left", [(probe.today, 1, 1)])
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from dedup_clone.contract.request import Duplicates
-from dedup_clone.publish.bootstrap import BootstrapTrigger, resolve_bootstrap
-from dedup_clone.publish.bootstrap_export import drop_export, export_existing
-from dedup_clone.publish.bootstrap_preview import BootstrapPreview, preview_bootstrap
-from dedup_clone.publish.orders import PublishOrder
+from dedup_clone.publish.bootstrap.existing_export import drop_export, export_existing
+from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, resolve_bootstrap
+from dedup_clone.publish.previews.bootstrap_preview import BootstrapPreview, preview_bootstrap
+from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.ledger import LedgerRecord
-from tests.contract.publish.feed_world import FeedWorld
-from tests.contract.publish.python_dedup import Row
+from testkit.fake_dedup_job import Row
+from testkit.feed_on_stand_in import FeedOnStandIn
 
 BOOTSTRAP_DAG = "feed_bootstrap"
 SCAN_LIMIT = 1 << 30
 KEYS = ("date", "product_id", "store_id", "attribute_id")
 
 
-def trigger(**changes: Any) -> BootstrapTrigger:
+def bootstrap_request(**changes: Any) -> BootstrapRequest:
     values: dict[str, Any] = {
         "dag_id": BOOTSTRAP_DAG,
         "run_id": "bootstrap",
@@ -29,44 +29,44 @@ def trigger(**changes: Any) -> BootstrapTrigger:
         "reason": "",
         **changes,
     }
-    return BootstrapTrigger(**values)
+    return BootstrapRequest(**values)
 
 
-def preview(world: FeedWorld, *, scan_limit: int = SCAN_LIMIT, **changes: Any) -> BootstrapPreview:
-    return preview_bootstrap(world.services, trigger(**changes), scan_limit)
+def preview(world: FeedOnStandIn, *, scan_limit: int = SCAN_LIMIT, **changes: Any) -> BootstrapPreview:
+    return preview_bootstrap(world.services, bootstrap_request(**changes), scan_limit)
 
 
-def begin(world: FeedWorld, **changes: Any) -> PublishOrder:
-    return resolve_bootstrap(world.services, trigger(**changes), preview(world, **changes).version)
+def begin(world: FeedOnStandIn, **changes: Any) -> PublishSpec:
+    return resolve_bootstrap(world.services, bootstrap_request(**changes), preview(world, **changes).version)
 
 
-def until_load(world: FeedWorld, **changes: Any) -> PublishOrder:
-    order = begin(world, **changes)
-    export_existing(world.services, order.attempt)
-    world.deduplicate(order)
-    world.load(order)
-    return order
+def until_load(world: FeedOnStandIn, **changes: Any) -> PublishSpec:
+    spec = begin(world, **changes)
+    export_existing(world.services, spec.attempt)
+    world.deduplicate(spec)
+    world.load(spec)
+    return spec
 
 
-def bootstrap(world: FeedWorld, **changes: Any) -> LedgerRecord:
-    order = until_load(world, **changes)
-    world.swap(order, world.check(order))
-    record = world.commit(order)
-    drop_export(world.services, order.attempt)
+def bootstrap(world: FeedOnStandIn, **changes: Any) -> LedgerRecord:
+    spec = until_load(world, **changes)
+    world.swap(spec, world.check(spec))
+    record = world.commit(spec)
+    drop_export(world.services, spec.attempt)
     return record
 
 
-def create_table(world: FeedWorld, name: str) -> None:
+def create_table(world: FeedOnStandIn, name: str) -> None:
     """A table with the layout that the feed declares."""
     names = world.services.warehouse.table_names(name, name)
     world.services.warehouse.create_staging(names, world.feed.table.to_contract())
 
 
-def insert(world: FeedWorld, name: str, rows: list[Row]) -> None:
+def insert(world: FeedOnStandIn, name: str, rows: list[Row]) -> None:
     world.bigquery.query_and_wait(f"INSERT INTO warehouse.{name} {_columns(rows[0])} VALUES {_values(rows)}")
 
 
-def merge(world: FeedWorld, name: str, rows: list[Row]) -> None:
+def merge(world: FeedOnStandIn, name: str, rows: list[Row]) -> None:
     """What the table was kept fresh by before: rows of a snapshot replace those of their keys."""
     columns = list(rows[0])
     update = ", ".join(

@@ -9,10 +9,10 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.settings.feed import Feed, read_feed
-from dedup_clone.state.status import FOLDER
-from tests.contract.publish.feed_world import REPOSITORY, FeedWorld
-from tests.contract.publish.servers import shared_clients as shared_clients
-from tests.contract.publish.servers import shared_real_dedup as shared_real_dedup
+from dedup_clone.state.feed_status import FOLDER
+from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn
+from testkit.server_clients import shared_clients as shared_clients
+from testkit.server_clients import shared_real_dedup as shared_real_dedup
 
 _numbers = itertools.count(1)
 
@@ -32,5 +32,5 @@ def own_status(clients: tuple[Storage, BigQuery]) -> None:
 
 
 @pytest.fixture
-def world(clients: tuple[Storage, BigQuery]) -> FeedWorld:
-    return FeedWorld(new_feed(), *clients)
+def world(clients: tuple[Storage, BigQuery]) -> FeedOnStandIn:
+    return FeedOnStandIn(new_feed(), *clients)

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow.parquet as pq
 from google.cloud.bigquery import LoadJobConfig, SourceFormat, WriteDisposition
 
-from tests.contract.publish.feed_world import FeedWorld
-from tests.contract.publish.python_dedup import Row, parquet_bytes
+from testkit.fake_dedup_job import Row, parquet_bytes
+from testkit.feed_on_stand_in import FeedOnStandIn
 
 Key = tuple[Any, ...]
 
@@ -32,7 +32,7 @@ class NaiveAttempt:
 class NaiveSteps:
     """The steps that scenarios call; `current` is what the last commit noted."""
 
-    def __init__(self, world: FeedWorld) -> None:
+    def __init__(self, world: FeedOnStandIn) -> None:
         self.world = world
         self.current: dict[Key, Row] = {}
         self.swapped_at: list[Any] = []

@@ -7,16 +7,16 @@ from typing import Any, Protocol
 
 from google.cloud.bigquery import LoadJob
 
-from dedup_clone.publish.load import begin_load, finish_load, job_id, load_configuration, read_candidate
-from dedup_clone.publish.orders import PublishOrder, SwapOrder
-from tests.contract.publish.feed_world import FeedWorld
-from tests.contract.publish.python_dedup import Row
+from dedup_clone.publish.load import begin_load, finish_load, read_candidate, table_load_configuration
+from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
+from testkit.fake_dedup_job import Row
+from testkit.feed_on_stand_in import FeedOnStandIn, job_id
 
 
 class Steps(Protocol):
     """What a scenario may do. A run that dies is one of which no further step is called."""
 
-    world: FeedWorld
+    world: FeedOnStandIn
 
     def land(self, snapshot_id: int, rows: list[Row]) -> str: ...
     def begin(self, name: str) -> Any: ...
@@ -32,31 +32,31 @@ class Steps(Protocol):
 
 @dataclass
 class ProtocolAttempt:
-    order: PublishOrder
+    spec: PublishSpec
     job: Any = None
-    swap: SwapOrder | None = None
+    swap: SwapSpec | None = None
 
 
 class ProtocolSteps:
-    def __init__(self, world: FeedWorld) -> None:
+    def __init__(self, world: FeedOnStandIn) -> None:
         self.world = world
 
     def land(self, snapshot_id: int, rows: list[Row]) -> str:
         return self.world.land(snapshot_id, rows)
 
     def begin(self, name: str) -> ProtocolAttempt:
-        order = self.world.resolve(name)
-        self.world.dedup.run(order.request_uri)
-        return ProtocolAttempt(order)
+        spec = self.world.resolve(name)
+        self.world.dedup.run(spec.request_uri)
+        return ProtocolAttempt(spec)
 
     def start_load(self, attempt: ProtocolAttempt) -> None:
-        services, order = self.world.services, attempt.order
-        candidate, manifest = read_candidate(services, order)
-        begin_load(services, order, manifest)
-        name = job_id(order, "load", 1)
-        services.current.record_job(order.attempt, name)
+        services, spec = self.world.services, attempt.spec
+        candidate, manifest = read_candidate(services, spec)
+        begin_load(services, spec, manifest)
+        name = job_id(spec, "load", 1)
+        services.current.record_job(spec.attempt, name)
         reference = {"projectId": "local-dev", "jobId": name, "location": "US"}
-        configuration = load_configuration(services, candidate)
+        configuration = table_load_configuration(services, candidate, manifest)
         attempt.job = LoadJob.from_api_repr(
             {"jobReference": reference, "configuration": configuration}, self.world.bigquery
         )
@@ -64,17 +64,17 @@ class ProtocolSteps:
 
     def wait_for_load(self, attempt: ProtocolAttempt) -> None:
         attempt.job.result()
-        finish_load(self.world.services, attempt.order, read_candidate(self.world.services, attempt.order)[1])
+        finish_load(self.world.services, attempt.spec, read_candidate(self.world.services, attempt.spec)[1])
 
     def check(self, attempt: ProtocolAttempt) -> None:
-        attempt.swap = self.world.check(attempt.order)
+        attempt.swap = self.world.check(attempt.spec)
 
     def swap(self, attempt: ProtocolAttempt) -> None:
         assert attempt.swap
-        self.world.swap(attempt.order, attempt.swap)
+        self.world.swap(attempt.spec, attempt.swap)
 
     def commit(self, attempt: ProtocolAttempt) -> None:
-        self.world.commit(attempt.order)
+        self.world.commit(attempt.spec)
 
     def publish(self, name: str) -> None:
         self.world.publish(name)

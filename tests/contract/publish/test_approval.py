@@ -8,12 +8,12 @@ import pytest
 
 from dedup_clone.contract.errors import ApprovalTooLate, LeaseHeld, LostRace
 from dedup_clone.publish.approval import approval_text, begin_wait, end_wait
-from dedup_clone.publish.healing import finish_or_discard
-from dedup_clone.publish.orders import PublishOrder, SwapOrder
+from dedup_clone.publish.recovery import finish_or_discard
+from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
 from dedup_clone.settings.feed import CheckSettings
 from dedup_clone.state.current import Intent
 from dedup_clone.state.ledger import Outcome
-from tests.contract.publish.feed_world import FeedWorld, expected, row
+from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 
 HELD = [row(7, n) for n in range(10)]
 CHANGED = [row(8, n, 99) for n in range(10)]
@@ -24,33 +24,33 @@ ACCEPTS = {"replay": True, "accepted_checks": ("changed_share",), "reason": "pri
 class Waiting:
     """A replay of snapshot 8, all of whose rows changed, that waits for approval."""
 
-    world: FeedWorld
+    world: FeedOnStandIn
     name: str
-    order: PublishOrder
-    swap: SwapOrder
+    spec: PublishSpec
+    swap: SwapSpec
 
     @property
     def intent(self) -> Intent:
-        return self.world.services.current.require_intent(self.order.attempt)
+        return self.world.services.current.require_intent(self.spec.attempt)
 
 
 @pytest.fixture
-def waiting(world: FeedWorld) -> Waiting:
+def waiting(world: FeedOnStandIn) -> Waiting:
     checks = CheckSettings(max_new_share=1, max_survivor_share=1, max_changed_share=0.5, max_missing_dates=1)
     world.feed = world.feed.model_copy(update={"checks": checks})
     world.publish(world.land(7, HELD))
     name = world.land(8, CHANGED)
-    order = world.resolve(name, run_id="by-hand", **ACCEPTS)
-    world.deduplicate(order)
-    world.load(order)
-    swap = world.check(order)
+    spec = world.resolve(name, run_id="by-hand", **ACCEPTS)
+    world.deduplicate(spec)
+    world.load(spec)
+    swap = world.check(spec)
     world.running.add("by-hand")
-    begin_wait(world.services, order)
-    return Waiting(world, name, order, swap)
+    begin_wait(world.services, spec)
+    return Waiting(world, name, spec, swap)
 
 
 def test_whoever_approves_reads_evidence_reason_and_consequence(waiting: Waiting) -> None:
-    text = approval_text(waiting.world.services, waiting.order)
+    text = approval_text(waiting.world.services, waiting.spec)
     assert text
     assert "fails 1 check(s) that its run accepts" in text
     assert "Reason given: prices were reset" in text
@@ -61,11 +61,11 @@ def test_whoever_approves_reads_evidence_reason_and_consequence(waiting: Waiting
 def test_an_approved_one_is_published(waiting: Waiting) -> None:
     world = waiting.world
     assert world.rows() == expected(*HELD)
-    end_wait(world.services, waiting.order)
+    end_wait(world.services, waiting.spec)
     with pytest.raises(LeaseHeld):
         world.resolve(world.land(9, CHANGED), run_id="automatic")
-    world.swap(waiting.order, waiting.swap)
-    assert world.commit(waiting.order).reason == "prices were reset"
+    world.swap(waiting.spec, waiting.swap)
+    assert world.commit(waiting.spec).reason == "prices were reset"
     assert world.rows() == expected(*CHANGED)
 
 
@@ -74,7 +74,7 @@ def test_a_rejected_one_changes_nothing_and_frees_the_lease(waiting: Waiting) ->
     assert not finish_or_discard(world.services, waiting.intent)
     assert world.services.current.read().intent is None
     assert world.rows() == expected(*HELD)
-    record = world.services.ledger.read(waiting.order.attempt)
+    record = world.services.ledger.read(waiting.spec.attempt)
     assert record
     assert record.outcome is Outcome.FAILED
     assert "waited for approval" in record.reason
@@ -87,8 +87,8 @@ def test_an_arrival_goes_first_and_the_approval_then_comes_too_late(waiting: Wai
     assert [d.snapshot_id for d in record.deliveries] == [8, 9]
     assert world.rows() == expected(*newer)
     with pytest.raises(ApprovalTooLate, match="Clear the run from its first task"):
-        end_wait(world.services, waiting.order)
-    ended = world.services.ledger.read(waiting.order.attempt)
+        end_wait(world.services, waiting.spec)
+    ended = world.services.ledger.read(waiting.spec.attempt)
     assert ended
     assert (ended.run_id, ended.outcome) == ("by-hand", Outcome.FAILED)
     again = world.publish(waiting.name, **{**ACCEPTS, "run_id": "by-hand"})
@@ -98,9 +98,9 @@ def test_an_arrival_goes_first_and_the_approval_then_comes_too_late(waiting: Wai
 
 def test_a_rollback_goes_first_too(waiting: Waiting) -> None:
     world = waiting.world
-    end_wait(world.services, waiting.order)
-    world.swap(waiting.order, waiting.swap)
-    world.commit(waiting.order)
+    end_wait(world.services, waiting.spec)
+    world.swap(waiting.spec, waiting.swap)
+    world.commit(waiting.spec)
     again = world.resolve(waiting.name, run_id="by-hand-2", **ACCEPTS)
     world.running.add("by-hand-2")
     begin_wait(world.services, again)
@@ -110,13 +110,13 @@ def test_a_rollback_goes_first_too(waiting: Waiting) -> None:
 
 def test_an_approval_and_an_arrival_at_one_time_never_both_have_the_lease(waiting: Waiting) -> None:
     current, seen = waiting.world.services.current, waiting.intent
-    end_wait(waiting.world.services, waiting.order)
+    end_wait(waiting.world.services, waiting.spec)
     with pytest.raises(LostRace, match="approved just now"):
-        current.take_over(seen, dag_id="feed_publish", run_id="automatic")
-    begin_wait(waiting.world.services, waiting.order)
-    current.take_over(waiting.intent, dag_id="feed_publish", run_id="automatic")
-    with pytest.raises(ApprovalTooLate, match="gave way to run \\[automatic\\]"):
-        end_wait(waiting.world.services, waiting.order)
+        current.take_over_lease(seen, dag_id="feed_publish", run_id="automatic")
+    begin_wait(waiting.world.services, waiting.spec)
+    current.take_over_lease(waiting.intent, dag_id="feed_publish", run_id="automatic")
+    with pytest.raises(ApprovalTooLate, match="passed to run \\[automatic\\]"):
+        end_wait(waiting.world.services, waiting.spec)
 
 
 def test_a_replay_that_is_refused_makes_nobody_give_way(waiting: Waiting) -> None:
@@ -125,9 +125,9 @@ def test_a_replay_that_is_refused_makes_nobody_give_way(waiting: Waiting) -> Non
     assert waiting.intent.waits_for_approval
 
 
-def test_nothing_is_to_be_approved_where_no_accepted_check_failed(world: FeedWorld) -> None:
-    order = world.resolve(world.land(7, HELD), **ACCEPTS, run_id="by-hand")
-    world.deduplicate(order)
-    world.load(order)
-    world.check(order)
-    assert approval_text(world.services, order) is None
+def test_nothing_is_to_be_approved_where_no_accepted_check_failed(world: FeedOnStandIn) -> None:
+    spec = world.resolve(world.land(7, HELD), **ACCEPTS, run_id="by-hand")
+    world.deduplicate(spec)
+    world.load(spec)
+    world.check(spec)
+    assert approval_text(world.services, spec) is None

@@ -7,22 +7,21 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.orchestration import arrival_sensor
-from dedup_clone.orchestration.arrival_sensor import DELIVERIES_LOOKED_BACK, DeliverySensor, publish_run_id
-from dedup_clone.orchestration.connect import FeedSetup
-from dedup_clone.orchestration.folders import find_folders
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
+from dedup_clone.orchestration.watch import delivery_sensor
+from dedup_clone.orchestration.watch.delivery_sensor import RECENT_DELIVERIES, DeliverySensor, publish_run_id
 from dedup_clone.settings.deployment import read_deployment
-from tests.contract.publish.feed_world import REPOSITORY, FeedWorld, row
+from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, row
 
 
 class Watch:
     """The sensor of one feed; `runs` are the ids of publish runs that Airflow knows."""
 
-    def __init__(self, world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world = world
         self.runs: set[str] = set()
-        monkeypatch.setattr(arrival_sensor, "connect", lambda setup: world.services)
-        monkeypatch.setattr(arrival_sensor, "RuntimeTaskInstance", self)
+        monkeypatch.setattr(delivery_sensor, "open_feed_services", lambda setup: world.services)
+        monkeypatch.setattr(delivery_sensor, "RuntimeTaskInstance", self)
         deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
         setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
         self.sensor = DeliverySensor(task_id="notice_delivery", setup=setup)
@@ -45,7 +44,7 @@ class Watch:
 
 
 @pytest.fixture
-def watch(world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> Watch:
+def watch(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> Watch:
     return Watch(world, monkeypatch)
 
 
@@ -64,14 +63,14 @@ def test_a_marker_that_is_written_again_is_a_delivery_of_its_own(watch: Watch) -
 
 
 def test_an_outage_of_any_length_loses_no_delivery(watch: Watch) -> None:
-    missed = range(1, DELIVERIES_LOOKED_BACK + 31)
+    missed = range(1, RECENT_DELIVERIES + 31)
     watch.mark(*missed)
     assert len(watch.look()) == len(missed)
     assert watch.look() == []
 
 
 def test_a_run_that_was_lost_between_registration_and_start_is_started_later(watch: Watch) -> None:
-    missed = range(1, DELIVERIES_LOOKED_BACK + 31)
+    missed = range(1, RECENT_DELIVERIES + 31)
     watch.mark(*missed)
     watch.look()
     watch.runs.clear()
@@ -81,5 +80,5 @@ def test_a_run_that_was_lost_between_registration_and_start_is_started_later(wat
 def test_deliveries_that_are_long_accounted_for_get_no_new_run(watch: Watch) -> None:
     watch.world.publish(watch.world.land(1, [row(1, 1)]))
     old = publish_run_id(watch.world.services.arrivals.deliveries()[0])
-    watch.mark(*range(2, DELIVERIES_LOOKED_BACK + 2))
+    watch.mark(*range(2, RECENT_DELIVERIES + 2))
     assert old not in watch.look()

@@ -12,14 +12,12 @@ from google.cloud.bigquery import LoadJob, QueryJob
 
 from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.records import to_plain
-from dedup_clone.orchestration import bigquery_jobs
-from dedup_clone.orchestration.bigquery_jobs import AttemptJobOperator, LoadStagingOperator
-from dedup_clone.orchestration.connect import FeedSetup
-from dedup_clone.orchestration.folders import find_folders
-from dedup_clone.publish.load import job_id
-from dedup_clone.publish.orders import PublishOrder
+from dedup_clone.orchestration.shared import bigquery_operators
+from dedup_clone.orchestration.shared.bigquery_operators import AttemptJobOperator, LoadStagingOperator
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
+from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.deployment import read_deployment
-from tests.contract.publish.feed_world import REPOSITORY, FeedWorld, row
+from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, job_id, row
 
 
 class ClientHook:
@@ -27,7 +25,7 @@ class ClientHook:
 
     labels: dict[str, str] | None = None
 
-    def __init__(self, world: FeedWorld) -> None:
+    def __init__(self, world: FeedOnStandIn) -> None:
         self._client = world.bigquery
         self.inserted: list[str] = []
 
@@ -46,18 +44,18 @@ class ClientHook:
 class Attempt:
     """An attempt that is about to load, and the operator as Airflow would run it, any number of times."""
 
-    def __init__(self, world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world = world
         self.hook = ClientHook(world)
-        monkeypatch.setattr(bigquery_jobs, "BigQueryHook", lambda **_: self.hook)
-        monkeypatch.setattr(bigquery_jobs, "connect", lambda setup: world.services)
+        monkeypatch.setattr(bigquery_operators, "BigQueryHook", lambda **_: self.hook)
+        monkeypatch.setattr(bigquery_operators, "open_feed_services", lambda setup: world.services)
         deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
         self.setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
-        self.order: PublishOrder = world.resolve(world.land(7, [row(7, 1)]))
-        world.dedup.run(self.order.request_uri)
+        self.spec: PublishSpec = world.resolve(world.land(7, [row(7, 1)]))
+        world.dedup.run(self.spec.request_uri)
 
     def run(self, operator: AttemptJobOperator) -> str:
-        pull = SimpleNamespace(xcom_pull=lambda **_: to_plain(self.order), xcom_push=lambda **_: None)
+        pull = SimpleNamespace(xcom_pull=lambda **_: to_plain(self.spec), xcom_push=lambda **_: None)
         dag = SimpleNamespace(has_task=lambda task_id: task_id == "resolve_publish")
         context: Any = {"ti": pull, "task_instance": pull, "task": operator, "dag": dag}
         return operator.execute(context)
@@ -73,43 +71,43 @@ class Attempt:
 
 
 @pytest.fixture
-def attempt(world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> Attempt:
+def attempt(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> Attempt:
     return Attempt(world, monkeypatch)
 
 
 def test_the_job_is_recorded_and_staging_loaded(attempt: Attempt) -> None:
     name = attempt.load()
-    assert name == job_id(attempt.order, "load", 1)
-    assert attempt.world.services.current.require_intent(attempt.order.attempt).jobs == (name,)
+    assert name == job_id(attempt.spec, "load", 1)
+    assert attempt.world.services.current.require_intent(attempt.spec.attempt).jobs == (name,)
     assert len(attempt.world.rows(attempt.world.feed.staging)) == 1
 
 
 def test_a_task_that_runs_again_reuses_the_job_that_ended_well(attempt: Attempt) -> None:
     assert attempt.load() == attempt.load()
-    assert attempt.hook.inserted == [job_id(attempt.order, "load", 1)]
+    assert attempt.hook.inserted == [job_id(attempt.spec, "load", 1)]
 
 
 def test_a_failed_job_is_followed_by_the_next_id(attempt: Attempt) -> None:
     with pytest.raises(Exception, match="not yet"):
         attempt.query("ASSERT FALSE AS 'not yet'; SELECT 1;")
-    assert attempt.query("SELECT 1") == job_id(attempt.order, "swap", 2)
-    assert attempt.world.services.current.require_intent(attempt.order.attempt).jobs == (
-        job_id(attempt.order, "swap", 1),
-        job_id(attempt.order, "swap", 2),
+    assert attempt.query("SELECT 1") == job_id(attempt.spec, "swap", 2)
+    assert attempt.world.services.current.require_intent(attempt.spec.attempt).jobs == (
+        job_id(attempt.spec, "swap", 1),
+        job_id(attempt.spec, "swap", 2),
     )
 
 
 def test_without_the_lease_no_job_is_made(attempt: Attempt) -> None:
-    attempt.world.services.current.release(attempt.order.attempt)
+    attempt.world.services.current.release(attempt.spec.attempt)
     with pytest.raises(LostRace, match="Clear the run from its first task"):
         attempt.load()
     assert attempt.hook.inserted == []
 
 
 def test_a_refused_delivery_fails_the_task_at_once_with_its_reason(
-    world: FeedWorld, monkeypatch: pytest.MonkeyPatch
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.dedup.refuse = {7}
+    world.dedup.refused_ids = {7}
     attempt = Attempt(world, monkeypatch)
     with pytest.raises(AirflowFailException, match="1 bad row"):
         attempt.load()

@@ -9,29 +9,29 @@ import pytest
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.publish.dry_run import DryRun, dry_run
-from dedup_clone.publish.dry_run_text import dry_run_text
-from tests.contract.publish.feed_world import TODAY, YESTERDAY, FeedWorld, row
+from dedup_clone.publish.previews.dry_run import DryRun, dry_run
+from dedup_clone.publish.previews.dry_run_text import dry_run_text
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 
 
-def try_out(world: FeedWorld, name: str, **changes: Any) -> DryRun:
+def try_out(world: FeedOnStandIn, name: str, **changes: Any) -> DryRun:
     """Also proves that nothing was written, and that the same question has the same answer."""
     before = traces(world)
     asked = {"replay": True, "run_id": "dry", **changes}
-    found = dry_run(world.services, world.trigger(name, **asked))
-    assert dry_run(world.services, world.trigger(name, **asked)) == found
+    found = dry_run(world.services, world.publish_request(name, **asked))
+    assert dry_run(world.services, world.publish_request(name, **asked)) == found
     assert traces(world) == before
     return found
 
 
-def traces(world: FeedWorld) -> tuple[Any, ...]:
+def traces(world: FeedOnStandIn) -> tuple[Any, ...]:
     objects = world.storage.bucket("state").list_blobs(prefix=f"{world.feed.feed}/")
     tables = [world.services.warehouse.table(name) for name in (world.feed.staging, world.feed.target)]
     jobs = sum(1 for _ in world.bigquery.list_jobs())
     return sorted((o.name, o.generation) for o in objects), tables, jobs
 
 
-def test_before_the_first_publish_all_is_new(world: FeedWorld) -> None:
+def test_before_the_first_publish_all_is_new(world: FeedOnStandIn) -> None:
     name = world.land(7, [row(7, 1), row(7, 2), row(7, 1, day=YESTERDAY)])
     found = try_out(world, name)
     assert found.changes_target
@@ -42,14 +42,14 @@ def test_before_the_first_publish_all_is_new(world: FeedWorld) -> None:
     assert world.services.warehouse.table(world.feed.staging) is None
 
 
-def test_what_a_snapshot_would_bring_keep_and_delete(world: FeedWorld) -> None:
+def test_what_a_snapshot_would_bring_keep_and_delete(world: FeedOnStandIn) -> None:
     for snapshot in (5, 6):
         world.publish(world.land(snapshot, [row(snapshot, 1), row(snapshot, 1, day=YESTERDAY)]))
     name = world.land(7, [row(7, 1)])
     live = world.services.manifests.read(2)
     found = try_out(world, name)
     assert found.changes_target
-    assert found.effect == f"rows of {name} replace older ones; what they lack stays"
+    assert found.effect == f"rows of {name} replace older ones; rows that they lack stay"
     assert (found.live_generation, found.state.dates, found.state.carried) == (2, 2, 1)
     assert found.seconds is not None
     parent = world.services.manifests.read(1)
@@ -59,10 +59,10 @@ def test_what_a_snapshot_would_bring_keep_and_delete(world: FeedWorld) -> None:
     text = dry_run_text(found)
     assert "Target would change: rows of" in text
     assert "| dates kept as they are | 1 of 2 |" in text
-    assert f"| folded in | {name} |" in text
+    assert f"| included | {name} |" in text
 
 
-def test_a_replay_of_what_is_live_would_change_nothing(world: FeedWorld) -> None:
+def test_a_replay_of_what_is_live_would_change_nothing(world: FeedOnStandIn) -> None:
     name = world.land(7, [row(7, 1)])
     world.publish(name)
     found = try_out(world, name)
@@ -74,7 +74,7 @@ def test_a_replay_of_what_is_live_would_change_nothing(world: FeedWorld) -> None
     assert try_out(world, name, plan="window").landed.files == 1
 
 
-def test_an_older_snapshot_would_only_fill_gaps_and_of_the_dates_that_are_asked_for(world: FeedWorld) -> None:
+def test_an_older_snapshot_would_only_fill_gaps_and_of_the_dates_that_are_asked_for(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1), row(7, 1, day=YESTERDAY)]))
     name = world.land(5, [row(5, 2), row(5, 2, day=YESTERDAY)])
     found = try_out(world, name, dates=(YESTERDAY,))
@@ -85,16 +85,16 @@ def test_an_older_snapshot_would_only_fill_gaps_and_of_the_dates_that_are_asked_
         try_out(world, name, dates=(TODAY - timedelta(days=3),))
 
 
-def test_a_superseded_delivery_would_publish_nothing(world: FeedWorld) -> None:
+def test_a_superseded_delivery_would_publish_nothing(world: FeedOnStandIn) -> None:
     older, _ = world.land(7, [row(7, 1)]), world.land(7, [row(7, 2)])
     found = try_out(world, older)
     assert not found.changes_target
     assert "nothing would be published: Delivery" in found.effect
     assert found.loaded_bytes == 0
-    assert "folded in" not in dry_run_text(found)
+    assert "| included |" not in dry_run_text(found)
 
 
-def test_another_engine_says_what_it_would_scan(world: FeedWorld) -> None:
+def test_another_engine_says_what_it_would_scan(world: FeedOnStandIn) -> None:
     name = world.land(7, [row(7, 1)])
     world.publish(name)
     found = try_out(world, name, engine=Engine.MERGE)
@@ -103,7 +103,7 @@ def test_another_engine_says_what_it_would_scan(world: FeedWorld) -> None:
     assert "| loaded into staging | by the engine's statement |" in dry_run_text(found)
 
 
-def test_landed_files_that_were_touched_and_a_run_at_work_are_told(world: FeedWorld) -> None:
+def test_landed_files_that_were_touched_and_a_run_at_work_are_told(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     name = world.land(8, [row(8, 1)])
     world.resolve(name, run_id="at-work")

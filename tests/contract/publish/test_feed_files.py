@@ -14,9 +14,9 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.settings.feed import Feed
 from dedup_clone.state.ledger import LedgerRecord
-from devstack.producer import declared, feeds, landing
-from tests.contract.publish.feed_world import REPOSITORY, TODAY, FeedWorld
-from tests.contract.publish.real_dedup import RealDedup
+from devstack.producer import declared_snapshots, feeds, landing
+from testkit.feed_on_stand_in import REPOSITORY, TODAY, FeedOnStandIn
+from testkit.spark_dedup_process import SparkDedupProcess
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 FEW_ROWS = 40
@@ -45,15 +45,15 @@ checks: {max_missing_dates: 30, max_new_share: 1.0, max_survivor_share: 1.0, max
 class FileWorld:
     """A feed file's feed, published with the real job from what the producer makes of the file."""
 
-    def __init__(self, feed: Feed, clients: tuple[Storage, BigQuery], job: RealDedup) -> None:
-        self.world = FeedWorld(feed, *clients)
+    def __init__(self, feed: Feed, clients: tuple[Storage, BigQuery], job: SparkDedupProcess) -> None:
+        self.world = FeedOnStandIn(feed, *clients)
         self.world.dedup = job
         self.table = feeds.table_of(feed)
 
     def publish(self, snapshot_id: int, rows: pa.Table) -> LedgerRecord:
         world = self.world
         bucket = world.storage.bucket("landing")
-        landing.land(bucket, world.feed.feed, snapshot_id, rows, feeds.layout(world.feed))
+        landing.land(bucket, world.feed.feed, snapshot_id, rows, feeds.landing_layout(world.feed))
         services = world.services
         (marker,) = services.arrivals.unregistered(services.landing.markers())
         services.arrivals.register(services.landing, marker)
@@ -70,14 +70,14 @@ class FileWorld:
 
 
 def test_feed_of_another_shape_is_published_by_its_file_alone(
-    clients: tuple[Storage, BigQuery], real_dedup: RealDedup
+    clients: tuple[Storage, BigQuery], real_dedup: SparkDedupProcess
 ) -> None:
     """Text and date keys, nested values, another marker and no date folders: two snapshots, equal to a plain fold."""
-    feed = FileWorld(feeds.feed("store_visits"), clients, real_dedup)
-    first = declared.first(feed.table, TODAY, 1, 7, FEW_ROWS)
+    feed = FileWorld(feeds.read("store_visits"), clients, real_dedup)
+    first = declared_snapshots.first(feed.table, TODAY, 1, 7, FEW_ROWS)
     feed.publish(1, first)
     assert feed.published() == feed.keyed(first.to_pylist())
-    second, said = declared.following(feed.table, first, TODAY, 2, 7, FEW_ROWS)
+    second, said = declared_snapshots.following(feed.table, first, TODAY, 2, 7, FEW_ROWS)
     record = feed.publish(2, second)
     assert feed.published() == {**feed.keyed(first.to_pylist()), **feed.keyed(second.to_pylist())}
     assert (record.new_rows, record.kept_rows, record.rows) == (said.new, said.missing, first.num_rows + said.new)
@@ -89,7 +89,7 @@ def test_feed_of_another_shape_is_published_by_its_file_alone(
 
 
 def test_feed_is_added_by_adding_one_file(
-    clients: tuple[Storage, BigQuery], real_dedup: RealDedup, tmp_path: Path
+    clients: tuple[Storage, BigQuery], real_dedup: SparkDedupProcess, tmp_path: Path
 ) -> None:
     from airflow.dag_processing.dagbag import DagBag
 
@@ -101,8 +101,8 @@ def test_feed_is_added_by_adding_one_file(
     assert bag.import_errors == {}
     assert {"shop_returns_publish", "shop_returns_watch", "store_visits_publish"} <= set(bag.dags)
 
-    feed = FileWorld(feeds.feed("shop_returns", dags / "feeds"), clients, real_dedup)
-    rows = declared.first(feed.table, TODAY - timedelta(days=1), 5, 7, FEW_ROWS)
+    feed = FileWorld(feeds.read("shop_returns", dags / "feeds"), clients, real_dedup)
+    rows = declared_snapshots.first(feed.table, TODAY - timedelta(days=1), 5, 7, FEW_ROWS)
     record = feed.publish(5, rows)
     assert record.rows == rows.num_rows
     assert feed.published() == feed.keyed(rows.to_pylist())
@@ -110,6 +110,6 @@ def test_feed_is_added_by_adding_one_file(
 
 @pytest.mark.parametrize("name", feeds.feed_names())
 def test_producer_makes_snapshots_of_every_feed_file(name: str) -> None:
-    table = feeds.table_of(feeds.feed(name))
-    rows = declared.first(table, TODAY, 1, 7, FEW_ROWS)
+    table = feeds.table_of(feeds.read(name))
+    rows = declared_snapshots.first(table, TODAY, 1, 7, FEW_ROWS)
     assert rows.schema.names == [c.name for c in table.columns]

@@ -6,21 +6,21 @@ import pytest
 
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.publish.commit import commit_attempt
-from tests.contract.publish.feed_world import FeedWorld, row
+from testkit.feed_on_stand_in import FeedOnStandIn, row
 
 
-def ask(world: FeedWorld, columns: str) -> list[tuple[object, ...]]:
+def ask(world: FeedOnStandIn, columns: str) -> list[tuple[object, ...]]:
     sql = f"SELECT {columns} FROM warehouse.dedup_clone_ledger WHERE feed = '{world.feed.feed}' ORDER BY generation"
     return [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)]
 
 
-def test_every_attempt_is_one_row_however_it_ended(world: FeedWorld) -> None:
+def test_every_attempt_is_one_row_however_it_ended(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
-    world.dedup.refuse = {8}
-    order = world.resolve(world.land(8, [row(8, 1)]))
-    world.dedup.run(order.request_uri)
+    world.dedup.refused_ids = {8}
+    spec = world.resolve(world.land(8, [row(8, 1)]))
+    world.dedup.run(spec.request_uri)
     with pytest.raises(DeliveryRefused):
-        world.load(order)
+        world.load(spec)
     world.publish(world.land(9, [row(9, 2)]))
     world.roll_back(1)
     assert ask(world, "generation, outcome, snapshot_id, restores") == [
@@ -31,13 +31,13 @@ def test_every_attempt_is_one_row_however_it_ended(world: FeedWorld) -> None:
     ]
 
 
-def test_a_commit_that_is_tried_again_appends_no_second_row(world: FeedWorld) -> None:
+def test_a_commit_that_is_tried_again_appends_no_second_row(world: FeedOnStandIn) -> None:
     record = world.publish(world.land(7, [row(7, 1)]))
     commit_attempt(world.services, record.attempt)
     assert len(ask(world, "attempt")) == 1
 
 
-def test_verdicts_phases_and_costs_can_be_asked_for(world: FeedWorld) -> None:
+def test_check_results_phases_and_costs_can_be_queried(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     ((failed, load_seconds, query_usd),) = ask(
         world,

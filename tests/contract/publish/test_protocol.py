@@ -1,4 +1,4 @@
-"""The publish protocol step by step: what readers see, who excludes whom, what a crash leaves, and how it is healed."""
+"""The publish protocol step by step: what readers see, the lease, what a crash leaves, and its recovery."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from google.api_core.exceptions import BadRequest
 
 from dedup_clone.contract.errors import CheckFailed, DeliveryRefused, LeaseHeld, LostRace, OutcomeUnknown
 from dedup_clone.publish.commit import commit_attempt
-from dedup_clone.publish.healing import finish_or_discard, heal
 from dedup_clone.publish.prune import prune
+from dedup_clone.publish.recovery import finish_or_discard, recover
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.state.ledger import Outcome
-from tests.contract.publish.feed_world import YESTERDAY, FeedWorld, expected, row
+from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 
 FIRST = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
 SECOND = [row(8, 1, 21), row(8, 4), row(8, 3, day=YESTERDAY)]  # 1 changed, 2 missing, 4 new, 3 equal
 BOTH = [row(8, 1, 21), row(7, 2), row(8, 3, day=YESTERDAY), row(8, 4)]
 
 
-def test_publish_keeps_what_the_new_snapshot_lacks(world: FeedWorld) -> None:
+def test_publish_keeps_what_the_new_snapshot_lacks(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     assert world.rows() == expected(*FIRST)
     record = world.publish(world.land(8, SECOND))
@@ -28,7 +28,7 @@ def test_publish_keeps_what_the_new_snapshot_lacks(world: FeedWorld) -> None:
     assert record.lag_s > 0
 
 
-def test_target_is_a_labelled_clone_with_expiration(world: FeedWorld) -> None:
+def test_target_is_a_labelled_clone_with_expiration(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     target = world.services.warehouse.table(world.feed.target)
     assert target is not None
@@ -38,32 +38,32 @@ def test_target_is_a_labelled_clone_with_expiration(world: FeedWorld) -> None:
     assert target.labels["dedup_clone_manifest"] == world.services.manifests.read(1).digest
 
 
-def test_a_publish_reads_no_table_data(world: FeedWorld) -> None:
+def test_a_publish_reads_no_table_data(world: FeedOnStandIn) -> None:
     cost = world.publish(world.land(7, FIRST)).cost
     assert cost is not None
     assert cost.table_bytes_read == 0
     assert cost.query_usd < 0.001
 
 
-def test_waiting_deliveries_are_folded_in_one_publish(world: FeedWorld) -> None:
+def test_waiting_deliveries_are_folded_in_one_publish(world: FeedOnStandIn) -> None:
     first, second = world.land(7, FIRST), world.land(8, SECOND)
     record = world.publish(first)
     assert [d.name for d in record.deliveries] == [first, second]
     assert world.rows() == expected(*BOTH)
-    answer = resolve(world.services, world.trigger(second))
+    answer = resolve(world.services, world.publish_request(second))
     assert answer == f"Delivery [{second}] is part of generation 1 already."
 
 
-def test_an_older_delivery_of_an_id_is_superseded(world: FeedWorld) -> None:
+def test_an_older_delivery_of_an_id_is_superseded(world: FeedOnStandIn) -> None:
     first = world.land(7, [row(7, 1, 50)])
     second = world.land(7, [row(7, 1, 40)])
-    assert "superseded by a later delivery" in str(resolve(world.services, world.trigger(first)))
+    assert "superseded by a later delivery" in str(resolve(world.services, world.publish_request(first)))
     world.publish(second)
     assert world.rows() == expected(row(7, 1, 40))
-    assert "later delivery of snapshot 7" in str(resolve(world.services, world.trigger(first)))
+    assert "later delivery of snapshot 7" in str(resolve(world.services, world.publish_request(first)))
 
 
-def test_a_replay_of_a_published_snapshot_changes_no_row(world: FeedWorld) -> None:
+def test_a_replay_of_a_published_snapshot_changes_no_row(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     second = world.land(8, SECOND)
     world.publish(second)
@@ -73,24 +73,24 @@ def test_a_replay_of_a_published_snapshot_changes_no_row(world: FeedWorld) -> No
     assert world.live() == "3"
 
 
-def test_a_live_run_excludes_others(world: FeedWorld) -> None:
+def test_a_live_run_excludes_others(world: FeedOnStandIn) -> None:
     first = world.land(7, FIRST)
     world.resolve(first)
     world.running.add(f"run-{first}")
     with pytest.raises(LeaseHeld, match=f"run-{first}"):
-        resolve(world.services, world.trigger(world.land(8, SECOND)))
+        resolve(world.services, world.publish_request(world.land(8, SECOND)))
 
 
 @pytest.mark.parametrize("died_after", ["resolve", "dedup", "load", "check"])
-def test_a_run_that_died_before_its_swap_is_discarded(world: FeedWorld, died_after: str) -> None:
+def test_a_run_that_died_before_its_swap_is_discarded(world: FeedOnStandIn, died_after: str) -> None:
     world.publish(world.land(7, FIRST))
-    order = world.resolve(world.land(8, SECOND))
+    spec = world.resolve(world.land(8, SECOND))
     if died_after != "resolve":
-        world.dedup.run(order.request_uri)
+        world.dedup.run(spec.request_uri)
     if died_after in ("load", "check"):
-        world.load(order)
+        world.load(spec)
     if died_after == "check":
-        world.check(order)
+        world.check(spec)
     third = world.land(9, [row(9, 1, 30)])
     record = world.publish(third)
     assert (record.generation, record.parent) == (3, 1)
@@ -98,13 +98,13 @@ def test_a_run_that_died_before_its_swap_is_discarded(world: FeedWorld, died_aft
     assert world.rows() == expected(row(9, 1, 30), row(7, 2), row(8, 3, day=YESTERDAY), row(8, 4))
 
 
-def test_a_crash_between_swap_and_commit_is_healed_by_the_next_run(world: FeedWorld) -> None:
+def test_a_crash_between_swap_and_commit_is_recovered_by_the_next_run(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
-    order = world.resolve(world.land(8, SECOND))
-    world.dedup.run(order.request_uri)
-    world.load(order)
-    world.swap(order, world.check(order))
-    heal(world.services, dag_id="other", run_id="other")
+    spec = world.resolve(world.land(8, SECOND))
+    world.dedup.run(spec.request_uri)
+    world.load(spec)
+    world.swap(spec, world.check(spec))
+    recover(world.services, dag_id="other", run_id="other")
     sql = f"SELECT generation FROM warehouse.dedup_clone_status WHERE feed = '{world.feed.feed}'"
     assert [r["generation"] for r in world.bigquery.query_and_wait(sql)] == [2]
     record = world.publish(world.land(9, [row(9, 5)]))
@@ -113,33 +113,33 @@ def test_a_crash_between_swap_and_commit_is_healed_by_the_next_run(world: FeedWo
     assert world.rows() == expected(*BOTH, row(9, 5))
 
 
-def test_a_commit_that_is_tried_again_tells_the_same(world: FeedWorld) -> None:
+def test_a_commit_that_is_tried_again_tells_the_same(world: FeedOnStandIn) -> None:
     record = world.publish(world.land(7, FIRST))
-    again, verdicts = commit_attempt(world.services, record.attempt)
+    again, results = commit_attempt(world.services, record.attempt)
     assert again == record
-    assert verdicts.phase == "after"
+    assert results.phase == "after"
     assert [r.generation for r in world.services.ledger.read_last(9)] == [1]
 
 
-def test_an_attempt_that_never_swapped_cannot_be_committed(world: FeedWorld) -> None:
-    order = world.resolve(world.land(7, FIRST))
-    world.dedup.run(order.request_uri)
-    world.load(order)
-    world.check(order)
+def test_an_attempt_that_never_swapped_cannot_be_committed(world: FeedOnStandIn) -> None:
+    spec = world.resolve(world.land(7, FIRST))
+    world.dedup.run(spec.request_uri)
+    world.load(spec)
+    world.check(spec)
     world.bigquery.query_and_wait(f"CREATE TABLE warehouse.{world.feed.target} (x INT64)")
     with pytest.raises(OutcomeUnknown, match="the swap did not happen"):
-        world.commit(order)
+        world.commit(spec)
 
 
-def test_every_attempt_leaves_one_record_that_says_how_it_ended(world: FeedWorld) -> None:
+def test_every_attempt_leaves_one_record_that_says_how_it_ended(world: FeedOnStandIn) -> None:
     world.resolve(world.land(7, FIRST))  # dies here
-    world.dedup.refuse = {8}
+    world.dedup.refused_ids = {8}
     world.publish(world.land(9, [row(9, 1)]))
-    world.dedup.refuse = {10}
-    order = world.resolve(world.land(10, [row(10, 1)]))
-    world.dedup.run(order.request_uri)
+    world.dedup.refused_ids = {10}
+    spec = world.resolve(world.land(10, [row(10, 1)]))
+    world.dedup.run(spec.request_uri)
     with pytest.raises(DeliveryRefused):
-        world.load(order)
+        world.load(spec)
     records = world.services.ledger.read_last(9)
     assert [(r.generation, r.outcome) for r in records] == [
         (1, Outcome.FAILED),
@@ -150,87 +150,87 @@ def test_every_attempt_leaves_one_record_that_says_how_it_ended(world: FeedWorld
     assert "1 bad row" in records[2].reason
 
 
-def test_a_failed_run_settles_by_itself_what_it_left(world: FeedWorld) -> None:
+def test_a_failed_run_settles_by_itself_what_it_left(world: FeedOnStandIn) -> None:
     name = world.land(7, FIRST)
-    order = world.resolve(name)
+    spec = world.resolve(name)
     intent = world.services.current.read().intent
     assert intent is not None
     assert not finish_or_discard(world.services, intent)
     assert world.services.current.read().intent is None
     with pytest.raises(LostRace, match="Clear the run from its first task"):
-        world.check(order)
+        world.check(spec)
 
 
-def test_the_swap_refuses_what_it_was_not_built_on(world: FeedWorld) -> None:
+def test_the_swap_refuses_what_it_was_not_built_on(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
-    order = world.resolve(world.land(8, SECOND))
-    world.dedup.run(order.request_uri)
-    world.load(order)
-    swap = world.check(order)
+    spec = world.resolve(world.land(8, SECOND))
+    world.dedup.run(spec.request_uri)
+    world.load(spec)
+    swap = world.check(spec)
     world.bigquery.query_and_wait(
         f"ALTER TABLE warehouse.{world.feed.target} SET OPTIONS (labels = [('dedup_clone_generation', '99')])"
     )
     with pytest.raises(BadRequest, match="somebody else published"):
-        world.swap(order, swap)
+        world.swap(spec, swap)
     assert world.rows() == expected(*FIRST)
 
 
-def test_a_foreign_load_between_load_and_check_stops_the_publish(world: FeedWorld) -> None:
-    order = world.resolve(world.land(7, FIRST))
-    world.dedup.run(order.request_uri)
-    world.load(order)
+def test_a_foreign_load_between_load_and_check_stops_the_publish(world: FeedOnStandIn) -> None:
+    spec = world.resolve(world.land(7, FIRST))
+    world.dedup.run(spec.request_uri)
+    world.load(spec)
     world.bigquery.query_and_wait(
         f"INSERT INTO warehouse.{world.feed.staging} (date, product_id) VALUES (CURRENT_DATE(), 9)"
     )
     with pytest.raises(CheckFailed, match=r"staging_rows.*3 rows, expected 2"):
-        world.check(order)
+        world.check(spec)
     assert world.live() is None
 
 
-def test_a_foreign_load_between_check_and_swap_is_not_published(world: FeedWorld) -> None:
-    order = world.resolve(world.land(7, FIRST))
-    world.dedup.run(order.request_uri)
-    world.load(order)
-    swap = world.check(order)
+def test_a_foreign_load_between_check_and_swap_is_not_published(world: FeedOnStandIn) -> None:
+    spec = world.resolve(world.land(7, FIRST))
+    world.dedup.run(spec.request_uri)
+    world.load(spec)
+    swap = world.check(spec)
     world.bigquery.query_and_wait(
         f"INSERT INTO warehouse.{world.feed.staging} (date, product_id) VALUES (CURRENT_DATE(), 9)"
     )
-    world.swap(order, swap)
-    world.commit(order)
+    world.swap(spec, swap)
+    world.commit(spec)
     assert world.rows() == expected(*FIRST)
 
 
-def test_a_foreign_table_of_targets_name_is_never_replaced(world: FeedWorld) -> None:
+def test_a_foreign_table_of_targets_name_is_never_replaced(world: FeedOnStandIn) -> None:
     world.bigquery.query_and_wait(f"CREATE TABLE warehouse.{world.feed.target} (x INT64)")
-    order = world.resolve(world.land(7, FIRST))
-    world.dedup.run(order.request_uri)
-    world.load(order)
+    spec = world.resolve(world.land(7, FIRST))
+    world.dedup.run(spec.request_uri)
+    world.load(spec)
     with pytest.raises(CheckFailed, match="target_is_parent"):
-        world.check(order)
+        world.check(spec)
 
 
-def test_a_refused_delivery_is_set_aside_and_blocks_no_other(world: FeedWorld) -> None:
-    world.dedup.refuse = {8}
+def test_a_refused_delivery_is_set_aside_and_blocks_no_other(world: FeedOnStandIn) -> None:
+    world.dedup.refused_ids = {8}
     bad, good = world.land(8, SECOND), world.land(9, [row(9, 1)])
     record = world.publish(good)
     assert [d.name for d in record.deliveries] == [good]
     assert [d.name for d in world.services.arrivals.refused()] == [bad]
     with pytest.raises(DeliveryRefused, match=f"{bad}.*refused and set aside"):
-        resolve(world.services, world.trigger(bad))
+        resolve(world.services, world.publish_request(bad))
 
 
-def test_a_publish_of_refused_deliveries_only_changes_nothing(world: FeedWorld) -> None:
+def test_a_publish_of_refused_deliveries_only_changes_nothing(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
-    world.dedup.refuse = {8}
-    order = world.resolve(world.land(8, SECOND))
-    world.dedup.run(order.request_uri)
+    world.dedup.refused_ids = {8}
+    spec = world.resolve(world.land(8, SECOND))
+    world.dedup.run(spec.request_uri)
     with pytest.raises(DeliveryRefused, match=r"target is unchanged(?s:.*)1 bad row"):
-        world.load(order)
+        world.load(spec)
     assert world.rows() == expected(*FIRST)
     assert world.publish(world.land(9, [row(9, 1)])).generation == 3
 
 
-def test_pruning_keeps_the_live_generation_and_its_parent(world: FeedWorld) -> None:
+def test_pruning_keeps_the_live_generation_and_its_parent(world: FeedOnStandIn) -> None:
     for snapshot_id in (7, 8, 9):
         world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
     deleted = prune(world.services)
@@ -240,7 +240,7 @@ def test_pruning_keeps_the_live_generation_and_its_parent(world: FeedWorld) -> N
     assert prune(world.services) == []
 
 
-def test_readers_learn_from_the_status_table_what_they_see(world: FeedWorld) -> None:
+def test_readers_learn_from_the_status_table_what_they_see(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     sql = f"SELECT generation, snapshot_id FROM warehouse.dedup_clone_status WHERE feed = '{world.feed.feed}'"
     assert [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)] == [(1, 7)]

@@ -1,4 +1,4 @@
-"""The publish DAG's own operators as Airflow runs them: dry run, waiting for the lease, approval, refused forms."""
+"""The publish DAG's own operators as Airflow runs them: dry run, waiting for the lease, approval, invalid forms."""
 
 from __future__ import annotations
 
@@ -18,33 +18,34 @@ from airflow.sdk.exceptions import (
 )
 
 from dedup_clone.contract.records import from_plain
-from dedup_clone.orchestration import approve_operator, resolve_operator
-from dedup_clone.orchestration.approve_operator import EVIDENCE, ApproveAcceptedOperator, CheckStagingOperator
-from dedup_clone.orchestration.connect import FeedSetup
-from dedup_clone.orchestration.folders import find_folders
-from dedup_clone.orchestration.publish_form import publish_params
-from dedup_clone.orchestration.resolve_operator import ResolvePublishOperator
-from dedup_clone.publish.orders import PublishOrder
+from dedup_clone.orchestration.publish import approval_operators, resolve_operator
+from dedup_clone.orchestration.publish.approval_operators import EVIDENCE, ApproveAcceptedOperator, CheckStagingOperator
+from dedup_clone.orchestration.publish.publish_form import publish_params
+from dedup_clone.orchestration.publish.resolve_operator import ResolvePublishOperator
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
+from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.feed import CheckSettings
-from tests.contract.publish.feed_world import REPOSITORY, TODAY, FeedWorld, row
+from testkit.feed_on_stand_in import REPOSITORY, TODAY, FeedOnStandIn, row
 
 
 class Run:
-    """One run of a small publish DAG: tasks that skip, wait and ask, called as the task runner does."""
+    """One run of a small publish DAG, whose tasks are called as the task runner calls them."""
 
-    def __init__(self, world: FeedWorld, monkeypatch: pytest.MonkeyPatch, run_id: str) -> None:
-        for module in (resolve_operator, approve_operator):
-            monkeypatch.setattr(module, "connect", lambda setup: world.services)
+    def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, run_id: str) -> None:
+        for module in (resolve_operator, approval_operators):
+            monkeypatch.setattr(module, "open_feed_services", lambda setup: world.services)
         deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
         setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
         self.world, self.run_id = world, run_id
         self.results: dict[tuple[str, str], Any] = {}
         with DAG("feed_publish", schedule=None) as self.dag:
             self.resolve_task = ResolvePublishOperator(task_id="resolve_publish", setup=setup)
-            self.check_task = CheckStagingOperator(task_id="check_staging", setup=setup, approval="approve_accepted")
+            self.check_task = CheckStagingOperator(
+                task_id="check_staging", setup=setup, approve_task="approve_accepted"
+            )
             self.approve_task = ApproveAcceptedOperator(
-                task_id="approve_accepted", setup=setup, checked_by="check_staging", subject="?"
+                task_id="approve_accepted", setup=setup, check_task="check_staging", subject="?"
             )
             self.resolve_task >> self.check_task >> self.approve_task
 
@@ -66,9 +67,9 @@ class Run:
         return result
 
     def check(self) -> None:
-        """From the order that was resolved to the end of the checks."""
-        self.world.deduplicate(self.order)
-        self.world.load(self.order)
+        """Runs the steps from the resolved spec to the end of the checks."""
+        self.world.deduplicate(self.spec)
+        self.world.load(self.spec)
         self.check_task.execute(self.context(self.check_task))
 
     def answer(self, option: str) -> None:
@@ -82,16 +83,16 @@ class Run:
         self.approve_task.execute_complete(self.context(self.approve_task), event)
 
     @property
-    def order(self) -> PublishOrder:
-        return from_plain(PublishOrder, self.results["resolve_publish", "return_value"], where="XCom")
+    def spec(self) -> PublishSpec:
+        return from_plain(PublishSpec, self.results["resolve_publish", "return_value"], where="XCom")
 
 
 @pytest.fixture
-def by_hand(world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> Run:
+def by_hand(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> Run:
     return Run(world, monkeypatch, "by-hand")
 
 
-def test_a_dry_run_returns_the_preview_and_skips_all_that_follows(by_hand: Run) -> None:
+def test_a_dry_run_returns_the_preview_and_skips_every_later_task(by_hand: Run) -> None:
     name = by_hand.world.land(7, [row(7, 1)])
     with pytest.raises(DownstreamTasksSkipped) as skipped:
         by_hand.resolve(snapshot_id="7", dry_run=True)
@@ -102,10 +103,10 @@ def test_a_dry_run_returns_the_preview_and_skips_all_that_follows(by_hand: Run) 
     assert by_hand.world.services.current.read().last_generation == 0
 
 
-def test_a_replay_of_some_dates_reaches_the_order(by_hand: Run) -> None:
+def test_a_replay_of_some_dates_reaches_the_spec(by_hand: Run) -> None:
     by_hand.world.publish(by_hand.world.land(7, [row(7, 1)]))
     by_hand.resolve(snapshot_id="7", dates=[f"{TODAY}..{TODAY}"], reason="once more")
-    assert by_hand.order.dates == (TODAY,)
+    assert by_hand.spec.dates == (TODAY,)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_a_replay_of_some_dates_reaches_the_order(by_hand: Run) -> None:
     ],
 )
 @pytest.mark.parametrize("dry", [False, True])
-def test_what_is_not_there_is_refused_at_once_with_what_is(
+def test_an_unknown_delivery_is_refused_without_retry_and_the_known_ones_are_named(
     by_hand: Run, params: dict[str, Any], message: str, dry: bool
 ) -> None:
     for snapshot in (12, 7):
@@ -132,20 +133,20 @@ def test_what_is_not_there_is_refused_at_once_with_what_is(
     assert by_hand.world.services.current.read().intent is None
 
 
-def test_the_lease_of_a_run_at_work_is_waited_for_and_then_taken(by_hand: Run) -> None:
+def test_a_run_waits_for_the_lease_of_another_at_work_and_then_acquires_it(by_hand: Run) -> None:
     world = by_hand.world
     world.publish(world.land(7, [row(7, 1)]))
-    order = world.resolve(world.land(8, [row(8, 1)]), run_id="other")
+    spec = world.resolve(world.land(8, [row(8, 1)]), run_id="other")
     world.running.add("other")
     with pytest.raises(TaskDeferred) as deferred:
         by_hand.resolve(snapshot_id="7")
-    assert deferred.value.method_name == "ask_again"
-    world.services.current.release(order.attempt)
-    again = by_hand.resolve_task.ask_again(by_hand.context(by_hand.resolve_task, snapshot_id="7"), None)
+    assert deferred.value.method_name == "retry_resolve"
+    world.services.current.release(spec.attempt)
+    again = by_hand.resolve_task.retry_resolve(by_hand.context(by_hand.resolve_task, snapshot_id="7"), None)
     assert world.services.current.require_intent(again["attempt"]).run_id == "by-hand"
 
 
-def test_a_delivery_that_is_in_already_skips_the_run(world: FeedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_published_delivery_skips_the_run(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     name = world.land(7, [row(7, 1)])
     world.publish(name)
     snapshot_id, marker = name.split("-")
@@ -154,18 +155,18 @@ def test_a_delivery_that_is_in_already_skips_the_run(world: FeedWorld, monkeypat
         automatic.resolve(snapshot_id=snapshot_id, marker_generation=marker)
 
 
-def test_where_nothing_was_accepted_the_approval_is_skipped_and_the_swap_may_go_on(by_hand: Run) -> None:
+def test_when_no_accepted_check_failed_the_approval_is_skipped(by_hand: Run) -> None:
     by_hand.world.land(7, [row(7, 1)])
     by_hand.resolve(snapshot_id="7", accepted_checks=["new_share"], reason="a first one")
     with pytest.raises(DownstreamTasksSkipped) as skipped:
         by_hand.check()
     assert skipped.value.tasks == ["approve_accepted"]
-    assert by_hand.results["check_staging", "return_value"]["attempt"] == by_hand.order.attempt
+    assert by_hand.results["check_staging", "return_value"]["attempt"] == by_hand.spec.attempt
 
 
 @pytest.fixture
-def asks(by_hand: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A replay whose accepted check failed, and that waits for the answer."""
+def awaiting_approval(by_hand: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A replay whose accepted check failed and that waits for approval."""
     world = by_hand.world
     world.publish(world.land(7, [row(7, n) for n in range(10)]))
     world.feed = world.feed.model_copy(update={"checks": CheckSettings(max_changed_share=0.5)})
@@ -177,34 +178,46 @@ def asks(by_hand: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     return by_hand
 
 
-def test_the_evidence_is_shown_and_the_lease_gives_way_until_approved(asks: Run) -> None:
-    assert "changed_share" in asks.results["check_staging", EVIDENCE]
-    assert asks.world.services.current.require_intent(asks.order.attempt).waits_for_approval
-    asks.answer("Approve")
-    assert not asks.world.services.current.require_intent(asks.order.attempt).waits_for_approval
+def test_the_evidence_is_shown_and_the_lease_is_yielded_until_approved(awaiting_approval: Run) -> None:
+    assert "changed_share" in awaiting_approval.results["check_staging", EVIDENCE]
+    assert awaiting_approval.world.services.current.require_intent(awaiting_approval.spec.attempt).waits_for_approval
+    awaiting_approval.answer("Approve")
+    assert not awaiting_approval.world.services.current.require_intent(
+        awaiting_approval.spec.attempt
+    ).waits_for_approval
 
 
-def test_a_rejection_is_final_however_many_tries_are_left(asks: Run) -> None:
+def test_a_rejection_fails_the_task_without_retry(awaiting_approval: Run) -> None:
     with pytest.raises(AirflowFailException, match="Reject"):
-        asks.answer("Reject")
+        awaiting_approval.answer("Reject")
 
 
-def test_a_question_that_nobody_answered_in_time_is_not_asked_again(asks: Run) -> None:
+def test_an_approval_timeout_fails_the_task_without_retry(awaiting_approval: Run) -> None:
     event = {"error": "no answer within an hour", "error_type": "timeout"}
     with pytest.raises(AirflowFailException, match="no answer within an hour"):
-        asks.approve_task.execute_complete(asks.context(asks.approve_task), event)
+        awaiting_approval.approve_task.execute_complete(
+            awaiting_approval.context(awaiting_approval.approve_task), event
+        )
 
 
-def test_an_approval_that_comes_too_late_fails_at_once_with_the_next_step(asks: Run) -> None:
-    asks.world.running.add("by-hand")
-    asks.world.publish(asks.world.land(9, [row(9, n) for n in range(10)]), run_id="automatic")
+def test_a_late_approval_fails_without_retry_and_names_the_next_step(awaiting_approval: Run) -> None:
+    awaiting_approval.world.running.add("by-hand")
+    awaiting_approval.world.publish(awaiting_approval.world.land(9, [row(9, n) for n in range(10)]), run_id="automatic")
     with pytest.raises(AirflowFailException, match="Clear the run from its first task"):
-        asks.answer("Approve")
+        awaiting_approval.answer("Approve")
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-01-01...2026-01-02", "2026-01-01, 2026-01-02"])
-def test_the_form_itself_refuses_what_is_no_date(text: str) -> None:
+def test_the_form_refuses_an_invalid_date(text: str) -> None:
     dates = publish_params()["dates"]
     assert dates.resolve(["2026-01-01..2026-01-31", "2026-02-03"]) == ["2026-01-01..2026-01-31", "2026-02-03"]
     with pytest.raises(ParamValidationError):
         dates.resolve([text])
+
+
+def test_the_form_offers_the_plans_of_an_operator_and_refuses_the_oracle_and_the_fallback() -> None:
+    plan = publish_params()["plan"]
+    assert [plan.resolve(name) for name in (None, "auto", "adopt", "rewrite")] == [None, "auto", "adopt", "rewrite"]
+    for name in ("window", "antijoin"):
+        with pytest.raises(ParamValidationError, match=f"'{name}' is not one of .*'auto', 'adopt', 'rewrite'"):
+            plan.resolve(name)

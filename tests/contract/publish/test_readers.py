@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from soak.readers import replays
-from soak.readers.run import run
+from soak.readers import replay_scenario, swap_scenario
 
 
 def test_readers_see_whole_generations_in_order_while_publishes_fail_and_roll_back(tmp_path: Path) -> None:
-    section = run(tmp_path, swaps=5, per_second=10, must_keep_pace=False)
+    section = swap_scenario.run(tmp_path, swaps=5, per_second=10, must_keep_rate=False)
     assert section.problems == (), section
 
 
 def test_readers_see_exactly_what_is_replayed_and_restored(tmp_path: Path) -> None:
-    section = replays.run(tmp_path, snapshots=3, per_second=10, seed=1)
+    section = replay_scenario.run(tmp_path, snapshots=3, per_second=10, seed=1)
     assert section.problems == (), section

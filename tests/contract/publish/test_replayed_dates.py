@@ -10,15 +10,15 @@ from google.cloud import bigquery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_clone.page.kinds import Kind, kinds_of
+from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.settings.feed import CheckSettings
 from dedup_clone.state.index import Fate, IndexFile
-from tests.contract.publish.feed_world import TODAY, YESTERDAY, FeedWorld, expected, row
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 
 HAND = {"replay": True, "run_id": "by-hand", "reason": "yesterday was wrong"}
 
 
-def live_snapshot(world: FeedWorld) -> tuple[str, int]:
+def live_snapshot(world: FeedOnStandIn) -> tuple[str, int]:
     """The snapshot that readers are told: by target's label, by the status table."""
     facts = world.services.warehouse.table(world.feed.target)
     assert facts
@@ -31,7 +31,9 @@ def live_snapshot(world: FeedWorld) -> tuple[str, int]:
     return facts.labels["dedup_clone_snapshot"], told["snapshot_id"]
 
 
-def test_an_older_snapshot_fills_gaps_of_those_dates_only_and_its_own_publish_is_still_right(world: FeedWorld) -> None:
+def test_an_older_snapshot_fills_gaps_of_those_dates_only_and_its_own_publish_is_still_right(
+    world: FeedOnStandIn,
+) -> None:
     live = [row(7, 1), row(7, 1, day=YESTERDAY)]
     world.publish(world.land(7, live))
     late = world.land(5, [row(5, 1, 99), row(5, 2), row(5, 3, day=YESTERDAY)])
@@ -46,14 +48,14 @@ def test_an_older_snapshot_fills_gaps_of_those_dates_only_and_its_own_publish_is
     assert [d.snapshot_id for d in manifest.deliveries] == [7]
     index = IndexFile(world.services.store, world.feed.feed).read().index
     assert index
-    assert kinds_of(index)[record.generation] is Kind.REPLAY
+    assert publish_kinds(index)[record.generation] is PublishKind.REPLAY
     assert {a.delivery.name: a.fate for a in index.arrivals}[late] is Fate.WAITING
 
     world.publish(late)
     assert world.rows() == expected(*live, row(5, 2), row(5, 3, day=YESTERDAY))
 
 
-def test_a_newer_snapshot_that_waits_is_taken_on_those_dates_only_and_whole_later(world: FeedWorld) -> None:
+def test_a_newer_snapshot_that_waits_is_taken_on_those_dates_only_and_whole_later(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1), row(7, 1, day=YESTERDAY)]))
     name = world.land(8, [row(8, 1, 21), row(8, 1, 22, day=YESTERDAY)])
     world.publish(name, dates=(YESTERDAY,), **HAND)
@@ -69,7 +71,7 @@ def test_a_newer_snapshot_that_waits_is_taken_on_those_dates_only_and_whole_late
     assert live_snapshot(world) == ("8", 8)
 
 
-def test_dates_of_what_is_live_change_no_row_and_missing_dates_are_not_missed(world: FeedWorld) -> None:
+def test_dates_of_what_is_live_change_no_row_and_missing_dates_are_not_missed(world: FeedOnStandIn) -> None:
     checks = CheckSettings(max_missing_dates=0)
     world.feed = world.feed.model_copy(update={"checks": checks})
     live = [row(7, 1), row(7, 1, day=YESTERDAY)]
@@ -81,7 +83,7 @@ def test_dates_of_what_is_live_change_no_row_and_missing_dates_are_not_missed(wo
     assert live_snapshot(world) == ("7", 7)
 
 
-def test_an_excluded_delivery_stays_excluded(world: FeedWorld) -> None:
+def test_an_excluded_delivery_stays_excluded(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1), row(7, 1, day=YESTERDAY)]))
     name = world.land(8, [row(8, 1, 21), row(8, 1, 22, day=YESTERDAY)])
     world.publish(name)
@@ -91,7 +93,7 @@ def test_an_excluded_delivery_stays_excluded(world: FeedWorld) -> None:
     assert [d.name for d in world.services.manifests.read(record.generation).excluded] == [name]
 
 
-def test_dates_that_are_not_there_are_refused_with_those_that_are(world: FeedWorld) -> None:
+def test_dates_that_are_not_there_are_refused_with_those_that_are(world: FeedOnStandIn) -> None:
     old = TODAY - timedelta(days=world.feed.table.retention_days)
     name = world.land(7, [row(7, 1), row(7, 1, day=YESTERDAY), row(7, 1, day=old)])
     with pytest.raises(ConfigurationError, match="before the first publish: replay the whole snapshot"):
@@ -101,12 +103,12 @@ def test_dates_that_are_not_there_are_refused_with_those_that_are(world: FeedWor
     with pytest.raises(ConfigurationError) as refused:
         world.resolve(name, dates=(old, absent, TODAY), **HAND)
     message = str(refused.value)
-    assert f"(oldest kept is {old + timedelta(days=1)}): {old}; not in the delivery: {absent}." in message
+    assert f"(the oldest is {old + timedelta(days=1)}): {old}; not in the delivery: {absent}." in message
     assert f"Choose among: {YESTERDAY}..{TODAY}." in message
     assert world.services.current.read().intent is None
 
 
-def test_a_feed_that_cannot_tell_dates_or_needs_snapshots_in_order_refuses_them(world: FeedWorld) -> None:
+def test_a_feed_that_cannot_tell_dates_or_needs_snapshots_in_order_refuses_them(world: FeedOnStandIn) -> None:
     name = world.land(7, [row(7, 1)])
     world.publish(name)
     newer = world.land(8, [row(8, 1)])
@@ -121,7 +123,7 @@ def test_a_feed_that_cannot_tell_dates_or_needs_snapshots_in_order_refuses_them(
 
 
 @pytest.mark.parametrize("engine", [Engine.BIGQUERY, Engine.MERGE])
-def test_the_engines_in_sql_take_those_dates_only(world: FeedWorld, engine: Engine) -> None:
+def test_the_engines_in_sql_take_those_dates_only(world: FeedOnStandIn, engine: Engine) -> None:
     live = [row(7, 1), row(7, 2), row(7, 1, day=YESTERDAY)]
     world.publish(world.land(7, live), engine=engine)
     name = world.land(8, [row(8, 1, 21), row(8, 1, 22, day=YESTERDAY)])

@@ -5,37 +5,37 @@ from __future__ import annotations
 import pytest
 
 from dedup_clone.contract.errors import ConfigurationError, LeaseHeld, RollbackRefused
-from dedup_clone.publish.healing import heal
+from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import resolve
-from dedup_clone.publish.rollback import RollbackTrigger, resolve_rollback, restorable_generations
+from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback, restorable_generations
 from dedup_clone.state.ledger import Outcome
-from tests.contract.publish.feed_world import ROLLBACK_DAG, YESTERDAY, FeedWorld, expected, row
+from testkit.feed_on_stand_in import ROLLBACK_DAG, YESTERDAY, FeedOnStandIn, expected, row
 
 FIRST = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
 SECOND = [row(8, 1, 99), row(8, 4, 99)]
 
 
 @pytest.fixture
-def published(world: FeedWorld) -> FeedWorld:
+def published(world: FeedOnStandIn) -> FeedOnStandIn:
     """Two generations; the second is the one that operators regret."""
     world.publish(world.land(7, FIRST))
     world.publish(world.land(8, SECOND))
     return world
 
 
-def steps_of(world: FeedWorld, attempt: str) -> list[str]:
+def steps_of(world: FeedOnStandIn, attempt: str) -> list[str]:
     """The steps of an attempt that made a BigQuery job on staging or target."""
     steps = [j.labels.get("dedup_clone_step") for j in world.bigquery.list_jobs() if attempt in j.job_id]
     return sorted(step for step in steps if step)
 
 
-def forget_time_travel(world: FeedWorld, generation: int) -> None:
+def forget_time_travel(world: FeedOnStandIn, generation: int) -> None:
     """As after seven days: the time at which staging held the generation is of no use any more."""
     attempt = world.services.manifests.read(generation).attempt
-    world.storage.bucket("state").blob(world.services.layout.swap_order(attempt)).delete()
+    world.storage.bucket("state").blob(world.services.layout.swap_spec(attempt)).delete()
 
 
-def test_a_rollback_restores_the_rows_under_a_new_generation(published: FeedWorld) -> None:
+def test_a_rollback_restores_the_rows_under_a_new_generation(published: FeedOnStandIn) -> None:
     record = published.roll_back(1)
     assert published.rows() == expected(*FIRST)
     assert published.live() == "3"
@@ -44,12 +44,12 @@ def test_a_rollback_restores_the_rows_under_a_new_generation(published: FeedWorl
     assert published.services.current.read().intent is None
 
 
-def test_within_time_travel_nothing_is_loaded(published: FeedWorld) -> None:
+def test_within_time_travel_nothing_is_loaded(published: FeedOnStandIn) -> None:
     record = published.roll_back(1)
     assert steps_of(published, record.attempt) == ["swap"]
 
 
-def test_without_time_travel_the_files_of_the_generation_are_loaded(published: FeedWorld) -> None:
+def test_without_time_travel_the_files_of_the_generation_are_loaded(published: FeedOnStandIn) -> None:
     forget_time_travel(published, 1)
     record = published.roll_back(1)
     assert published.rows() == expected(*FIRST)
@@ -57,7 +57,7 @@ def test_without_time_travel_the_files_of_the_generation_are_loaded(published: F
 
 
 @pytest.mark.parametrize("by_files", [False, True])
-def test_what_was_rolled_back_stays_out_until_it_is_delivered_again(published: FeedWorld, by_files: bool) -> None:
+def test_what_was_rolled_back_stays_out_until_it_is_delivered_again(published: FeedOnStandIn, by_files: bool) -> None:
     if by_files:
         forget_time_travel(published, 1)
     published.roll_back(1)
@@ -68,14 +68,14 @@ def test_what_was_rolled_back_stays_out_until_it_is_delivered_again(published: F
     assert published.rows() == expected(row(8, 1, 50), row(9, 2, 30), row(7, 3, day=YESTERDAY))
 
 
-def test_the_run_of_an_excluded_delivery_says_how_to_release_it(published: FeedWorld) -> None:
+def test_the_run_of_an_excluded_delivery_says_how_to_release_it(published: FeedOnStandIn) -> None:
     (excluded,) = [d.name for d in published.services.arrivals.deliveries() if d.snapshot_id == 8]
     published.roll_back(1)
-    answer = resolve(published.services, published.trigger(excluded))
+    answer = resolve(published.services, published.publish_request(excluded))
     assert "excluded by a rollback: replay it by hand" in str(answer)
 
 
-def test_a_replay_by_hand_releases_an_excluded_delivery(published: FeedWorld) -> None:
+def test_a_replay_by_hand_releases_an_excluded_delivery(published: FeedOnStandIn) -> None:
     (excluded,) = [d.name for d in published.services.arrivals.deliveries() if d.snapshot_id == 8]
     published.roll_back(1)
     published.publish(excluded, replay=True, run_id="manual", reason="it was right after all")
@@ -83,7 +83,7 @@ def test_a_replay_by_hand_releases_an_excluded_delivery(published: FeedWorld) ->
     assert published.services.manifests.read(4).excluded == ()
 
 
-def test_a_rollback_can_be_rolled_forward(published: FeedWorld) -> None:
+def test_a_rollback_can_be_rolled_forward(published: FeedOnStandIn) -> None:
     before = published.rows()
     published.roll_back(1)
     published.roll_back(2, run_id="forward")
@@ -93,7 +93,7 @@ def test_a_rollback_can_be_rolled_forward(published: FeedWorld) -> None:
     assert published.rows() == expected(*SECOND, row(9, 2, 30), row(7, 3, day=YESTERDAY))
 
 
-def test_a_superseded_delivery_does_not_come_back_by_a_rollback(world: FeedWorld) -> None:
+def test_a_superseded_delivery_does_not_come_back_by_a_rollback(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     world.land(8, [row(8, 1, 11)])
     world.publish(world.land(8, [row(8, 1, 12)]))  # supersedes the one before
@@ -102,7 +102,7 @@ def test_a_superseded_delivery_does_not_come_back_by_a_rollback(world: FeedWorld
     assert world.rows() == expected(row(7, 1), row(9, 2, 30), row(7, 3, day=YESTERDAY))
 
 
-def test_a_correction_that_is_rolled_back_leaves_what_it_corrected(world: FeedWorld) -> None:
+def test_a_correction_that_is_rolled_back_leaves_what_it_corrected(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     world.publish(world.land(7, [row(7, 1, 5)]))
     world.roll_back(1)
@@ -110,32 +110,34 @@ def test_a_correction_that_is_rolled_back_leaves_what_it_corrected(world: FeedWo
     assert world.rows() == expected(*FIRST, row(8, 4))
 
 
-def test_a_delivery_that_waits_during_a_rollback_is_not_excluded(published: FeedWorld) -> None:
+def test_a_delivery_that_waits_during_a_rollback_is_not_excluded(published: FeedOnStandIn) -> None:
     waiting = published.land(9, [row(9, 2, 30)])
     published.roll_back(1)
     published.publish(waiting)
     assert published.rows() == expected(row(7, 1), row(9, 2, 30), row(7, 3, day=YESTERDAY))
 
 
-def test_a_publish_excludes_a_rollback(published: FeedWorld) -> None:
+def test_a_publish_excludes_a_rollback(published: FeedOnStandIn) -> None:
     name = published.land(9, [row(9, 2, 30)])
     published.resolve(name)
     published.running.add(f"run-{name}")
     with pytest.raises(RollbackRefused, match=f"run-{name}.*Nothing was changed.*trigger the rollback again"):
         published.preview(1)
     with pytest.raises(LeaseHeld, match=f"run-{name}"):
-        resolve_rollback(published.services, RollbackTrigger(ROLLBACK_DAG, "back", 1, 2, ""))
+        resolve_rollback(published.services, RollbackRequest(ROLLBACK_DAG, "back", 1, 2, ""))
     assert published.live() == "2"
 
 
-def test_a_dead_run_s_lease_does_not_keep_anybody_from_seeing_the_difference(published: FeedWorld) -> None:
+def test_a_dead_run_s_lease_does_not_keep_anybody_from_seeing_the_difference(published: FeedOnStandIn) -> None:
     published.resolve(published.land(9, [row(9, 2, 30)]))
     assert published.preview(1).live_generation == 2
     assert published.roll_back(1).restores == 1
 
 
-def test_a_rollback_is_refused_when_another_generation_went_live_after_it_was_approved(published: FeedWorld) -> None:
-    approved = RollbackTrigger(ROLLBACK_DAG, "back", 1, published.preview(1).live_generation, "")
+def test_a_rollback_is_refused_when_another_generation_went_live_after_it_was_approved(
+    published: FeedOnStandIn,
+) -> None:
+    approved = RollbackRequest(ROLLBACK_DAG, "back", 1, published.preview(1).live_generation, "")
     published.publish(published.land(9, [row(9, 2, 30)]))
     before = published.rows()
     with pytest.raises(RollbackRefused, match=r"\[3\] .* is live by now, expected \[2\].*2 \(snapshot 8\), 1 \("):
@@ -144,33 +146,33 @@ def test_a_rollback_is_refused_when_another_generation_went_live_after_it_was_ap
     assert published.services.current.read().intent is None
 
 
-def test_of_two_rollbacks_at_once_one_is_made_and_the_other_refused(published: FeedWorld) -> None:
-    one, other = (RollbackTrigger(ROLLBACK_DAG, name, 1, published.preview(1).live_generation, "") for name in "ab")
+def test_of_two_rollbacks_at_once_one_is_made_and_the_other_refused(published: FeedOnStandIn) -> None:
+    one, other = (RollbackRequest(ROLLBACK_DAG, name, 1, published.preview(1).live_generation, "") for name in "ab")
     published.running |= {"a", "b"}
-    order = resolve_rollback(published.services, one)
+    spec = resolve_rollback(published.services, one)
     with pytest.raises(LeaseHeld, match=r"a.*rollback, generation 3"):
         resolve_rollback(published.services, other)
-    published.swap(order, published.check(order))
-    published.commit(order)
+    published.swap(spec, published.check(spec))
+    published.commit(spec)
     with pytest.raises(RollbackRefused, match=r"\[3\] .* is live by now"):
         resolve_rollback(published.services, other)
     assert published.live() == "3"
 
 
-def test_a_rollback_excludes_a_publish(published: FeedWorld) -> None:
-    resolve_rollback(published.services, RollbackTrigger(ROLLBACK_DAG, "back", 1, 2, ""))
+def test_a_rollback_excludes_a_publish(published: FeedOnStandIn) -> None:
+    resolve_rollback(published.services, RollbackRequest(ROLLBACK_DAG, "back", 1, 2, ""))
     published.running.add("back")
     with pytest.raises(LeaseHeld, match=r"back.*rollback, generation 3"):
         published.resolve(published.land(9, [row(9, 2, 30)]))
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_a_rollback_that_died_is_healed(published: FeedWorld, swapped: bool) -> None:
+def test_a_rollback_that_died_is_recovered(published: FeedOnStandIn, swapped: bool) -> None:
     before = published.rows()
-    order = resolve_rollback(published.services, RollbackTrigger(ROLLBACK_DAG, "back", 1, 2, "bad"))
+    spec = resolve_rollback(published.services, RollbackRequest(ROLLBACK_DAG, "back", 1, 2, "bad"))
     if swapped:
-        published.swap(order, published.check(order))
-    heal(published.services, dag_id="other", run_id="other")
+        published.swap(spec, published.check(spec))
+    recover(published.services, dag_id="other", run_id="other")
     assert published.rows() == (expected(*FIRST) if swapped else before)
     assert published.services.current.read().generation == (3 if swapped else 2)
     (record,) = [r for r in published.services.ledger.read_last(9) if r.generation == 3]
@@ -178,7 +180,7 @@ def test_a_rollback_that_died_is_healed(published: FeedWorld, swapped: bool) -> 
     assert record.outcome is (Outcome.PUBLISHED if swapped else Outcome.FAILED)
 
 
-def test_a_generation_that_cannot_be_restored_is_refused_with_those_that_can(published: FeedWorld) -> None:
+def test_a_generation_that_cannot_be_restored_is_refused_with_those_that_can(published: FeedOnStandIn) -> None:
     published.publish(published.land(9, [row(9, 2, 30)]))
     for wanted in (3, 17):  # live already; never there
         with pytest.raises(ConfigurationError, match=r"Choose one of: 2 \(snapshot 8\), 1 \(snapshot 7\)"):
@@ -186,7 +188,7 @@ def test_a_generation_that_cannot_be_restored_is_refused_with_those_that_can(pub
     assert published.services.current.read().intent is None
 
 
-def test_generations_without_time_travel_and_files_are_not_offered(published: FeedWorld) -> None:
+def test_generations_without_time_travel_and_files_are_not_offered(published: FeedOnStandIn) -> None:
     forget_time_travel(published, 1)
     folder = published.services.manifests.read(1).data_folder
     assert folder

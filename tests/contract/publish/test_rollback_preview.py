@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dedup_clone.contract.errors import ConfigurationError
-from tests.contract.publish.feed_world import TODAY, YESTERDAY, FeedWorld, row
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 
 
-def test_the_difference_names_rows_dates_deliveries_and_what_comes_next(world: FeedWorld) -> None:
+def test_the_difference_names_rows_dates_deliveries_and_what_comes_next(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1), row(7, 3, day=YESTERDAY)]))
     taken_out = world.land(8, [row(8, 1, 99), row(8, 4)])
     world.publish(taken_out)
@@ -17,21 +17,21 @@ def test_the_difference_names_rows_dates_deliveries_and_what_comes_next(world: F
     assert (preview.live_generation, preview.restored_generation) == (2, 1)
     assert (preview.live_rows, preview.restored_rows) == (3, 2)
     assert f"| {TODAY} | 2 | 1 |" in preview.text
-    assert f"Taken out until somebody replays them or they are delivered again: {taken_out}." in preview.text
+    assert f"Excluded until somebody replays them or they are delivered again: {taken_out}." in preview.text
     assert f"Waiting now: {waiting}." in preview.text
     assert "a clone of staging as it was at" in preview.text
     assert world.services.current.read().intent is None
 
 
-def test_forward_again_names_what_is_let_in_again(world: FeedWorld) -> None:
+def test_forward_again_names_what_is_let_in_again(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     taken_out = world.land(8, [row(8, 1, 99)])
     world.publish(taken_out)
     world.roll_back(1)
-    assert f"Let in again: {taken_out}." in world.preview(2).text
+    assert f"No longer excluded: {taken_out}." in world.preview(2).text
 
 
-def test_a_generation_that_is_not_there_is_refused_with_those_that_are(world: FeedWorld) -> None:
+def test_a_generation_that_is_not_there_is_refused_with_those_that_are(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     world.publish(world.land(8, [row(8, 1)]))
     with pytest.raises(ConfigurationError, match=r"Choose one of: 1 \(snapshot 7\)"):

@@ -14,11 +14,11 @@ import pytest
 from google.api_core.exceptions import GoogleAPICallError
 
 from dedup_clone.contract.errors import DedupCloneError
-from tests.contract.publish.feed_world import TODAY, YESTERDAY, FeedWorld, expected, row
+from testkit.fake_dedup_job import Row, parquet_bytes
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
+from testkit.oracle import OracleDelivery, OracleState, OracleTable
 from tests.contract.publish.naive_world import NaiveSteps
 from tests.contract.publish.protocol_steps import ProtocolSteps, Steps
-from tests.contract.publish.python_dedup import Row, parquet_bytes
-from tests.oracle import OracleDelivery, OracleState, OracleTable
 
 TABLE = OracleTable("date", "update_id", ("date", "product_id", "store_id", "attribute_id"), ("attr_value",))
 BASE = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY), row(7, 4, day=YESTERDAY)]
@@ -37,7 +37,7 @@ def a_failed_run_and_then_one_that_changes_other_dates(steps: Steps) -> list[tup
     failed = steps.begin(steps.land(8, [row(8, 3, 99, day=YESTERDAY)]))
     steps.start_load(failed)
     steps.wait_for_load(failed)
-    steps.world.dedup.refuse = {8}
+    steps.world.dedup.refused_ids = {8}
     steps.publish(steps.land(9, [row(9, 1, 30)]))
     return table_after(BASE, [row(9, 1, 30)])
 
@@ -48,7 +48,7 @@ def a_load_that_outlives_its_dead_task(steps: Steps) -> list[tuple[Any, ...]]:
     late = steps.begin(steps.land(8, [row(8, 1, 99)]))
     steps.world.delay_jobs("load", 1.5)
     steps.start_load(late)
-    steps.world.dedup.refuse = {8}
+    steps.world.dedup.refused_ids = {8}
     after = steps.begin(steps.land(9, [row(9, 3, 30, day=YESTERDAY)]))
     steps.start_load(after)
     steps.wait_for_load(after)
@@ -127,7 +127,7 @@ SCENARIOS: list[Scenario] = [
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.__name__)
-def test_the_protocol_survives(scenario: Scenario, world: FeedWorld) -> None:
+def test_the_protocol_survives(scenario: Scenario, world: FeedOnStandIn) -> None:
     steps = ProtocolSteps(world)
     right = scenario(steps)
     assert steps.rows() == right
@@ -135,7 +135,7 @@ def test_the_protocol_survives(scenario: Scenario, world: FeedWorld) -> None:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.__name__)
-def test_the_naive_protocol_does_not_survive(scenario: Scenario, world: FeedWorld) -> None:
+def test_the_naive_protocol_does_not_survive(scenario: Scenario, world: FeedOnStandIn) -> None:
     steps = NaiveSteps(world)
     right = scenario(steps)
     assert steps.rows() != right

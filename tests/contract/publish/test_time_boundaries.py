@@ -14,9 +14,9 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.settings.feed import Feed
+from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
+from testkit.server_clients import open_clients
 from tests.contract.publish.conftest import new_feed
-from tests.contract.publish.feed_world import FeedWorld, expected, row
-from tests.contract.publish.servers import open_clients
 
 RETENTION_DAYS = 730
 
@@ -27,7 +27,7 @@ def own_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stor
         yield clients
 
 
-class TimedWorld(FeedWorld):
+class TimedWorld(FeedOnStandIn):
     """A world whose BigQuery clock and whose own clock are moved together, or apart by `skew`."""
 
     skew = timedelta(0)
@@ -69,19 +69,19 @@ def test_a_publish_across_midnight_keeps_the_day_that_it_began_with(timed: Timed
         if step == midnight_after:
             timed.move_to(timed.next_midnight() + timedelta(seconds=5))
 
-    order = timed.resolve(timed.land(7, rows))
+    spec = timed.resolve(timed.land(7, rows))
     retention_day = timed.services.now().date() - timedelta(days=RETENTION_DAYS - 1)
     assert retention_day == oldest
     midnight_if("resolve")
-    timed.dedup.run(order.request_uri)
+    timed.dedup.run(spec.request_uri)
     midnight_if("dedup")
-    timed.load(order)
+    timed.load(spec)
     midnight_if("load")
-    swap = timed.check(order)
+    swap = timed.check(spec)
     midnight_if("check")
-    timed.swap(order, swap)
+    timed.swap(spec, swap)
     midnight_if("swap")
-    timed.commit(order)
+    timed.commit(spec)
     found = timed.rows()
     assert found in (expected(*rows), expected(rows[1]))  # BigQuery may drop the day that expired meanwhile
     assert timed.services.manifests.read(1).retention_day == oldest
@@ -90,17 +90,17 @@ def test_a_publish_across_midnight_keeps_the_day_that_it_began_with(timed: Timed
 def test_a_partition_that_expires_between_load_and_check_is_no_difference(timed: TimedWorld) -> None:
     timed.move_to(timed.next_midnight(less=timedelta(seconds=40)))
     oldest, newest = days_before(timed, RETENTION_DAYS - 1), days_before(timed, 0)
-    order = timed.resolve(timed.land(7, [row(7, 1, day=oldest), row(7, 2, day=newest)]))
-    timed.dedup.run(order.request_uri)
-    timed.load(order)
+    spec = timed.resolve(timed.land(7, [row(7, 1, day=oldest), row(7, 2, day=newest)]))
+    timed.dedup.run(spec.request_uri)
+    timed.load(spec)
     timed.move_to(timed.next_midnight() + timedelta(hours=1))
     assert timed.rows(timed.feed.staging) == expected(row(7, 2, day=newest))
-    candidate = timed.services.manifests.candidate(order.attempt)
+    candidate = timed.services.manifests.candidate(spec.attempt)
     assert candidate is not None
     assert candidate.manifest is not None
     assert candidate.manifest.rows == 2  # a check that asks for as many rows in staging would refuse for ever
-    timed.swap(order, timed.check(order))
-    timed.commit(order)
+    timed.swap(spec, timed.check(spec))
+    timed.commit(spec)
     assert timed.rows() == expected(row(7, 2, day=newest))
 
 
@@ -109,12 +109,12 @@ def test_the_next_publish_after_midnight_drops_the_day_that_left_the_retention(t
     oldest, newest = days_before(timed, RETENTION_DAYS - 1), days_before(timed, 0)
     timed.publish(timed.land(7, [row(7, 1, day=oldest), row(7, 2, day=newest)]))
     timed.move_to(timed.next_midnight() + timedelta(seconds=5))
-    order = timed.resolve(timed.land(8, [row(8, 2, day=newest)]))
+    spec = timed.resolve(timed.land(8, [row(8, 2, day=newest)]))
     assert timed.now().date() - timedelta(days=RETENTION_DAYS - 1) == oldest + timedelta(days=1)
-    timed.dedup.run(order.request_uri)
-    timed.load(order)
-    timed.swap(order, timed.check(order))
-    record = timed.commit(order)
+    timed.dedup.run(spec.request_uri)
+    timed.load(spec)
+    timed.swap(spec, timed.check(spec))
+    record = timed.commit(spec)
     assert timed.rows() == expected(row(8, 2, day=newest))
     assert record.dropped_rows == 1
 
@@ -136,9 +136,9 @@ def test_clocks_a_minute_apart_publish_around_midnight(timed: TimedWorld, skew_s
 def test_a_producer_in_another_zone_may_deliver_its_own_today(timed: TimedWorld, zone: str) -> None:
     """Of a day that has begun there (or not yet ended), on either side of a change to daylight saving time."""
     local_today = timed.bigquery_time().astimezone(ZoneInfo(zone)).date()
-    order = timed.resolve(timed.land(7, [row(7, 1, day=local_today)]))
-    assert order.snapshot_id == 7
-    request = timed.services.store.read(timed.services.layout.request(order.attempt))
+    spec = timed.resolve(timed.land(7, [row(7, 1, day=local_today)]))
+    assert spec.snapshot_id == 7
+    request = timed.services.store.read(timed.services.layout.request(spec.attempt))
     assert request is not None
     latest = timed.now().date() + timedelta(days=1)
     assert f'"latest_day": "{latest}"' in request.text

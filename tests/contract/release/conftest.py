@@ -12,9 +12,9 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 
 from dedup_clone.state.store import ObjectStore
-from deploy.release.apply import Release
-from deploy.release.content import make_release
-from tests.processes import REPOSITORY, start_fake_gcs
+from deploy.release.release import Release
+from deploy.release.release_content import make_release
+from testkit.local_servers import REPOSITORY, start_fake_gcs
 
 
 class Buckets:

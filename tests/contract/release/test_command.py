@@ -10,9 +10,9 @@ from google.auth.exceptions import DefaultCredentialsError
 from google.cloud import storage
 
 from dedup_clone.contract.errors import ConfigurationError
-from deploy.command import run_command_line
+from deploy.command_errors import run_command_line
+from deploy.environment_settings import ENVIRONMENT_FILE, read_environment, read_profile
 from deploy.release.__main__ import main
-from deploy.settings import ENVIRONMENT_FILE, read_environment, read_profile
 
 
 @pytest.fixture

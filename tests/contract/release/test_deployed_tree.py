@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from deploy.release.content import make_release
-from tests.processes import REPOSITORY
+from deploy.release.release_content import make_release
+from testkit.local_servers import REPOSITORY
 
 PARSE_AND_RENDER = """
 import json, sys
 from pathlib import Path
 from airflow.dag_processing.dagbag import DagBag
 import dedup_clone
-from dedup_clone.orchestration.folders import find_folders
+from dedup_clone.orchestration.shared.feed_setup import find_folders
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.warehouse.sql_files import TableNames, render
 

@@ -10,17 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from deploy.release.apply import ReleaseFailed, run_command
+from deploy.release.release import ReleaseFailed, run_command
+from devstack.stack.ports import any_free_port
+from testkit.local_servers import start_process, stop_process
 from tests.contract.release.conftest import World
-from tests.processes import free_port, start_process, stop_process
 
 needs_gcloud = pytest.mark.skipif(shutil.which("gcloud") is None, reason="the tool gcloud is not installed")
 
 
 @pytest.fixture
 def door(storage_address: str, tmp_path: Path) -> Iterator[str]:
-    port = free_port()
-    command = [sys.executable, "-m", "devstack.stack.storage_door"]
+    port = any_free_port()
+    command = [sys.executable, "-m", "devstack.stack.gcloud_proxy"]
     options = ["--port", str(port), "--storage", f"http://{storage_address}"]
     url = f"http://127.0.0.1:{port}"
     process = start_process([*command, *options], f"{url}/_internal/healthcheck", tmp_path / "door.log")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from devstack.zetasql.errors import ZetaSqlUnavailable
 from devstack.zetasql.evaluate import Oracle, running_oracle
+from devstack.zetasql.install import ZetaSqlUnavailable
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.audit.files import BATCH_ROWS, batch_rows, fingerprint_batches
+from dedup_clone.audit.fingerprint_files import MAX_BATCH_ROWS, fingerprint_batches, rows_per_batch
 from dedup_clone.state.audits import PartitionFingerprint
 from tests.unit.audit.values import TABLE, batch, random_rows
 
@@ -17,20 +17,22 @@ Row = dict[str, Any]
 ROWS = 60
 
 
-def fingerprint(rows: list[Row], *, batch_rows: int = 17) -> PartitionFingerprint:
+def fingerprint(rows: list[Row], *, rows_per_batch: int = 17) -> PartitionFingerprint:
     whole = batch(rows)
-    return fingerprint_batches(TABLE, [whole.slice(at, batch_rows) for at in range(0, len(rows), batch_rows)])
+    return fingerprint_batches(TABLE, [whole.slice(at, rows_per_batch) for at in range(0, len(rows), rows_per_batch)])
 
 
 def test_the_order_of_rows_and_their_batches_do_not_count() -> None:
     rows = random_rows(1, ROWS)
-    assert fingerprint(rows[::-1], batch_rows=60) == fingerprint(rows)
+    assert fingerprint(rows[::-1], rows_per_batch=60) == fingerprint(rows)
 
 
-@pytest.mark.parametrize(("row_bytes", "expected"), [(1, BATCH_ROWS), (64, BATCH_ROWS), (1 << 20, 16), (1 << 30, 1)])
+@pytest.mark.parametrize(
+    ("row_bytes", "expected"), [(1, MAX_BATCH_ROWS), (64, MAX_BATCH_ROWS), (1 << 20, 16), (1 << 30, 1)]
+)
 def test_batches_of_long_rows_have_few(row_bytes: int, expected: int) -> None:
     group: Any = SimpleNamespace(total_byte_size=row_bytes * 100, num_rows=100)
-    assert batch_rows(group) == expected
+    assert rows_per_batch(group) == expected
 
 
 def test_a_partition_without_rows() -> None:

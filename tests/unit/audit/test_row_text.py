@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dedup_clone.audit.row_text import row_texts
+from dedup_clone.audit.row_text_arrow import row_texts
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
-from dedup_clone.warehouse.row_text import row_text
+from dedup_clone.warehouse.row_text_sql import row_text
 from devstack.zetasql.evaluate import Oracle
 from tests.unit.audit.values import COLUMNS, TABLE, batch, literal, random_rows
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from benchmarks import cloud_storage, command, comparison, fixed_cost, growth, memory
+from benchmarks import cloud_storage, command, fixed_cost, growth, memory, peer_comparison
 from benchmarks.dataset import Dataset
-from benchmarks.measure import Spent
-from benchmarks.peer import Result
-from benchmarks.peers.registry import BASE, ENTRIES, OURS
+from benchmarks.dataset_shape import DatasetShape
+from benchmarks.interleaved_rounds import PeerPlan, PreparedDataset
+from benchmarks.peer import PeerResult
+from benchmarks.peer_process import MeasuredRun
+from benchmarks.peers.registry import ADOPT, ENTRIES, ROW_NUMBER
+from benchmarks.resource_usage import ResourceUsage
 from benchmarks.results import load
-from benchmarks.rounds import Material, Plan
-from benchmarks.runner import Run
-from benchmarks.shape import Shape
-from benchmarks.truth import Fingerprint
+from benchmarks.table_digest import TableDigest
 from tests.unit.benchmarks.figures import figure, results
 
 
@@ -28,57 +28,61 @@ class FakeRounds:
     def __init__(self, *_: Any) -> None:
         self.failures: dict[str, str] = {}
 
-    def run(self, plans: Sequence[Plan]) -> list[Run]:
+    def run(self, plans: Sequence[PeerPlan]) -> list[MeasuredRun]:
         return [
-            Run(
+            MeasuredRun(
                 plan.peer,
-                material.dataset.name,
+                prepared_dataset.dataset.name,
                 repeat,
-                Spent(wall_s=material.dataset.rows / 1000, cpu_s=material.dataset.rows / 1000, worker_bytes=2**20),
-                Result((), bytes_read=material.dataset.rows * 5, notes={"plans": "adopt 13"}),
+                ResourceUsage(
+                    wall_s=prepared_dataset.dataset.rows / 1000,
+                    cpu_s=prepared_dataset.dataset.rows / 1000,
+                    worker_bytes=2**20,
+                ),
+                PeerResult((), bytes_read=prepared_dataset.dataset.rows * 5, notes={"plans": "adopt 13"}),
                 0,
-                material.dataset.rows,
+                prepared_dataset.dataset.rows,
             )
             for plan in plans
             for repeat in range(plan.rounds * plan.repeats)
-            for material in plan.materials
+            for prepared_dataset in plan.datasets
         ]
 
 
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where tables go."""
-    for module in (comparison, growth, memory):
-        monkeypatch.setattr(module, "make_all", lambda shapes, say: None)
-        monkeypatch.setattr(module, "material", fake_material)
-        monkeypatch.setattr(module, "Rounds", FakeRounds)
+    for module in (peer_comparison, growth, memory):
+        monkeypatch.setattr(module, "prepare_all", lambda shapes, log: None)
+        monkeypatch.setattr(module, "prepared_dataset", fake_material)
+        monkeypatch.setattr(module, "InterleavedRounds", FakeRounds)
     monkeypatch.setattr("benchmarks.results.RESULTS", tmp_path / "default")
-    monkeypatch.setattr("benchmarks.results.QUICK_RESULTS", tmp_path / "quick")
+    monkeypatch.setattr("benchmarks.results.OTHER_SIZE_RESULTS", tmp_path / "quick")
     monkeypatch.setattr(command, "PEERS_PYTHON", tmp_path)
     found = tmp_path / "page.md"
     names = ("main", "growth", "memory", "full size")
     found.write_text("".join(f"<!-- {name} -->\n<!-- /{name} -->\n" for name in names))
-    monkeypatch.setattr(command, "_PAGE", found)
-    monkeypatch.setattr(command, "_COSTS", found)
+    monkeypatch.setattr(command, "_BENCHMARKS_PAGE", found)
+    monkeypatch.setattr(command, "_COSTS_PAGE", found)
     return found
 
 
-def fake_material(shape: Shape) -> Material:
-    return Material(Path(shape.name), Dataset(1, shape.name, shape.rows, Fingerprint(), Fingerprint()))
+def fake_material(shape: DatasetShape) -> PreparedDataset:
+    return PreparedDataset(Path(shape.name), Dataset(1, shape.name, shape.rows, TableDigest(), TableDigest()))
 
 
 def test_default_sizes_fill_the_pages(page: Path) -> None:
     for name in ("main", "growth", "memory", "model"):
         assert command.main([name]) == 0
     text = page.read_text()
-    assert ENTRIES[BASE].title in text
+    assert ENTRIES[ROW_NUMBER].title in text
     assert "rows: x4 | 26,000,000 | 13 | 26000.00 |" in text
-    assert "| fingerprints carried | 128,000,000 | 1 |" in text
+    assert "| fingerprints stored | 128,000,000 | 1 |" in text
     assert "`row_bytes`" in text
     assert "measured / predicted" in text
 
 
-@pytest.mark.parametrize("module", [comparison, growth, memory])
+@pytest.mark.parametrize("module", [peer_comparison, growth, memory])
 def test_other_sizes_change_no_page(module: ModuleType, page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = page.read_text()
     assert command.main([module.COMMAND, "--rows", "640000"]) == 0
@@ -89,17 +93,17 @@ def test_other_sizes_change_no_page(module: ModuleType, page: Path, capsys: pyte
 
 def test_a_choice_of_peers_changes_no_page(page: Path) -> None:
     before = page.read_text()
-    assert command.main(["main", "--only", f"{OURS},{BASE}"]) == 0
+    assert command.main(["main", "--only", f"{ADOPT},{ROW_NUMBER}"]) == 0
     assert page.read_text() == before
 
 
 def test_a_failed_peer_is_the_exit_code(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing(FakeRounds):
-        def run(self, plans: Sequence[Plan]) -> list[Run]:
+        def run(self, plans: Sequence[PeerPlan]) -> list[MeasuredRun]:
             self.failures["delta-merge"] = "no memory"
             return [run for run in super().run(plans) if run.peer not in self.failures]
 
-    monkeypatch.setattr(comparison, "Rounds", Failing)
+    monkeypatch.setattr(peer_comparison, "InterleavedRounds", Failing)
     assert command.main(["main"]) == 1
     assert "No figures of delta-rs MERGE: no memory" in page.read_text()
 
@@ -116,8 +120,8 @@ def test_the_fixed_cost_is_what_cold_takes_longer() -> None:
         figure(fixed_cost.COLD, "large", 1000, wall_s=9.0, notes={}),
         figure(fixed_cost.COLD, "small", 10, wall_s=2.0, notes={}),
         figure(fixed_cost.COLD_WITH_SPARK, "small", 10, wall_s=6.0, notes={}),
-        figure(OURS, "large", 1000, wall_s=1.5),
-        figure(OURS, "small", 10, wall_s=0.25),
+        figure(ADOPT, "large", 1000, wall_s=1.5),
+        figure(ADOPT, "small", 10, wall_s=0.25),
     )
     text = fixed_cost.report(measured)
     assert "| adopt, all of it | 1,000 | 8.50 | 1.0 | 1.50 | 7.00 | adopt 1.00 |" in text
@@ -129,8 +133,8 @@ def test_files_and_objects_stand_side_by_side() -> None:
     notes = {"phases": "adopt 0.10", "plans": "adopt 13"}
     measured = results(
         "storage",
-        figure(OURS, "data", 100, wall_s=1.0, notes={**notes, "place": "files"}),
-        figure(OURS, "data", 100, wall_s=2.0, notes={**notes, "place": "objects"}),
+        figure(ADOPT, "data", 100, wall_s=1.0, notes={**notes, "place": "files"}),
+        figure(ADOPT, "data", 100, wall_s=2.0, notes={**notes, "place": "objects"}),
     )
     lines = cloud_storage.report(measured).splitlines()
     assert lines[2].startswith("| files of this machine | 100 | 1 | 1.00 |")

@@ -7,47 +7,47 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import comparison, growth, memory
+from benchmarks import growth, memory, peer_comparison
 from benchmarks.command import main
-from benchmarks.peers.registry import BASE, ENTRIES, FLOOR, OURS
-from benchmarks.records import from_plain, read_record, write_record
+from benchmarks.dataset_shape import DatasetShape, Variant
+from benchmarks.json_records import from_plain, read_record, write_record
+from benchmarks.peers.registry import ADOPT, ENTRIES, READ_BOTH, ROW_NUMBER
 from benchmarks.results import Results, load, save
-from benchmarks.shape import Shape, Variant
 from tests.unit.benchmarks.figures import figure, results
 
 
 def test_the_main_table_has_the_quickest_first_and_says_the_ratios() -> None:
     measured = results(
         "main",
-        figure(BASE, "data", 100, wall_s=60.0, dates=13),
-        figure(BASE, "data", 100, wall_s=62.0),
+        figure(ROW_NUMBER, "data", 100, wall_s=60.0, dates=13),
+        figure(ROW_NUMBER, "data", 100, wall_s=62.0),
         figure("spark-sort-merge", "data", 100, wall_s=50.0),
         figure("spark-shuffled-hash", "data", 100, wall_s=25.0),
-        *(figure(OURS, "data", 100, wall_s=wall) for wall in (1.0, 1.5, 1.25)),
-        figure(FLOOR, "data", 100, wall_s=1.0, read_bytes=540),
+        *(figure(ADOPT, "data", 100, wall_s=wall) for wall in (1.0, 1.5, 1.25)),
+        figure(READ_BOTH, "data", 100, wall_s=1.0, read_bytes=540),
     )
-    text = comparison.report(measured)
+    text = peer_comparison.report(measured)
     lines = [line for line in text.splitlines() if line.startswith("|")][2:]
     assert [line.split(" | ")[0].lstrip("| ") for line in lines] == [
-        ENTRIES[name].title for name in (FLOOR, OURS, "spark-shuffled-hash", "spark-sort-merge", BASE)
+        ENTRIES[name].title for name in (READ_BOTH, ADOPT, "spark-shuffled-hash", "spark-sort-merge", ROW_NUMBER)
     ]
     assert "| 3 | 1.25 | 1.00 to 1.50 |" in lines[1]
     assert "| 2.70 |" in lines[0]
-    assert "48.8 times quicker than Spark's ROW_NUMBER" in text
-    assert "20.0 times quicker than the best plain Spark join" in text
+    assert "48.8 times as fast as Spark's ROW_NUMBER" in text
+    assert "20.0 times as fast as the fastest plain Spark join" in text
     assert "takes 1.25 times as long as pyarrow" in text
 
 
 def test_a_peer_that_failed_is_named() -> None:
-    measured = replace(results("main", figure(OURS, "data", 100)), failures={"delta-merge": "no memory\nat all"})
-    assert "No figures of delta-rs MERGE: no memory" in comparison.report(measured)
+    measured = replace(results("main", figure(ADOPT, "data", 100)), failures={"delta-merge": "no memory\nat all"})
+    assert "No figures of delta-rs MERGE: no memory" in peer_comparison.report(measured)
 
 
 def test_growth_is_told_a_row_against_the_first_of_each_part() -> None:
     rows = 1000
     figures = [
         figure(
-            OURS, shape.name, shape.rows, dates=shape.dates, wall_s=float(shape.rows) * (3 if shape.string_keys else 1)
+            ADOPT, shape.name, shape.rows, dates=shape.dates, wall_s=float(shape.rows) * (3 if shape.string_keys else 1)
         )
         for shape in growth.all_shapes(rows)
     ]
@@ -62,15 +62,15 @@ def test_the_general_plans_stand_beside_row_number_on_few_rows() -> None:
     few = growth.for_plans(rows)
     measured = results(
         "growth",
-        *(figure(OURS, shape.name, shape.rows, dates=shape.dates) for shape in growth.all_shapes(rows)),
+        *(figure(ADOPT, shape.name, shape.rows, dates=shape.dates) for shape in growth.all_shapes(rows)),
         figure("window", few.name, few.rows, wall_s=4.0),
-        figure(BASE, few.name, few.rows, wall_s=5.0),
+        figure(ROW_NUMBER, few.name, few.rows, wall_s=5.0),
     )
     lines = growth.report(measured, rows).splitlines()
-    table = lines[lines.index("| on few rows | rows a side | wall s, median | CPU s |") + 2 :]
+    table = lines[lines.index("| on few rows | rows per input | wall s, median | CPU s |") + 2 :]
     assert [line.split(" | ")[:3] for line in table[1:3]] == [
         [f"| {ENTRIES['window'].title}", "50", "4.00"],
-        [f"| {ENTRIES[BASE].title}", "50", "5.00"],
+        [f"| {ENTRIES[ROW_NUMBER].title}", "50", "5.00"],
     ]
 
 
@@ -86,24 +86,24 @@ def test_a_date_of_production_lies_on_the_line_through_the_two_largest_by_their_
 
 def test_results_are_read_back_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.results.RESULTS", tmp_path / "default")
-    monkeypatch.setattr("benchmarks.results.QUICK_RESULTS", tmp_path / "quick")
+    monkeypatch.setattr("benchmarks.results.OTHER_SIZE_RESULTS", tmp_path / "quick")
     assert load("main") is None
-    quick = save("main", [figure(OURS, "data", 100)], {}, is_default_size=False)
+    quick = save("main", [figure(ADOPT, "data", 100)], {}, is_default_size=False)
     assert load("main") is None
     assert read_record(Results, tmp_path / "quick/main.json") == quick
-    default = save("main", [figure(OURS, "data", 100)], {"delta-merge": "failed"}, is_default_size=True)
+    default = save("main", [figure(ADOPT, "data", 100)], {"delta-merge": "failed"}, is_default_size=True)
     assert load("main") == default
 
 
 def test_records_keep_their_types(tmp_path: Path) -> None:
-    shape = Shape(100, variant=Variant.LATE)
+    shape = DatasetShape(100, variant=Variant.LATE)
     write_record(tmp_path / "shape.json", {"rows": 100, "dates": 13, "variant": "late", **_others(shape)})
-    assert read_record(Shape, tmp_path / "shape.json") == shape
+    assert read_record(DatasetShape, tmp_path / "shape.json") == shape
     assert from_plain(int | None, None) is None
 
 
-def _others(shape: Shape) -> dict[str, object]:
-    names = ("differing", "kept", "string_keys", "seed")
+def _others(shape: DatasetShape) -> dict[str, object]:
+    names = ("differing", "survivor_share", "string_keys", "seed")
     return {name: getattr(shape, name) for name in names}
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from dedup_clone.checks.policies import policies_present
-from dedup_clone.checks.verdicts import Level
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.table_checks import policies_present
 from dedup_clone.settings.feed import PolicySettings
-from dedup_clone.warehouse.facts import Policies
+from dedup_clone.warehouse.metadata import Policies
 
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
 DECLARED = PolicySettings(row_access=("only_own_stores",), column_tags={"attr_value": TAG})
@@ -28,9 +28,9 @@ def test_all_declared_policies_pass_and_others_may_be_there() -> None:
     ],
 )
 def test_a_missing_policy_fails_and_is_named(found: Policies, named: str) -> None:
-    verdict = policies_present("staging_policies", found, DECLARED)
-    assert verdict.level is Level.FAIL
-    assert named in verdict.found
+    result = policies_present("staging_policies", found, DECLARED)
+    assert result.level is Level.FAIL
+    assert named in result.found
 
 
 def test_a_tag_that_is_no_resource_name_is_refused() -> None:

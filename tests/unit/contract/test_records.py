@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import ClassVar
 
 import pytest
 
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import digest, from_json, to_json
+from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 
 ARRIVAL = Arrival(
@@ -68,6 +71,22 @@ def test_a_record_of_another_form_is_refused_by_field(change: dict[str, object],
     plain = {**json.loads(to_json(ARRIVAL)), **change}
     with pytest.raises(ContractViolation, match=named):
         from_json(Arrival, json.dumps(plain), where="arrival")
+
+
+def test_a_field_that_a_record_no_longer_has_is_ignored_where_an_old_record_names_it() -> None:
+    @dataclass(frozen=True)
+    class Record:
+        FORMER_FIELDS: ClassVar[frozenset[str]] = frozenset({"old"})
+        name: str
+
+    assert from_json(Record, '{"name": "a", "old": 1}', where="record") == Record("a")
+    assert from_json(Record, '{"name": "a"}', where="record") == Record("a")
+    with pytest.raises(ContractViolation, match=r"unknown fields \['other'\]"):
+        from_json(Record, '{"name": "a", "old": 1, "other": 1}', where="record")
+
+
+def test_requests_of_earlier_versions_are_read() -> None:
+    assert {"source_format"} == DedupRequest.FORMER_FIELDS
 
 
 def test_text_that_is_no_json_is_refused_by_name() -> None:

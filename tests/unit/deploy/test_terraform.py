@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy.environment_settings import REPOSITORY, read_environment, read_profile
 from deploy.grants import as_table, read_grants
-from deploy.settings import REPOSITORY, read_environment, read_profile
 
 TERRAFORM = REPOSITORY / "deploy" / "terraform"
 TEXT = "\n".join(path.read_text() for path in sorted(TERRAFORM.glob("*.tf")))

@@ -7,7 +7,7 @@ import pytest
 from google.cloud.storage import Bucket
 
 from devstack.connection import Connection
-from tests.processes import start_fake_gcs
+from testkit.local_servers import start_fake_gcs
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""What a message says."""
+"""The text of alerts, the form of durations, and the metrics of a feed."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from datetime import timedelta
 
 import pytest
 
-from dedup_clone.freshness.alert import Alert, Moment
-from dedup_clone.freshness.incident import Kind, Severity
-from dedup_clone.freshness.measures import measures
-from dedup_clone.freshness.words import span
-from dedup_clone.settings.freshness import ExpectedArrivals
+from dedup_clone.freshness.durations import format_duration
+from dedup_clone.freshness.incident import Alert, IncidentKind, Moment, Severity
+from dedup_clone.freshness.metrics import feed_metrics
+from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
-from tests.unit.freshness.facts import NOW, audits, facts, minutes, record, waits
+from tests.unit.freshness.feed_states import NOW, audits, feed_state, minutes, record, waits
 
 BEGAN = Alert(
     feed="sales",
-    kind=Kind.PROMISE_MISSED,
+    kind=IncidentKind.SLA_MISSED,
     severity=Severity.ALERT,
     moment=Moment.BEGAN,
     what="snapshot 8 <b>is</b> not live.",
@@ -58,18 +57,18 @@ def test_markup_in_data_is_text_in_mail() -> None:
     ("seconds", "text"),
     [(-3, "0 s"), (45.4, "45 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (7260, "2 h 01 min")],
 )
-def test_span(seconds: float, text: str) -> None:
-    assert span(timedelta(seconds=seconds)) == text
+def test_durations(seconds: float, text: str) -> None:
+    assert format_duration(timedelta(seconds=seconds)) == text
 
 
-def test_span_of_days() -> None:
-    assert span(timedelta(days=3, hours=5)) == "3 d 5 h"
+def test_durations_of_days() -> None:
+    assert format_duration(timedelta(days=3, hours=5)) == "3 d 5 h"
 
 
-def test_measures_of_a_feed() -> None:
+def test_metrics_of_a_feed() -> None:
     daily = ExpectedArrivals(times=("11:00",))
-    known = facts(expected=daily, waiting=(waits(minutes(3)), waits(minutes(2), 9)), arrivals=(NOW - minutes(60),))
-    assert measures(NOW, known, 2) == {
+    known = feed_state(expected=daily, waiting=(waits(minutes(3)), waits(minutes(2), 9)), arrivals=(NOW - minutes(60),))
+    assert feed_metrics(NOW, known, 2) == {
         "deliveries_waiting": 2.0,
         "waiting_seconds": 180.0,
         "promise_seconds": 3600.0,
@@ -87,17 +86,17 @@ def test_measures_of_a_feed() -> None:
     }
 
 
-def test_measures_of_the_content_audit() -> None:
-    found = measures(NOW, facts(audits=audits(AuditOutcome.EQUAL, AuditOutcome.UNEQUAL)), 1)
+def test_metrics_of_the_content_audit() -> None:
+    found = feed_metrics(NOW, feed_state(audits=audits(AuditOutcome.EQUAL, AuditOutcome.UNEQUAL)), 1)
     assert (found["partitions_unequal"], found["audit_age_seconds"]) == (1.0, 3600.0)
 
 
-def test_what_is_not_known_is_no_measure() -> None:
-    unknown = facts(live=None, history=())
-    assert set(measures(NOW, unknown, 0)) == {
+def test_what_is_not_known_is_no_metric() -> None:
+    unknown = feed_state(live=None, history=())
+    assert set(feed_metrics(NOW, unknown, 0)) == {
         "deliveries_waiting",
         "waiting_seconds",
         "promise_seconds",
         "incidents_open",
     }
-    assert "rows_changed" not in measures(NOW, facts(history=(record(changed_rows=None),)), 0)
+    assert "rows_changed" not in feed_metrics(NOW, feed_state(history=(record(changed_rows=None),)), 0)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from dedup_clone.checks.shares import SHARE_CHECKS
-from dedup_clone.freshness.incident import Kind
+from dedup_clone.checks.share_checks import SHARE_CHECKS
+from dedup_clone.freshness.incident import IncidentKind
 
 REPOSITORY = Path(__file__).parents[3]
 LIBRARY = REPOSITORY / "plugins" / "dedup_clone"
 RUNBOOK = (REPOSITORY / "docs" / "runbook.md").read_text()
-SOURCES = [*sorted((LIBRARY / "checks").glob("*.py")), *sorted((LIBRARY / "publish").glob("*.py"))]
+SOURCES = [*sorted((LIBRARY / "checks").glob("*.py")), *sorted((LIBRARY / "publish").rglob("*.py"))]
 CHECK_NAME = re.compile(r"[a-z]+(_[a-z]+)*")
 
 
@@ -29,9 +29,9 @@ def calls(tree: ast.AST) -> Iterator[tuple[str, list[str]]]:
 
 
 def check_names() -> set[str]:
-    """What the verdicts of checks/ are called: named where a verdict is made, or handed to a parameter `check`."""
+    """Names of checks: each is passed where a result is made, or to a parameter `check`."""
     trees = [ast.parse(path.read_text()) for path in SOURCES]
-    takes_a_name = {"verdict", "Verdict"} | {
+    takes_a_name = {"check_result", "CheckResult"} | {
         node.name
         for tree in trees
         for node in ast.walk(tree)
@@ -52,7 +52,7 @@ def test_the_checks_are_found_in_the_code() -> None:
 
 
 def test_each_incident_has_a_heading_of_its_name() -> None:
-    assert sorted(headings("Alerts")) == sorted(Kind)
+    assert sorted(headings("Alerts")) == sorted(IncidentKind)
 
 
 @pytest.mark.parametrize("name", sorted(check_names()))

@@ -1,4 +1,4 @@
-"""Who is told: each notifier by itself, through Airflow's own notifier classes."""
+"""Alerts reach the log and each notifier, and one that fails does not affect the others."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import pytest
 from airflow.sdk import BaseNotifier
 
-from dedup_clone.freshness.incident_files import IncidentRecord
-from dedup_clone.orchestration.notifiers import AlertSender, alert_of
-from dedup_clone.settings.alerts import AlertSettings, NotifierSettings
-from tests.unit.freshness.facts import NOW
+from dedup_clone.freshness.incident_records import IncidentRecord
+from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
+from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
+from tests.unit.freshness.feed_states import NOW
 from tests.unit.freshness.test_alert import BEGAN
 
 
@@ -57,33 +57,33 @@ def settings(*subjects: str, **changes: Any) -> AlertSettings:
     return AlertSettings(notifiers=notifiers, **changes)
 
 
-def test_the_log_is_always_told(caplog: pytest.LogCaptureFixture) -> None:
-    sender = AlertSender(AlertSettings())
-    assert sender.names == ("log",)
-    assert sender.send(BEGAN, sender.names) == ("log",)
+def test_every_alert_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    notifiers = AlertNotifiers(AlertSettings())
+    assert notifiers.names == ("log",)
+    assert notifiers.send(BEGAN, notifiers.names) == ("log",)
     assert "Next: open the run." in caplog.text
 
 
 def test_a_notifier_class_gets_the_alert_into_its_templates(seen: list[str]) -> None:
-    sender = AlertSender(settings("{{ alert.title }}", "{{ alert.feed }}/{{ alert.kind }}"))
-    assert len(sender.names) == 3
-    assert sender.send(BEGAN, sender.names) == sender.names
+    notifiers = AlertNotifiers(settings("{{ alert.title }}", "{{ alert.feed }}/{{ alert.kind }}"))
+    assert len(notifiers.names) == 3
+    assert notifiers.send(BEGAN, notifiers.names) == notifiers.names
     assert seen == ["[sales] ALERT: promise_missed", "sales/promise_missed"]
-    sender.send(BEGAN, sender.names[1:2])
+    notifiers.send(BEGAN, notifiers.names[1:2])
     assert seen[-1] == "[sales] ALERT: promise_missed"
 
 
-def test_one_that_fails_is_noted_and_keeps_no_other_from_it(seen: list[str]) -> None:
-    sender = AlertSender(settings("fail", "second"))
-    assert sender.send(BEGAN, sender.names) == ("log", sender.names[2])
+def test_a_failing_notifier_is_recorded_and_the_next_one_still_called(seen: list[str]) -> None:
+    notifiers = AlertNotifiers(settings("fail", "second"))
+    assert notifiers.send(BEGAN, notifiers.names) == ("log", notifiers.names[2])
     assert seen == ["second"]
-    assert sender.failed == {sender.names[1]: "OSError: no route"}
+    assert notifiers.failures == {notifiers.names[1]: "OSError: no route"}
 
 
-def test_a_class_that_is_not_there_is_noted() -> None:
-    sender = AlertSender(AlertSettings(notifiers=(NotifierSettings(class_path="nowhere.Notifier"),)))
-    assert sender.send(BEGAN, sender.names) == ("log",)
-    assert "nowhere" in str(sender.failed)
+def test_a_missing_class_is_recorded() -> None:
+    notifiers = AlertNotifiers(AlertSettings(notifiers=(NotifierSettings(class_path="nowhere.Notifier"),)))
+    assert notifiers.send(BEGAN, notifiers.names) == ("log",)
+    assert "nowhere" in str(notifiers.failures)
 
 
 def test_the_mail_notifier_of_airflow_takes_the_documented_arguments() -> None:
@@ -91,8 +91,8 @@ def test_the_mail_notifier_of_airflow_takes_the_documented_arguments() -> None:
         class_path="airflow.providers.smtp.notifications.smtp.SmtpNotifier",
         arguments={"to": ["ops@example.org"], "subject": "{{ alert.title }}", "html_content": "{{ alert.html }}"},
     )
-    sender = AlertSender(AlertSettings(notifiers=(mail,)))
-    notifier: Any = sender._make[sender.names[1]]()
+    notifiers = AlertNotifiers(AlertSettings(notifiers=(mail,)))
+    notifier: Any = notifiers._factories[notifiers.names[1]]()
     notifier.render_template_fields({"alert": BEGAN})
     assert notifier.subject == "[sales] ALERT: promise_missed"
     assert "&lt;b&gt;is&lt;/b&gt;" in notifier.html_content
@@ -133,8 +133,8 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hook]]:
 
 
 def test_a_webhook_gets_the_alert_as_json_with_the_login_of_its_connection(hook: type[Hook]) -> None:
-    sender = AlertSender(AlertSettings(webhooks=("chat",)))
-    assert sender.send(BEGAN, sender.names) == ("log", "webhook chat")
+    notifiers = AlertNotifiers(AlertSettings(webhooks=("chat",)))
+    assert notifiers.send(BEGAN, notifiers.names) == ("log", "webhook chat")
     ((path, headers, body),) = hook.posts
     assert (path, headers["Authorization"], headers["X-Team"]) == ("/hooks/x", "Bearer s3cret", "data")
     assert body["text"] == BEGAN.text
@@ -146,25 +146,25 @@ def test_a_webhook_gets_the_alert_as_json_with_the_login_of_its_connection(hook:
     )
 
 
-def test_a_webhook_that_answers_with_an_error_is_noted(hook: type[Hook]) -> None:
+def test_a_webhook_error_is_recorded(hook: type[Hook]) -> None:
     hook.status = 503
-    sender = AlertSender(AlertSettings(webhooks=("chat",)))
-    assert sender.send(BEGAN, sender.names) == ("log",)
-    assert "503" in sender.failed["webhook chat"]
+    notifiers = AlertNotifiers(AlertSettings(webhooks=("chat",)))
+    assert notifiers.send(BEGAN, notifiers.names) == ("log",)
+    assert "503" in notifiers.failures["webhook chat"]
 
 
-def test_a_connection_that_is_not_there_is_noted() -> None:
-    sender = AlertSender(AlertSettings(webhooks=("nowhere",)))
-    assert sender.send(BEGAN, sender.names) == ("log",)
-    assert "nowhere" in sender.failed["webhook nowhere"]
+def test_a_missing_connection_is_recorded() -> None:
+    notifiers = AlertNotifiers(AlertSettings(webhooks=("nowhere",)))
+    assert notifiers.send(BEGAN, notifiers.names) == ("log",)
+    assert "nowhere" in notifiers.failures["webhook nowhere"]
 
 
 def test_an_alert_names_its_heading_in_the_runbook_and_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.contract.freshness.test_incident_files import incident
+    from tests.contract.freshness.test_incident_records import incident
 
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/")
     record = IncidentRecord(incident(), NOW, None, NOW, (), ())
     where = AlertSettings(runbook="https://host/runbook.md")
-    alert = alert_of(record, feed="sales", readers_see="x", settings=where, run_id="publish__7__1")
+    alert = build_alert(record, feed="sales", readers_see="x", settings=where, run_id="publish__7__1")
     assert alert.runbook == "https://host/runbook.md#arrival_overdue"
     assert alert.link == "https://airflow.example.org/dags/sales_publish/runs/publish__7__1"

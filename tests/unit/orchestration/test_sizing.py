@@ -1,4 +1,4 @@
-"""From rows, dates and bytes to executors and minutes: enough for the target, never more than is of use."""
+"""From rows, dates and bytes to executors and minutes: enough for the target, and no more than can be used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dedup_clone.orchestration.runners.sizing import size_run, spark_properties
 from dedup_clone.orchestration.runners.workload import Workload
-from dedup_clone.settings.spark import Runner, SparkSize
+from dedup_clone.settings.spark_settings import Runner, SparkSize
 
 TERABYTE = 10**12
 REMOTE = [Runner.SERVERLESS, Runner.CLUSTER, Runner.BIGQUERY_PROCEDURE]
@@ -21,15 +21,15 @@ def work(rows: int, *, dates: int = 730, size: int = 15 * TERABYTE, adoptable: b
 def test_the_reference_table_is_adopted_within_the_hour() -> None:
     size = size_run(work(312_500_000_000), SparkSize(), Runner.SERVERLESS)
     assert (size.executors, size.cores) == (71, 284)
-    assert size.in_time
+    assert size.within_target
     assert 15 < size.expected_minutes <= 20
 
 
 def test_rewriting_it_needs_more_than_the_usual_bound_and_says_so() -> None:
     size = size_run(work(312_500_000_000, adoptable=False), SparkSize(), Runner.SERVERLESS)
     assert size.executors == 100
-    assert not size.in_time
-    assert "LATER than the target of 20: raise spark.max_executors" in size.words
+    assert not size.within_target
+    assert "LATER than the target of 20: raise spark.max_executors" in size.summary
 
 
 def test_a_small_snapshot_gets_the_smallest_run() -> None:
@@ -38,12 +38,12 @@ def test_a_small_snapshot_gets_the_smallest_run() -> None:
     assert size.expected_minutes == pytest.approx(1.5, abs=0.1)
 
 
-def test_cores_without_a_task_are_not_asked_for() -> None:
+def test_cores_without_a_task_are_not_requested() -> None:
     size = size_run(work(10**11, dates=2, size=8 * 2**30), SparkSize(), Runner.SERVERLESS)
     assert size.cores == 8
 
 
-def test_a_feed_that_knows_better_is_obeyed() -> None:
+def test_a_feeds_own_number_of_executors_is_used() -> None:
     size = size_run(work(10**11), SparkSize(executors=7, executor_cores=8), Runner.CLUSTER)
     assert (size.executors, size.cores, size.reason) == (7, 56, "as the feed says")
 

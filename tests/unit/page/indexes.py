@@ -1,4 +1,4 @@
-"""Indexes as a feed of any age would have them, generated."""
+"""Indexes as a feed of any age would have them, and verdicts to go with them, generated."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.freshness.verdict import VERDICT_VERSION, FreshnessStatus, FreshnessVerdict
 from dedup_clone.state.index import (
     ExpectedTimes,
     Fate,
@@ -171,3 +173,61 @@ def late(now: datetime = NOW) -> Index:
 
 def empty(now: datetime = NOW) -> Index:
     return make_index(0, 0, now=now, feed="worked_example", expected=None, time_travel=None, audit=None)
+
+
+def verdict(
+    feed: str, status: FreshnessStatus = FreshnessStatus.FRESH, now: datetime = NOW, **changes: Any
+) -> FreshnessVerdict:
+    """Of a check 40 seconds before `now`; the watchdog checks every five minutes."""
+    values: dict[str, Any] = {
+        "headline": "Readers see snapshot 2120, the newest one.",
+        "incidents": (),
+        "next_expected_at": now + timedelta(minutes=156),
+        "check_interval_s": 300.0,
+        **changes,
+    }
+    checked_at = now - timedelta(seconds=40)
+    return FreshnessVerdict(VERDICT_VERSION, feed, status, checked_at=checked_at, **values)
+
+
+def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
+    """Those of the feeds above, by hourly checks: they are not stale while a slow test looks at the page."""
+    missed = Incident(
+        IncidentKind.SLA_MISSED,
+        Severity.ALERT,
+        now - timedelta(minutes=12),
+        f"snapshot 2122 arrived {now - timedelta(minutes=72):%Y-%m-%d %H:%M:%S} UTC, 72 min ago, and is not live; the "
+        f"freshness SLA is 60 min. Its last attempt failed: ended before its swap; staging is loaded; check "
+        f"[new_share] failed. No run holds the lease.",
+        "snapshot 2120",
+        "open the publish run that is running (or failed) and read the log of its last task.",
+    )
+    refused = Incident(
+        IncidentKind.DELIVERY_REFUSED,
+        Severity.ALERT,
+        now - timedelta(minutes=91),
+        "delivery [2121-1795000000000121] was refused and set aside: file [date=2026-11-20/part-3.parquet]: 14 rows "
+        "have a NULL in key column [store_id]; nothing changed. Ask the producer for a new delivery.",
+        "snapshot 2120",
+        "tell the producer; a corrected delivery of the snapshot, or the next one, is published.",
+        "2121-1795000000000121",
+    )
+    return (
+        verdict("product_attributes", now=now, check_interval_s=3600.0),
+        verdict(
+            "store_visits",
+            FreshnessStatus.LATE,
+            now,
+            headline="Readers see snapshot 2120; 1 more waits.",
+            incidents=(missed, refused),
+            check_interval_s=3600.0,
+        ),
+        verdict(
+            "worked_example",
+            FreshnessStatus.EMPTY,
+            now,
+            headline="Nothing is published yet.",
+            next_expected_at=None,
+            check_interval_s=3600.0,
+        ),
+    )

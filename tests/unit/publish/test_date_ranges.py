@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.publish.date_ranges import parse_dates, say_dates
+from dedup_clone.publish.planning.date_ranges import format_dates, parse_dates
 
 
 def test_ranges_and_single_dates_give_each_date_once_ascending() -> None:
@@ -29,10 +29,10 @@ def test_a_range_that_runs_backwards_or_without_end_is_refused(text: str) -> Non
 
 def test_neighbouring_dates_are_said_as_a_range() -> None:
     days = [date(2026, 1, 31), date(2026, 2, 1), date(2026, 2, 3), date(2026, 1, 30)]
-    assert say_dates(days) == "2026-01-30..2026-02-01, 2026-02-03"
-    assert say_dates([]) == "none"
+    assert format_dates(days) == "2026-01-30..2026-02-01, 2026-02-03"
+    assert format_dates([]) == "none"
 
 
 def test_a_message_names_so_many_ranges_and_counts_the_others() -> None:
     days = [date(2026, month, day) for month in range(1, 5) for day in (1, 10, 20)]
-    assert say_dates(days).endswith(" and 2 more ranges")
+    assert format_dates(days).endswith(" and 2 more ranges")

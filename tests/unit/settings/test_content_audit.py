@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.settings.content_audit import GIB
 from dedup_clone.settings.feed import read_feed
 
 FEED = Path(__file__).parents[3] / "dags" / "feeds" / "worked_example.yaml"

@@ -8,7 +8,7 @@ import pytest
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.settings.deployment import read_deployment
-from dedup_clone.settings.spark import Runner
+from dedup_clone.settings.spark_settings import Runner
 
 PROFILES = Path(__file__).parents[3] / "dags" / "profiles"
 

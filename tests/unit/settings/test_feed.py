@@ -46,10 +46,11 @@ def test_value_columns_are_what_is_neither_key_nor_snapshot_id() -> None:
         ("{name: store_id, type: INT64}", "{name: store_id, type: FLOAT64}", r"cannot be a key"),
         ("name: attr_value", "name: STORE_ID", r"same name"),
         ("name: attr_value", "name: 'x; DROP TABLE'", r"columns.4.name"),
+        ("name: attr_value", "name: _partitiondate", r":13: \[table.columns.4.name\]: .*begins with"),
         ("feed: product_attributes", "feed: Product", r"should match pattern"),
         ("feed: product_attributes", "feed: other", r"expected \[product_attributes\] as the file is named"),
         ("prefix: product_attributes", "prefix: /a b", r"landing.prefix"),
-        ("promise_minutes: 60", "promise_minutes: 60\n  promis: 1", r"unknown key \[freshness.promis\]"),
+        ("sla_minutes: 60", "sla_minute: 60", r"unknown key \[freshness.sla_minute\]: did you mean \[sla_minutes\]"),
         ("owner: data-platform", "", r"\[owner\]: Field required"),
         ("feed: product_attributes", "feed: [", r"is not YAML"),
     ],
@@ -63,3 +64,27 @@ def test_a_wrong_feed_file_is_refused_with_line_and_key(tmp_path: Path, old: str
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"Cannot read .*none.yaml"):
         read_feed(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("field", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("_TABLE_x", "_file_name", "_PartitionTime", "_ROW_TIMESTAMP", "__root__", "_COLIDENTIFIER_1"),
+        *("_CHANGE_SEQUENCE_NUMBER", "_change_type", "_CHANGE_TIMESTAMPS"),
+    ],
+)
+def test_a_name_that_bigquery_reserves_is_refused(tmp_path: Path, name: str, field: bool) -> None:
+    """BigQuery documentation: schemas, section Column names. Case is ignored there."""
+    column = f"{{name: info, type: STRUCT, fields: [{{name: {name}, type: INT64}}]}}" if field else ""
+    text = REFERENCE.replace("{name: attr_value, type: INT64}", column or f"{{name: {name}, type: INT64}}", 1)
+    assert name in text
+    key = "columns.4.fields.0.name" if field else "columns.4.name"
+    with pytest.raises(ConfigurationError, match=rf"product_attributes.yaml:\d+: \[table.{key}\]: .*\[{name}\]"):
+        read_feed(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("name", ["_rank", "_partial", "table_", "change_type", "_TABLE"])
+def test_other_names_with_an_underscore_are_accepted(tmp_path: Path, name: str) -> None:
+    feed = read_feed(write(tmp_path, REFERENCE.replace("name: attr_value", f"name: {name}", 1)))
+    assert feed.table.columns[4].name == name

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from soak.kill import PointResult, job_named
+from soak.kill_matrix import PointResult
+from soak.kill_run import find_job_id
 from soak.report import Report, Section, line_of
 
 
@@ -60,9 +61,9 @@ def test_a_run_that_was_given_up_is_not_good(tmp_path: Path) -> None:
 
 
 def test_a_point_that_missed_its_moment_is_known_as_missed() -> None:
-    assert result("Missed: the moment did not come").is_missed
+    assert result("MomentMissed: the moment did not come").is_missed
     assert not result("table: 1 rows too many").is_missed
 
 
 def test_the_job_of_an_insertion_is_read_from_its_body() -> None:
-    assert job_named('{"jobReference": {"jobId": "dedup_clone-f-1-a-swap-1", "x": 1}}') == "dedup_clone-f-1-a-swap-1"
+    assert find_job_id('{"jobReference": {"jobId": "dedup_clone-f-1-a-swap-1", "x": 1}}') == "dedup_clone-f-1-a-swap-1"

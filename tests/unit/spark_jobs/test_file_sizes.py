@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from dedup_clone.contract.manifest import DataFile
-from dedup_spark.rewrite.file_sizes import are_scattered, good_file_bytes
+from dedup_spark.output.file_sizes import are_scattered, fitting_file_bytes
 
 MEGABYTE = 1 << 20
 
@@ -17,12 +17,12 @@ def files(count: int, size: int) -> list[DataFile]:
 
 
 def test_the_size_asked_for_holds_while_one_load_job_takes_all_files() -> None:
-    assert good_file_bytes(256 * MEGABYTE, 100 << 30) == 256 * MEGABYTE
+    assert fitting_file_bytes(256 * MEGABYTE, 100 << 30) == 256 * MEGABYTE
 
 
 def test_a_table_of_many_terabytes_has_files_so_large_that_one_load_job_takes_them() -> None:
     table = 15 << 40
-    assert table / good_file_bytes(256 * MEGABYTE, table) <= 5_000
+    assert table / fitting_file_bytes(256 * MEGABYTE, table) <= 5_000
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Fingerprints of key sets: the same for the same keys however they lie, and different for different keys."""
+"""Fingerprints of key sets: equal for equal keys in any order and any files, different for different keys."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_each_input_bit_flips_each_output_bit_half_of_the_time(bit: int) -> None
 
 
 def test_hashes_stay_those_that_stored_fingerprints_were_made_of() -> None:
-    """Whoever changes one of these changes the seed or the stored version, too."""
+    """With a change of these values the seed or the stored version must change too."""
     hasher = KeyHasher((Column("number", "INT64"), Column("name", "STRING")))
     first, second = hasher.both([pa.array([7, -1]), pa.array(["shoe", ""])])
     assert [hex(word) for word in first] == ["0xb64707098648ea97", "0x8bdc63ada4fa7c61"]
@@ -183,7 +183,7 @@ def test_the_date_alone_is_no_part_of_a_dates_keys_unless_it_is_the_only_one() -
 COLUMNS = (Column("a", "INT64"),)
 
 
-def keep(folder: Path, found: BucketFingerprints) -> str:
+def store(folder: Path, found: BucketFingerprints) -> str:
     uri = str(folder / "fingerprints.bin")
     stored.write(uri, stored.StoredFingerprints(5, found), COLUMNS)
     return uri
@@ -191,7 +191,7 @@ def keep(folder: Path, found: BucketFingerprints) -> str:
 
 def test_stored_fingerprints_come_back(tmp_path: Path) -> None:
     found = fingerprint(("INT64",), range(ROWS))
-    back = stored.read(keep(tmp_path, found), COLUMNS, found.digest())
+    back = stored.read(store(tmp_path, found), COLUMNS, found.digest())
     assert back
     assert back.update_id == 5
     assert same(back.buckets, found)
@@ -214,14 +214,14 @@ def _spoil(content: bytes, how: str) -> bytes:
 @pytest.mark.parametrize("how", ["other magic", "cut", "cut header", "empty", "one bit"])
 def test_damaged_fingerprints_count_as_absent(tmp_path: Path, how: str) -> None:
     found = fingerprint(("INT64",), range(ROWS))
-    uri = keep(tmp_path, found)
+    uri = store(tmp_path, found)
     Path(uri).write_bytes(_spoil(Path(uri).read_bytes(), how))
     assert stored.read(uri, COLUMNS, found.digest()) is None
 
 
 def test_fingerprints_of_other_keys_or_of_another_date_count_as_absent(tmp_path: Path) -> None:
     found = fingerprint(("INT64",), range(ROWS))
-    uri = keep(tmp_path, found)
+    uri = store(tmp_path, found)
     assert stored.read(uri, (Column("a", "STRING"),), found.digest()) is None
     assert stored.read(uri, COLUMNS, fingerprint(("INT64",), range(5)).digest()) is None
     assert stored.read(str(tmp_path / "none"), COLUMNS, found.digest()) is None

@@ -10,8 +10,8 @@ import pytest
 
 from dedup_clone.contract.request import Plan
 from dedup_spark import storage
-from tests.spark.feed_area import FeedArea
-from tests.spark.tables import PRODUCTS
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
 
 NEWEST = date(2026, 3, 31)
 
@@ -21,7 +21,7 @@ def rows(snapshot_id: int, dates: int) -> list[dict[str, Any]]:
     return [{"date": NEWEST - timedelta(days=n), "product_id": n, **values} for n in range(dates)]
 
 
-def names_of_objects_made(area: FeedArea, dates: int, monkeypatch: pytest.MonkeyPatch) -> int:
+def names_of_objects_made(area: SparkJobFeed, dates: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """By the second publish of as many dates, a file each."""
     area.publish(area.land(1, rows(1, dates)))
     arrival = area.land(2, rows(2, dates))
@@ -44,7 +44,7 @@ def test_objects_are_named_as_often_for_each_date_however_many_there_are(
 ) -> None:
     def made(dates: int) -> int:
         folder = tmp_path / str(dates)
-        area = FeedArea(None, str(folder / "landing"), str(folder / "state"), PRODUCTS, plan=plan)
+        area = SparkJobFeed(None, str(folder / "landing"), str(folder / "state"), PRODUCTS, plan=plan)
         return names_of_objects_made(area, dates, monkeypatch)
 
     few, twice, thrice = made(3), made(6), made(9)

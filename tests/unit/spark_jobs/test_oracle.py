@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.oracle import DateCounts, OracleDelivery, OracleState, OracleTable, ordered
+from testkit.oracle import DateCounts, OracleDelivery, OracleState, OracleTable, ordered
 
 TABLE = OracleTable(partition="day", snapshot_id="id", keys=("day", "k"), values=("v",))
 DAY, NEXT = date(2026, 1, 1), date(2026, 1, 2)

@@ -20,16 +20,16 @@ from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
-from tests.spark.feed_area import LATEST_DAY, FeedArea
-from tests.spark.tables import PRODUCTS
+from testkit.spark_job_feed import LATEST_DAY, SparkJobFeed
+from testkit.table_contracts import PRODUCTS
 
 DAY = date(2026, 3, 1)
 SCHEMA = arrow_schema(PRODUCTS.columns)
 
 
 @pytest.fixture
-def area(tmp_path: Path) -> FeedArea:
-    return FeedArea(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
+def area(tmp_path: Path) -> SparkJobFeed:
+    return SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
 
 
 def rows(count: int = 3, **changes: Any) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def parquet(content: pa.Table) -> bytes:
     return stream.getvalue()
 
 
-def deliver(area: FeedArea, content: pa.Table | bytes, name: str = "date=2026-03-01/part-0.parquet") -> Arrival:
+def deliver(area: SparkJobFeed, content: pa.Table | bytes, name: str = "date=2026-03-01/part-0.parquet") -> Arrival:
     area.put(1, name, content)
     return area.arrive(1)
 
@@ -72,14 +72,14 @@ def reason(candidate: Candidate) -> str:
     ],
 )
 def test_refuses_wrong_contents_naming_file_column_and_count(
-    area: FeedArea, changes: dict[str, Any], column: str, said: str
+    area: SparkJobFeed, changes: dict[str, Any], column: str, said: str
 ) -> None:
     text = reason(area.publish(deliver(area, pa.Table.from_pylist(rows(**changes), schema=SCHEMA))))
     assert f"part-0.parquet] column [{column}]: {said}" in text
     assert "deliver snapshot [1] again" in text
 
 
-def test_footer_statistics_that_lie_are_not_believed(area: FeedArea) -> None:
+def test_footer_statistics_that_lie_are_not_believed(area: SparkJobFeed) -> None:
     """Two row groups: the first alone would look right."""
     stream = io.BytesIO()
     pq.write_table(
@@ -88,7 +88,7 @@ def test_footer_statistics_that_lie_are_not_believed(area: FeedArea) -> None:
     assert "1 rows have another id" in reason(area.publish(deliver(area, stream.getvalue())))
 
 
-def test_refuses_a_date_that_no_calendar_has(area: FeedArea) -> None:
+def test_refuses_a_date_that_no_calendar_has(area: SparkJobFeed) -> None:
     days = pa.array([2**31 - 1], pa.int32()).cast(pa.date32())
     content = pa.Table.from_pylist(rows(1), schema=SCHEMA).set_column(0, "date", days)
     assert "expected at most [2030-01-01]" in reason(area.publish(deliver(area, content)))
@@ -113,7 +113,7 @@ def test_refuses_a_date_that_no_calendar_has(area: FeedArea) -> None:
     ids=["empty", "garbage", "truncated", "unlisted_column", "missing_column", "changed_type"],
 )
 def test_refuses_files_that_are_no_whole_parquet_of_the_declared_columns(
-    area: FeedArea, content: bytes, said: str
+    area: SparkJobFeed, content: bytes, said: str
 ) -> None:
     text = reason(area.publish(deliver(area, content)))
     assert said in text
@@ -135,11 +135,11 @@ GOOD = parquet(pa.Table.from_pylist(rows(), schema=SCHEMA))
         ("date=2026-03-01/.part-0.parquet.crc", "holds no data files [*.parquet]"),
     ],
 )
-def test_refuses_objects_that_are_not_where_data_files_belong(area: FeedArea, name: str, said: str) -> None:
+def test_refuses_objects_that_are_not_where_data_files_belong(area: SparkJobFeed, name: str, said: str) -> None:
     assert said in reason(area.publish(deliver(area, GOOD, name)))
 
 
-def test_refuses_objects_newer_than_the_marker(area: FeedArea) -> None:
+def test_refuses_objects_newer_than_the_marker(area: SparkJobFeed) -> None:
     arrival = deliver(area, GOOD)
     late = replace(arrival, late_objects=(arrival.objects[0].name,))
     assert "part-0.parquet] is newer than the marker" in reason(area.publish(late))
@@ -168,14 +168,14 @@ def _add(path: Path) -> None:
     ids=["gone", "other_size", "other_generation", "appeared"],
 )
 def test_refuses_a_delivery_that_changed_since_it_was_noticed(
-    area: FeedArea, change: Callable[[Path], None], said: str
+    area: SparkJobFeed, change: Callable[[Path], None], said: str
 ) -> None:
     arrival = deliver(area, GOOD)
     change(Path(area.uri(arrival.objects[0].name)))
     assert said in reason(area.publish(arrival))
 
 
-def test_names_the_first_problems_and_counts_the_others(area: FeedArea) -> None:
+def test_names_the_first_problems_and_counts_the_others(area: SparkJobFeed) -> None:
     for number in range(8):
         area.put(1, f"date=2026-03-01/part-{number}.parquet", b"")
     text = reason(area.publish(area.arrive(1)))
@@ -183,7 +183,7 @@ def test_names_the_first_problems_and_counts_the_others(area: FeedArea) -> None:
     assert "and 3 more" in text
 
 
-def test_refuses_null_in_a_required_column(area: FeedArea) -> None:
+def test_refuses_null_in_a_required_column(area: SparkJobFeed) -> None:
     columns = tuple(replace(c, mode=ColumnMode.REQUIRED) if c.name == "attr_value" else c for c in PRODUCTS.columns)
     area.table = replace(PRODUCTS, columns=columns)
     text = reason(area.publish(deliver(area, pa.Table.from_pylist(rows(attr_value=None), schema=SCHEMA))))
@@ -200,20 +200,22 @@ def test_refuses_null_in_a_required_column(area: FeedArea) -> None:
     ],
     ids=["unknown_type", "float_key", "repeated_key", "snapshot_id_type"],
 )
-def test_table_that_cannot_be_deduplicated_is_a_configuration_error(area: FeedArea, column: Column, said: str) -> None:
+def test_table_that_cannot_be_deduplicated_is_a_configuration_error(
+    area: SparkJobFeed, column: Column, said: str
+) -> None:
     area.table = replace(PRODUCTS, columns=tuple(column if c.name == column.name else c for c in PRODUCTS.columns))
     with pytest.raises(ConfigurationError) as error:
         area.publish(deliver(area, GOOD))
     assert said in str(error.value)
 
 
-def test_request_without_deliveries_is_a_contract_violation(area: FeedArea) -> None:
+def test_request_without_deliveries_is_a_contract_violation(area: SparkJobFeed) -> None:
     request = replace(area.request([deliver(area, GOOD)]), deliveries=())
     with pytest.raises(ContractViolation, match="expected at least one"):
         area.run(request)
 
 
-def test_arrival_of_another_delivery_is_a_contract_violation(area: FeedArea) -> None:
+def test_arrival_of_another_delivery_is_a_contract_violation(area: SparkJobFeed) -> None:
     arrival = deliver(area, GOOD)
     request = area.request([arrival])
     other = replace(request.deliveries[0].delivery, marker_generation=99)
@@ -222,7 +224,7 @@ def test_arrival_of_another_delivery_is_a_contract_violation(area: FeedArea) -> 
         area.run(request)
 
 
-def test_complete_attempt_is_left_as_it_is(area: FeedArea) -> None:
+def test_complete_attempt_is_left_as_it_is(area: SparkJobFeed) -> None:
     request = area.request([deliver(area, b"")])
     first = area.run(request)
     storage.write_text(request.deliveries[0].arrival_uri, "not read again")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dedup_spark.fan_out import spare_cores
+from dedup_spark.execution.fan_out import spare_cores
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from google.api_core.client_options import ClientOptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
 
-from dedup_clone.state.arrivals import Arrivals, Landing
-from dedup_clone.state.misnamed import MisnamedMarkers
+from dedup_clone.state.arrivals import Arrivals, InvalidMarkers
+from dedup_clone.state.landing import Landing
 from dedup_clone.state.store import ObjectStore
-from tests.processes import start_fake_gcs
+from testkit.local_servers import start_fake_gcs
 
 FEED = "feed"
 
@@ -38,8 +38,8 @@ class Buckets:
         return Arrivals(self.state, FEED)
 
     @property
-    def misnamed(self) -> MisnamedMarkers:
-        return MisnamedMarkers(self.state, FEED)
+    def invalid_markers(self) -> InvalidMarkers:
+        return InvalidMarkers(self.state, FEED)
 
     def put(self, *names: str) -> None:
         for name in names:

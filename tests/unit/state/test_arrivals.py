@@ -1,4 +1,4 @@
-"""Markers in landing: which are deliveries, which name none and are told once."""
+"""Markers in landing: which are deliveries, and which are invalid and reported once."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dedup_clone.contract.delivery import INT64_MAX
-from dedup_clone.orchestration.arrival_sensor import DeliveryTrigger
-from dedup_clone.state import landing_watch
-from dedup_clone.state.landing_watch import LandingWatch
+from dedup_clone.orchestration.watch.delivery_sensor import DeliveryTrigger
+from dedup_clone.state import arrivals
+from dedup_clone.state.arrivals import LandingWatch
 from tests.unit.state.conftest import FEED, Buckets
 
 WRONG_FOLDERS = [
@@ -31,47 +31,47 @@ def test_markers_are_deliveries_in_the_order_of_their_ids(buckets: Buckets) -> N
     for id_ in ("10", "9", "0", str(INT64_MAX)):
         buckets.put(f"snapshot_id={id_}/_SUCCESS")
     buckets.put("snapshot_id=8/a.parquet")
-    look = buckets.landing.look()
-    assert [m.delivery.snapshot_id for m in look.markers] == [0, 9, 10, INT64_MAX]
-    assert look.misnamed == []
+    listing = buckets.landing.list_markers()
+    assert [m.delivery.snapshot_id for m in listing.markers] == [0, 9, 10, INT64_MAX]
+    assert listing.invalid == []
 
 
 @pytest.mark.parametrize("folder", WRONG_FOLDERS)
-def test_marker_in_a_folder_that_is_no_snapshot_id_is_told_once_and_starts_nothing(
+def test_marker_in_a_folder_that_is_no_snapshot_id_is_reported_once_and_starts_nothing(
     buckets: Buckets, folder: str
 ) -> None:
     buckets.put(f"{folder}/a.parquet", f"{folder}/_SUCCESS", "snapshot_id=1/_SUCCESS")
-    look = buckets.landing.look()
-    assert [m.delivery.snapshot_id for m in look.markers] == [1]
-    (told,) = buckets.misnamed.tell(look.misnamed)
-    assert f"{FEED}/{folder}/_SUCCESS] starts no publish: folder [{folder}/] names no snapshot id" in told.text
-    assert "Next: land the snapshot below [snapshot_id=N/]" in told.text
-    assert buckets.misnamed.tell(buckets.landing.look().misnamed) == []
+    listing = buckets.landing.list_markers()
+    assert [m.delivery.snapshot_id for m in listing.markers] == [1]
+    (reported,) = buckets.invalid_markers.record_new(listing.invalid)
+    assert f"{FEED}/{folder}/_SUCCESS] starts no publish: folder [{folder}/] names no snapshot id" in reported.text
+    assert "Next: land the snapshot below [snapshot_id=N/]" in reported.text
+    assert buckets.invalid_markers.record_new(buckets.landing.list_markers().invalid) == []
     assert buckets.arrivals.refused() == []
 
 
-def test_marker_that_is_a_folder_is_told_until_the_object_is_there(buckets: Buckets) -> None:
+def test_marker_that_is_a_folder_is_reported_until_the_object_is_there(buckets: Buckets) -> None:
     buckets.put("snapshot_id=3/a.parquet", "snapshot_id=3/_SUCCESS/part-0")
-    look = buckets.landing.look()
-    assert look.markers == []
-    (told,) = buckets.misnamed.tell(look.misnamed)
-    assert "snapshot_id=3/_SUCCESS/part-0] starts no publish: it is a folder, expected an object" in told.text
+    listing = buckets.landing.list_markers()
+    assert listing.markers == []
+    (reported,) = buckets.invalid_markers.record_new(listing.invalid)
+    assert "snapshot_id=3/_SUCCESS/part-0] starts no publish: it is a folder, expected an object" in reported.text
 
 
-def test_marker_beside_the_snapshots_is_told(buckets: Buckets) -> None:
+def test_marker_beside_the_snapshots_is_reported(buckets: Buckets) -> None:
     buckets.put("_SUCCESS")
-    (told,) = buckets.misnamed.tell(buckets.landing.look().misnamed)
-    assert "it lies in no snapshot's folder" in told.text
+    (reported,) = buckets.invalid_markers.record_new(buckets.landing.list_markers().invalid)
+    assert "it lies in no snapshot's folder" in reported.text
 
 
-def test_marker_written_again_is_told_again_and_a_hidden_folder_never(buckets: Buckets) -> None:
+def test_marker_written_again_is_reported_again_and_a_hidden_folder_never(buckets: Buckets) -> None:
     buckets.put("snapshot_id=x/_SUCCESS", "_temporary/_SUCCESS", ".old/_SUCCESS", "snapshot_id=y/a.parquet")
-    assert len(buckets.misnamed.tell(buckets.landing.look().misnamed)) == 1
+    assert len(buckets.invalid_markers.record_new(buckets.landing.list_markers().invalid)) == 1
     buckets.put("snapshot_id=x/_SUCCESS")
-    assert len(buckets.misnamed.tell(buckets.landing.look().misnamed)) == 1
+    assert len(buckets.invalid_markers.record_new(buckets.landing.list_markers().invalid)) == 1
 
 
-def test_trigger_warns_of_a_misnamed_marker_and_goes_on_to_the_next_delivery(
+def test_trigger_warns_of_an_invalid_marker_and_goes_on_to_the_next_delivery(
     buckets: Buckets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trigger = DeliveryTrigger(
@@ -83,13 +83,13 @@ def test_trigger_warns_of_a_misnamed_marker_and_goes_on_to_the_next_delivery(
         marker="_SUCCESS",
         interval_s=0.01,
     )
-    watch = LandingWatch(buckets.landing, buckets.arrivals, buckets.misnamed, looks_until_whole=1)
+    watch = LandingWatch(buckets.landing, buckets.arrivals, buckets.invalid_markers, polls_per_full_listing=1)
     monkeypatch.setattr(trigger, "_open", lambda: watch)
     buckets.put("snapshot_id=abc/_SUCCESS")
     warned: list[str] = []
-    monkeypatch.setattr(landing_watch.log, "warning", lambda text, *values: _note(warned, buckets, text % values))
+    monkeypatch.setattr(arrivals.log, "warning", lambda text, *values: _note(warned, buckets, text % values))
     event = asyncio.run(_first_event(trigger))
-    assert event["message"].startswith("noticed deliveries [4-")
+    assert event["message"].startswith("found markers of deliveries [4-")
     assert [text for text in warned if "folder [snapshot_id=abc/] names no snapshot id" in text] == warned
     assert len(warned) == 1
 

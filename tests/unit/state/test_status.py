@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dedup_clone.state.status import FOLDER, StatusRow, StatusRows
+from dedup_clone.state.feed_status import FOLDER, StatusRow, StatusRows
 from dedup_clone.state.store import ObjectStore
 from tests.unit.state.conftest import Buckets
 

@@ -1,5 +1,5 @@
-"""A BigQuery tree written as DuckDB SQL: one handler for each kind of node, and no text without a handler.
+"""Writes a BigQuery syntax tree as DuckDB SQL, with one handler for each class of node.
 
-Each handler names the parts of its node that it carries out. A node without a handler, or one with a further part
-(SAMPLE, PIVOT, a hint), is refused by name, so nothing that SQLGlot can parse is dropped on the way.
+Each handler states which parts of its node it supports. A node without a handler, or with another part (SAMPLE, PIVOT,
+a hint), is refused by name, so that nothing that SQLGlot parses is silently ignored.
 """

@@ -1,12 +1,20 @@
-"""CAST and SAFE_CAST: where DuckDB converts differently, the type found at run time chooses the conversion."""
+"""CAST and SAFE_CAST, and the typed constructors `STRUCT<…>(…)` and `ARRAY<…>[…]`, which SQLGlot parses as casts.
+
+Where DuckDB converts differently from BigQuery, the SQL chooses the conversion by the type found at run time.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
-from devstack.bigquery.errors import InvalidQuery, NotImplementedConstruct
-from devstack.bigquery.sql.failures import failure, refusal
-from devstack.bigquery.sql.types import TableField, to_duckdb_type
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.field_types import TableField, to_duckdb_type
+from devstack.bigquery.sql.runtime_errors import error_sql, unsupported_sql
+from devstack.bigquery.sql.writer.columns_and_structs import struct, struct_items
+from devstack.bigquery.sql.writer.literals import named_fields
+from devstack.bigquery.sql.writer.node_writer import Writer, handles
 
 _SCALARS = {
     exp.DType.BIGINT: "INT64",
@@ -27,12 +35,40 @@ _SCALARS = {
 }
 
 
-def field_of(kind: exp.DataType) -> TableField:
-    """The (unnamed) field of a type in an expression."""
+@handles(exp.Cast, exp.TryCast, parts="this to safe")
+def _cast(writer: Writer, node: exp.Cast) -> str:
+    target, safe = field_of_data_type(node.to), isinstance(node, exp.TryCast)
+    constructed = _constructed(writer, node.this, target)
+    if constructed is None and target.mode != "REPEATED" and target.type != "STRUCT":
+        return convert(writer.write(node.this), target.type, safe=safe)
+    function = "TRY_CAST" if safe else "CAST"
+    return f"{function}({constructed or writer.write(node.this)} AS {to_duckdb_type(target)})"
+
+
+def _constructed(writer: Writer, node: exp.Expr, target: TableField) -> str | None:
+    if isinstance(node, exp.Struct):
+        return _typed(writer, node.expressions, target)
+    if isinstance(node, exp.Array) and target.mode == "REPEATED":
+        element = TableField("", target.type, fields=target.fields)
+        return f"[{', '.join(_typed_element(writer, item, element) for item in node.expressions)}]"
+    return None
+
+
+def _typed(writer: Writer, items: Sequence[exp.Expr], target: TableField) -> str:
+    return struct(writer, items, [field.name for field in named_fields(target.fields)])
+
+
+def _typed_element(writer: Writer, item: exp.Expr, element: TableField) -> str:
+    fields = struct_items(item) if element.type == "STRUCT" else None
+    return writer.write(item) if fields is None else _typed(writer, fields, element)
+
+
+def field_of_data_type(kind: exp.DataType) -> TableField:
+    """The unnamed field of a type in an expression."""
     if kind.this is exp.DType.ARRAY:
         if len(kind.expressions) != 1:
             raise InvalidQuery("Syntax error: ARRAY needs one element type, as in ARRAY<INT64>")
-        element = field_of(kind.expressions[0])
+        element = field_of_data_type(kind.expressions[0])
         return TableField("", element.type, "REPEATED", element.fields)
     if kind.this is exp.DType.STRUCT:
         return TableField("", "STRUCT", fields=tuple(_struct_field(item) for item in kind.expressions))
@@ -44,13 +80,13 @@ def field_of(kind: exp.DataType) -> TableField:
 def _struct_field(item: exp.Expr) -> TableField:
     if not isinstance(item, exp.ColumnDef):
         assert isinstance(item, exp.DataType)  # STRUCT<INT64, STRING>: fields without names
-        return field_of(item)
-    inner = field_of(item.args["kind"])
+        return field_of_data_type(item)
+    inner = field_of_data_type(item.args["kind"])
     return TableField(item.name, inner.type, inner.mode, inner.fields)
 
 
 def convert(written: str, type_name: str, *, safe: bool = False) -> str:
-    """A value already written in SQL, converted as BigQuery's CAST (or, when safe, SAFE_CAST) does."""
+    """DuckDB SQL that converts a value, which is SQL too, as BigQuery's CAST (if `safe`, SAFE_CAST) does."""
     value = f"({written})"
     cast = "TRY_CAST" if safe else "CAST"
     match type_name:
@@ -67,16 +103,16 @@ def convert(written: str, type_name: str, *, safe: bool = False) -> str:
 
 
 def _text(value: str) -> str:
-    """The one form that every DuckDB type converts to, so that each branch binds whatever the type is."""
+    """The value as text. Every DuckDB type converts to text, so each CASE branch binds for any type."""
     return f"CAST({value} AS VARCHAR)"
 
 
 def _failure(message: str, value: str, safe: bool) -> str:
-    return "NULL" if safe else failure(f"'{message}: ' || {_text(value)}")
+    return "NULL" if safe else error_sql(f"'{message}: ' || {_text(value)}")
 
 
 def _to_string(value: str) -> str:
-    """BigQuery prints fractions of a second in groups of three digits and whole FLOAT64 numbers without a point."""
+    """BigQuery prints fractions of a second in groups of three digits, and whole FLOAT64 numbers without a point."""
     text = _text(value)
     fraction = f"regexp_extract({text}, '\\.(\\d+)', 1)"
     padded = f"rpad({fraction}, CASE WHEN length({fraction}) <= 3 THEN 3 ELSE 6 END, '0')"
@@ -88,12 +124,12 @@ def _to_string(value: str) -> str:
         f"THEN regexp_replace({text}, '\\.\\d+', '.' || {padded}) "
         f"WHEN typeof({value}) = 'BLOB' THEN decode(CAST({text} AS BLOB)) "
         f"WHEN typeof({value}) LIKE 'STRUCT%' OR typeof({value}) LIKE '%[]' "
-        f"THEN {refusal('CAST of ARRAY or STRUCT AS STRING')} ELSE {text} END"
+        f"THEN {unsupported_sql('CAST of ARRAY or STRUCT AS STRING')} ELSE {text} END"
     )
 
 
 def _float_text(number: str) -> str:
-    """Fifteen digits where they tell the number, else seventeen; a zero has no sign."""
+    """Fifteen digits if they identify the number, else seventeen. Zero has no sign."""
     short = f"printf('%.15g', {number})"
     return (
         f"CASE WHEN {number} = 0 THEN '0' WHEN CAST({short} AS DOUBLE) = {number} THEN {short} "
@@ -102,7 +138,7 @@ def _float_text(number: str) -> str:
 
 
 def _to_int64(value: str, cast: str, safe: bool) -> str:
-    """BigQuery rounds halves away from zero, and reads whole numbers only from text."""
+    """BigQuery rounds halves away from zero, and accepts only whole numbers as text."""
     text = _text(value)
     is_integer = f"regexp_full_match({text}, '\\s*[+-]?([0-9]+|0[xX][0-9a-fA-F]+)\\s*')"
     return (

@@ -1,13 +1,13 @@
-"""INTERVAL expressions and date parts: units, and weeks that begin on a day other than DuckDB's Monday."""
+"""INTERVAL expressions and date parts, with weeks that begin on other days than DuckDB's Monday."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
-from devstack.bigquery.errors import InvalidQuery, NotImplementedConstruct
-from devstack.bigquery.sql.writer.core import Writer, construct_name
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.writer.node_writer import Writer, construct_name
 
-# Unit -> DuckDB function, factor, type of its argument.
+# By unit: the DuckDB function, a factor, and the type of the function's argument.
 _UNITS = {
     "MICROSECOND": ("to_microseconds", 1, "BIGINT"),
     "MILLISECOND": ("to_milliseconds", 1, "BIGINT"),
@@ -46,7 +46,7 @@ def interval(writer: Writer, node: exp.Expr, units: frozenset[str] = TIME_UNITS 
 
 
 def date_part(node: exp.Expr) -> tuple[str, int]:
-    """A part's name and, for weeks, the days by which their first day follows Monday."""
+    """A part's name and, for weeks, how many days their first day is after Monday."""
     if isinstance(node, exp.Anonymous) and node.name.upper() == "WEEK" and len(node.expressions) == 1:
         day = node.expressions[0].name.upper()
         if day not in _WEEK_DAYS:

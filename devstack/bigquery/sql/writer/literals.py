@@ -1,4 +1,4 @@
-"""Constants: literals of the text, and the values of parameters and script variables."""
+"""Literals, and the values of parameters and script variables."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlglot import exp
 
-from devstack.bigquery.errors import InvalidQuery, NotImplementedConstruct
-from devstack.bigquery.sql.failures import text_literal
-from devstack.bigquery.sql.types import QueryValue, TableField, quoted, to_duckdb_type
-from devstack.bigquery.sql.writer.core import Writer, handles
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.field_types import QueryValue, TableField, quote_identifier, to_duckdb_type
+from devstack.bigquery.sql.runtime_errors import string_literal
+from devstack.bigquery.sql.writer.node_writer import Writer, handles
 
 _INT64_MAX = 2**63 - 1
 
@@ -30,13 +30,14 @@ def _untyped(kind: TableField, value: Any) -> str:
         return f"[{', '.join(value_literal(QueryValue(element, item)) for item in value)}]"
     if kind.type == "STRUCT":
         values = list(value.values()) if isinstance(value, dict) else list(value)
-        pairs = zip(named_fields(kind.fields), values, strict=True)
-        return f"struct_pack({', '.join(f'{quoted(f.name)} := {value_literal(QueryValue(f, v))}' for f, v in pairs)})"
+        names = [quote_identifier(child.name) for child in named_fields(kind.fields)]
+        literals = [value_literal(QueryValue(child, item)) for child, item in zip(kind.fields, values, strict=True)]
+        return f"struct_pack({', '.join(f'{n} := {v}' for n, v in zip(names, literals, strict=True))})"
     return _scalar(value)
 
 
 def named_fields(fields: tuple[TableField, ...]) -> tuple[TableField, ...]:
-    """DuckDB needs a name for each field of a STRUCT; BigQuery shows a nameless one as `_field_N`."""
+    """Names fields without a name `_field_N`, as BigQuery does. DuckDB needs a name for each field of a STRUCT."""
     return tuple(
         TableField(field.name or f"_field_{number}", field.type, field.mode, field.fields)
         for number, field in enumerate(fields, start=1)
@@ -48,18 +49,18 @@ def _scalar(value: Any) -> str:
         case bool() | int():
             return str(value)
         case float():
-            return repr(value) if math.isfinite(value) else text_literal(str(value))
+            return repr(value) if math.isfinite(value) else string_literal(str(value))
         case str():
-            return text_literal(value)
+            return string_literal(value)
         case bytes():
             return bytes_literal(value)
         case datetime():
             in_utc = value.astimezone(UTC) if value.tzinfo else value
-            return text_literal(in_utc.isoformat(" "))
+            return string_literal(in_utc.isoformat(" "))
         case date() | time():
-            return text_literal(value.isoformat())
+            return string_literal(value.isoformat())
         case Decimal():
-            return text_literal(str(value))
+            return string_literal(str(value))
     raise TypeError(f"A query value is [{type(value).__name__}], expected [a Python value of a BigQuery type]")
 
 
@@ -76,7 +77,7 @@ def integer(value: int) -> str:
 @handles(exp.Literal, parts="this is_string")
 def _literal(writer: Writer, node: exp.Literal) -> str:
     if node.is_string:
-        return text_literal(node.name)
+        return string_literal(node.name)
     if node.name.isdigit():
         return integer(int(node.name))
     return f"CAST('{node.name}' AS DOUBLE)"
@@ -84,7 +85,7 @@ def _literal(writer: Writer, node: exp.Literal) -> str:
 
 @handles(exp.RawString, parts="this")
 def _raw_string(writer: Writer, node: exp.RawString) -> str:
-    return text_literal(node.name)
+    return string_literal(node.name)
 
 
 @handles(exp.ByteString, parts="this is_bytes")
@@ -109,20 +110,11 @@ def _null(writer: Writer, node: exp.Null) -> str:
     return "NULL"
 
 
-@handles(exp.Parameter, parts="this")
-def _parameter(writer: Writer, node: exp.Parameter) -> str:
+@handles(exp.Parameter, exp.Placeholder, parts="this")
+def _parameter(writer: Writer, node: exp.Parameter | exp.Placeholder) -> str:
     if isinstance(node.this, exp.Parameter):
         raise NotImplementedConstruct("system variable @@")
-    return parameter_literal(writer, node.name)
-
-
-@handles(exp.Placeholder, parts="this")
-def _positional(writer: Writer, node: exp.Placeholder) -> str:
-    return parameter_literal(writer, node.name)
-
-
-def parameter_literal(writer: Writer, name: str) -> str:
-    return "NULL" if writer.checking else value_literal(parameter_value(writer, name))
+    return "NULL" if writer.check_only else value_literal(parameter_value(writer, node.name))
 
 
 def parameter_value(writer: Writer, name: str) -> QueryValue:

@@ -1,15 +1,15 @@
-"""Operators and conditions whose meaning is the same in DuckDB, or can be made the same."""
+"""Operators and conditions."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
-from devstack.bigquery.errors import NotImplementedConstruct
-from devstack.bigquery.sql.failures import failure, refused_when
-from devstack.bigquery.sql.types import QueryValue
-from devstack.bigquery.sql.writer.core import Writer, handles, integer_literal
+from devstack.bigquery.bigquery_errors import NotImplementedConstruct
+from devstack.bigquery.sql.field_types import QueryValue
+from devstack.bigquery.sql.runtime_errors import error_sql, unsupported_when
 from devstack.bigquery.sql.writer.intervals import interval
 from devstack.bigquery.sql.writer.literals import integer, parameter_value
+from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_literal
 
 _SYMBOLS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -28,6 +28,7 @@ _SYMBOLS: dict[type[exp.Expr], str] = {
     exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_UNARY = {exp.BitwiseNot: "(~{0})", exp.Exists: "EXISTS ({0})", exp.Not: "(NOT {0})", exp.Paren: "({0})"}
 _INT32_MAX = 2**31 - 1
 
 
@@ -38,10 +39,10 @@ def _binary(writer: Writer, node: exp.Binary) -> str:
     return f"({writer.write(node.this)} {_SYMBOLS[type(node)]} {writer.write(node.expression)})"
 
 
-def refuse_struct_comparison(sides: list[exp.Expr]) -> None:
-    """DuckDB holds structs with other field names for unequal; BigQuery compares them by position."""
-    tuples = [isinstance(side, exp.Tuple) for side in sides]
-    structs = [isinstance(side, exp.Anonymous) and side.name.upper() == "STRUCT" for side in sides]
+def refuse_struct_comparison(operands: list[exp.Expr]) -> None:
+    """BigQuery compares STRUCTs by position. For DuckDB, those with different field names are unequal."""
+    tuples = [isinstance(operand, exp.Tuple) for operand in operands]
+    structs = [isinstance(operand, exp.Anonymous) and operand.name.upper() == "STRUCT" for operand in operands]
     if any(structs) or (any(tuples) and not all(tuples)):
         raise NotImplementedConstruct("comparison of STRUCT values other than (a, b) with (c, d)")
 
@@ -54,17 +55,17 @@ def _sum(writer: Writer, node: exp.Binary) -> str:
     left, right = _small_integer(writer, node.this), _small_integer(writer, node.expression)
     if left is not None and right is not None:
         return f"({integer(left)} {symbol} {integer(right)})"
-    # DuckDB adds a 32-bit number to a DATE, but not a 64-bit one; to a 64-bit number it adds both.
+    # Only 32-bit integers can be added to a DATE in DuckDB, so small literals have no cast to BIGINT.
     written_left = str(left) if left is not None else writer.write(node.this)
     written_right = str(right) if right is not None else writer.write(node.expression)
     return f"({written_left} {symbol} {written_right})"
 
 
 def _small_integer(writer: Writer, node: exp.Expr) -> int | None:
-    found = integer_literal(node)
-    if isinstance(node, exp.Parameter) and not writer.checking and not isinstance(node.this, exp.Parameter):
-        found = _integer_value(parameter_value(writer, node.name))
-    return found if found is not None and 0 <= found <= _INT32_MAX else None
+    number = integer_literal(node)
+    if isinstance(node, exp.Parameter) and not writer.check_only and not isinstance(node.this, exp.Parameter):
+        number = _integer_value(parameter_value(writer, node.name))
+    return number if number is not None and 0 <= number <= _INT32_MAX else None
 
 
 def _integer_value(value: QueryValue) -> int | None:
@@ -74,15 +75,15 @@ def _integer_value(value: QueryValue) -> int | None:
 @handles(exp.Div, parts="this expression typed safe")
 def _divide(writer: Writer, node: exp.Div) -> str:
     left, right = writer.write(node.this), writer.write(node.expression)
-    complaint = failure(f"'division by zero: ' || CAST({left} AS VARCHAR) || ' / ' || CAST({right} AS VARCHAR)")
-    return quotient(left, right, complaint)
+    error = error_sql(f"'division by zero: ' || CAST({left} AS VARCHAR) || ' / ' || CAST({right} AS VARCHAR)")
+    return quotient(left, right, error)
 
 
 def quotient(left: str, right: str, at_zero: str) -> str:
-    """FLOAT64 division. DuckDB gives infinity for a zero divisor, and FLOAT64 where BigQuery has NUMERIC."""
+    """FLOAT64 division, with `at_zero` for a zero divisor. NUMERIC is refused at run time."""
     plain = f"CASE WHEN {right} = 0 THEN {at_zero} ELSE CAST({left} AS DOUBLE) / CAST({right} AS DOUBLE) END"
     is_numeric = f"typeof({left}) LIKE 'DECIMAL%' OR typeof({right}) LIKE 'DECIMAL%'"
-    return refused_when(is_numeric, "division of NUMERIC", plain)
+    return unsupported_when(is_numeric, "division of NUMERIC", plain)
 
 
 @handles(exp.BitwiseXor, parts="this expression")
@@ -90,9 +91,9 @@ def _exclusive_or(writer: Writer, node: exp.BitwiseXor) -> str:
     return f"xor({writer.write(node.this)}, {writer.write(node.expression)})"
 
 
-@handles(exp.BitwiseNot, parts="this")
-def _bitwise_not(writer: Writer, node: exp.BitwiseNot) -> str:
-    return f"(~{writer.write(node.this)})"
+@handles(*_UNARY, parts="this")
+def _unary(writer: Writer, node: exp.Unary) -> str:
+    return _UNARY[type(node)].replace("{0}", writer.write(node.this))
 
 
 @handles(exp.Neg, parts="this")
@@ -101,40 +102,30 @@ def _negate(writer: Writer, node: exp.Neg) -> str:
     return integer(literal) if literal is not None else f"(- {writer.write(node.this)})"
 
 
-@handles(exp.Not, parts="this")
-def _not(writer: Writer, node: exp.Not) -> str:
-    return f"(NOT {writer.write(node.this)})"
-
-
-@handles(exp.Paren, parts="this")
-def _parenthesis(writer: Writer, node: exp.Paren) -> str:
-    return f"({writer.write(node.this)})"
+def _negation(node: exp.Expr) -> str:
+    return "NOT " if node.args.get("negate") else ""
 
 
 @handles(exp.Is, parts="this expression negate")
 def _is(writer: Writer, node: exp.Is) -> str:
-    negation = "NOT " if node.args.get("negate") else ""
-    return f"({writer.write(node.this)} IS {negation}{writer.write(node.expression)})"
+    return f"({writer.write(node.this)} IS {_negation(node)}{writer.write(node.expression)})"
 
 
 @handles(exp.Like, parts="this expression negate")
 def _like(writer: Writer, node: exp.Like) -> str:
     if isinstance(node.expression, exp.Any | exp.All | exp.Tuple):
         raise NotImplementedConstruct("quantified LIKE")
-    negation = "NOT " if node.args.get("negate") else ""
-    return f"({writer.write(node.this)} {negation}LIKE {writer.write(node.expression)} ESCAPE '\\')"
+    return f"({writer.write(node.this)} {_negation(node)}LIKE {writer.write(node.expression)} ESCAPE '\\')"
 
 
 @handles(exp.Between, parts="this low high negate")
 def _between(writer: Writer, node: exp.Between) -> str:
-    negation = "NOT " if node.args.get("negate") else ""
     low, high = writer.write(node.args["low"]), writer.write(node.args["high"])
-    return f"({writer.write(node.this)} {negation}BETWEEN {low} AND {high})"
+    return f"({writer.write(node.this)} {_negation(node)}BETWEEN {low} AND {high})"
 
 
 @handles(exp.In, parts="this expressions query unnest negate")
 def _in(writer: Writer, node: exp.In) -> str:
-    negation = "NOT " if node.args.get("negate") else ""
     refuse_struct_comparison([node.this, *node.expressions])
     if isinstance(node.this, exp.Tuple) and not node.expressions:
         raise NotImplementedConstruct("(a, b) IN a query or UNNEST")
@@ -145,12 +136,7 @@ def _in(writer: Writer, node: exp.In) -> str:
         among = writer.write(inner)
     else:
         among = ", ".join(writer.write_all(node.expressions))
-    return f"({writer.write(node.this)} {negation}IN ({among}))"
-
-
-@handles(exp.Exists, parts="this")
-def _exists(writer: Writer, node: exp.Exists) -> str:
-    return f"EXISTS ({writer.write(node.this)})"
+    return f"({writer.write(node.this)} {_negation(node)}IN ({among}))"
 
 
 @handles(exp.Case, parts="this ifs default")

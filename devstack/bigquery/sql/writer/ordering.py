@@ -1,4 +1,4 @@
-"""ORDER BY as BigQuery sorts (NULL lowest, then NaN, then numbers), and windows."""
+"""ORDER BY in BigQuery's order (NULL lowest, then NaN, then numbers), and windows."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from devstack.bigquery.errors import InvalidQuery, NotImplementedConstruct
-from devstack.bigquery.sql.types import quoted
-from devstack.bigquery.sql.writer.core import Writer, integer_literal, refuse_other_parts
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.field_types import quote_identifier
+from devstack.bigquery.sql.writer.node_writer import Writer, integer_literal, refuse_other_parts
 
 _FRAME_KINDS = ("ROWS", "RANGE")
 
 
 def order_by(writer: Writer, order: exp.Order | None, projections: Sequence[exp.Expr] = ()) -> str:
-    """` ORDER BY …`, or nothing; ordinals are looked up in the projections."""
+    """` ORDER BY …`, or "" without one. Ordinals refer to the projections."""
     if order is None:
         return ""
     return " ORDER BY " + ", ".join(_keys(writer, ordered, projections) for ordered in order.expressions)
@@ -32,7 +32,7 @@ def _keys(writer: Writer, ordered: exp.Ordered, projections: Sequence[exp.Expr])
 
 
 def is_nan(written: str) -> str:
-    """Is a value of whatever type NaN? DuckDB holds it for the greatest number, BigQuery for the lowest."""
+    """SQL of whether a value of any type is NaN, the greatest number for DuckDB and the lowest for BigQuery."""
     return f"(typeof({written}) IN ('DOUBLE', 'FLOAT') AND CAST({written} AS VARCHAR) = 'nan')"
 
 
@@ -45,7 +45,7 @@ def _sorted_value(writer: Writer, node: exp.Expr, projections: Sequence[exp.Expr
     if not 1 <= ordinal <= len(projections):
         raise InvalidQuery(f"ORDER BY column number item is out of range. Max value is {len(projections)}")
     item = projections[ordinal - 1]
-    return quoted(item.alias) if isinstance(item, exp.Alias) else writer.write(item)
+    return quote_identifier(item.alias) if isinstance(item, exp.Alias) else writer.write(item)
 
 
 def window_text(writer: Writer, node: exp.Window) -> str:
@@ -53,8 +53,8 @@ def window_text(writer: Writer, node: exp.Window) -> str:
     partition, order = node.args.get("partition_by") or [], node.args.get("order")
     spec, base = node.args.get("spec"), node.args.get("alias")
     if base is not None and not partition and order is None and spec is None:
-        return quoted(base.name)
-    parts = [quoted(base.name)] if base is not None else []
+        return quote_identifier(base.name)
+    parts = [quote_identifier(base.name)] if base is not None else []
     if partition:
         parts.append(f"PARTITION BY {', '.join(writer.write_all(partition))}")
     if order is not None:
@@ -65,7 +65,7 @@ def window_text(writer: Writer, node: exp.Window) -> str:
 
 
 def _window_order(writer: Writer, order: exp.Order, spec: exp.WindowSpec | None) -> str:
-    """A RANGE frame with a distance may have one sort key only, so NaN keeps DuckDB's place there: refused at run."""
+    """The ORDER BY of a window. A RANGE frame with a distance allows one sort key only, so NaN sorts as in DuckDB."""
     if spec is None or spec.args.get("kind") != "RANGE" or not _has_distance(spec):
         return order_by(writer, order)
     if len(order.expressions) != 1:

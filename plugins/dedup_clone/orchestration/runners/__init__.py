@@ -1,4 +1,4 @@
-"""Where the dedup job runs. Every runner gives one task of the same id; each of them also runs the engines in SQL."""
+"""Runners, where the dedup job runs. Each offers one dedup task, which also runs the SQL engines."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from dedup_clone.orchestration.connect import FeedSetup
-from dedup_clone.orchestration.runners.place import runner_of
-from dedup_clone.settings.spark import Runner
+from dedup_clone.orchestration.runners.runner_config import runner_of
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.settings.spark_settings import Runner
 
 
 def dedup_operator(setup: FeedSetup, *, task_id: str, request_uri: str, **kwargs: Any) -> BaseOperator:
-    """The task that makes the candidate from the request at `request_uri` (templated), by the order's engine.
+    """The task that makes the candidate manifest from the request at `request_uri`, which is templated.
 
     Raises ConfigurationError when the profile lacks what the feed's runner needs.
     """
@@ -20,6 +20,6 @@ def dedup_operator(setup: FeedSetup, *, task_id: str, request_uri: str, **kwargs
         from dedup_clone.orchestration.runners.local import local_spark_operator
 
         return local_spark_operator(setup, task_id=task_id, request_uri=request_uri, **kwargs)
-    from dedup_clone.orchestration.runners.remote import RemoteSparkOperator
+    from dedup_clone.orchestration.runners.remote_operator import RemoteSparkOperator
 
     return RemoteSparkOperator(setup=setup, task_id=task_id, request_uri=request_uri, **kwargs)

@@ -1,4 +1,4 @@
-"""Calls to Google's services as the runners make them: briefly retried, errors in words that an operator can act on."""
+"""Makes calls to Google's APIs with short retries, and errors that tell an operator what to do."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from contextlib import contextmanager
 from typing import Any
 
 from dedup_clone.contract.errors import ConfigurationError, SparkUnavailable
-from dedup_clone.orchestration.runners.advice import Adviser
+from dedup_clone.orchestration.runners.error_hints import ErrorHints
 
-_CALL_S = 60.0
+_CALL_TIMEOUT_S = 60.0
 _RETRY_S = 30.0
 
 
-def briefly() -> dict[str, Any]:
-    """Arguments of a call: passing troubles are sat out. Every call of the runners may be made twice.
+def call_options() -> dict[str, Any]:
+    """Retry and timeout for every call, which must be safe to repeat.
 
-    Clients' own defaults differ from call to call: none at all, or fifteen minutes in a worker.
+    The clients' own defaults range from no retry to retries that occupy a worker for a quarter of an hour.
     """
     from google.api_core.exceptions import ServiceUnavailable
     from google.api_core.retry import Retry, if_exception_type
 
     retry = Retry(predicate=if_exception_type(ServiceUnavailable), initial=0.1, maximum=5.0, timeout=_RETRY_S)
-    return {"retry": retry, "timeout": _CALL_S}
+    return {"retry": retry, "timeout": _CALL_TIMEOUT_S}
 
 
 @contextmanager
-def calling(adviser: Adviser, what: str, *harmless: type[Exception]) -> Iterator[None]:
-    """Errors of a call about `what` in our words; those in `harmless` end the block and nothing else.
+def translate_errors(hints: ErrorHints, resource: str, *ignored: type[Exception]) -> Iterator[None]:
+    """Adds a hint to an API error about `resource`. Errors of the `ignored` types only end the block.
 
-    Raises ConfigurationError where trying again cannot help, SparkUnavailable where it may.
+    Raises ConfigurationError when a retry cannot help, SparkUnavailable when it may.
     """
     from google.api_core.exceptions import (
         BadRequest,
@@ -42,18 +42,18 @@ def calling(adviser: Adviser, what: str, *harmless: type[Exception]) -> Iterator
 
     try:
         yield
-    except harmless:
+    except ignored:
         return
     except (GoogleAPICallError, RetryError) as error:
         cause = error.cause if isinstance(error, RetryError) else error
-        said = getattr(cause, "message", None) or str(cause)
+        message = getattr(cause, "message", None) or str(cause)
         reasons = " ".join(str(e.get("reason", "")) for e in getattr(cause, "errors", ()) if isinstance(e, dict))
-        advice = adviser.on(f"{type(cause).__name__} {said} {reasons}")
-        if advice is None and isinstance(cause, Forbidden):
-            advice = adviser.permission()
-        if advice is None and isinstance(cause, (BadRequest, NotFound)) and not isinstance(cause, FailedPrecondition):
-            advice = adviser.refused()
-        if advice is None:
-            advice = adviser.passing()
-        kind = ConfigurationError if advice.final else SparkUnavailable
-        raise kind(f"{what}: {type(cause).__name__}: {said} {advice.text}") from error
+        hint = hints.for_message(f"{type(cause).__name__} {message} {reasons}")
+        if hint is None and isinstance(cause, Forbidden):
+            hint = hints.permission_denied()
+        if hint is None and isinstance(cause, (BadRequest, NotFound)) and not isinstance(cause, FailedPrecondition):
+            hint = hints.invalid_request()
+        if hint is None:
+            hint = hints.unknown()
+        error_type = ConfigurationError if hint.permanent else SparkUnavailable
+        raise error_type(f"{resource}: {type(cause).__name__}: {message} {hint.text}") from error

@@ -1,92 +1,87 @@
-"""Runner `cluster`: a job on a Dataproc cluster that exists."""
+"""Runner `cluster` with a cluster name: submits a job to that Dataproc cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dedup_clone.orchestration.runners.advice import Adviser
-from dedup_clone.orchestration.runners.cloud_calls import briefly, calling
-from dedup_clone.orchestration.runners.spark_run import CONSOLE, RunState, SparkOrder, SparkRun
-from dedup_clone.settings.spark import SparkSettings
+from dedup_clone.orchestration.runners.cloud_calls import call_options, translate_errors
+from dedup_clone.orchestration.runners.error_hints import ErrorHints
+from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, SparkRun, SparkRunState
+from dedup_clone.settings.spark_settings import SparkSettings
 
 if TYPE_CHECKING:
     from google.cloud.dataproc_v1 import Job, JobControllerClient
 
 _STATES = {
-    "DONE": RunState.ENDED_WELL,
-    "ERROR": RunState.FAILED,
-    "CANCELLED": RunState.CANCELLED,
+    "DONE": SparkRunState.SUCCEEDED,
+    "ERROR": SparkRunState.FAILED,
+    "CANCELLED": SparkRunState.CANCELLED,
 }
 
 
-class ClusterRuns:
-    """Jobs of one project and region. `cluster` says on which cluster the run of a name is placed."""
+class ClusterRunner:
+    """Jobs of one project and region. `cluster_of_run` returns the name of the cluster for a run's name."""
 
     def __init__(
         self,
         client: Callable[[], JobControllerClient],
         project: str,
         settings: SparkSettings,
-        cluster: Callable[[str], str],
+        cluster_of_run: Callable[[str], str],
     ) -> None:
         self._client = client
         self._project = project
-        self._settings = settings
-        self._adviser = Adviser(project, settings)
-        self._cluster = cluster
-        self._place = {"project_id": project, "region": settings.region or ""}
+        self._hints = ErrorHints(project, settings)
+        self._cluster_of_run = cluster_of_run
+        self._location = {"project_id": project, "region": settings.region or ""}
 
-    def look(self, name: str) -> SparkRun | None:
+    def get_run(self, name: str) -> SparkRun | None:
         from google.api_core.exceptions import NotFound
 
         job = None
-        with calling(self._adviser, f"Job [{name}]", NotFound):
-            job = self._client().get_job({**self._place, "job_id": name}, **briefly())
+        with translate_errors(self._hints, f"Job [{name}]", NotFound):
+            job = self._client().get_job({**self._location, "job_id": name}, **call_options())
         if job is None:
             return None
-        state = _STATES.get(job.status.state.name, RunState.ACTIVE)
-        return SparkRun(name, state, job.status.details, self._addresses(name, job))
+        state = _STATES.get(job.status.state.name, SparkRunState.ACTIVE)
+        return SparkRun(name, state, job.status.details, self._urls(name, job))
 
-    def submit(self, name: str, order: SparkOrder) -> None:
+    def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import AlreadyExists
 
-        cluster = self._cluster(name)
-        request = {
-            **self._place,
-            "job": job_of(order, project=self._project, name=name, cluster=cluster),
-        }
-        what = f"Job [{name}] on cluster [{cluster}]"
-        with calling(self._adviser, what, AlreadyExists):  # made by a call whose answer was lost
-            self._client().submit_job(request, **briefly())
+        cluster = self._cluster_of_run(name)
+        request = {**self._location, "job": job_of(spec, project=self._project, name=name, cluster=cluster)}
+        resource = f"Job [{name}] on cluster [{cluster}]"
+        with translate_errors(self._hints, resource, AlreadyExists):  # an earlier try submitted it
+            self._client().submit_job(request, **call_options())
 
     def cancel(self, name: str) -> None:
         from google.api_core.exceptions import FailedPrecondition, NotFound
 
-        with calling(self._adviser, f"Job [{name}]", NotFound, FailedPrecondition):  # never made, or over already
-            self._client().cancel_job({**self._place, "job_id": name}, **briefly())
+        with translate_errors(self._hints, f"Job [{name}]", NotFound, FailedPrecondition):  # no such job, or finished
+            self._client().cancel_job({**self._location, "job_id": name}, **call_options())
 
-    def clean(self, name: str) -> None:
-        """The cluster is somebody else's, and a job that is over costs nothing."""
+    def clean_up(self, name: str) -> None:
+        """Nothing was created for the run, and a finished job costs nothing."""
 
-    def _addresses(self, name: str, job: Job) -> Mapping[str, str]:
-        page = f"{CONSOLE}/dataproc/jobs/{name}"
-        place = f"region={self._place['region']}&project={self._project}"
-        addresses = {"run": f"{page}/monitoring?{place}", "log": f"{page}/monitoring?{place}"}
-        tracked = next((app.tracking_url for app in job.yarn_applications if app.tracking_url), "")
-        return {**addresses, **({"spark_ui": tracked} if tracked else {})}
+    def _urls(self, name: str, job: Job) -> Mapping[str, str]:
+        run_url = f"{CONSOLE}/dataproc/jobs/{name}/monitoring?region={self._location['region']}&project={self._project}"
+        urls = {"run": run_url, "log": run_url}
+        spark_ui = next((app.tracking_url for app in job.yarn_applications if app.tracking_url), "")
+        return {**urls, **({"spark_ui": spark_ui} if spark_ui else {})}
 
 
-def job_of(order: SparkOrder, *, project: str, name: str, cluster: str) -> dict[str, Any]:
-    """The job as the API names it. A driver that fails is not restarted there: the task's retry does that."""
+def job_of(spec: SparkJobSpec, *, project: str, name: str, cluster: str) -> dict[str, Any]:
+    """The job in the API's format. The service does not restart a failed driver; the task's retry starts a new job."""
     return {
         "reference": {"project_id": project, "job_id": name},
         "placement": {"cluster_name": cluster},
-        "labels": dict(order.labels),
+        "labels": dict(spec.labels),
         "pyspark_job": {
-            "main_python_file_uri": order.main_uri,
-            "args": ["--request", order.request_uri],
-            "python_file_uris": [order.archive_uri],
-            "properties": dict(order.properties),
+            "main_python_file_uri": spec.main_uri,
+            "args": ["--request", spec.request_uri],
+            "python_file_uris": [spec.archive_uri],
+            "properties": dict(spec.properties),
         },
     }

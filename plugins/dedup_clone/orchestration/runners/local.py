@@ -1,4 +1,4 @@
-"""Runner `local`: Spark on this machine, by spark-submit."""
+"""Runner `local`: Spark on this machine, with spark-submit."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from dedup_clone.orchestration.by_engine import ByEngine
-from dedup_clone.orchestration.connect import FeedSetup
-from dedup_clone.orchestration.spark_conf import emulator_spark_conf, local_spark_conf
+from dedup_clone.orchestration.runners.engine_dispatch import EngineDispatchMixin
+from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, local_spark_conf
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 
 
-class LocalSparkOperator(ByEngine, SparkSubmitOperator):
-    """spark-submit, unless the order's engine is one in SQL."""
+class LocalSparkOperator(EngineDispatchMixin, SparkSubmitOperator):
+    """Runs spark-submit, unless the engine is an SQL engine."""
 
 
 def local_spark_operator(setup: FeedSetup, *, task_id: str, request_uri: str, **kwargs: Any) -> LocalSparkOperator:
-    """The dedup task of the one-machine stack: the job's sources as they lie, the storage emulator's address."""
+    """The dedup task of the local stack: runs the job's source files against the storage emulator."""
     python_path = os.pathsep.join([str(setup.folders.plugins), str(setup.folders.spark_jobs)])
     return LocalSparkOperator(
         task_id=task_id,

@@ -1,4 +1,4 @@
-"""Runner `bigquery_procedure`: a BigQuery stored procedure for Apache Spark, made and called by one job."""
+"""Runner `bigquery_procedure`: one BigQuery job creates and calls a stored procedure for Apache Spark."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dedup_clone.orchestration.runners.advice import Adviser
-from dedup_clone.orchestration.runners.cloud_calls import briefly, calling
-from dedup_clone.orchestration.runners.spark_run import CONSOLE, RunState, SparkOrder, SparkRun
-from dedup_clone.settings.spark import SparkSettings
+from dedup_clone.orchestration.runners.cloud_calls import call_options, translate_errors
+from dedup_clone.orchestration.runners.error_hints import ErrorHints
+from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, SparkRun, SparkRunState
+from dedup_clone.settings.spark_settings import SparkSettings
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SCRIPT = "engines/spark/dedup_procedure.sql.jinja"
 
 
-class ProcedureRuns:
+class ProcedureRunner:
     """Jobs of one project and location that call `procedure` (`project.dataset.name`)."""
 
     def __init__(
@@ -32,58 +32,58 @@ class ProcedureRuns:
         sql_folder: Path,
     ) -> None:
         self._client = client
-        self._adviser = Adviser(project, settings)
-        self._place: dict[str, Any] = {"project": project, "location": location}
+        self._hints = ErrorHints(project, settings)
+        self._location: dict[str, Any] = {"project": project, "location": location}
         self._procedure = procedure
         self._settings = settings
         self._sql_folder = sql_folder
 
-    def look(self, name: str) -> SparkRun | None:
+    def get_run(self, name: str) -> SparkRun | None:
         from google.api_core.exceptions import NotFound
 
         job: Any = None
-        with calling(self._adviser, f"BigQuery job [{name}]", NotFound):
-            job = self._client().get_job(name, **self._place, **briefly())
+        with translate_errors(self._hints, f"BigQuery job [{name}]", NotFound):
+            job = self._client().get_job(name, **self._location, **call_options())
         if job is None:
             return None
         error = job.error_result or {}
-        return SparkRun(name, _state(job.state, error), error.get("message", ""), self._addresses(name))
+        return SparkRun(name, _state(job.state, error), error.get("message", ""), self._urls(name))
 
-    def submit(self, name: str, order: SparkOrder) -> None:
+    def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import Conflict
         from google.cloud.bigquery import QueryJob
 
-        reference = {"projectId": self._place["project"], "jobId": name, "location": self._place["location"]}
+        reference = {"projectId": self._location["project"], "jobId": name, "location": self._location["location"]}
         job: Any = QueryJob.from_api_repr(
-            {"jobReference": reference, "configuration": self.configuration(order)}, self._client()
+            {"jobReference": reference, "configuration": self.configuration(spec)}, self._client()
         )
-        with calling(self._adviser, f"BigQuery job [{name}]", Conflict):  # made by a call whose answer was lost
-            job._begin(**briefly())  # what client.query ends in; it knows less of the REST API
+        with translate_errors(self._hints, f"BigQuery job [{name}]", Conflict):  # an earlier try submitted it
+            job._begin(**call_options())  # client.query also calls this, but offers fewer fields of the REST API
 
     def cancel(self, name: str) -> None:
         from google.api_core.exceptions import NotFound
 
-        with calling(self._adviser, f"BigQuery job [{name}]", NotFound):  # never made
-            self._client().cancel_job(name, **self._place, **briefly())
+        with translate_errors(self._hints, f"BigQuery job [{name}]", NotFound):  # no such job
+            self._client().cancel_job(name, **self._location, **call_options())
 
-    def clean(self, name: str) -> None:
-        """The procedure stays for the next run, which replaces it; a job that is over costs nothing."""
+    def clean_up(self, name: str) -> None:
+        """The next run replaces the procedure, and a finished job costs nothing."""
 
-    def configuration(self, order: SparkOrder) -> dict[str, Any]:
-        """The job as the API names it."""
+    def configuration(self, spec: SparkJobSpec) -> dict[str, Any]:
+        """The job's configuration in the API's format."""
         parameter = {
             "name": "request",
             "parameterType": {"type": "STRING"},
-            "parameterValue": {"value": order.request_uri},
+            "parameterValue": {"value": spec.request_uri},
         }
         return {
-            "query": {"query": self.script(order), "useLegacySql": False, "queryParameters": [parameter]},
-            "labels": dict(order.labels),
-            "jobTimeoutMs": str(order.limit_s * 1000),
+            "query": {"query": self.script(spec), "useLegacySql": False, "queryParameters": [parameter]},
+            "labels": dict(spec.labels),
+            "jobTimeoutMs": str(spec.timeout_s * 1000),
         }
 
-    def script(self, order: SparkOrder) -> str:
-        """Makes and calls the procedure. Options cannot be query parameters: they are written as string literals."""
+    def script(self, spec: SparkJobSpec) -> str:
+        """SQL that creates and calls the procedure. Its options are literals, as they cannot be query parameters."""
         import jinja2
 
         environment = jinja2.Environment(
@@ -93,19 +93,19 @@ class ProcedureRuns:
             procedure=f"`{self._procedure}`",
             connection=f"`{self._settings.procedure_connection}`",
             runtime_version=self._settings.runtime_version,
-            order=order,
+            spec=spec,
             literal=json.dumps,  # JSON's escapes are among those of GoogleSQL
         )
 
-    def _addresses(self, name: str) -> dict[str, str]:
-        job = f"bq:{self._place['location']}:{name}"
-        page = f"{CONSOLE}/bigquery?project={self._place['project']}&j={job}&page=queryresults"
-        return {"run": page, "log": page}
+    def _urls(self, name: str) -> dict[str, str]:
+        job = f"bq:{self._location['location']}:{name}"
+        run_url = f"{CONSOLE}/bigquery?project={self._location['project']}&j={job}&page=queryresults"
+        return {"run": run_url, "log": run_url}
 
 
-def _state(state: str, error: dict[str, Any]) -> RunState:
+def _state(state: str, error: dict[str, Any]) -> SparkRunState:
     if state != "DONE":
-        return RunState.ACTIVE
+        return SparkRunState.ACTIVE
     if not error:
-        return RunState.ENDED_WELL
-    return RunState.CANCELLED if error.get("reason") == "stopped" else RunState.FAILED
+        return SparkRunState.SUCCEEDED
+    return SparkRunState.CANCELLED if error.get("reason") == "stopped" else SparkRunState.FAILED

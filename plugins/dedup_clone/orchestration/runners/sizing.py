@@ -1,7 +1,7 @@
-"""How many executors a request needs to be done in time, and what that makes of Spark's properties.
+"""Estimates how many executors a request needs to finish in time, and derives Spark's properties from that.
 
-A model, not a promise: rates are measured on one machine (docs/runners.md), the run's own figures are in its candidate.
-A feed that knows better says so in its section `spark`.
+The rates were measured on one machine (docs/runners.md); each run's candidate has its measured times. A feed can set
+its own numbers in its section `spark`.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from dataclasses import dataclass
 from math import ceil
 
 from dedup_clone.orchestration.runners.workload import Workload
-from dedup_clone.settings.spark import Runner, SparkSize
+from dedup_clone.settings.spark_settings import Runner, SparkSize
 
-# Seconds of a vCPU for a row. Adopting reads keys and values of what was delivered; rewriting sorts both sides.
-_ADOPT_S = 700e-9
-_REWRITE_S = 2.5e-6
-_BUSY = 0.7  # the share of the cores that works while a job of uneven dates runs
-_TASK_BYTES = 1 << 30  # more cores than tasks of this size, or than dates, would idle
-_FEWEST = 2  # the services start no fewer
+# vCPU seconds per row. Plan adopt reads keys and values of the delivered rows; plan rewrite also sorts the parent's.
+_ADOPT_S_PER_ROW = 700e-9
+_REWRITE_S_PER_ROW = 2.5e-6
+_CORE_UTILIZATION = 0.7  # of a job whose dates differ in size
+_TASK_BYTES = 1 << 30  # more cores than dates and than tasks of this size would be idle
+_MIN_EXECUTORS = 2  # the services start no fewer
 _START_MINUTES = {
     Runner.LOCAL: 0.5,
     Runner.SERVERLESS: 1.5,
     Runner.CLUSTER: 3.0,
     Runner.BIGQUERY_PROCEDURE: 2.0,
 }
-# The job commits by its candidate and writes files by itself (ADR 0002). Should a plan ever write through Hadoop, then
-# with the one committer that is safe on Cloud Storage.
+# The job does not write through Hadoop (ADR 0002). Should a plan ever do so, this is the one committer that is safe on
+# Cloud Storage.
 _COMMITTER = {
     "spark.hadoop.mapreduce.outputcommitter.factory.scheme.gs": (
         "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitterFactory"
@@ -34,8 +34,8 @@ _COMMITTER = {
 
 
 @dataclass(frozen=True)
-class Size:
-    """What a run gets, and how long it is expected to take with it. `in_time`: within the feed's target."""
+class RunSize:
+    """The executors of a run, and how long it is expected to take with them."""
 
     executors: int
     executor_cores: int
@@ -49,56 +49,55 @@ class Size:
         return self.executors * self.executor_cores
 
     @property
-    def in_time(self) -> bool:
+    def within_target(self) -> bool:
         return self.expected_minutes <= self.target_minutes
 
     @property
-    def words(self) -> str:
-        late = "" if self.in_time else f", LATER than the target of {self.target_minutes}: raise spark.max_executors"
+    def summary(self) -> str:
+        warning = f", LATER than the target of {self.target_minutes}: raise spark.max_executors"
         return (
             f"{self.executors} executors of {self.executor_cores} cores ({self.reason}), "
-            f"expected minutes {self.expected_minutes:.1f}{late}"
+            f"expected minutes {self.expected_minutes:.1f}" + ("" if self.within_target else warning)
         )
 
 
-def size_run(work: Workload, wish: SparkSize, runner: Runner) -> Size:
-    """The fewest executors that are done in `wish.target_minutes`, within the feed's bounds."""
-    rate, rows = (_ADOPT_S, work.delivered_rows) if work.adoptable else (_REWRITE_S, _all_rows(work))
-    core_seconds = rate * rows
-    start_s = _START_MINUTES[runner] * 60
-    if wish.executors is not None:
-        executors, reason = wish.executors, "as the feed says"
+def size_run(workload: Workload, spark: SparkSize, runner: Runner) -> RunSize:
+    """The fewest executors that finish within `spark.target_minutes`, within the feed's bounds."""
+    if workload.adoptable:
+        plan, rows, s_per_row = "adopted", workload.delivered_rows, _ADOPT_S_PER_ROW
     else:
-        wanted = ceil(core_seconds / _BUSY / max(wish.target_minutes * 60 - start_s, 60) / wish.executor_cores)
-        useful = ceil(max(work.dates, work.delivered_bytes // _TASK_BYTES) / wish.executor_cores)
-        executors = max(_FEWEST, min(wanted, useful, wish.max_executors))
-        how = "adopted" if work.adoptable else "rewritten"
+        plan, rows, s_per_row = "rewritten", workload.delivered_rows + workload.parent_rows, _REWRITE_S_PER_ROW
+    core_seconds = s_per_row * rows
+    start_s = _START_MINUTES[runner] * 60
+    if spark.executors is not None:
+        executors, reason = spark.executors, "as the feed says"
+    else:
+        target_s = max(spark.target_minutes * 60 - start_s, 60)
+        needed = ceil(core_seconds / _CORE_UTILIZATION / target_s / spark.executor_cores)
+        useful = ceil(max(workload.dates, workload.delivered_bytes // _TASK_BYTES) / spark.executor_cores)
+        executors = max(_MIN_EXECUTORS, min(needed, useful, spark.max_executors))
         reason = (
-            f"{work.deliveries} deliveries, {work.delivered_bytes / 1e9:.2f} GB, about {rows:,} rows in {work.dates} "
-            f"dates to be {how}"
+            f"{workload.deliveries} deliveries, {workload.delivered_bytes / 1e9:.2f} GB, about {rows:,} rows in "
+            f"{workload.dates} dates to be {plan}"
         )
-    seconds = start_s + core_seconds / (executors * wish.executor_cores * _BUSY)
-    return Size(executors, wish.executor_cores, seconds / 60, wish.target_minutes, core_seconds, reason)
+    seconds = start_s + core_seconds / (executors * spark.executor_cores * _CORE_UTILIZATION)
+    return RunSize(executors, spark.executor_cores, seconds / 60, spark.target_minutes, core_seconds, reason)
 
 
-def spark_properties(size: Size, wish: SparkSize) -> dict[str, str]:
-    """Properties that every managed runner takes. Half of the memory is the heap's, half Python's and Arrow's."""
+def spark_properties(size: RunSize, spark: SparkSize) -> dict[str, str]:
+    """Properties for every managed runner. Half of the memory is for the JVM heap, half for Python and Arrow."""
     return {
-        **_memory("executor", size.executor_cores, wish.memory_gb_per_core),
-        **_memory("driver", wish.driver_cores, wish.memory_gb_per_core),
+        **_memory("executor", size.executor_cores, spark.memory_gb_per_core),
+        **_memory("driver", spark.driver_cores, spark.memory_gb_per_core),
         "spark.dynamicAllocation.enabled": "true",
-        "spark.dynamicAllocation.minExecutors": str(_FEWEST),
+        "spark.dynamicAllocation.minExecutors": str(_MIN_EXECUTORS),
         "spark.dynamicAllocation.initialExecutors": str(size.executors),
-        "spark.dynamicAllocation.maxExecutors": str(max(size.executors, min(2 * size.executors, wish.max_executors))),
-        # Executors register one by one: a job that counted cores when it starts would cut itself into too few parts.
+        "spark.dynamicAllocation.maxExecutors": str(max(size.executors, min(2 * size.executors, spark.max_executors))),
+        # Executors register one by one: a job that counts the cores when it starts would get too few partitions.
         "spark.default.parallelism": str(size.cores),
         **_COMMITTER,
-        **wish.properties,
+        **spark.properties,
     }
-
-
-def _all_rows(work: Workload) -> int:
-    return work.delivered_rows + work.parent_rows
 
 
 def _memory(role: str, cores: int, gb_per_core: int) -> dict[str, str]:

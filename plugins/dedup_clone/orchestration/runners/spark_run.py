@@ -1,4 +1,4 @@
-"""What the runners have in common: one Spark run of one attempt, its name, its state, and what a service can do."""
+"""What all runners share: an attempt's Spark runs, their names and states, and the calls that a runner offers."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-FAILED_RUNS_TOLERATED = 20
+MAX_FAILED_RUNS = 20  # of one attempt
 CONSOLE = "https://console.cloud.google.com"
 
 
-class RunState(StrEnum):
-    """PREPARING: what the run needs is being made. READY: it is there, the run itself is to be submitted."""
+class SparkRunState(StrEnum):
+    """PREPARING: a cluster for the run is being created. READY: the cluster exists, and the job can be submitted."""
 
     PREPARING = "preparing"
     READY = "ready"
     ACTIVE = "active"
-    ENDED_WELL = "ended_well"
+    SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
 
     @property
-    def is_over(self) -> bool:
-        return self in (RunState.ENDED_WELL, RunState.FAILED, RunState.CANCELLED)
+    def is_finished(self) -> bool:
+        return self in (SparkRunState.SUCCEEDED, SparkRunState.FAILED, SparkRunState.CANCELLED)
 
 
 @dataclass(frozen=True)
 class SparkRun:
-    """One run as the service knows it. `message` is the service's; `addresses` are pages about it, by their names."""
+    """One run as the service reports it. `message` is the service's own; `urls` has the keys run, log and spark_ui."""
 
     name: str
-    state: RunState
+    state: SparkRunState
     message: str = ""
-    addresses: Mapping[str, str] = field(default_factory=dict)
+    urls: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class SparkOrder:
-    """What is to be run. `limit_s`: after so many seconds the service itself ends the run, should nobody else."""
+class SparkJobSpec:
+    """What to run. The service ends the run after `timeout_s` seconds if Airflow has not done so."""
 
     request_uri: str
     main_uri: str
@@ -47,30 +47,33 @@ class SparkOrder:
     labels: Mapping[str, str]
     executors: int
     executor_cores: int
-    limit_s: int
+    timeout_s: int
 
 
-class SparkService(Protocol):
-    """A place where Spark runs. Every call may be repeated, whatever became of the answer to the last one."""
+class SparkRunner(Protocol):
+    """A service that runs Spark. Every call may be repeated when its response was lost.
 
-    def look(self, name: str) -> SparkRun | None:
-        """The run of that name, None when there is none."""
+    Each raises ConfigurationError when a retry cannot help, SparkUnavailable when it may.
+    """
 
-    def submit(self, name: str, order: SparkOrder) -> None:
-        """Make the run, or the next thing that it needs; one that exists already is left alone."""
+    def get_run(self, name: str) -> SparkRun | None:
+        """The run with this name; None when there is none."""
+
+    def submit(self, name: str, spec: SparkJobSpec) -> None:
+        """Starts the run, or creates the cluster that it needs first. Does nothing when the run exists."""
 
     def cancel(self, name: str) -> None:
-        """Stop the run and whatever was made for it. Harmless when there is nothing to stop."""
+        """Stops the run and deletes what was created for it. Does nothing when there is no such run."""
 
-    def clean(self, name: str) -> None:
-        """Remove what was made for a run that is over."""
+    def clean_up(self, name: str) -> None:
+        """Deletes what was created for a finished run."""
 
 
 @dataclass(frozen=True)
 class RunNames:
-    """The names that the runs of one attempt may have: derived, so that whoever comes next finds what is there.
+    """The names of one attempt's runs. They are not random, so that a retry finds the runs of earlier tries.
 
-    `clear_number`: how often people cleared the DAG run. A cleared task runs Spark again, a retried one does not.
+    `clear_number`: how often the DAG run was cleared. A cleared task runs Spark again, a retried one does not.
     """
 
     feed: str
@@ -78,60 +81,60 @@ class RunNames:
     clear_number: int
 
     def name(self, number: int) -> str:
-        """`number` counts failed runs. Fits the rules of batches, jobs and clusters: at most 51 of a-z, 0-9 and -."""
+        """The name of the attempt's run with this number, from 1: at most 51 of a-z, 0-9 and -, as clusters require."""
         slug = self.feed.replace("_", "-")[:22].strip("-")
         return f"dc-{slug}-{self.attempt}-c{self.clear_number}-{number}"
 
-    def earlier(self) -> list[RunNames]:
-        """The names from before each time that the DAG run was cleared."""
+    def before_clears(self) -> list[RunNames]:
+        """The names of the runs from before each clear of the DAG run."""
         return [RunNames(self.feed, self.attempt, number) for number in range(self.clear_number)]
 
 
 @dataclass(frozen=True)
-class Found:
-    """The run to work with; `run` is None when it is still to be made. `failed` are those before it."""
+class SelectedRun:
+    """The run to attach to or, when `run` is None, the name of the run to start. `failed` are the earlier runs."""
 
     name: str
     run: SparkRun | None
     failed: tuple[SparkRun, ...]
 
 
-def find_run(service: SparkService, names: RunNames, tries: int) -> Found | None:
-    """The run to attach to or to reuse, else the name of the next one; None after too many failures.
+def select_run(runner: SparkRunner, names: RunNames, tries: int) -> SelectedRun | None:
+    """The run that is active or succeeded, else the next free name. None after `MAX_FAILED_RUNS` failures.
 
-    `tries`: how often the task may have made a run. So many names are looked at even past one without a run: a cluster
-    that was made for a run and deleted before its job leaves no trace, and its follower may be at work.
+    `tries`: how often the task may have started a run. The search goes on to that number even after a free name: a
+    cluster that was deleted before its job was submitted leaves a free name, and a later run may be active.
     """
-    free: str | None = None
+    free_name: str | None = None
     failed: list[SparkRun] = []
-    for number in range(1, FAILED_RUNS_TOLERATED + 1):
-        if free is not None and number > tries:
+    for number in range(1, MAX_FAILED_RUNS + 1):
+        if free_name is not None and number > tries:
             break
         name = names.name(number)
-        run = service.look(name)
+        run = runner.get_run(name)
         if run is None:
-            free = free or name
-        elif run.state in (RunState.FAILED, RunState.CANCELLED):
+            free_name = free_name or name
+        elif run.state in (SparkRunState.FAILED, SparkRunState.CANCELLED):
             failed.append(run)
         else:
-            return Found(name, run, tuple(failed))
-    return None if free is None else Found(free, None, tuple(failed))
+            return SelectedRun(name, run, tuple(failed))
+    return None if free_name is None else SelectedRun(free_name, None, tuple(failed))
 
 
-def stop_runs(service: SparkService, names: RunNames, tries: int) -> list[str]:
-    """Cancel what is still at work under these names, and remove what was made for the others; names what it stopped.
+def stop_runs(runner: SparkRunner, names: RunNames, tries: int) -> list[str]:
+    """Cancels unfinished runs and deletes what was created for finished ones. Returns the names of the cancelled runs.
 
-    `tries`: how often a task may have made a run under them.
+    `tries`: how often the task may have started a run.
     """
     stopped = []
     for number in range(1, tries + 1):
         name = names.name(number)
-        run = service.look(name)
+        run = runner.get_run(name)
         if run is None:
             continue
-        if run.state.is_over:
-            service.clean(name)
+        if run.state.is_finished:
+            runner.clean_up(name)
         else:
-            service.cancel(name)
+            runner.cancel(name)
             stopped.append(name)
     return stopped

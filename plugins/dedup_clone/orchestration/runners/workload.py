@@ -1,4 +1,4 @@
-"""How much work a request is, told from records alone: the frozen inventories and the parent's manifest."""
+"""Estimates how much data a request reads, from the deliveries' inventories and the parent's manifest alone."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
 
 _DATE_FOLDER = re.compile(r"/date=([^/]+)/")
-_BYTES_PER_ROW = 8  # of numbers in Parquet; where the parent tells the rows, nothing is guessed
+_BYTES_PER_ROW = 8  # a guess for the first generation; later ones use the row count of the parent
 
 
 @dataclass(frozen=True)
 class Workload:
-    """`delivered_rows`: of all deliveries together. `parent_rows`: what a plan that rewrites reads besides.
+    """`delivered_rows` is an estimate for all deliveries together. Only plan rewrite reads the `parent_rows`.
 
-    `adoptable`: the snapshot's files can become the generation's; only keys and values to compare are read then.
+    `adoptable`: the job may adopt the landed files, and then reads only keys and values to compare.
     """
 
     deliveries: int
@@ -31,21 +31,21 @@ class Workload:
 
 
 def read_workload(services: Services, attempt: str) -> Workload:
-    """The work of an attempt. Raises ContractViolation when its request is gone."""
+    """The workload of an attempt. Raises ContractViolation when its request or an arrival record is missing."""
     request = services.manifests.request(attempt)
     if request is None:
         raise ContractViolation(f"The request of attempt [{attempt}] is gone: clear the run from its first task.")
     objects = [o for d in request.deliveries for o in _arrival(services, d.arrival_uri).objects]
     if request.dates is not None:
-        wanted = {str(day) for day in request.dates}
-        objects = [o for o in objects if _date_of(o.name) in wanted]
-    size = sum(o.size for o in objects)
+        requested = {str(day) for day in request.dates}
+        objects = [o for o in objects if _date_of(o.name) in requested]
+    delivered_bytes = sum(o.size for o in objects)
     parent = services.manifests.read(request.parent.generation) if request.parent else None
-    rows = parent.rows * len(request.deliveries) if parent else size // _BYTES_PER_ROW
+    rows = parent.rows * len(request.deliveries) if parent else delivered_bytes // _BYTES_PER_ROW
     dates = {day for o in objects if (day := _date_of(o.name))}
     return Workload(
         deliveries=len(request.deliveries),
-        delivered_bytes=size,
+        delivered_bytes=delivered_bytes,
         delivered_rows=rows,
         parent_rows=parent.rows if parent else 0,
         dates=len(dates) or (len(parent.dates) if parent else 1),
@@ -54,12 +54,12 @@ def read_workload(services: Services, attempt: str) -> Workload:
 
 
 def _arrival(services: Services, uri: str) -> Arrival:
-    found = services.store.read_record(Arrival, uri.removeprefix(services.store.uri("")))
-    if found is None:
+    arrival = services.store.read_record(Arrival, uri.removeprefix(services.store.uri("")))
+    if arrival is None:
         raise ContractViolation(
             f"Arrival [{uri}] is gone: restore it (soft delete keeps it for seven days), then retry."
         )
-    return found
+    return arrival
 
 
 def _date_of(name: str) -> str | None:

@@ -1,7 +1,7 @@
 // Every partition of the live table: a row a month, a square a day, darker where there are more rows.
 
 import { h, pill, svg, table } from "./dom.js";
-import { count, moment, short } from "./words.js";
+import { count, moment, short } from "./formats.js";
 
 const SIZE = 11;
 const STEP = 13;
@@ -12,9 +12,9 @@ function level(rows, most) {
   return Math.min(4, Math.floor((rows / most) * 5));
 }
 
-function say([date, rows, kept, days]) {
+function describe([date, rows, retained, days]) {
   const end = days < 0 ? `overdue for removal by ${-days} days` : days === 0 ? "expires today" : `expires in ${days} ${days === 1 ? "day" : "days"}`;
-  return `${date}: ${count(rows)} rows, ${count(kept)} of them kept; ${end}.`;
+  return `${date}: ${count(rows)} rows, ${count(retained)} of them retained; ${end}.`;
 }
 
 /** What the content audit found: target compared, value by value, with the published files. */
@@ -27,9 +27,9 @@ function audited(audit, now) {
     wrong.length ? ` Not what was published: ${wrong.join(", ")}.` : null);
 }
 
-export function renderCalendar(place, { dates, retention, audit, now }) {
+export function renderCalendar(container, { dates, retention, audit, now }) {
   if (!dates.length) {
-    place.replaceChildren(h("p", { class: "muted" }, `The table will keep ${retention} days of partitions.`));
+    container.replaceChildren(h("p", { class: "muted" }, `The table retains ${retention} days of partitions.`));
     return;
   }
   const most = Math.max(...dates.map((d) => d[1]), 1);
@@ -37,19 +37,19 @@ export function renderCalendar(place, { dates, retention, audit, now }) {
   const readout = h("p", { class: "readout", "aria-live": "polite" });
   const squares = dates.map((entry, number) => {
     const [date, rows, , days] = entry;
-    const marks = days < 0 ? " overdue" : days <= SOON_DAYS ? " expires" : "";
+    const mark = days < 0 ? " overdue" : days <= SOON_DAYS ? " expires" : "";
     return svg("rect", {
-      class: `level-${level(rows, most)}${marks}`, width: SIZE, height: SIZE, rx: 2, "data-number": number,
+      class: `level-${level(rows, most)}${mark}`, width: SIZE, height: SIZE, rx: 2, "data-number": number,
       x: LEFT + (Number(date.slice(8)) - 1) * STEP, y: 12 + months.indexOf(date.slice(0, 7)) * STEP,
     });
   });
-  let chosen = -1;
-  const choose = (number) => {
+  let selected = -1;
+  const select = (number) => {
     if (!squares[number]) return;
-    squares[chosen]?.classList.remove("chosen");
-    squares[number].classList.add("chosen");
-    chosen = number;
-    readout.textContent = say(dates[number]);
+    squares[selected]?.classList.remove("selected");
+    squares[number].classList.add("selected");
+    selected = number;
+    readout.textContent = describe(dates[number]);
   };
   const soon = dates.filter((d) => d[3] <= SOON_DAYS).length;
   const summary = `${dates.length} partitions, ${dates[0][0]} to ${dates[dates.length - 1][0]}, ${short(dates.reduce((sum, d) => sum + d[1], 0))} rows; ${soon} expire within ${SOON_DAYS} days.`;
@@ -58,18 +58,18 @@ export function renderCalendar(place, { dates, retention, audit, now }) {
   const picture = svg("svg", {
     class: "calendar", viewBox: `0 0 ${LEFT + 31 * STEP} ${14 + months.length * STEP}`, tabindex: 0, role: "img",
     "aria-label": `${summary} Arrow keys go from day to day.`,
-    onpointermove: (event) => { const n = event.target.getAttribute("data-number"); if (n !== null) choose(Number(n)); },
-    onfocus: () => { if (chosen < 0) choose(dates.length - 1); },
+    onpointermove: (event) => { const n = event.target.getAttribute("data-number"); if (n !== null) select(Number(n)); },
+    onfocus: () => { if (selected < 0) select(dates.length - 1); },
     onkeydown: (event) => {
       if (!(event.key in keys)) return;
       event.preventDefault();
-      choose(Math.min(dates.length - 1, Math.max(0, (chosen < 0 ? dates.length - 1 : chosen) + keys[event.key])));
+      select(Math.min(dates.length - 1, Math.max(0, (selected < 0 ? dates.length - 1 : selected) + keys[event.key])));
     },
   },
     [1, 5, 10, 15, 20, 25, 30].map((n) => svg("text", { x: LEFT + (n - 1) * STEP + SIZE / 2, y: 8, "text-anchor": "middle" }, String(n))),
     months.map((month, row) => svg("text", { x: 0, y: 12 + row * STEP + 9 }, month)),
     squares);
-  place.replaceChildren(
+  container.replaceChildren(
     h("ul", { class: "key" }, h("li", {}, `darker: more rows (up to ${short(most)} a day)`), h("li", {}, h("span", { class: "swatch expires" }), `expires within ${SOON_DAYS} days`)),
     picture, readout, audited(audit, now),
     h("details", {}, h("summary", {}, "As a table, by month"), byMonth(dates, months)),
@@ -79,13 +79,13 @@ export function renderCalendar(place, { dates, retention, audit, now }) {
 function byMonth(dates, months) {
   const rows = months.map((month) => {
     const days = dates.filter((d) => d[0].startsWith(month));
-    return { month, days: days.length, rows: days.reduce((s, d) => s + d[1], 0), kept: days.reduce((s, d) => s + d[2], 0), next: Math.min(...days.map((d) => d[3])) };
+    return { month, days: days.length, rows: days.reduce((s, d) => s + d[1], 0), retained: days.reduce((s, d) => s + d[2], 0), next: Math.min(...days.map((d) => d[3])) };
   });
   return table("Partitions by month", [
     { title: "Month", short: true, cell: (r) => r.month },
     { title: "Partitions", number: true, cell: (r) => String(r.days) },
     { title: "Rows", number: true, cell: (r) => count(r.rows) },
-    { title: "Kept", number: true, cell: (r) => count(r.kept) },
+    { title: "Retained", number: true, cell: (r) => count(r.retained) },
     { title: "First expires in", number: true, cell: (r) => `${r.next} d` },
   ], rows);
 }

@@ -1,8 +1,8 @@
-// Two charts of the last publishes: how long readers waited, and what each snapshot brought.
+// Two charts of the last publishes: the lag of each, and the rows that each snapshot changed.
 
 import { h } from "./dom.js";
 import { colour } from "./theme.js";
-import { count, duration, moment, short } from "./words.js";
+import { count, duration, moment, short } from "./formats.js";
 
 const HEIGHT = 220;
 const MINUTE = 60;
@@ -25,13 +25,13 @@ function swatch(kind, text) {
   return h("li", {}, h("span", { class: `swatch ${kind}` }), text);
 }
 
-/** Draws into `place` and again whenever its width changes. The readout says what the pointer is on. */
-function draw(place, label, key, options, data, readout) {
+/** Draws into `container`, again whenever its width changes. Below it is the text of the point under the pointer. */
+function draw(container, label, key, options, data, readout) {
   const box = h("div", { class: "chart", role: "img", "aria-label": label });
   const line = h("p", { class: "readout" }, label);
-  place.observer?.disconnect();
-  place.chart?.destroy();
-  place.replaceChildren(h("ul", { class: "key" }, key), box, line);
+  container.observer?.disconnect();
+  container.chart?.destroy();
+  container.replaceChildren(h("ul", { class: "key" }, key), box, line);
   const chart = new window.uPlot({
     width: Math.max(200, box.clientWidth), height: HEIGHT, legend: { show: false },
     tzDate: (at) => window.uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
@@ -39,11 +39,11 @@ function draw(place, label, key, options, data, readout) {
     hooks: { setCursor: [(u) => { line.textContent = u.cursor.idx === null || u.cursor.idx === undefined ? label : readout(u.cursor.idx); }] },
     ...options,
   }, data, box);
-  place.chart = chart;
-  place.observer = new ResizeObserver(() => {
+  container.chart = chart;
+  container.observer = new ResizeObserver(() => {
     if (box.clientWidth && box.clientWidth !== chart.width) chart.setSize({ width: box.clientWidth, height: HEIGHT });
   });
-  place.observer.observe(box);
+  container.observer.observe(box);
 }
 
 const DATES = (u, splits) => splits.map((at) => {
@@ -51,20 +51,20 @@ const DATES = (u, splits) => splits.map((at) => {
   return text.slice(11, 16) === "00:00" ? text.slice(5, 10) : text.slice(11, 16);
 });
 
-export function renderLag(place, { publishes, promise, now }) {
+export function renderLag(container, { publishes, sla, now }) {
   const shown = publishes.filter((p) => p.lag_s !== null);
   if (!shown.length) {
-    place.replaceChildren(h("p", { class: "muted" }, "The first publish will be the first point here."));
+    container.replaceChildren(h("p", { class: "muted" }, "The first publish will be the first point here."));
     return;
   }
   const minutes = shown.map((p) => p.lag_s / 60);
-  const over = minutes.map((m) => (m > promise ? m : null));
-  const broken = over.filter((m) => m !== null).length;
+  const over = minutes.map((m) => (m > sla ? m : null));
+  const missed = over.filter((m) => m !== null).length;
   const middle = [...minutes].sort((a, b) => a - b)[Math.floor(minutes.length / 2)];
-  const label = `Last ${shown.length}: median ${duration(middle * 60)}, longest ${duration(Math.max(...minutes) * 60)}, ${broken} over ${promise} min.`;
-  const limit = Math.max(promise * 1.15, ...minutes.map((m) => m * 1.05));
-  draw(place, label,
-    [swatch("lag", "arrival to swap, minutes"), swatch("promise", `promise, ${promise} min`), broken ? swatch("over", "over the promise") : null].filter(Boolean),
+  const label = `Last ${shown.length}: median ${duration(middle * 60)}, longest ${duration(Math.max(...minutes) * 60)}, ${missed} over ${sla} min.`;
+  const limit = Math.max(sla * 1.15, ...minutes.map((m) => m * 1.05));
+  draw(container, label,
+    [swatch("lag", "arrival to swap, minutes"), swatch("sla", `freshness SLA, ${sla} min`), missed ? swatch("over", "over the SLA") : null].filter(Boolean),
     {
       scales: { y: { range: [0, limit] } },
       axes: [axis(DATES, 28, TIME_STEPS), axis((u, splits) => splits.map((m) => `${m}`), 40)],
@@ -75,14 +75,14 @@ export function renderLag(place, { publishes, promise, now }) {
         { stroke: colour("late"), width: 0, paths: () => null, points: { show: true, size: 9, fill: colour("late") } },
       ],
     },
-    [times(shown), around(shown, minutes), times(shown).map(() => promise), around(shown, over)],
+    [times(shown), around(shown, minutes), times(shown).map(() => sla), around(shown, over)],
     (i) => {
       const p = shown[shown.length > 1 ? i : 0];
       return `Snapshot ${p.snapshot_id}, arrived ${moment(p.arrived_at, now)}: readers saw it ${duration(p.lag_s)} later.`;
     });
 }
 
-/** A single point gets an hour on both sides, so that the promise is a line. */
+/** A single point gets an hour on both sides, so that the SLA is a line. */
 function times(shown) {
   const at = shown.map((p) => seconds(p.arrived_at));
   return at.length > 1 ? at : [at[0] - HOUR, at[0], at[0] + HOUR];
@@ -90,28 +90,28 @@ function times(shown) {
 
 const around = (shown, values) => (shown.length > 1 ? values : [null, values[0], null]);
 
-export function renderRows(place, publishes) {
+export function renderRows(container, publishes) {
   if (!publishes.length) {
-    place.replaceChildren(h("p", { class: "muted" }, "What each snapshot brought is shown from the first publish on."));
+    container.replaceChildren(h("p", { class: "muted" }, "The rows of each snapshot are shown from the first publish on."));
     return;
   }
-  const kept = publishes.map((p) => p.kept_rows);
-  const changed = publishes.map((p, i) => kept[i] + (p.changed_rows ?? 0));
+  const retained = publishes.map((p) => p.retained_rows);
+  const changed = publishes.map((p, i) => retained[i] + (p.changed_rows ?? 0));
   const fresh = publishes.map((p, i) => changed[i] + p.new_rows);
   const bars = (name) => ({
     stroke: colour(name), fill: colour(name), width: 0, points: { show: false },
     paths: window.uPlot.paths.bars({ size: [0.7, 28] }),
   });
   const newest = publishes[publishes.length - 1];
-  const say = (p) => `Snapshot ${p.snapshot_id} (generation ${p.generation}): ${count(p.new_rows)} new, ` +
-    `${p.changed_rows === null ? "changed not compared" : `${count(p.changed_rows)} changed`}, ${count(p.kept_rows)} kept.`;
-  draw(place, say(newest),
-    [swatch("new", "new keys"), swatch("changed", "changed values"), swatch("kept", "kept, though the snapshot lacks them")],
+  const describe = (p) => `Snapshot ${p.snapshot_id} (generation ${p.generation}): ${count(p.new_rows)} new, ` +
+    `${p.changed_rows === null ? "changed not compared" : `${count(p.changed_rows)} changed`}, ${count(p.retained_rows)} retained.`;
+  draw(container, describe(newest),
+    [swatch("new", "new keys"), swatch("changed", "changed values"), swatch("retained", "retained: missing in the snapshot")],
     {
       scales: { x: { time: false, range: () => [-0.6, publishes.length - 0.4] }, y: { range: (u, low, high) => [0, (high || 1) * 1.08] } },
       axes: [axis((u, splits) => splits.map((i) => (Number.isInteger(i) ? publishes[i]?.generation ?? "" : "")), 28, COUNT_STEPS), axis((u, splits) => splits.map(short), 52)],
-      series: [{}, bars("new"), bars("changed"), bars("kept")],
+      series: [{}, bars("new"), bars("changed"), bars("retained")],
     },
-    [publishes.map((_, i) => i), fresh, changed, kept],
-    (i) => say(publishes[i]));
+    [publishes.map((_, i) => i), fresh, changed, retained],
+    (i) => describe(publishes[i]));
 }

@@ -1,4 +1,4 @@
-// The verdicts of an attempt with their evidence: what failed first, then warnings; passes fold below.
+// The checks of one attempt with their evidence: failed ones first, then warnings; passed ones are folded.
 
 import { h, pill, table } from "./dom.js";
 
@@ -13,9 +13,9 @@ function evidence(label, verdicts) {
   ], verdicts);
 }
 
-export function renderChecks(place, attempts) {
+export function renderChecks(container, attempts) {
   if (!attempts.length) {
-    place.replaceChildren(h("p", { class: "muted" }, "Checks run before and after each swap; their verdicts appear here."));
+    container.replaceChildren(h("p", { class: "muted" }, "Checks run before and after each swap; their verdicts appear here."));
     return;
   }
   const newest = [...attempts].reverse();
@@ -27,9 +27,9 @@ export function renderChecks(place, attempts) {
     const tally = [failed, warned, passed].filter((some) => some.length);
     verdicts.replaceChildren(h("div", {},
       h("p", {}, tally.map((some) => [pill(`${some.length} ${some[0].level}`, some[0].level), " "])),
-      failed.length + warned.length ? evidence("To look at", [...failed, ...warned]) : null,
+      failed.length + warned.length ? evidence("Failed and warned", [...failed, ...warned]) : null,
       passed.length ? h("details", {}, h("summary", {}, "What passed, with its evidence"), evidence("Passed", passed)) : null));
   };
-  place.replaceChildren(h("label", {}, "Attempt", choice), verdicts);
+  container.replaceChildren(h("label", {}, "Attempt", choice), verdicts);
   show(newest[0]);
 }

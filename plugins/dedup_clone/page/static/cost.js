@@ -1,7 +1,7 @@
-// What a snapshot costs here, beside what one MERGE and one QUALIFY over the same table would have cost.
+// The cost of a snapshot's queries, compared with one MERGE and one QUALIFY over the same table.
 
 import { h, svg } from "./dom.js";
-import { usd } from "./words.js";
+import { usd } from "./formats.js";
 
 function bar(share, kind) {
   return svg("svg", { "aria-hidden": "true" },
@@ -9,14 +9,14 @@ function bar(share, kind) {
     svg("rect", { class: kind, width: `${Math.max(share * 100, 0.4).toFixed(2)}%`, height: 12, rx: 3 }));
 }
 
-export function renderCost(place, { live, costs }) {
+export function renderCost(container, { live, costs }) {
   if (!live || live.query_usd === null) {
-    place.replaceChildren(h("p", { class: "muted" }, "Known after the first publish. A rollback loads and scans nothing."));
+    container.replaceChildren(h("p", { class: "muted" }, "Known after the first publish. A rollback loads and scans nothing."));
     return;
   }
   const most = Math.max(live.query_usd, live.merge_usd, live.qualify_usd) || 1;
   const saved = Math.min(costs.merge_usd, costs.qualify_usd) - costs.query_usd;
-  place.replaceChildren(
+  container.replaceChildren(
     h("p", { class: "figure" }, usd(live.query_usd), h("small", {}, " for the queries of this snapshot")),
     h("div", { class: "bars" },
       h("span", {}, "This publish"), bar(live.query_usd / most, "ours"), h("strong", {}, usd(live.query_usd)),

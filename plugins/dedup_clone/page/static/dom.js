@@ -1,4 +1,4 @@
-// Makes elements. Every child that is no element becomes a text node: what comes from data is never read as HTML.
+// Creates elements. A child that is no element becomes a text node: data is never parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -1,49 +1,49 @@
-// Replay and rollback: lists of what is possible, posted with the person's own login.
+// The forms for replay and rollback. They start runs with the user's own login.
 
 import { startRun, taskResult } from "./airflow.js";
 import { h } from "./dom.js";
 import { runLink } from "./lists.js";
-import { moment } from "./words.js";
+import { moment } from "./formats.js";
 
 const DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
 const DATES = `${DATE}([.][.]${DATE})?`;
 
 /**
- * A form whose button starts a run of `dagId`; `conf()` is what it is started with. `result(conf)` names the task whose
- * result is text to be shown once the run has ended, or nothing.
+ * A form whose button starts a run of `dagId` with `conf()`. `result(conf)` is the id of the task whose result is shown
+ * once the run has ended, or null.
  */
-function runForm(place, { dagId, may, fields, conf, button, hint, result = () => null }) {
+function runForm(container, { dagId, may, fields, conf, button, hint, result = () => null }) {
   const answer = h("p", { class: "answer", role: "status" });
-  const say = (kind, ...words) => { answer.className = `answer ${kind}`; answer.replaceChildren(...words); };
+  const report = (kind, ...words) => { answer.className = `answer ${kind}`; answer.replaceChildren(...words); };
   const shown = h("div", { class: "result" });
   const fieldset = h("fieldset", { disabled: !may }, fields, h("button", {}, button));
   const form = h("form", {
-    oninput: () => { place.dataset.busy = "yes"; },
+    oninput: () => { container.dataset.busy = "yes"; },
     onsubmit: async (event) => {
       event.preventDefault();
       fieldset.disabled = true;
-      say("", "Starting …");
+      report("", "Starting …");
       shown.replaceChildren();
       try {
-        const asked = conf();
-        const task = result(asked);
-        const runId = await startRun(dagId, asked);
-        if (!task) delete place.dataset.busy;
-        say("good", "Started: ", runLink(dagId, runId, runId));
+        const parameters = conf();
+        const task = result(parameters);
+        const runId = await startRun(dagId, parameters);
+        if (!task) delete container.dataset.busy;
+        report("good", "Started: ", runLink(dagId, runId, runId));
         if (task) {
           const { text } = await taskResult(dagId, runId, task);
           shown.replaceChildren(h("pre", { tabindex: 0, role: "region", "aria-label": "What it would do" }, text));
-          say("good", "Nothing was changed: ", runLink(dagId, runId, runId));
+          report("good", "Nothing was changed: ", runLink(dagId, runId, runId));
         }
       } catch (error) {
-        say("bad", error.message);
+        report("bad", error.message);
       } finally {
         fieldset.disabled = !may;
       }
     },
   }, fieldset, answer, shown);
-  place.replaceChildren(
-    h("p", { class: "muted" }, may ? hint : `Your role may look but not start ${dagId}. Ask somebody who may run DAGs.`), form);
+  container.replaceChildren(
+    h("p", { class: "muted" }, may ? hint : `Your role may look but not start ${dagId}. Ask a user who may run DAGs.`), form);
 }
 
 const reasonField = () => h("input", { type: "text", required: true, maxlength: 500, autocomplete: "off" });
@@ -52,9 +52,9 @@ function options(values, first) {
   return [h("option", { value: "" }, first), values.map((value) => h("option", { value }, value))];
 }
 
-export function renderReplay(place, { replayable, choices, engine, may, now }) {
+export function renderReplay(container, { replayable, choices, engine, may, now }) {
   if (!replayable.length) {
-    place.replaceChildren(h("p", { class: "muted" }, "There is no snapshot to replay yet."));
+    container.replaceChildren(h("p", { class: "muted" }, "There is no snapshot to replay yet."));
     return;
   }
   const delivery = h("select", { required: true }, replayable.map((a, number) =>
@@ -68,10 +68,10 @@ export function renderReplay(place, { replayable, choices, engine, may, now }) {
     title: "Dates or ranges, with commas: 2026-01-01..2026-01-31, 2026-02-03",
   });
   const dryRun = h("input", { type: "checkbox", onchange: () => { reason.required = !dryRun.checked; } });
-  runForm(place, {
+  runForm(container, {
     dagId: choices.publish_dag, may, button: "Replay",
-    result: (asked) => (asked.dry_run ? "resolve_publish" : null),
-    hint: "Publishes one delivery again, on top of what readers see now. Publishing what is right already changes nothing.",
+    result: (parameters) => (parameters.dry_run ? "resolve_publish" : null),
+    hint: "Publishes one delivery again, on top of what readers see now. Publishing what is live already changes nothing.",
     fields: [
       h("label", {}, "Snapshot", delivery),
       h("label", {}, "Only these dates (2026-01-01..2026-01-31, 2026-02-03)", dates),
@@ -79,7 +79,7 @@ export function renderReplay(place, { replayable, choices, engine, may, now }) {
       h("fieldset", {}, h("legend", {}, "Checks that may fail this time"),
         h("div", {}, checks.map((box) => h("label", { class: "option" }, box, box.value)))),
       h("label", {}, "Reason", reason),
-      h("label", { class: "option" }, dryRun, "Dry run: only tell what it would do"),
+      h("label", { class: "option" }, dryRun, "Dry run: only show what it would do"),
     ],
     conf: () => {
       const chosen = replayable[Number(delivery.value)];
@@ -97,17 +97,17 @@ export function renderReplay(place, { replayable, choices, engine, may, now }) {
   });
 }
 
-export function renderRollback(place, { generations, choices, may, now }) {
+export function renderRollback(container, { generations, choices, may, now }) {
   const possible = generations.filter((g) => g.restorable);
   if (!possible.length) {
-    place.replaceChildren(h("p", { class: "muted" }, "There is no earlier generation that can be made live again."));
+    container.replaceChildren(h("p", { class: "muted" }, "There is no earlier generation that can be made live again."));
     return;
   }
   const generation = h("select", { required: true }, possible.map((g) => h("option", { value: g.generation },
     `${g.generation}: snapshot ${g.snapshot_id}, swapped ${moment(g.swapped_at, now)}, by ${g.restorable}`)));
   const reason = reasonField();
-  runForm(place, {
-    dagId: choices.rollback_dag, may, button: "Ask for the rollback",
+  runForm(container, {
+    dagId: choices.rollback_dag, may, button: "Request the rollback",
     hint: "Shows first what would change, and waits for an approval (Required Actions) before readers see anything of it.",
     fields: [h("label", {}, "Generation", generation), h("label", {}, "Reason", reason)],
     conf: () => ({ generation: Number(generation.value), reason: reason.value.trim() }),

@@ -1,33 +1,45 @@
-// What readers see right now, and whether the promise holds: the part that is read from across the room.
+// The top of the page: the watchdog's verdict with its age, and the main figures of what readers see.
 
 import { h, pill } from "./dom.js";
-import { count, duration, moment } from "./words.js";
+import { count, duration, moment } from "./formats.js";
 
-function fact(term, value, note) {
+function figure(term, value, note) {
   return h("div", {}, h("dt", {}, term), h("dd", {}, value, note ? h("small", {}, note) : null));
 }
 
-export function renderHero(place, view) {
-  const { state, live } = view;
-  place.className = `hero ${state.name.replaceAll(" ", "-")}`;
-  const facts = live ? [
-    fact("Snapshot", live.snapshot_id, `generation ${live.generation}`),
-    fact("Age", duration(live.age_s), `arrived ${moment(live.arrived_at, view.now)}`),
-    fact("Lag", live.lag_s === null ? live.kind : duration(live.lag_s), `promised: ${view.promise_minutes} min`),
-    fact("Swapped", moment(live.swapped_at, view.now), `by ${live.engine}, ${live.plans.join(", ")}`),
-    fact("Rows", count(live.rows), `${view.dates.length} ${view.dates.length === 1 ? "partition" : "partitions"}`),
-    fact("Waiting", view.waiting.length ? String(view.waiting.length) : "none",
-      view.waiting.length ? `since ${moment(view.waiting[0].arrived_at, view.now)}` : "nothing to publish"),
-  ] : [
-    fact("Promise", `${view.promise_minutes} min`, "from arrival to swap"),
-    fact("Retention", `${view.retention_days} days`),
-    fact("Waiting", view.waiting.length ? String(view.waiting.length) : "none"),
+function waitingFigure({ waiting, freshness, now }) {
+  if (waiting.length) return figure("Waiting", String(waiting.length), `since ${moment(waiting[0].arrived_at, now)}`);
+  const next = freshness.next_expected_at;
+  return figure("Waiting", "none", next ? `next expected ${moment(next, now)}` : "nothing to publish");
+}
+
+function figures(view) {
+  const { live, sla_minutes: sla, now } = view;
+  if (!live) return [figure("Freshness SLA", `${sla} min`, "from arrival to swap"), figure("Retention", `${view.retention_days} days`), waitingFigure(view)];
+  const lag = live.lag_s === null ? live.kind : h("span", { class: live.lag_s > sla * 60 ? "over" : null }, duration(live.lag_s));
+  return [
+    figure("Snapshot", live.snapshot_id, `generation ${live.generation}`),
+    figure("Age", duration(live.age_s), `arrived ${moment(live.arrived_at, now)}`),
+    figure("Lag", lag, `SLA: ${sla} min`),
+    figure("Swapped", moment(live.swapped_at, now), `by ${live.engine}, ${live.plans.join(", ")}`),
+    figure("Rows", count(live.rows), `${view.dates.length} ${view.dates.length === 1 ? "partition" : "partitions"}`),
+    waitingFigure(view),
   ];
-  place.replaceChildren(...[
-    h("p", { class: "headline" }, pill(capital(state.name), state.name), h("span", {}, state.headline)),
-    state.reasons.length ? h("ul", { class: "reasons" }, state.reasons.map((reason) => h("li", {}, reason))) : null,
+}
+
+function incident({ severity, kind, since, what, next_step: next }, now) {
+  return h("li", {}, pill(severity), " ", capital(what), h("div", { class: "muted" }, `${kind}, since ${moment(since, now)}. Next: ${next}`));
+}
+
+export function renderHero(container, view) {
+  const { status, headline, incidents, check_age_s: age } = view.freshness;
+  container.className = `hero ${status.replaceAll(" ", "-")}`;
+  container.replaceChildren(...[
+    h("p", { class: "headline" }, pill(capital(status), status), h("span", {}, headline),
+      age === null ? null : h("small", { class: "muted" }, `checked ${duration(age)} ago`)),
+    incidents.length ? h("ul", { class: "incidents" }, incidents.map((one) => incident(one, view.now))) : null,
     h("p", { class: "muted" }, view.description, " ", h("span", {}, `Table ${view.target}, owner ${view.owner}.`)),
-    h("dl", {}, facts),
+    h("dl", {}, figures(view)),
   ].filter(Boolean));
 }
 

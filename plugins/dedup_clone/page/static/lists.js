@@ -2,7 +2,7 @@
 
 import { openInAirflow } from "./airflow.js";
 import { h, pill, table } from "./dom.js";
-import { count, duration, moment, usd } from "./words.js";
+import { count, duration, moment, usd } from "./formats.js";
 
 const FIRST_SHOWN = 12;
 const GENERATIONS_FIRST_SHOWN = 6;
@@ -13,9 +13,9 @@ export function runLink(dagId, runId, text) {
   return h("a", { href: `../${path}`, onclick: (event) => { event.preventDefault(); openInAirflow(path); } }, text);
 }
 
-export function renderPublishes(place, { publishes, promise, now }) {
+export function renderPublishes(container, { publishes, sla, now }) {
   if (!publishes.length) {
-    place.replaceChildren(h("p", { class: "muted" }, "No publish yet. The first snapshot that lands is published by itself."));
+    container.replaceChildren(h("p", { class: "muted" }, "No publish yet. The first snapshot that lands is published automatically."));
     return;
   }
   const newest = [...publishes].reverse();
@@ -24,18 +24,18 @@ export function renderPublishes(place, { publishes, promise, now }) {
     { title: "Snapshot", number: true, cell: (p) => p.snapshot_id },
     { title: "Arrived", short: true, cell: (p) => moment(p.arrived_at, now) },
     { title: "Swapped", short: true, cell: (p) => moment(p.swapped_at, now) },
-    { title: "Lag", number: true, cell: (p) => p.lag_s === null ? p.kind : h("span", { class: p.lag_s > promise * 60 ? "over" : null }, duration(p.lag_s)) },
+    { title: "Lag", number: true, cell: (p) => p.lag_s === null ? p.kind : h("span", { class: p.lag_s > sla * 60 ? "over" : null }, duration(p.lag_s)) },
     { title: "Rows", number: true, cell: (p) => count(p.rows) },
     { title: "New", number: true, cell: (p) => count(p.new_rows) },
     { title: "Changed", number: true, cell: (p) => count(p.changed_rows) },
-    { title: "Kept", number: true, cell: (p) => count(p.kept_rows) },
+    { title: "Retained", number: true, cell: (p) => count(p.retained_rows) },
     { title: "Plan", short: true, cell: (p) => [p.engine, p.plans.length ? `: ${p.plans.join(", ")}` : ""] },
     { title: "Cost", number: true, cell: (p) => usd(p.query_usd) },
     { title: "MERGE", number: true, cell: (p) => usd(p.merge_usd) },
     { title: "QUALIFY", number: true, cell: (p) => usd(p.qualify_usd) },
     { title: "Reason", words: true, cell: (p) => p.restores ? `restores ${p.restores}: ${p.reason}` : p.reason },
   ];
-  const show = (rows) => place.replaceChildren(
+  const show = (rows) => container.replaceChildren(
     table("Publishes, newest first", columns, rows),
     rows.length < newest.length
       ? h("button", { class: "quiet", type: "button", onclick: () => show(newest) }, `Show all ${newest.length}`) : "");
@@ -48,12 +48,12 @@ function state(generation, now) {
   return generation.restorable === "files" ? "from its files" : "no longer";
 }
 
-export function renderGenerations(place, { generations, now }) {
+export function renderGenerations(container, { generations, now }) {
   if (!generations.length) {
-    place.replaceChildren(h("p", { class: "muted" }, "A generation is one deduplicated table; each publish makes one."));
+    container.replaceChildren(h("p", { class: "muted" }, "A generation is one deduplicated table; each publish makes one."));
     return;
   }
-  const show = (rows) => place.replaceChildren(
+  const show = (rows) => container.replaceChildren(
     table("Generations, newest first", [
       { title: "Generation", number: true, cell: (g) => String(g.generation) },
       { title: "Snapshot", number: true, cell: (g) => g.snapshot_id },
@@ -68,7 +68,7 @@ export function renderGenerations(place, { generations, now }) {
   show(generations.slice(0, GENERATIONS_FIRST_SHOWN));
 }
 
-export function renderRefused(place, { refused, failures, excluded, now }) {
+export function renderRefused(container, { refused, failures, excluded, now }) {
   const parts = [];
   if (refused.length) parts.push(h("h3", {}, "Refused deliveries"), table("Refused deliveries", [
     { title: "Snapshot", number: true, cell: (a) => a.snapshot_id },
@@ -83,5 +83,5 @@ export function renderRefused(place, { refused, failures, excluded, now }) {
   ], [...failures].reverse().slice(0, FIRST_SHOWN)));
   if (excluded.length) parts.push(h("h3", {}, "Excluded by a rollback"),
     h("p", {}, excluded.join(", ")), h("p", { class: "muted" }, "They stay out until they are replayed or delivered again."));
-  place.replaceChildren(...(parts.length ? parts : [h("p", { class: "muted" }, "None: everything that came was published.")]));
+  container.replaceChildren(...(parts.length ? parts : [h("p", { class: "muted" }, "None: every delivery was published.")]));
 }

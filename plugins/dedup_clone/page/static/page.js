@@ -1,4 +1,4 @@
-// The page: chooses a feed, reads what is known of it every few seconds, and renders the parts that changed.
+// The page: chooses a feed, reads its view every 15 seconds, and renders the parts that changed.
 
 import { read } from "./airflow.js";
 import { renderCalendar } from "./calendar.js";
@@ -11,24 +11,24 @@ import { renderHero } from "./hero.js";
 import { renderGenerations, renderPublishes, renderRefused } from "./lists.js";
 import { followTheme } from "./theme.js";
 import { renderToday } from "./today.js";
-import { clock } from "./words.js";
+import { clock } from "./formats.js";
 
-const EVERY_MS = 15000;
+const REFRESH_MS = 15000;
 const SUFFIXES = ["_watch", "_publish", "_rollback", "_bootstrap", "_content_audit"];
-const place = (id) => document.getElementById(id);
+const byId = (id) => document.getElementById(id);
 const rendered = new Map();
 let timer = null;
 let reading = 0;
 
-/** The parts of the page: where each is, what it is made from, and how. The rest of the view does not concern it. */
+/** The parts of the page: the id of its element, its values of the view, and the function that renders them. */
 const PARTS = [
-  ["lag", (v) => ({ publishes: v.publishes, promise: v.promise_minutes, now: v.now.slice(0, 10) }), renderLag],
+  ["lag", (v) => ({ publishes: v.publishes, sla: v.sla_minutes, now: v.now.slice(0, 10) }), renderLag],
   ["rows", (v) => v.publishes, renderRows],
   ["today", (v) => ({ ...v.today, now: v.now.slice(0, 16) }), renderToday],
   ["cost", (v) => ({ live: v.live, costs: v.costs }), renderCost],
   ["checks", (v) => v.checks, renderChecks],
   ["partitions", (v) => ({ dates: v.dates, retention: v.retention_days, audit: v.audit, now: v.now.slice(0, 10) }), renderCalendar],
-  ["publishes", (v) => ({ publishes: v.publishes, promise: v.promise_minutes, now: v.now.slice(0, 10) }), renderPublishes],
+  ["publishes", (v) => ({ publishes: v.publishes, sla: v.sla_minutes, now: v.now.slice(0, 10) }), renderPublishes],
   ["generations", (v) => ({ generations: v.generations, now: v.now.slice(0, 10) }), renderGenerations],
   ["refused", (v) => ({ refused: v.refused, failures: v.failures, excluded: v.excluded, now: v.now.slice(0, 10) }), renderRefused],
   ["replay", (v) => ({ feed: v.feed, replayable: v.replayable, choices: v.choices, engine: v.engine, may: v.may_replay, now: v.now.slice(0, 10) }), renderReplay],
@@ -39,32 +39,32 @@ function renderPart([id, choose, render], view) {
   const value = choose(view);
   if (value.live) value.live = { ...value.live, age_s: null };
   const text = JSON.stringify(value);
-  // A form that somebody fills in stays as it is: its lists are renewed when it is left.
-  if (rendered.get(id) === text || (rendered.has(id) && place(id).dataset.busy)) return;
+  // A form that is being filled in is not rendered again.
+  if (rendered.get(id) === text || (rendered.has(id) && byId(id).dataset.busy)) return;
   rendered.set(id, text);
-  render(place(id), value);
+  render(byId(id), value);
 }
 
 function renderFeeds(feeds, chosen) {
   const links = feeds.map((feed) =>
     h("a", { href: `#${feed.feed}`, "aria-current": feed.feed === chosen ? "page" : null, title: feed.headline },
-      h("span", { class: `dot ${feed.state.replaceAll(" ", "-")}`, "aria-hidden": "true" }),
-      feed.feed, h("span", { class: "sr-only" }, `, ${feed.state}`)));
-  const focused = place("feeds").contains(document.activeElement) ? document.activeElement.hash : null;
-  place("feeds").replaceChildren(...links);
+      h("span", { class: `dot ${feed.status.replaceAll(" ", "-")}`, "aria-hidden": "true" }),
+      feed.feed, h("span", { class: "sr-only" }, `, ${feed.status}`)));
+  const focused = byId("feeds").contains(document.activeElement) ? document.activeElement.hash : null;
+  byId("feeds").replaceChildren(...links);
   if (focused) links.find((link) => link.hash === focused)?.focus();
 }
 
-function say(text) {
-  place("notice").hidden = !text;
-  if (place("notice").textContent !== text) place("notice").textContent = text;
+function showNotice(text) {
+  byId("notice").hidden = !text;
+  if (byId("notice").textContent !== text) byId("notice").textContent = text;
 }
 
 function showFeed(shown) {
-  place("hero").hidden = place("cards").hidden = !shown;
+  byId("hero").hidden = byId("cards").hidden = !shown;
 }
 
-/** The feed that the address names: after `#`, or as the DAG on whose tab the page is shown. */
+/** The feed named in the URL: after `#`, or by the DAG on whose tab the page is. Else the one in the worst state. */
 function wantedFeed(feeds) {
   const named = decodeURIComponent(window.location.hash.slice(1));
   const dag = new URLSearchParams(window.location.search).get("dag");
@@ -75,7 +75,7 @@ function wantedFeed(feeds) {
     return owner ? { feed: owner } : { none: `The DAG ${dag} belongs to no feed. Choose a feed above.` };
   }
   const order = ["late", "unknown", "at risk", "fresh", "empty"];
-  const pressing = [...feeds].sort((a, b) => order.indexOf(a.state) - order.indexOf(b.state))[0];
+  const pressing = [...feeds].sort((a, b) => order.indexOf(a.status) - order.indexOf(b.status))[0];
   return pressing ? { feed: pressing.feed } : {
     none: "No feed is known yet. A feed appears here as soon as its first snapshot has arrived.",
   };
@@ -89,19 +89,19 @@ async function renew() {
     const wanted = wantedFeed(list.feeds);
     if (turn !== reading) return;
     renderFeeds(list.feeds, wanted.feed);
-    place("as-of").textContent = `as of ${clock(list.now)} UTC`;
+    byId("as-of").textContent = `as of ${clock(list.now)} UTC`;
     if (wanted.none) {
       showFeed(false);
-      say(wanted.none);
+      showNotice(wanted.none);
     } else {
       const view = await read(`api/feeds/${encodeURIComponent(wanted.feed)}`);
       if (turn !== reading) return;
       show(view);
     }
   } catch (error) {
-    if (turn === reading) say(error.message);
+    if (turn === reading) showNotice(error.message);
   } finally {
-    if (turn === reading) timer = setTimeout(renew, EVERY_MS);
+    if (turn === reading) timer = setTimeout(renew, REFRESH_MS);
   }
 }
 
@@ -111,13 +111,13 @@ let lastView = null;
 function show(view) {
   if (feedShown !== view.feed) {
     rendered.clear();
-    for (const [id] of PARTS) delete place(id).dataset.busy;
+    for (const [id] of PARTS) delete byId(id).dataset.busy;
   }
   feedShown = view.feed;
   lastView = view;
-  say("");
+  showNotice("");
   showFeed(true);
-  renderHero(place("hero"), view);
+  renderHero(byId("hero"), view);
   for (const part of PARTS) renderPart(part, view);
 }
 

@@ -1,5 +1,5 @@
-// Follows Airflow's theme: the page lies in a frame of Airflow's own origin, whose root element says it. Alone, the
-// page follows the system.
+// Airflow's theme: the page is in a frame of Airflow's own origin and reads its root element. Outside Airflow, the
+// system's theme.
 
 const SYSTEM = window.matchMedia("(prefers-color-scheme: dark)");
 

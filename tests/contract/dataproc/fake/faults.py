@@ -61,7 +61,7 @@ class Faults:
         """Every call of the fault's method, whatever its number."""
         self._always[fault.method] = fault
 
-    def calm(self) -> None:
+    def clear(self) -> None:
         """Nothing goes wrong any more."""
         self._planned, self._always = {}, {}
 

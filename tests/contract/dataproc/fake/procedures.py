@@ -1,4 +1,4 @@
-"""BigQuery's jobs as a procedure's calls need them: made, looked at, cancelled, over real HTTP."""
+"""BigQuery's jobs API as far as a procedure call needs it (insert, get, cancel), over real HTTP."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CALLED = re.compile(r"CALL `([^`]+)`\(@request\)")
 
 
 class FakeProcedures:
-    """`requests` are the configurations of jobs that were made."""
+    """`requests` are the configurations of the inserted jobs."""
 
     def __init__(self) -> None:
         self.reset()
@@ -92,7 +92,7 @@ class FakeProcedures:
 
     def get(self, name: str) -> dict[str, Any]:
         run = self.world.run(name)
-        run.look()
+        run.poll()
         return self._job(run)
 
     def cancel(self, name: str) -> dict[str, Any]:

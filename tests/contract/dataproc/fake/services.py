@@ -17,8 +17,8 @@ from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Faults, Refused
 from tests.contract.dataproc.fake.world import FakeCluster, Run, World
 
-_BATCH_STATES = {None: "RUNNING", "well": "SUCCEEDED", "failed": "FAILED", "cancelled": "CANCELLED"}
-_JOB_STATES = {None: "RUNNING", "well": "DONE", "failed": "ERROR", "cancelled": "CANCELLED"}
+_BATCH_STATES = {None: "RUNNING", "succeeded": "SUCCEEDED", "failed": "FAILED", "cancelled": "CANCELLED"}
+_JOB_STATES = {None: "RUNNING", "succeeded": "DONE", "failed": "ERROR", "cancelled": "CANCELLED"}
 _OPERATIONS = "projects/p/regions/r/operations"
 Handler = Callable[[Any], Any]
 
@@ -53,7 +53,7 @@ class FakeDataproc:
         return operations_pb2.Operation(name=f"{_OPERATIONS}/{request.batch_id}")
 
     def get_batch(self, request: b.GetBatchRequest) -> b.Batch:
-        run = self._look(request.name.rsplit("/", 1)[1])
+        run = self._poll(request.name.rsplit("/", 1)[1])
         return b.Batch(
             name=request.name,
             state=_BATCH_STATES[run.outcome],
@@ -78,7 +78,7 @@ class FakeDataproc:
         return self._job(self.world.begin(name, request.job.pyspark_job.args[1], cluster))
 
     def get_job(self, request: j.GetJobRequest) -> j.Job:
-        return self._job(self._look(request.job_id))
+        return self._job(self._poll(request.job_id))
 
     def cancel_job(self, request: j.CancelJobRequest) -> j.Job:
         if self.world.run(request.job_id).outcome is not None:
@@ -97,7 +97,7 @@ class FakeDataproc:
         return operations_pb2.Operation(name=f"{_OPERATIONS}/{cluster.name}")
 
     def get_cluster(self, request: c.GetClusterRequest) -> c.Cluster:
-        return self._cluster(self.world.look_at_cluster(request.cluster_name))
+        return self._cluster(self.world.poll_cluster(request.cluster_name))
 
     def delete_cluster(self, request: c.DeleteClusterRequest) -> operations_pb2.Operation:
         self.world.delete_cluster(request.cluster_name)
@@ -105,9 +105,9 @@ class FakeDataproc:
 
     # -- what they have in common
 
-    def _look(self, name: str) -> Run:
+    def _poll(self, name: str) -> Run:
         run = self.world.run(name)
-        run.look()
+        run.poll()
         return run
 
     def _job(self, run: Run) -> j.Job:

@@ -1,4 +1,4 @@
-"""What the fake services hold: runs and clusters that move on by one state each time somebody looks at them."""
+"""The state of the fake services: runs and clusters, which change state after a number of polls."""
 
 from __future__ import annotations
 
@@ -8,62 +8,62 @@ from itertools import count
 
 from tests.contract.dataproc.fake.faults import Refused
 
-WELL, FAILED, CANCELLED = "well", "failed", "cancelled"
+SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 
 
 @dataclass
 class Run:
-    """A batch, a job or a procedure's call. `looks_left`: until it is over. `outcome` is None while it is at work."""
+    """A batch, a job or a procedure call. `polls_left`: until it is finished. `outcome` is None while it is active."""
 
     name: str
     argument: str
     cluster: str | None
-    looks_left: int
+    polls_left: int
     ends: str
     message: str
     outcome: str | None = None
 
-    def look(self) -> None:
+    def poll(self) -> None:
         if self.outcome is None:
-            self.looks_left -= 1
-            if self.looks_left < 0:
+            self.polls_left -= 1
+            if self.polls_left < 0:
                 self.outcome = self.ends
 
 
 @dataclass
 class FakeCluster:
-    """`looks_left`: until it is made, then until it is gone."""
+    """`polls_left`: until it is created, and later until it is deleted."""
 
     name: str
-    looks_left: int
+    polls_left: int
     state: str = "CREATING"
     fails: bool = False
 
-    def look(self) -> None:
+    def poll(self) -> None:
         if self.state in ("CREATING", "DELETING"):
-            self.looks_left -= 1
-            if self.looks_left < 0:
+            self.polls_left -= 1
+            if self.polls_left < 0:
                 self.state = {"CREATING": "ERROR" if self.fails else "RUNNING", "DELETING": "GONE"}[self.state]
 
 
 @dataclass
 class World:
-    """`slowness`: looks until anything is over. `endings`: how the runs end, in the order they are made, then well."""
+    """`slowness`: polls until a state changes. `endings`: how the first runs end, in order; later ones succeed."""
 
     slowness: int = 1
     endings: list[tuple[str, str]] = field(default_factory=list)
     failing_clusters: int = 0
     runs: dict[str, Run] = field(default_factory=dict)
     clusters: dict[str, FakeCluster] = field(default_factory=dict)
-    most_at_once: int = 0
+    max_active: int = 0
     operations: Iterator[int] = field(default_factory=lambda: count(1))
 
     def begin(self, name: str, argument: str, cluster: str | None = None) -> Run:
         if name in self.runs:
             raise Refused("ALREADY_EXISTS", f"Already exists: {name}")
-        ends, message = self.endings.pop(0) if self.endings else (WELL, "")
+        ends, message = self.endings.pop(0) if self.endings else (SUCCEEDED, "")
         self.runs[name] = Run(name, argument, cluster, self.slowness, ends, message)
-        self.most_at_once = max(self.most_at_once, len(self.active))
+        self.max_active = max(self.max_active, len(self.active))
         return self.runs[name]
 
     def run(self, name: str) -> Run:
@@ -88,9 +88,9 @@ class World:
             raise Refused("NOT_FOUND", f"Not found: Cluster projects/p/regions/r/clusters/{name}")
         return self.clusters[name]
 
-    def look_at_cluster(self, name: str) -> FakeCluster:
+    def poll_cluster(self, name: str) -> FakeCluster:
         cluster = self.cluster(name)
-        cluster.look()
+        cluster.poll()
         if cluster.state == "GONE":
             del self.clusters[name]
             return self.cluster(name)
@@ -98,7 +98,7 @@ class World:
 
     def delete_cluster(self, name: str) -> None:
         cluster = self.cluster(name)
-        cluster.state, cluster.looks_left = "DELETING", self.slowness
+        cluster.state, cluster.polls_left = "DELETING", self.slowness
         for run in self.active:
             if run.cluster == name:
                 run.outcome = CANCELLED
@@ -108,10 +108,10 @@ class World:
         return [run for run in self.runs.values() if run.outcome is None]
 
     @property
-    def ended_well(self) -> list[Run]:
-        return [run for run in self.runs.values() if run.outcome == WELL]
+    def succeeded(self) -> list[Run]:
+        return [run for run in self.runs.values() if run.outcome == SUCCEEDED]
 
     @property
-    def costly_clusters(self) -> list[str]:
-        """Those that nobody deletes; `standing` ones are made by the test and belong to somebody else."""
-        return [c.name for c in self.clusters.values() if c.state != "DELETING" and c.name != "standing"]
+    def undeleted_clusters(self) -> list[str]:
+        """Clusters that are not being deleted, except the one named `shared`, which the fixture creates."""
+        return [c.name for c in self.clusters.values() if c.state != "DELETING" and c.name != "shared"]

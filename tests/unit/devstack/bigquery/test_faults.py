@@ -1,4 +1,4 @@
-"""Faults fire at the n-th match and no other."""
+"""Faults apply to the n-th match only."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-from devstack.bigquery.errors import Invalid
-from devstack.bigquery.faults import FaultBoard, parse_fault
+from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.faults import FaultRegistry, parse_fault
 
 
 def test_fault_fires_from_the_nth_match_for_its_times() -> None:
-    board = FaultBoard()
+    board = FaultRegistry()
     board.add(parse_fault({"match": {"method": "get", "path": "/jobs/"}, "effect": "error", "nth": 2, "times": 2}))
-    fired = [board.take_request("GET", "/bigquery/v2/projects/p/jobs/j") is not None for _ in range(5)]
+    fired = [board.match_request("GET", "/bigquery/v2/projects/p/jobs/j") is not None for _ in range(5)]
     assert fired == [False, True, True, False, False]
-    assert board.take_request("POST", "/jobs/x") is None
-    assert board.take_job("query", "j") is None
+    assert board.match_request("POST", "/jobs/x") is None
+    assert board.match_job("query", "j") is None
 
 
 def test_queued_job_waits_for_the_faults_to_be_cleared() -> None:
-    board = FaultBoard()
+    board = FaultRegistry()
     fault = board.add(parse_fault({"match": {"job_type": "load"}, "effect": "queue"}))
-    assert board.take_job("load", "j") == fault
-    waiting = threading.Thread(target=board.hold, args=(fault, threading.Event()))
+    assert board.match_job("load", "j") == fault
+    waiting = threading.Thread(target=board.wait_queued, args=(fault, threading.Event()))
     waiting.start()
     board.clear()
     waiting.join(timeout=30)

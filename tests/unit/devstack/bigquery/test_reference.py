@@ -1,4 +1,4 @@
-"""docs/stand-in.md says what the code carries out."""
+"""The reference in docs/stand-in.md matches the code."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import get_args
 
 from devstack.bigquery.reference import DOCUMENT, STATEMENTS, embedded, render
 from devstack.bigquery.rest.application import HANDLERS
-from devstack.bigquery.rest.discovery import google_document, parameters_of, schema_of
-from devstack.bigquery.rest.supported import METHODS, ONLY_VALUES, READ_ONLY
+from devstack.bigquery.rest.discovery_document import google_document, parameters_of, schema_of
+from devstack.bigquery.rest.supported_methods import METHODS, ONLY_VALUES, READ_ONLY
 from devstack.bigquery.sql.statements import Statement
 
 

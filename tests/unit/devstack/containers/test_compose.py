@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from devstack.stack import airflow_settings, names
+from devstack.stack import airflow_settings, names_and_logins
 
 REPOSITORY = Path(__file__).parents[4]
 COMPOSE = yaml.safe_load((REPOSITORY / "docker-compose.yaml").read_text())
@@ -101,9 +101,9 @@ def test_the_lock_has_the_database_drivers() -> None:
 
 def test_names_and_connections_are_the_stacks_own() -> None:
     environment = SERVICES["scheduler"]["environment"]
-    assert environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"] == names.ROLES
-    assert environment["GOOGLE_CLOUD_PROJECT"] == names.PROJECT_ID
-    assert environment["DEDUP_CLONE_STATE_BUCKET"] == names.STATE_BUCKET
+    assert environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"] == names_and_logins.ROLES
+    assert environment["GOOGLE_CLOUD_PROJECT"] == names_and_logins.PROJECT_ID
+    assert environment["DEDUP_CLONE_STATE_BUCKET"] == names_and_logins.STATE_BUCKET
     for name, value in airflow_settings.connections().items():
         assert json.loads(environment[name]) == json.loads(value)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from devstack.containers.__main__ import main
-from devstack.containers.healthy import answers
-from devstack.stack import client_tools
+from devstack.containers.__main__ import is_healthy, main
+from devstack.stack import client_config
 from devstack.stack.layout import Layout
-from tests.processes import free_port, start_fake_gcs, start_stand_in
+from devstack.stack.ports import any_free_port
+from testkit.local_servers import start_fake_gcs, start_stand_in
 
 
 @pytest.fixture
@@ -51,11 +51,11 @@ def test_stores_are_made_and_the_demo_finds_the_parts(
         monkeypatch.setenv("AIRFLOW_URL", "http://api-server:8080")
         assert main(["stores"]) == 0
         assert main(["stores"]) == 0  # a second start finds all of it
-        assert answers(f"http://{gcs}/storage/v1/b/landing")
-        assert answers(f"http://{bigquery}/bigquery/v2/projects/local-dev/datasets/warehouse")
+        assert is_healthy(f"http://{gcs}/storage/v1/b/landing")
+        assert is_healthy(f"http://{bigquery}/bigquery/v2/projects/local-dev/datasets/warehouse")
         assert main(["healthy", f"http://{bigquery}/_standin/health"]) == 0
-    assert client_tools.read(layout.stack_env)["AIRFLOW_URL"] == "http://api-server:8080"
+    assert client_config.read(layout.stack_env)["AIRFLOW_URL"] == "http://api-server:8080"
 
 
 def test_a_part_that_does_not_answer_is_not_healthy() -> None:
-    assert main(["healthy", f"http://127.0.0.1:{free_port()}/"]) == 1
+    assert main(["healthy", f"http://127.0.0.1:{any_free_port()}/"]) == 1

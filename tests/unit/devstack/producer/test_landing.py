@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from google.cloud.storage import Bucket
 
-from devstack.producer import generate, landing, snapshots
-from devstack.producer.schema import EXAMPLE_FEED, REALISTIC_FEED, SCHEMA
+from devstack.producer import landing, next_snapshot, realistic_snapshots
+from devstack.producer.demo_feeds import EXAMPLE_FEED, REALISTIC_FEED, SCHEMA
 
 DAY = date(2026, 3, 1)
 
@@ -18,7 +18,7 @@ def names(bucket: Bucket) -> list[str]:
 
 
 def test_delivery_follows_the_data_contract(bucket: Bucket) -> None:
-    landed = landing.land(bucket, "feed", 7, generate.first(DAY, 7, 1, 20))
+    landed = landing.land(bucket, "feed", 7, realistic_snapshots.first(DAY, 7, 1, 20))
     folders = [name.split("/") for name in names(bucket) if not name.endswith("_SUCCESS")]
     assert len(folders) == landed.dates == 13
     assert all(parts[:2] == ["feed", "snapshot_id=7"] for parts in folders)
@@ -30,7 +30,7 @@ def test_delivery_follows_the_data_contract(bucket: Bucket) -> None:
 
 
 def test_marker_arrives_after_every_file(bucket: Bucket) -> None:
-    landed = landing.land(bucket, "feed", 1, generate.first(DAY, 1, 1, 5))
+    landed = landing.land(bucket, "feed", 1, realistic_snapshots.first(DAY, 1, 1, 5))
     blobs = list(bucket.client.list_blobs(bucket))
     marker = next(blob for blob in blobs if blob.name.endswith("_SUCCESS"))
     assert all(blob.time_created <= marker.time_created for blob in blobs)
@@ -38,29 +38,29 @@ def test_marker_arrives_after_every_file(bucket: Bucket) -> None:
 
 
 def test_landed_rows_read_back_equal(bucket: Bucket) -> None:
-    table = generate.first(DAY, 1, 1, 20)
+    table = realistic_snapshots.first(DAY, 1, 1, 20)
     landing.land(bucket, "feed", 1, table)
     order = [(name, "ascending") for name in SCHEMA.names]
     assert landing.read(bucket, "feed", 1).sort_by(order).equals(table.sort_by(order))
 
 
 def test_redelivery_is_a_new_marker_without_leftovers(bucket: Bucket) -> None:
-    first = landing.land(bucket, "feed", 1, generate.first(DAY, 1, 1, 5))
-    second = landing.land(bucket, "feed", 1, generate.first(DAY, 1, 1, 5).slice(0, 5))
+    first = landing.land(bucket, "feed", 1, realistic_snapshots.first(DAY, 1, 1, 5))
+    second = landing.land(bucket, "feed", 1, realistic_snapshots.first(DAY, 1, 1, 5).slice(0, 5))
     assert (first.is_redelivery, second.is_redelivery) == (False, True)
     assert second.marker_generation != first.marker_generation
     assert len(names(bucket)) == 2
 
 
 def test_folder_without_marker_is_not_a_snapshot_but_its_id_is_used_up(bucket: Bucket) -> None:
-    landing.land(bucket, "feed", 1, generate.first(DAY, 1, 1, 5))
+    landing.land(bucket, "feed", 1, realistic_snapshots.first(DAY, 1, 1, 5))
     bucket.blob("feed/snapshot_id=2/date=2026-03-01/part-00000.parquet").upload_from_string(b"cut off")
     assert landing.snapshot_ids(bucket, "feed") == [1]
     assert landing.next_snapshot_id(bucket, "feed") == 3
 
 
 def test_ids_of_a_feed_are_not_those_of_another(bucket: Bucket) -> None:
-    landing.land(bucket, "feed_two", 5, generate.first(DAY, 5, 1, 5))
+    landing.land(bucket, "feed_two", 5, realistic_snapshots.first(DAY, 5, 1, 5))
     assert landing.next_snapshot_id(bucket, "feed") == 1
 
 
@@ -68,12 +68,12 @@ def test_ids_of_a_feed_are_not_those_of_another(bucket: Bucket) -> None:
 def test_next_snapshot_is_derived_from_the_newest_below_its_id(
     bucket: Bucket, feed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generate, "DATES", 2)
+    monkeypatch.setattr(realistic_snapshots, "DATES", 2)
     for snapshot_id in (1, 5):
-        landing.land(bucket, feed, snapshot_id, snapshots.make(bucket, feed, snapshot_id, DAY))
-    late = snapshots.make(bucket, feed, 3, DAY)
+        landing.land(bucket, feed, snapshot_id, next_snapshot.make(bucket, feed, snapshot_id, DAY))
+    late = next_snapshot.make(bucket, feed, 3, DAY)
     landing.land(bucket, feed, 3, late)
-    assert snapshots.make(bucket, feed, 3, DAY).equals(late)
+    assert next_snapshot.make(bucket, feed, 3, DAY).equals(late)
     first = {tuple(row.values())[:-1] for row in landing.read(bucket, feed, 1).to_pylist()}
     third = {tuple(row.values())[:-1] for row in late.to_pylist()}
     assert len(first & third) > 0

@@ -8,10 +8,10 @@ import pytest
 
 from devstack.stack.health import is_healthy
 from devstack.stack.programs import Program
-from devstack.stack.supervision import Running
+from devstack.stack.supervisord import PartState
 
 STARTED = datetime(2026, 5, 1, 12, tzinfo=UTC)
-RUNNING = Running("RUNNING", 1, STARTED)
+RUNNING = PartState("RUNNING", 1, STARTED)
 
 
 @pytest.fixture
@@ -65,4 +65,4 @@ def test_part_with_a_command_is_healthy_when_it_runs_and_the_command_ends_well(
 ) -> None:
     """While supervisord still calls it STARTING, too: nothing else can answer on a socket of our own."""
     database = Program("database", ("x",), "", health_command=(end,))
-    assert is_healthy(database, Running("STARTING", pid, STARTED)) is healthy
+    assert is_healthy(database, PartState("STARTING", pid, STARTED)) is healthy

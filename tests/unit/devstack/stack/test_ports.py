@@ -32,7 +32,7 @@ def test_port_is_free_again_after_its_listener_has_gone() -> None:
 
 def test_taken_port_is_replaced_and_said(tmp_path: Path) -> None:
     with listener() as taken:
-        kept = asdict(ports.USUAL) | {"airflow": taken}
+        kept = asdict(ports.DEFAULT) | {"airflow": taken}
         (tmp_path / "ports.json").write_text(json.dumps(kept))
         choice = ports.choose(tmp_path / "ports.json")
     assert choice.ports.airflow != taken
@@ -42,17 +42,17 @@ def test_taken_port_is_replaced_and_said(tmp_path: Path) -> None:
 
 
 def test_chosen_ports_are_kept_over_restarts(tmp_path: Path) -> None:
-    free = {name: ports.any_free_port() for name in asdict(ports.USUAL)}
+    free = {name: ports.any_free_port() for name in asdict(ports.DEFAULT)}
     (tmp_path / "ports.json").write_text(json.dumps(free))
     choice = ports.choose(tmp_path / "ports.json")
     assert asdict(choice.ports) == free
     assert choice.moved == ()
-    assert ports.read_kept(tmp_path / "ports.json") == choice.ports
+    assert ports.read_saved(tmp_path / "ports.json") == choice.ports
 
 
 def test_no_two_parts_get_the_same_port(tmp_path: Path) -> None:
     one = ports.any_free_port()
-    (tmp_path / "ports.json").write_text(json.dumps(dict.fromkeys(asdict(ports.USUAL), one)))
+    (tmp_path / "ports.json").write_text(json.dumps(dict.fromkeys(asdict(ports.DEFAULT), one)))
     chosen = list(asdict(ports.choose(tmp_path / "ports.json").ports).values())
     assert len(set(chosen)) == len(chosen)
 
@@ -60,4 +60,4 @@ def test_no_two_parts_get_the_same_port(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", '{"unknown": 1}'])
 def test_unreadable_ports_file_counts_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "ports.json").write_text(text)
-    assert ports.read_kept(tmp_path / "ports.json") is None
+    assert ports.read_saved(tmp_path / "ports.json") is None

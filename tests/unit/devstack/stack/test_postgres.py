@@ -14,8 +14,8 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from devstack.stack import postgres, processes
-from devstack.stack.errors import PartFailed, StackError
 from devstack.stack.layout import Layout
+from devstack.stack.stack_errors import PartFailed, StackError
 
 Start = Callable[[Layout], subprocess.Popen[bytes]]
 

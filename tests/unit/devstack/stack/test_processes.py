@@ -91,7 +91,7 @@ def test_spares_processes_of_another_stack(tmp_path: Path, start: Start) -> None
 
 def test_sweep_ends_everything_even_what_ignores_the_request(tmp_path: Path, start: Start) -> None:
     stubborn, parent = start(STUBBORN), start(PARENT)
-    assert processes.sweep(tmp_path, patience_s=0.3) == 3
+    assert processes.sweep(tmp_path, timeout_s=0.3) == 3
     assert processes.of_stack(tmp_path) == []
     assert stubborn.poll() is not None
     assert parent.poll() is not None
@@ -109,12 +109,12 @@ def test_sweep_spares_ourselves_when_the_marker_is_exported(tmp_path: Path) -> N
 
 def test_cutting_tasks_off_ends_all_below_the_scheduler_and_leaves_it_running(tmp_path: Path, start: Start) -> None:
     scheduler = start(PARENT)
-    with processes.tasks_cut_off(scheduler.pid):
+    with processes.running_tasks_killed(scheduler.pid):
         assert psutil.Process(scheduler.pid).status() == psutil.STATUS_STOPPED
     # Its only child has gone, so it is no longer held up by it and ends by itself.
     assert scheduler.wait(timeout=30) == 0
 
 
 def test_cutting_tasks_off_without_a_scheduler_does_nothing() -> None:
-    with processes.tasks_cut_off(0):
+    with processes.running_tasks_killed(0):
         assert psutil.Process().status() != psutil.STATUS_STOPPED

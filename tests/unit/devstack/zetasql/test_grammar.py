@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from devstack.zetasql.__main__ import main
-from devstack.zetasql.errors import ZetaSqlUnavailable
 from devstack.zetasql.grammar import Grammar, GrammarError, running_grammar
-from devstack.zetasql.install import install
+from devstack.zetasql.install import ZetaSqlUnavailable, install
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@
 SELECT
   key_1 AS found_day,
   SUM(copies - 1) AS surplus_rows,
-  ARRAY_AGG(CONCAT('product_id=', CAST(key_2 AS STRING), ', store_id=', CAST(key_3 AS STRING), ', attribute_id=', CAST(key_4 AS STRING)) LIMIT 3) AS examples
+  ARRAY_AGG(IFNULL(CONCAT('product_id=', CAST(key_2 AS STRING), ', store_id=', CAST(key_3 AS STRING), ', attribute_id=', CAST(key_4 AS STRING)), 'a key with a NULL') LIMIT 3) AS examples
 FROM (
   SELECT
     key_1,

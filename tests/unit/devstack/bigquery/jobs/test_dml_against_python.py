@@ -1,4 +1,4 @@
-"""UPDATE, DELETE and MERGE of random tables and clauses give what a plain loop over the rows gives."""
+"""UPDATE, DELETE and MERGE of random tables and clauses have the same result as a plain loop over the rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.devstack.bigquery.jobs.running import Warehouse
+from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse
 
 Row = tuple[Any, Any, Any]  # day, k, v
 Truth = bool | None
@@ -24,7 +24,7 @@ TOO_MANY = "must match at most one source row"
 
 @dataclass(frozen=True)
 class Condition:
-    """SQL, and what it says of a target row and a source row."""
+    """An SQL condition and its value for a target row and a source row."""
 
     sql: str
     holds: Callable[[Any, Any], Truth]
@@ -105,7 +105,7 @@ def first_that_holds(found: list[Clause], kind: str, target: Any, source: Any) -
 def merged(
     target: list[Row], source: list[Row], on: Condition, found: list[Clause]
 ) -> tuple[list[Row], list[int]] | None:
-    """The rows after MERGE and how many were inserted, updated, deleted; None where BigQuery refuses."""
+    """The rows after MERGE, and the counts of inserted, updated and deleted rows. None if BigQuery refuses."""
     after: list[Row] = []
     inserted = updated = deleted = 0
     for t in target:
@@ -148,7 +148,7 @@ def literal(value: Any) -> str:
 
 
 def put(warehouse: Warehouse, table: str, content: list[Row]) -> None:
-    """In two INSERTs, so that partitions have several segments."""
+    """Replaces the content by two INSERTs, so that partitions have several segments."""
     statements = [f"TRUNCATE TABLE {table}"]
     for part in (content[::2], content[1::2]):
         if part:

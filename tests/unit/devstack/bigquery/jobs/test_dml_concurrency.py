@@ -1,4 +1,4 @@
-"""Statements that change a table at the same time: snapshots, conflicts, retries, and the line in front of a table.
+"""Statements that change a table at the same time: snapshots, conflicts, retries and the queue of a table.
 
 Source: "Using data manipulation language (DML)", concurrent jobs.
 """
@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from devstack.bigquery.errors import StoppedJob
-from devstack.bigquery.jobs import mutation_runner
-from devstack.bigquery.jobs.dml_line import RUNNING_AT_A_TIME, WAITING_AT_MOST, DmlLine
+from devstack.bigquery.bigquery_errors import ResourcesExceeded, StoppedJob
+from devstack.bigquery.jobs import dml_runner
+from devstack.bigquery.jobs.dml_queue import MAXIMUM_RUNNING, MAXIMUM_WAITING, DmlQueue
 from devstack.bigquery.storage.model import TableId
-from devstack.bigquery.storage.refusals import ResourcesExceeded
-from tests.unit.devstack.bigquery.jobs.running import Warehouse
+from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse
 
 T = TableId("local-dev", "d", "t")
 WAIT_S = 30
@@ -35,11 +34,11 @@ def warehouse(tmp_path: Path) -> Warehouse:
 
 @pytest.fixture
 def meanwhile(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], list[int]]:
-    """Runs a statement between another one's reading and its commit, in each of its first attempts."""
+    """Runs a statement between the reads and the commit of another one, in each of its first attempts."""
     attempts: list[int] = []
 
     def arrange(sql: str, times: int) -> list[int]:
-        original, inside = mutation_runner.rewrite, threading.Lock()
+        original, inside = dml_runner.write_partitions, threading.Lock()
 
         def interrupted(*arguments: Any) -> Any:
             if inside.acquire(blocking=False):
@@ -49,7 +48,7 @@ def meanwhile(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Callable
                 inside.release()
             return original(*arguments)
 
-        monkeypatch.setattr(mutation_runner, "rewrite", interrupted)
+        monkeypatch.setattr(dml_runner, "write_partitions", interrupted)
         return attempts
 
     return arrange
@@ -73,7 +72,7 @@ def test_statement_gives_up_after_its_retries(warehouse: Warehouse, meanwhile: C
     assert job.error is not None
     assert job.error["reason"] == "invalidQuery"
     assert "Could not serialize access to table local-dev:d.t due to concurrent update" in job.error["message"]
-    assert len(attempts) == 1 + mutation_runner.RETRIES
+    assert len(attempts) == 1 + dml_runner.MAXIMUM_RETRIES
     assert values(warehouse) == [3, 5, 6]
 
 
@@ -105,13 +104,13 @@ def test_statement_that_changes_nothing_makes_no_version(warehouse: Warehouse) -
     assert warehouse.stand_in.catalog.get(T).number == before.number
 
 
-def test_one_more_than_the_line_holds_is_refused_at_once() -> None:
-    line, stop, done = DmlLine(), threading.Event(), threading.Event()
+def test_statement_for_a_full_queue_is_refused_at_once() -> None:
+    queue, stop, done = DmlQueue(), threading.Event(), threading.Event()
     inside, most = [0], [0]
     counting = threading.Lock()
 
     def work() -> None:
-        with line.turn(T, stop):
+        with queue.slot(T, stop):
             with counting:
                 inside[0] += 1
                 most[0] = max(most[0], inside[0])
@@ -119,31 +118,31 @@ def test_one_more_than_the_line_holds_is_refused_at_once() -> None:
             with counting:
                 inside[0] -= 1
 
-    threads = [threading.Thread(target=work) for _ in range(RUNNING_AT_A_TIME + WAITING_AT_MOST)]
+    threads = [threading.Thread(target=work) for _ in range(MAXIMUM_RUNNING + MAXIMUM_WAITING)]
     for thread in threads:
         thread.start()
     full = threading.Event()
     for _ in range(WAIT_S * 100):
-        if len(line._lines[T].waiting) == WAITING_AT_MOST and inside[0] == RUNNING_AT_A_TIME:
+        if len(queue._queues[T].waiting) == MAXIMUM_WAITING and inside[0] == MAXIMUM_RUNNING:
             full.set()
             break
         full.wait(0.01)
     assert full.is_set()
-    with pytest.raises(ResourcesExceeded, match="limit is 20"), line.turn(T, stop):
+    with pytest.raises(ResourcesExceeded, match="limit is 20"), queue.slot(T, stop):
         pass
-    with line.turn(TableId("local-dev", "d", "other"), stop):
+    with queue.slot(TableId("local-dev", "d", "other"), stop):
         pass
     done.set()
     for thread in threads:
         thread.join(WAIT_S)
-    assert (inside[0], most[0]) == (0, RUNNING_AT_A_TIME)
+    assert (inside[0], most[0]) == (0, MAXIMUM_RUNNING)
 
 
-def test_cancelled_statement_leaves_the_line() -> None:
-    line, stop, running = DmlLine(), threading.Event(), threading.Event()
-    with line.turn(T, running), line.turn(T, running):
+def test_cancelled_statement_leaves_the_queue() -> None:
+    queue, stop, running = DmlQueue(), threading.Event(), threading.Event()
+    with queue.slot(T, running), queue.slot(T, running):
         stop.set()
-        with pytest.raises(StoppedJob), line.turn(T, stop):
+        with pytest.raises(StoppedJob), queue.slot(T, stop):
             pass
-    with line.turn(T, running):
-        assert not line._lines[T].waiting
+    with queue.slot(T, running):
+        assert not queue._queues[T].waiting

@@ -1,4 +1,4 @@
-"""Sessions of jobs that run at the same time know nothing of each other, though one DuckDB serves them all."""
+"""Sessions of concurrent jobs are isolated, although all share one DuckDB."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def test_registered_rows_and_temporary_tables_are_a_sessions_own() -> None:
     first, second = DuckDbSession(threading.Event()), DuckDbSession(threading.Event())
     names = [session.register(pa.table({"a": [value]})) for session, value in ((first, 1), (second, 2))]
     assert names[0] == names[1]
-    kept = [session.materialize(f"SELECT a + 10 AS a FROM {names[0]}") for session in (first, second)]
-    assert [rows_of(session, f"SELECT a FROM {kept[0]}") for session in (first, second)] == [[{"a": 11}], [{"a": 12}]]
+    tables = [session.materialize(f"SELECT a + 10 AS a FROM {names[0]}") for session in (first, second)]
+    assert [rows_of(session, f"SELECT a FROM {tables[0]}") for session in (first, second)] == [[{"a": 11}], [{"a": 12}]]
     first.close()
-    assert rows_of(second, f"SELECT a FROM {kept[1]}") == [{"a": 12}]
+    assert rows_of(second, f"SELECT a FROM {tables[1]}") == [{"a": 12}]
     second.close()
 
 
-def test_a_session_that_is_interrupted_leaves_others_alone() -> None:
+def test_a_session_that_is_interrupted_does_not_affect_others() -> None:
     first, second = DuckDbSession(threading.Event()), DuckDbSession(threading.Event())
     first.interrupt()
     first.close()

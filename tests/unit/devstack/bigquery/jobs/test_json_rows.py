@@ -1,4 +1,4 @@
-"""Newline-delimited JSON becomes rows, or BigQuery's refusal."""
+"""Newline-delimited JSON is converted to rows or refused as in BigQuery."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from devstack.bigquery.errors import Invalid
+from devstack.bigquery.bigquery_errors import Invalid
 from devstack.bigquery.jobs.json_rows import parse_rows
-from devstack.bigquery.sql.types import TableField
+from devstack.bigquery.sql.field_types import TableField
 
 MOMENT = datetime(2026, 1, 31, 1, 2, 3, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""Partial answers."""
+"""Partial responses by the `fields` parameter."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from devstack.bigquery.errors import Invalid
+from devstack.bigquery.bigquery_errors import Invalid
 from devstack.bigquery.rest.field_mask import apply_mask, parse_mask
 
 ANSWER = {"id": "x", "jobs": [{"id": "a", "status": {"state": "DONE", "errors": []}}], "etag": "e"}

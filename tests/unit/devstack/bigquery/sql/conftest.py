@@ -1,4 +1,4 @@
-"""Google's grammar and reference implementation, one of each for all tests of this folder."""
+"""Google's grammar and reference implementation, shared by all tests of this folder."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from devstack.zetasql.errors import ZetaSqlUnavailable
 from devstack.zetasql.evaluate import Oracle
 from devstack.zetasql.grammar import Grammar
-from devstack.zetasql.service import Service, running_service
+from devstack.zetasql.install import ZetaSqlUnavailable
+from devstack.zetasql.zetasql_service import Service, running_service
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,5 @@
-"""Texts that are refused. `CONSTRUCTS` are GoogleSQL which the stand-in lacks, with the construct that it names;
-`SYNTAX` is what GoogleSQL does not know, with a part of the message."""
+"""Refused SQL texts. `CONSTRUCTS` are valid but unsupported GoogleSQL, with the construct's name in the error. `SYNTAX`
+is invalid GoogleSQL, with a part of the error message."""
 
 from __future__ import annotations
 

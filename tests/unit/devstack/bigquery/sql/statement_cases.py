@@ -1,4 +1,4 @@
-"""Statements that the stand-in carries out, and what they are parsed to."""
+"""Supported statements with their expected syntax trees."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from devstack.bigquery.sql.statements import (
     MergeDelete,
     MergeInsert,
     MergeUpdate,
-    PartitionSpec,
     Query,
     SetVariable,
     Statement,
@@ -37,13 +36,13 @@ from devstack.bigquery.sql.statements import (
     TruncateTable,
     Update,
 )
-from devstack.bigquery.sql.tokens import Cursor, tokenize
+from devstack.bigquery.sql.tokens import TokenCursor, tokenize
 
 
 def tree(text: str) -> exp.Expression:
-    """A query or expression as SQLGlot's tree."""
+    """The SQLGlot tree of a query or expression."""
     tokens = tokenize(text)
-    return parse_tokens(tokens, text, Cursor(text, tokens).ordinals())
+    return parse_tokens(tokens, text, TokenCursor(text, tokens).ordinals())
 
 
 T, S = TableName("t", "d"), TableName("s", "d")
@@ -82,7 +81,7 @@ SINGLE: dict[str, tuple[str, Statement]] = {
             T,
             (ColumnSpec("date", "DATE"), ColumnSpec("k", "INT64"), ColumnSpec("v", "INT64")),
             if_not_exists=True,
-            partition_by=PartitionSpec("date"),
+            partition_by="date",
             cluster_by=("k", "v"),
             options=(("partition_expiration_days", tree("730")), ("require_partition_filter", tree("TRUE"))),
         ),
@@ -108,7 +107,7 @@ SINGLE: dict[str, tuple[str, Statement]] = {
             T,
             None,
             replace=True,
-            partition_by=PartitionSpec("date"),
+            partition_by="date",
             query=tree("SELECT * FROM d.s QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY update_id DESC) = 1"),
         ),
     ),

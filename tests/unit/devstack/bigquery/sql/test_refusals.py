@@ -1,11 +1,11 @@
-"""What is refused, and how: by name what the stand-in lacks, by place what GoogleSQL does not know."""
+"""Unsupported constructs are refused by name, and syntax errors with their position."""
 
 from __future__ import annotations
 
 import pytest
 
-from devstack.bigquery.errors import InvalidQuery, NotImplementedConstruct
-from devstack.bigquery.sql.parser import parse_script
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.script_parser import parse_script
 from devstack.zetasql.grammar import Grammar
 from tests.unit.devstack.bigquery.sql.refusal_cases import CONSTRUCTS, SEMANTICS, SYNTAX
 
@@ -18,7 +18,7 @@ def test_construct_is_refused_by_name(text: str) -> None:
     assert (refusal.value.reason, refusal.value.http_status) == ("notImplemented", 501)
 
 
-@pytest.mark.parametrize("text", [text for text in CONSTRUCTS if "|>" not in text])  # younger than this ZetaSQL
+@pytest.mark.parametrize("text", [text for text in CONSTRUCTS if "|>" not in text])  # newer than this ZetaSQL
 def test_refused_construct_is_googlesql(grammar: Grammar, text: str) -> None:
     assert grammar.check(text) is None
 

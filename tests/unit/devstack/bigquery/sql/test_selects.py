@@ -1,4 +1,4 @@
-"""SELECTs run on DuckDB: their rows are the expected ones, and those of Google's reference implementation."""
+"""SELECTs run on DuckDB return the expected rows, as does Google's reference implementation."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from devstack.zetasql.evaluate import Oracle
-from tests.unit.devstack.bigquery.sql.running import run
+from tests.unit.devstack.bigquery.sql.duckdb_query import run
 from tests.unit.devstack.bigquery.sql.select_cases import SELECTS
 
 CASES = [
     pytest.param(text, rows, id=f"{topic}: {text[:60]}") for topic, cases in SELECTS.items() for text, rows in cases
 ]
-# The type that Google names for a STRUCT without field names, or for NULL || text, shows in no value.
+# Google's type of a STRUCT without field names, or of NULL || text, cannot be seen in any value.
 TYPES_DIFFER = ("SELECT STRUCT(1, 'x')", "SELECT CONCAT('a', NULL)")
 
 

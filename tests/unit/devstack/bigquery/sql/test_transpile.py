@@ -1,4 +1,4 @@
-"""Parameters, variables, tables, the clock, column names and errors on the way to DuckDB."""
+"""Parameters, variables, tables, the current time, column names and errors in DuckDB SQL."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from devstack.bigquery.errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.field_types import QueryValue, TableField
 from devstack.bigquery.sql.statements import TableName
 from devstack.bigquery.sql.transpile import supported_functions
-from devstack.bigquery.sql.types import QueryValue, TableField
-from tests.unit.devstack.bigquery.sql.running import run
+from tests.unit.devstack.bigquery.sql.duckdb_query import run
 from tests.unit.devstack.bigquery.sql.statement_cases import tree
 
 VALUES: dict[str, tuple[str, Any]] = {
@@ -33,8 +33,8 @@ VALUES: dict[str, tuple[str, Any]] = {
 @pytest.mark.parametrize("written", ["@p", "?", "v"])
 def test_value_keeps_its_type(name: str, written: str) -> None:
     type_name, value = VALUES[name]
-    held = QueryValue.scalar(type_name, value)
-    fields, rows = run(f"SELECT {written} AS x", {"P": held, "1": held}, {"V": held})
+    parameter = QueryValue.scalar(type_name, value)
+    fields, rows = run(f"SELECT {written} AS x", {"P": parameter, "1": parameter}, {"V": parameter})
     assert fields == (TableField("x", type_name),)
     assert rows == [(value,)]
 

@@ -1,4 +1,4 @@
-"""A process that loads and clones until it is killed; it reports each commit once it is done."""
+"""A process that loads and clones until it is killed. It prints each commit after it is done."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from itertools import count
 from pathlib import Path
 
-from devstack.bigquery.storage.collector import Collector
+from devstack.bigquery.storage.garbage_collector import GarbageCollector
 from tests.unit.devstack.bigquery.storage.tables import clone, open_catalog, put, rows_of, table_id
 
 DAYS = [date(2026, 1, 1) + timedelta(days=offset) for offset in range(4)]
@@ -15,7 +15,7 @@ DAYS = [date(2026, 1, 1) + timedelta(days=offset) for offset in range(4)]
 
 def main() -> None:
     catalog = open_catalog(Path(sys.argv[1]))
-    Collector(catalog, interval_s=0.01).start()
+    GarbageCollector(catalog, interval_s=0.01).start()
     current = catalog.find(table_id("staging"))
     for number in count(current.number + 1 if current else 1):
         put(catalog, "staging", rows_of(DAYS, number))

@@ -1,4 +1,4 @@
-"""Small tables for tests of the storage: rows are numbers per day."""
+"""Small tables for tests of the storage, with rows of a day and a number."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from devstack.bigquery.clock import Clock
-from devstack.bigquery.jobs.definitions import cloned
-from devstack.bigquery.jobs.destination import written
+from devstack.bigquery.jobs.ddl_statements import clone_change
+from devstack.bigquery.jobs.destination_table import write_change
 from devstack.bigquery.jobs.partition_rows import split_rows
-from devstack.bigquery.sql.options import TableOptions
-from devstack.bigquery.sql.types import TableField
+from devstack.bigquery.sql.ddl_options import TableOptions
+from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import arrow_schema
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import Dataset, DatasetId, Segment, TableId, TableSettings, TableVersion
@@ -23,7 +23,7 @@ from devstack.bigquery.storage.quotas import QuotaLimits
 SCHEMA = (TableField("day", "DATE"), TableField("number", "INT64"))
 SETTINGS = TableSettings(SCHEMA, partition_column="day")
 WAREHOUSE = DatasetId("local-dev", "warehouse")
-UNLIMITED = QuotaLimits(10**9, 10**9, 10**9, 10**9)
+UNLIMITED = QuotaLimits(10**9, 10**9, 10**9, 10**9, 10**9)
 
 
 def table_id(name: str) -> TableId:
@@ -48,6 +48,7 @@ def put(
     rows: pa.Table,
     settings: TableSettings = SETTINGS,
     write: str = "WRITE_TRUNCATE_DATA",
+    kind: str = "load",
 ) -> TableVersion:
     with catalog.segments.batch() as batch:
         segments: dict[str, list[Segment]] = {}
@@ -55,7 +56,7 @@ def put(
             segments.setdefault(key, []).append(batch.write(part))
         return catalog.commit(
             table_id(name),
-            lambda now, commit_us: written("load", settings, now, segments, write, None, commit_us),
+            lambda now, commit_us: write_change(kind, settings, now, segments, write, None, commit_us),
         )
 
 
@@ -63,7 +64,7 @@ def clone(catalog: Catalog, target: str, source: str, options: TableOptions | No
     with catalog.pinned(table_id(source)) as version:
         return catalog.commit(
             table_id(target),
-            lambda now, commit_us: cloned(
+            lambda now, commit_us: clone_change(
                 catalog,
                 table_id(target),
                 now,

@@ -1,4 +1,4 @@
-"""Versions, time travel, expiration, clones and collection of the table storage."""
+"""Versions, time travel, expiration, clones and garbage collection of the table storage."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from devstack.bigquery.bigquery_errors import Invalid, NotFound, QuotaExceeded, RateLimitExceeded, ResourceInUse
 from devstack.bigquery.clock import MICROSECONDS
-from devstack.bigquery.errors import Invalid, NotFound, QuotaExceeded, RateLimitExceeded
-from devstack.bigquery.sql.options import TableOptions
+from devstack.bigquery.sql.ddl_options import TableOptions
 from devstack.bigquery.storage.catalog import HOUR_US
-from devstack.bigquery.storage.collector import Collector
+from devstack.bigquery.storage.garbage_collector import GarbageCollector
 from devstack.bigquery.storage.model import NULL_PARTITION, RowPolicy
 from devstack.bigquery.storage.quotas import QuotaLimits
-from devstack.bigquery.storage.refusals import ResourceInUse
 from tests.unit.devstack.bigquery.storage.tables import (
     SCHEMA,
     SETTINGS,
@@ -79,10 +78,10 @@ def test_time_travel_ends_after_seven_days_and_frees_the_segments(tmp_path: Path
     first = put(catalog, "t", rows_of([TODAY], 1))
     last = put(catalog, "t", rows_of([TODAY], 2))
     catalog.clock.advance(6 * 24 * HOUR_US)
-    Collector(catalog).sweep()
+    GarbageCollector(catalog).sweep()
     assert numbers(catalog, catalog.at(table_id("t"), first.committed_us)) == [1] * 3
     catalog.clock.advance(2 * 24 * HOUR_US)
-    Collector(catalog).sweep()
+    GarbageCollector(catalog).sweep()
     with pytest.raises(Invalid, match="Cannot read before"):
         catalog.at(table_id("t"), first.committed_us)
     assert catalog.segments.files() == {segment.file for segment in last.segments()}
@@ -94,9 +93,9 @@ def test_pinned_version_keeps_its_segments(tmp_path: Path) -> None:
     with catalog.pinned(table_id("t")) as pinned:
         put(catalog, "t", rows_of([TODAY], 2))
         catalog.clock.advance(8 * 24 * HOUR_US)
-        Collector(catalog).sweep(segments=True)
+        GarbageCollector(catalog).sweep(segments=True)
         assert numbers(catalog, pinned) == [1] * 3
-    Collector(catalog).sweep(segments=True)
+    GarbageCollector(catalog).sweep(segments=True)
     assert len(catalog.segments.files()) == 1
 
 
@@ -104,10 +103,10 @@ def test_dropped_table_is_forgotten_after_time_travel(tmp_path: Path) -> None:
     catalog = open_catalog(tmp_path)
     put(catalog, "t", rows_of([TODAY], 1))
     catalog.drop(table_id("t"))
-    Collector(catalog).sweep()
+    GarbageCollector(catalog).sweep()
     assert len(catalog.segments.files()) == 1
     catalog.clock.advance(8 * 24 * HOUR_US)
-    Collector(catalog).sweep()
+    GarbageCollector(catalog).sweep()
     assert catalog.segments.files() == set()
     assert open_catalog(tmp_path).histories() == []
 
@@ -120,7 +119,7 @@ def test_expired_partitions_are_gone_at_once_and_deleted_by_the_sweep(tmp_path: 
     assert sorted(kept.partitions) == [f"{days_ago(9):%Y%m%d}", f"{TODAY:%Y%m%d}", NULL_PARTITION]
     catalog.clock.advance(2 * 24 * HOUR_US)
     assert sorted(catalog.get(table_id("t")).partitions) == [f"{TODAY:%Y%m%d}", NULL_PARTITION]
-    Collector(catalog).sweep()
+    GarbageCollector(catalog).sweep()
     latest = catalog.history(table_id("t")).latest()
     assert latest is not None
     assert (latest.change, sorted(latest.partitions)) == ("expire", [f"{TODAY:%Y%m%d}", NULL_PARTITION])
@@ -153,7 +152,7 @@ def test_clone_keeps_the_rows_when_its_source_changes(tmp_path: Path) -> None:
     clone(catalog, "target", "staging")
     put(catalog, "staging", rows_of([TODAY], 2))
     catalog.clock.advance(8 * 24 * HOUR_US)
-    Collector(catalog).sweep(segments=True)
+    GarbageCollector(catalog).sweep(segments=True)
     assert numbers(catalog, catalog.get(table_id("target"))) == [1] * 3
 
 
@@ -197,17 +196,44 @@ def test_update_rate_is_limited_per_table_and_recovers(tmp_path: Path) -> None:
     put(catalog, "t", rows_of([TODAY], 3))
 
 
-def test_partition_modifications_are_limited_per_day_and_per_job(tmp_path: Path) -> None:
+def test_partition_modifications_are_limited_in_24_hours_and_per_job(tmp_path: Path) -> None:
+    """A rolling window: the quota refills over 24 hours (optimize-load-jobs)."""
     limits = QuotaLimits(partition_modifications_per_day=5, partitions_per_job=3, updates_per_10_s_partitioned=100)
     catalog = open_catalog(tmp_path, limits)
     days = [days_ago(number) for number in range(4)]
     with pytest.raises(QuotaExceeded, match=r"allowed \[3\], found \[4\]"):
         put(catalog, "t", rows_of(days, 1))
     put(catalog, "t", rows_of(days[:3], 1))
-    with pytest.raises(QuotaExceeded, match=r"\[6\] today, allowed \[5\]"):
+    catalog.clock.advance(24 * HOUR_US - 60 * MICROSECONDS)
+    with pytest.raises(QuotaExceeded, match=r"\[6\] in 24 hours, allowed \[5\]"):
         put(open_catalog(tmp_path, limits), "t", rows_of(days[:3], 2))
-    catalog.clock.advance(24 * HOUR_US)
+    catalog.clock.advance(61 * MICROSECONDS)
     put(catalog, "t", rows_of(days[:3], 2))
+
+
+@pytest.mark.parametrize("kind", ["insert", "update", "delete", "merge", "truncate"])
+def test_dml_counts_as_an_update_of_the_table_but_is_not_refused_as_one(tmp_path: Path, kind: str) -> None:
+    """Nor does it count as partition modifications (quotas, "Standard tables" and "Partitioned tables")."""
+    limits = QuotaLimits(partition_modifications_per_day=1, updates_per_10_s_partitioned=1)
+    catalog = open_catalog(tmp_path, limits)
+    for number in range(3):
+        put(catalog, "t", rows_of([TODAY], number), kind=kind)
+    with pytest.raises(RateLimitExceeded, match=r"\[4\] in 10 seconds, allowed \[1\]"):
+        put(catalog, "t", rows_of([TODAY], 4))
+    catalog.clock.advance(11 * MICROSECONDS)
+    put(catalog, "t", rows_of([TODAY], 4))
+
+
+def test_dml_statements_of_a_table_are_limited_in_10_seconds(tmp_path: Path) -> None:
+    """25 statements for each table (quotas, "Data manipulation language statements")."""
+    catalog = open_catalog(tmp_path, QuotaLimits())
+    put(catalog, "t", rows_of([TODAY], 0))
+    for number in range(25):
+        put(catalog, "t", rows_of([TODAY], number), kind="update")
+    with pytest.raises(RateLimitExceeded, match=r"\[26\] DML statements in 10 seconds, allowed \[25\]"):
+        put(open_catalog(tmp_path, QuotaLimits()), "t", rows_of([TODAY], 26), kind="update")
+    catalog.clock.advance(11 * MICROSECONDS)
+    put(catalog, "t", rows_of([TODAY], 26), kind="update")
 
 
 def test_dataset_with_tables_is_dropped_only_with_its_contents(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Killed at any moment, each table is on restart the old or the new version, whole."""
+"""After a kill at any moment, each table is completely the old or the new version."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from devstack.bigquery.storage.collector import remove_unnamed_segments
+from devstack.bigquery.storage.garbage_collector import remove_unreferenced_segments
 from devstack.bigquery.storage.model import TableVersion
-from tests.processes import REPOSITORY
+from testkit.local_servers import REPOSITORY
 from tests.unit.devstack.bigquery.storage.tables import numbers, open_catalog, table_id
 
 KILLS = 8
@@ -36,7 +36,7 @@ def test_kill_at_random_moments_leaves_whole_versions(tmp_path: Path) -> None:
 def test_segments_that_a_kill_left_without_a_version_are_removed(tmp_path: Path) -> None:
     _write_until_killed(tmp_path, 0.05)
     catalog = open_catalog(tmp_path)
-    remove_unnamed_segments(catalog)
+    remove_unreferenced_segments(catalog)
     named = {segment.file for version in _all_versions(tmp_path) for segment in version.segments()}
     assert catalog.segments.files() == named
 
@@ -52,7 +52,7 @@ def _write_until_killed(folder: Path, seconds: float) -> dict[str, int]:
     )
     assert writer.stdout is not None
     lines = [writer.stdout.readline(), writer.stdout.readline()]
-    time.sleep(seconds)  # the random moment is the point of the test
+    time.sleep(seconds)  # kill at a random moment
     writer.kill()
     lines += writer.stdout.readlines()
     writer.wait()

@@ -1,0 +1,44 @@
+"""Reads and writes dataclasses as JSON files, with which the processes of a benchmark exchange data."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar
+
+Record = TypeVar("Record")
+
+
+def write_record(path: Path, content: dict[str, Any] | list[Any]) -> None:
+    """Write the file atomically."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.part")
+    temporary.write_text(json.dumps(content, indent=1) + "\n")
+    temporary.replace(path)
+
+
+def read_record(of_type: type[Record], path: Path) -> Record:
+    """Read a dataclass. Raises FileNotFoundError, and KeyError when the file lacks a field of the dataclass."""
+    found: Record = from_plain(of_type, json.loads(path.read_text()))
+    return found
+
+
+def from_plain(of_type: Any, value: Any) -> Any:
+    """Build a value of the type `of_type` from parsed JSON: dataclasses, also nested, and tuples and dicts of them."""
+    origin, arguments = typing.get_origin(of_type), typing.get_args(of_type)
+    if isinstance(of_type, type) and issubclass(of_type, Enum):
+        return of_type(value)
+    if is_dataclass(of_type) and isinstance(of_type, type):
+        hints = typing.get_type_hints(of_type)
+        return of_type(**{field.name: from_plain(hints[field.name], value[field.name]) for field in fields(of_type)})
+    if origin is tuple:
+        return tuple(from_plain(arguments[0], item) for item in value)
+    if origin is dict:
+        return {key: from_plain(arguments[1], item) for key, item in value.items()}
+    if origin in (types.UnionType, typing.Union):
+        return None if value is None else from_plain(arguments[0], value)
+    return value

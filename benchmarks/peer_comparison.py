@@ -1,0 +1,100 @@
+"""Measures the job's plans and all peers on the same files, in interleaved rounds (sub-command `main`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.dataset_shape import DatasetShape, Variant
+from benchmarks.docs_tables import table
+from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log
+from benchmarks.peers.registry import ADOPT, ENTRIES, GENERAL_PLANS, READ_BOTH, ROW_NUMBER
+from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
+from benchmarks.results import Figure, Results, cpu, figure, median, save, wall
+
+COMMAND = "main"
+ROWS = 26_000_000
+_MIN_REPEATS_TO_WARM_UP = 2
+_IN_TASKS = "-tasks"
+_PLAIN_JOINS = ("spark-sort-merge", "spark-shuffled-hash")
+
+
+def peers() -> list[str]:
+    """The names of all peers in the table, in the order in which they run."""
+    return [name for name in ENTRIES if not name.endswith(_IN_TASKS) and name not in GENERAL_PLANS]
+
+
+def run(rows: int, variant: Variant, only: Sequence[str], rounds: int | None) -> Results:
+    """Measure the peers `only`, or all when it is empty. `rounds` replaces the number of each peer's rounds."""
+    shape = DatasetShape(rows, variant=variant)
+    prepare_all([SMALL, shape], log)
+    chosen = list(only) or peers()
+    plans = [
+        PeerPlan(
+            name,
+            (prepared_dataset(shape),),
+            rounds or ENTRIES[name].rounds,
+            ENTRIES[name].repeats,
+            warm_up=ENTRIES[name].repeats >= _MIN_REPEATS_TO_WARM_UP,
+        )
+        for name in chosen
+    ]
+    interleaved = InterleavedRounds(prepared_dataset(SMALL).inputs, log)
+    runs = interleaved.run(plans)
+    figures = [figure(run, prepared_dataset(shape).dataset.rows, shape.dates) for run in runs]
+    is_default_size = rows == ROWS and variant is Variant.UNIFORM and not only
+    return save(COMMAND, figures, interleaved.failures, is_default_size=is_default_size)
+
+
+def report(results: Results) -> str:
+    """The table, with the fastest peer first."""
+    by_peer = {name: results.of(name) for name in ENTRIES if results.of(name)}
+    row_number, adopt = by_peer.get(ROW_NUMBER), by_peer.get(ADOPT)
+    lines = [
+        _line(name, figures, row_number, adopt)
+        for name, figures in sorted(by_peer.items(), key=lambda item: wall(item[1]))
+    ]
+    heads = [
+        "", "runs", "wall s, median", "wall s, range", "CPU s", "CPU ns per row", "bytes read per row", "shuffled MB",
+        "written MB", "JVM GB", "Python GB", "foreign cores", "times as fast as ROW_NUMBER",
+        "wall time / adopt's",
+    ]  # fmt: skip
+    one = results.figures[0]
+    head = f"{one.rows:,} rows in the snapshot, about as many in the state, {one.dates} dates. All made the same table."
+    missing = [f"No figures of {ENTRIES[peer].title}: {why.splitlines()[0]}" for peer, why in results.failures.items()]
+    parts = [head, table(heads, lines), *missing, *_summary(by_peer), f"{results.made_at} UTC, {results.machine}."]
+    return "\n\n".join(parts)
+
+
+def _summary(by_peer: dict[str, list[Figure]]) -> list[str]:
+    """A sentence that compares adopt with the main peers; no sentence when one of these was not measured."""
+    joins = [by_peer[name] for name in _PLAIN_JOINS if name in by_peer]
+    if not joins or not {ADOPT, ROW_NUMBER, READ_BOTH} <= by_peer.keys():
+        return []
+    adopt, row_number = wall(by_peer[ADOPT]), wall(by_peer[ROW_NUMBER])
+    return [
+        f"Adopt with stored fingerprints is {row_number / adopt:.1f} times as fast as Spark's ROW_NUMBER, "
+        f"{min(map(wall, joins)) / adopt:.1f} times as fast as the fastest plain Spark join, and takes "
+        f"{adopt / wall(by_peer[READ_BOTH]):.2f} times as long as pyarrow reading all columns of both inputs."
+    ]
+
+
+def _line(name: str, figures: list[Figure], row_number: list[Figure] | None, adopt: list[Figure] | None) -> list[str]:
+    walls = [one.wall_s for one in figures]
+    rows_read = 2 * figures[0].rows
+    read = figures[0].read_bytes
+    return [
+        ENTRIES[name].title,
+        str(len(figures)),
+        f"{wall(figures):.2f}",
+        f"{min(walls):.2f} to {max(walls):.2f}",
+        f"{cpu(figures):.1f}",
+        f"{cpu(figures) / rows_read * 1e9:.0f}",
+        f"{read / rows_read:.2f}" if read is not None else "",
+        f"{median(figures, lambda one: one.shuffled_bytes) / 1e6:.0f}",
+        f"{median(figures, lambda one: one.written_bytes) / 1e6:.1f}",
+        f"{median(figures, lambda one: one.jvm_bytes) / 1e9:.1f}",
+        f"{median(figures, lambda one: one.python_bytes) / 1e9:.2f}",
+        f"{max(one.foreign_cores for one in figures):.1f}",
+        f"{wall(row_number) / wall(figures):.1f}" if row_number else "",
+        f"{wall(figures) / wall(adopt):.2f}" if adopt else "",
+    ]

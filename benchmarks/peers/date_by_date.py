@@ -1,0 +1,28 @@
+"""The base of anti-joins date by date, which write the state's rows whose key the snapshot lacks.
+
+They assume what plan `adopt` proves: the snapshot is newer than the state, and no two of its rows have the same key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.input_files import InputFiles
+from benchmarks.peer import Peer, PeerResult, parquet_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class DateByDate(Peer):
+    """`survivors_only`: only the state's surviving rows are written; the snapshot's own files are part of the table."""
+
+    def __init__(self, session: Callable[[], SparkSession], *, survivors_only: bool = False) -> None:
+        super().__init__(session)
+        self.survivors_only = survivors_only
+
+    def result(self, inputs: InputFiles, out: Path, returned: object) -> PeerResult:
+        adopted = inputs.snapshot_files() if self.survivors_only else []
+        return PeerResult((*adopted, *parquet_files(out)))

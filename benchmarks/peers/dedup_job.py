@@ -1,0 +1,76 @@
+"""Runs this project's dedup job, from the request to the candidate, in a warm session."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import patch
+
+from pyspark.sql import SparkSession
+
+from benchmarks.input_files import InputFiles
+from benchmarks.peer import Peer, PeerResult
+from benchmarks.published_state import open_feed
+from dedup_clone.contract.manifest import Candidate
+from dedup_clone.contract.records import from_json
+from dedup_clone.contract.request import DedupRequest, Plan
+from dedup_spark import storage
+from dedup_spark.execution import fan_out
+from dedup_spark.execution.progress import JobLog
+from dedup_spark.execution.session import SparkOf
+from dedup_spark.job import DedupJob
+
+
+class DedupJobPeer(Peer):
+    """Options are those of a request. `stored_fingerprints`: the state has the fingerprints that its publish wrote.
+
+    `in_tasks`: Spark's Python workers process all dates; otherwise the driver processes small ones.
+    """
+
+    def __init__(
+        self,
+        session: Callable[[], SparkSession],
+        plan: str = "auto",
+        *,
+        stored_fingerprints: bool = True,
+        compare_values: bool = True,
+        exact: bool = False,
+        in_tasks: bool = False,
+    ) -> None:
+        super().__init__(session)
+        self._plan, self._stored_fingerprints, self._compare_values, self._exact = (
+            Plan(plan),
+            stored_fingerprints,
+            compare_values,
+            exact,
+        )
+        self._driver_items = 0 if in_tasks else fan_out._DRIVER_ITEMS
+
+    def prepare(self, inputs: InputFiles, out: Path) -> None:
+        feed = open_feed(inputs, self.session(), out, stored_fingerprints=self._stored_fingerprints)
+        feed.plan, feed.compare_values, feed.exact = self._plan, self._compare_values, self._exact
+        self._request = feed.request([feed.arrive(inputs.snapshot_id)])
+
+    def run(self, inputs: InputFiles, out: Path) -> DedupRequest:
+        with patch.object(fan_out, "_DRIVER_ITEMS", self._driver_items):
+            DedupJob(self._request, SparkOf(self.session), JobLog(self._request)).run()
+        return self._request
+
+    def result(self, inputs: InputFiles, out: Path, returned: object) -> PeerResult:
+        assert isinstance(returned, DedupRequest)
+        uri = storage.join(returned.attempt_uri, "candidate.json")
+        candidate = from_json(Candidate, storage.read_text(uri), where=uri)
+        if candidate.manifest is None or candidate.load_uris_uri is None:
+            raise RuntimeError(f"The job refused the benchmark's own rows: {candidate.refused[0].reason}")
+        plans = Counter(entry.plan for entry in candidate.manifest.dates)
+        metrics = candidate.metrics
+        return PeerResult(
+            files=tuple(storage.read_text(candidate.load_uris_uri).splitlines()),
+            bytes_read=metrics.bytes_read,
+            bytes_written=metrics.bytes_written,
+            notes={
+                "plans": ", ".join(f"{plan} {count}" for plan, count in sorted(plans.items())),
+                "phases": ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in metrics.seconds.items()),
+            },
+        )

@@ -1,0 +1,147 @@
+"""Publishes a data set's state (its parent table) once with the dedup job, so that every run can start from it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from benchmarks.dataset_shape import DatasetShape
+from benchmarks.generated_rows import OLDEST_ID, STATE_ID, snapshot_id
+from benchmarks.input_files import DateFiles, InputFiles
+from benchmarks.json_records import write_record
+from benchmarks.paths import CHECKOUT
+from benchmarks.spark_sessions import job_session
+from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.request import ParentGeneration
+from dedup_clone.contract.table import TableContract
+from dedup_spark import storage
+from testkit.spark_job_feed import SparkJobFeed
+
+_FINGERPRINTS = "fingerprints"
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """The digest of the job's code. States are published again when it changes: other code may write other files."""
+    folders = (CHECKOUT / "spark_jobs/dedup_spark", CHECKOUT / "plugins/dedup_clone/contract")
+    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def shared_session() -> SparkSession:
+    """The Spark session of this process, started at the first call."""
+    return job_session()
+
+
+class BenchmarkFeed(SparkJobFeed):
+    """A feed whose jobs start a Spark session only if they need one."""
+
+    def _require_session(self) -> SparkSession:
+        return self.session or shared_session()
+
+
+def prepare(
+    shape: DatasetShape, table: TableContract, folder: Path, snapshot_rows: int, emulator: str | None = None
+) -> InputFiles:
+    """Publish the state below `folder`, or in the emulator's buckets, and record the files of state and snapshot."""
+    record = folder / ("inputs-storage.json" if emulator else "inputs.json")
+    record.unlink(missing_ok=True)
+    shutil.rmtree(folder / "state", ignore_errors=True)
+    feed = _feed(folder, table, emulator)
+    for delivery in (OLDEST_ID, STATE_ID):
+        if storage.list_objects(feed.uri(feed.folder(delivery))):
+            candidate = feed.publish(feed.arrive(delivery))
+            if candidate.refused:
+                raise RuntimeError(f"The job refused the benchmark's own rows: {candidate.refused[0].reason}")
+    assert feed.manifest
+    write_state(folder, feed.manifest, feed.parent)
+    if not emulator:
+        _link_without_fingerprints(Path(feed.data_uri()))
+    inputs = _inputs(shape, feed, feed.arrive(snapshot_id(shape)), folder, snapshot_rows, emulator)
+    write_record(record, asdict(inputs))
+    return inputs
+
+
+def _feed(folder: Path, table: TableContract, emulator: str | None) -> BenchmarkFeed:
+    bucket = "landing" if emulator else str(folder / "landing")
+    return BenchmarkFeed(None, bucket, "gs://state/feed" if emulator else str(folder / "state"), table)
+
+
+def open_feed(
+    inputs: InputFiles, session: SparkSession | None, out: Path, *, stored_fingerprints: bool
+) -> BenchmarkFeed:
+    """A feed with the published state, whose next attempt writes to `out`, with or without the stored fingerprints."""
+    folder = Path(inputs.prepared)
+    manifest, parent = read_state(folder)
+    feed = _feed(folder, manifest.table, inputs.emulator)
+    feed.session, feed.manifest, feed.parent = session, manifest, parent
+    feed.state = f"gs://state/runs/{out.parent.name}-{out.name}" if inputs.emulator else str(out)
+    if not stored_fingerprints:
+        data = f"{parent.data_uri.rstrip('/')}-{_FINGERPRINTS}-removed/"
+        feed.parent = ParentGeneration(
+            parent.generation, parent.manifest_uri, parent.file_list_uri, parent.file_list_digest, data
+        )
+    return feed
+
+
+def write_state(folder: Path, manifest: Manifest, parent: ParentGeneration | None) -> None:
+    assert parent
+    (folder / "manifest.json").write_text(to_json(manifest))
+    (folder / "parent.json").write_text(to_json(parent))
+
+
+def read_state(folder: Path) -> tuple[Manifest, ParentGeneration]:
+    manifest, parent = folder / "manifest.json", folder / "parent.json"
+    return (
+        from_json(Manifest, manifest.read_text(), where=str(manifest)),
+        from_json(ParentGeneration, parent.read_text(), where=str(parent)),
+    )
+
+
+def _link_without_fingerprints(data: Path) -> None:
+    """Make hard links to the state's files in another folder, except to the fingerprints."""
+    copy = data.with_name(f"{data.name}-{_FINGERPRINTS}-removed")
+    shutil.rmtree(copy, ignore_errors=True)
+    link: Callable[[str, str], object] = lambda source, target: Path(target).hardlink_to(source)  # noqa: E731
+    shutil.copytree(data, copy, copy_function=link, ignore=shutil.ignore_patterns(_FINGERPRINTS))
+
+
+def _inputs(
+    shape: DatasetShape, feed: BenchmarkFeed, arrival: Arrival, folder: Path, rows: int, emulator: str | None
+) -> InputFiles:
+    assert feed.manifest
+    state = feed.files().files
+    days = sorted({str(file.date) for file in state} | {_day(landed.name) for landed in arrival.objects})
+    return InputFiles(
+        name=shape.name,
+        code=code_digest(),
+        prepared=str(folder),
+        snapshot_id=snapshot_id(shape),
+        string_keys=shape.string_keys,
+        state_rows=feed.manifest.rows,
+        snapshot_rows=rows,
+        state_bytes=sum(file.size for file in state),
+        snapshot_bytes=sum(landed.size for landed in arrival.objects),
+        emulator=emulator,
+        dates=tuple(
+            DateFiles(
+                day,
+                tuple(storage.join(feed.data_uri(), file.path) for file in state if str(file.date) == day),
+                tuple(feed.uri(landed.name) for landed in arrival.objects if _day(landed.name) == day),
+            )
+            for day in days
+        ),
+    )
+
+
+def _day(name: str) -> str:
+    return name.split("date=")[1].split("/")[0]

@@ -1,0 +1,96 @@
+"""Checks the Managed Airflow environment: version, triggerers, web server plugins, service account, bucket."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.google_api import ApiError
+
+OLDEST_AIRFLOW = (3, 3, 1)
+STATE_BUCKET_VARIABLE = "DEDUP_CLONE_STATE_BUCKET"
+_IMAGE = re.compile(r"^composer-(?P<composer>\d+)-airflow-(?P<airflow>\d+\.\d+\.\d+)")
+
+
+def check_airflow(live: LiveEnvironment) -> Iterator[Finding]:
+    settings = live.airflow_environment
+    url = "https://composer.googleapis.com/v1/"
+    url += f"projects/{live.profile.project}/locations/{settings.region}/environments/{settings.name}"
+    try:
+        environment = live.google.get(url)
+    except ApiError as error:
+        text = f"[{settings.name}] in [{settings.region}] cannot be read, {error}"
+        command = f"gcloud composer environments list --locations={settings.region} --project={live.profile.project}"
+        yield Finding(Level.FAIL, "environment", text, command)
+        return
+    config = environment.get("config", {})
+    if environment.get("state") != "RUNNING":
+        text = f"[{settings.name}] is [{environment.get('state')}], expected [RUNNING]."
+        yield Finding(Level.FAIL, "environment", text, _gcloud(live, "describe"))
+    yield from _version(live, config.get("softwareConfig", {}))
+    yield from _software(live, config.get("softwareConfig", {}))
+    yield from _triggerers(live, config)
+    yield from _bucket_and_account(live, config)
+
+
+def _version(live: LiveEnvironment, software: dict[str, Any]) -> Iterator[Finding]:
+    image = software.get("imageVersion", "")
+    match, oldest = _IMAGE.match(image), ".".join(map(str, OLDEST_AIRFLOW))
+    version = tuple(int(part) for part in match["airflow"].split(".")) if match else ()
+    if version < OLDEST_AIRFLOW:
+        text = f"the image is [{image}], expected Airflow [{oldest}] or later on Composer 3."
+        command = _gcloud(live, "update", f"--image-version=composer-3-airflow-{oldest}")
+        yield Finding(Level.FAIL, "Airflow version", text, command)
+    else:
+        yield ok("Airflow version", f"[{image}].")
+    text = "the API does not list the image's provider versions: compare them with requirements.txt."
+    command = _gcloud(live, "run", "providers list")
+    yield Finding(Level.NOTE, "provider versions", text, command)
+
+
+def _software(live: LiveEnvironment, software: dict[str, Any]) -> Iterator[Finding]:
+    if software.get("webServerPluginsMode") == "PLUGINS_DISABLED":
+        text = "the web server loads no plugins: the page Snapshots and the deadlines are missing."
+        command = _gcloud(live, "update", "--support-web-server-plugins")
+        yield Finding(Level.FAIL, "plugins", text, command)
+    found = software.get("envVariables", {}).get(STATE_BUCKET_VARIABLE)
+    if found != live.profile.state_bucket:
+        text = f"[{STATE_BUCKET_VARIABLE}] is [{found}], expected [{live.profile.state_bucket}]: the page Snapshots "
+        text += "finds the state bucket by this variable."
+        option = f"--update-env-variables={STATE_BUCKET_VARIABLE}={live.profile.state_bucket}"
+        yield Finding(Level.FAIL, "environment variables", text, _gcloud(live, "update", option))
+    else:
+        yield ok("environment variables", f"[{STATE_BUCKET_VARIABLE}] names the state bucket.")
+
+
+def _triggerers(live: LiveEnvironment, config: dict[str, Any]) -> Iterator[Finding]:
+    count = config.get("workloadsConfig", {}).get("triggerer", {}).get("count", 0)
+    if count < 1:
+        text = "there is no triggerer: deliveries are not noticed, and deferred tasks never resume."
+        option = "--triggerer-count=1 --triggerer-cpu=1 --triggerer-memory=2"
+        yield Finding(Level.FAIL, "triggerers", text, _gcloud(live, "update", option))
+    else:
+        yield ok("triggerers", f"{count}.")
+
+
+def _bucket_and_account(live: LiveEnvironment, config: dict[str, Any]) -> Iterator[Finding]:
+    settings = live.airflow_environment
+    prefix, expected = config.get("dagGcsPrefix", ""), f"gs://{settings.bucket}/dags"
+    if prefix != expected:
+        text = f"the environment reads [{prefix}], deploy/environment.yaml says [{expected}]."
+        bucket = prefix.removeprefix("gs://").removesuffix("/dags")
+        yield Finding(Level.FAIL, "bucket", text, f"(set `bucket: {bucket}` in deploy/environment.yaml and deploy)")
+    account = config.get("nodeConfig", {}).get("serviceAccount", "")
+    if account != settings.airflow:
+        text = (
+            f"DAGs run as [{account}], deploy/environment.yaml says [{settings.airflow}] (it cannot be changed later)."
+        )
+        yield Finding(Level.FAIL, "service account", text, f"(set `airflow: {account}` in deploy/environment.yaml)")
+
+
+def _gcloud(live: LiveEnvironment, verb: str, option: str = "") -> str:
+    settings = live.airflow_environment
+    command = f"gcloud composer environments {verb} {settings.name} --location={settings.region} "
+    return f"{command}--project={live.profile.project} {option}".rstrip()

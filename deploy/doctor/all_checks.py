@@ -1,0 +1,44 @@
+"""Runs all checks. A failure of one does not stop the others."""
+
+from __future__ import annotations
+
+from dedup_clone.settings.spark_settings import Runner
+from deploy.doctor.airflow_environment import check_airflow
+from deploy.doctor.buckets import check_buckets
+from deploy.doctor.capacity import check_capacity
+from deploy.doctor.dataset import check_dataset
+from deploy.doctor.enabled_apis import check_services
+from deploy.doctor.finding import Check, Finding, Level, LiveEnvironment
+from deploy.doctor.google_api import ApiError
+from deploy.doctor.iam_roles import check_access
+from deploy.doctor.network import check_network
+from deploy.doctor.spark_code import check_spark
+
+CHECKS: tuple[Check, ...] = (
+    check_services,
+    check_buckets,
+    check_dataset,
+    check_access,
+    check_network,
+    check_spark,
+    check_airflow,
+    check_capacity,
+)
+
+
+def run_checks(live: LiveEnvironment) -> list[Finding]:
+    """The findings of all checks. An API's error is a finding, too."""
+    findings = []
+    if live.profile.runner is Runner.LOCAL:
+        text = "the profile runs Spark in Airflow's workers, but Managed Airflow has no Java."
+        command = "(set `runner: serverless` in dags/profiles/gcp.yaml)"
+        findings.append(Finding(Level.FAIL, "runner", text, command))
+    for check in CHECKS:
+        subject = check.__name__.removeprefix("check_")
+        try:
+            findings += check(live)
+        except ApiError as error:
+            command = f"gcloud projects add-iam-policy-binding {live.profile.project} --member=user:YOU "
+            command += "--role=roles/viewer"
+            findings.append(Finding(Level.FAIL, subject, f"could not be checked, {error}", command))
+    return findings

@@ -1,0 +1,67 @@
+"""Reads Google's REST APIs with the user's own credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from dedup_clone.contract.errors import DedupCloneError
+
+TIMEOUT_S = 30
+
+
+class Response(Protocol):
+    """The attributes of an HTTP response that are used here."""
+
+    status_code: int
+
+    def json(self) -> Any: ...
+
+
+class Session(Protocol):
+    """The methods of `google.auth.transport.requests.AuthorizedSession` that are used here."""
+
+    def request(self, method: str, url: str, *, params: Mapping[str, str], json: Any, timeout: float) -> Response: ...
+
+
+class ApiError(DedupCloneError):
+    """The API answered with an error. `status` is the HTTP status, `message` is Google's."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"status [{status}]: {message}")
+        self.status = status
+
+
+class GoogleApi:
+    """Sends only GET requests, and the POST requests that read IAM policies."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def get(self, url: str, **parameters: str) -> dict[str, Any]:
+        """Raises ApiError, with status 404 when the resource does not exist."""
+        return self._request("GET", url, parameters, None)
+
+    def items(self, url: str, key: str, **parameters: str) -> Iterator[dict[str, Any]]:
+        """All items of a list, from all its pages."""
+        while True:
+            page = self.get(url, **parameters)
+            yield from page.get(key, [])
+            if not page.get("nextPageToken"):
+                return
+            parameters["pageToken"] = page["nextPageToken"]
+
+    def policy(self, url: str) -> dict[str, Any]:
+        """The IAM policy at a URL that ends in `:getIamPolicy`."""
+        return self._request("POST", url, {}, {"options": {"requestedPolicyVersion": 3}})
+
+    def _request(self, method: str, url: str, parameters: Mapping[str, str], body: Any) -> dict[str, Any]:
+        answer = self._session.request(method, url, params=parameters, json=body, timeout=TIMEOUT_S)
+        try:
+            content = answer.json()
+        except ValueError:
+            content = {}
+        if answer.status_code != 200:
+            error = content.get("error", {}) if isinstance(content, dict) else {}
+            raise ApiError(answer.status_code, str(error.get("message", "no message")))
+        return dict(content)

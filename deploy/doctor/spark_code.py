@@ -1,0 +1,49 @@
+"""Checks that the cluster of the profile runs, and that a release has uploaded the Spark code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from dedup_clone.settings.spark_settings import Runner
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.google_api import ApiError
+from deploy.release.release_content import SPARK_CODE_FILE
+
+
+def check_spark(live: LiveEnvironment) -> Iterator[Finding]:
+    yield from _cluster(live)
+    yield from _code(live)
+
+
+def _cluster(live: LiveEnvironment) -> Iterator[Finding]:
+    profile, spark = live.profile, live.profile.spark
+    name = spark.cluster.name
+    if profile.runner is not Runner.CLUSTER or name is None:
+        return
+    url = f"https://dataproc.googleapis.com/v1/projects/{profile.project}/regions/{spark.region}/clusters/{name}"
+    place = f"--region={spark.region} --project={profile.project}"
+    try:
+        state = live.google.get(url).get("status", {}).get("state")
+    except ApiError as error:
+        text = (
+            f"[{name}] in [{spark.region}] cannot be read, {error}. Without `spark.cluster.name` each run creates one."
+        )
+        yield Finding(Level.FAIL, "cluster", text, f"gcloud dataproc clusters list {place}")
+        return
+    if state != "RUNNING":
+        text = f"[{name}] is [{state}], expected [RUNNING]."
+        yield Finding(Level.FAIL, "cluster", text, f"gcloud dataproc clusters start {name} {place}")
+    else:
+        yield ok("cluster", f"[{name}] runs.")
+
+
+def _code(live: LiveEnvironment) -> Iterator[Finding]:
+    bucket = live.airflow_environment.bucket
+    try:
+        live.google.get(f"https://storage.googleapis.com/storage/v1/b/{bucket}/o/{quote(SPARK_CODE_FILE, safe='')}")
+    except ApiError as error:
+        text = f"[gs://{bucket}/{SPARK_CODE_FILE}] cannot be read, {error}: the DAGs cannot find the Spark code."
+        yield Finding(Level.FAIL, "Spark code", text, "make deploy")
+    else:
+        yield ok("Spark code", "a release has uploaded it.")

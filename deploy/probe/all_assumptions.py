@@ -1,0 +1,49 @@
+"""Tests every assumption. A failure of one does not stop the others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from google.api_core.exceptions import GoogleAPIError, MethodNotImplemented
+
+from deploy.probe import billing, clones, loads, objects, partitions, policies, swaps
+from deploy.probe.assumption import Assumption, CheckResult, DoesNotHold, Result
+from deploy.probe.probe_dataset import BudgetSpent, ProbeDataset
+
+MAX_EVIDENCE_LENGTH = 400
+
+
+def all_assumptions() -> tuple[Assumption, ...]:
+    """In the order of the report."""
+    modules = (clones, swaps, loads, policies, partitions, billing, objects)
+    return tuple(assumption for module in modules for assumption in module.assumption.all)
+
+
+def try_all(
+    probe: ProbeDataset, assumptions: Sequence[Assumption], log: Callable[[str], None] = lambda line: None
+) -> list[Result]:
+    """Test the assumptions one after the other. The result of one that cannot be tested says why."""
+    results = []
+    for number, assumption in enumerate(assumptions, 1):
+        result = _try(probe, assumption)
+        log(f"  {number:>2}/{len(assumptions)} {assumption.name:<36} {result.verdict} ({result.seconds:.1f} s)")
+        results.append(result)
+    return results
+
+
+def _try(probe: ProbeDataset, assumption: Assumption) -> Result:
+    started = time.monotonic()
+
+    def result(verdict: CheckResult, evidence: str) -> Result:
+        return Result(assumption, verdict, " ".join(evidence.split())[:MAX_EVIDENCE_LENGTH], time.monotonic() - started)
+
+    try:
+        return result(CheckResult.HOLDS, assumption.attempt(probe))
+    except DoesNotHold as error:
+        return result(CheckResult.DOES_NOT_HOLD, str(error))
+    except MethodNotImplemented as error:
+        return result(CheckResult.NOT_TRIED, f"The server does not support it: {error}")
+    except (BudgetSpent, GoogleAPIError, OSError) as error:
+        # A statement that only prepares the test has failed, which says nothing about the assumption.
+        return result(CheckResult.NOT_TRIED, f"{type(error).__name__}: {error}")

@@ -1,0 +1,219 @@
+"""Creates the throwaway dataset and bucket in which assumptions are tested, and limits the cost of their queries."""
+
+from __future__ import annotations
+
+import io
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from dedup_clone.contract.errors import DedupCloneError
+
+if TYPE_CHECKING:
+    from google.cloud import bigquery, storage
+
+EXPIRATION_DAYS = 730
+MILLISECONDS_PER_DAY = 86_400_000
+MAX_BYTES_PER_STATEMENT = 200 * 1024**2  # BigQuery refuses a statement that would bill more
+USD_PER_TIB = 6.25
+BUDGET_USD = 0.5
+LABELS = {"dedup_clone_probe": "throwaway"}
+JOB_TIMEOUT_S = 600
+
+Row = tuple[date | None, int, int]
+
+
+class BudgetSpent(DedupCloneError):
+    """The queries so far have cost as much as the probe may spend."""
+
+
+@dataclass(frozen=True)
+class Clients:
+    """`server`: the name of the server in the report."""
+
+    bigquery: bigquery.Client
+    storage: storage.Client
+    project: str
+    location: str
+    server: str
+
+
+class ProbeDataset:
+    """The dataset and its bucket.
+
+    Tables have the columns day DATE, id INT64 and number INT64, are partitioned by day and clustered by id.
+    """
+
+    def __init__(self, clients: Clients, name: str) -> None:
+        self._clients = clients
+        self.client = clients.bigquery
+        self.name = name
+        self.dataset = f"{clients.project}.{name}"
+        self.bucket = clients.storage.bucket(name.replace("_", "-"))
+        self.location = clients.location
+        self.billed_bytes = 0
+        self.today = datetime.now(UTC).date()
+
+    @property
+    def usd(self) -> float:
+        return self.billed_bytes / 1024**4 * USD_PER_TIB
+
+    def days_ago(self, days: int) -> date:
+        return self.today - timedelta(days=days)
+
+    def table(self, name: str) -> str:
+        return f"{self.dataset}.{name}"
+
+    def new_table(
+        self, name: str, rows: Sequence[Row] = (), *, expiration_days: int | None = EXPIRATION_DAYS, **options: Any
+    ) -> str:
+        """Make a table with the layout that this project uses, load `rows`, and return its full name."""
+        from google.cloud import bigquery
+
+        table = bigquery.Table(self.table(name), schema=schema())
+        expiration_ms = None if expiration_days is None else expiration_days * MILLISECONDS_PER_DAY
+        table.time_partitioning = bigquery.TimePartitioning(field="day", expiration_ms=expiration_ms)
+        table.clustering_fields = options.pop("clustering", ["id"])
+        table.description, table.labels = "made by the probe", dict(LABELS)
+        self.client.create_table(table)
+        if rows:
+            self.load(self.table(name), rows)
+        return self.table(name)
+
+    def upload(self, rows: Iterable[Row], name: str = "") -> str:
+        """Upload the rows as a Parquet file, and return its gs:// URI."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        arrow = pa.schema([("day", pa.date32()), ("id", pa.int64()), ("number", pa.int64())])
+        columns = list(zip(*rows, strict=True))
+        content = io.BytesIO()
+        pq.write_table(pa.table({f.name: pa.array(c, f.type) for f, c in zip(arrow, columns, strict=True)}), content)
+        name = name or f"{uuid.uuid4().hex}.parquet"
+        self.bucket.blob(name).upload_from_string(content.getvalue())
+        return f"gs://{self.bucket.name}/{name}"
+
+    def load(self, table: str, rows: Iterable[Row], disposition: str = "WRITE_TRUNCATE_DATA") -> Any:
+        return self.load_uris(table, [self.upload(rows)], disposition)
+
+    def load_uris(
+        self, table: str, uris: Sequence[str], disposition: str, *, job_id: str | None = None, file_set: str = ""
+    ) -> Any:
+        """Run one load job. `file_set`: the job's fileSetSpecType, when `uris` are not the files themselves."""
+        from google.cloud import bigquery
+
+        options = {
+            "sourceFormat": "PARQUET",
+            "writeDisposition": disposition,
+            "createDisposition": "CREATE_NEVER",
+            **({"fileSetSpecType": file_set} if file_set else {}),
+        }
+        config: Any = bigquery.LoadJobConfig.from_api_repr({"load": options})  # it has no property for the file set
+        job = self.client.load_table_from_uri(
+            uris,
+            table,
+            job_config=config,
+            job_id=job_id,
+            location=self.location,
+            project=self._clients.project,
+        )
+        return job.result(timeout=JOB_TIMEOUT_S)
+
+    def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Any:
+        """Run one statement or script, and return the job. Raises BudgetSpent when the budget is spent."""
+        from google.cloud import bigquery
+
+        if self.usd > BUDGET_USD:
+            raise BudgetSpent(f"Queries so far cost [{self.usd:.2f}] USD, the budget is [{BUDGET_USD}].")
+        config = bigquery.QueryJobConfig(
+            query_parameters=[_parameter(name, value) for name, value in (parameters or {}).items()],
+            use_query_cache=False,
+            maximum_bytes_billed=MAX_BYTES_PER_STATEMENT,
+        )
+        job = self.client.query(sql, job_config=config, location=self.location, project=self._clients.project)
+        try:
+            job.result(timeout=JOB_TIMEOUT_S)
+        finally:
+            self.billed_bytes += job.total_bytes_billed or 0
+        return job
+
+    def rows(self, sql: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        return [tuple(row.values()) for row in self.query(sql, parameters).result()]
+
+    def numbers(self, table: str) -> list[int]:
+        """The sorted values of the column `number`. Each snapshot that a test loads has its own number."""
+        return [number for (number,) in self.rows(f"SELECT number FROM `{table}` ORDER BY number")]
+
+    def now(self) -> datetime:
+        """The current time of BigQuery."""
+        ((now,),) = self.rows("SELECT CURRENT_TIMESTAMP()")
+        return now  # type: ignore[no-any-return]
+
+    def view(self, name: str) -> str:
+        return f"`{self.dataset}`.INFORMATION_SCHEMA.{name}"
+
+    def rest(self, path: str, method: str = "GET", body: Mapping[str, Any] | None = None) -> Any:
+        """A call below the project for which the client library has no method."""
+        request: Any = self.client._connection.api_request
+        return request(method=method, path=f"/projects/{self._clients.project}/{path}", data=body)
+
+    def row_policies(self, table: str) -> list[str]:
+        dataset, name = table.split(".")[1:]
+        listed = self.rest(f"datasets/{dataset}/tables/{name}/rowAccessPolicies")
+        return [policy["rowAccessPolicyReference"]["policyId"] for policy in listed.get("rowAccessPolicies", [])]
+
+
+def schema() -> list[bigquery.SchemaField]:
+    from google.cloud import bigquery
+
+    return [
+        bigquery.SchemaField("day", "DATE"),
+        bigquery.SchemaField("id", "INTEGER"),
+        bigquery.SchemaField("number", "INTEGER"),
+    ]
+
+
+def _parameter(name: str, value: Any) -> Any:
+    from google.cloud import bigquery
+
+    types = {str: "STRING", int: "INT64", float: "FLOAT64", datetime: "TIMESTAMP", date: "DATE"}
+    return bigquery.ScalarQueryParameter(name, types[type(value)], value)
+
+
+@contextmanager
+def throwaway_dataset(clients: Clients) -> Iterator[ProbeDataset]:
+    """Makes a dataset and a bucket, and always deletes them with their content."""
+    from google.api_core.exceptions import MethodNotImplemented
+    from google.cloud import bigquery
+
+    probe = ProbeDataset(clients, f"dedup_clone_probe_{uuid.uuid4().hex[:10]}")
+    dataset = bigquery.Dataset(probe.dataset)
+    dataset.location, dataset.labels = clients.location, dict(LABELS)
+    dataset.default_table_expiration_ms = MILLISECONDS_PER_DAY  # in case the probe cannot delete it
+    try:
+        try:
+            clients.bigquery.create_dataset(dataset)
+        except MethodNotImplemented:
+            dataset.default_table_expiration_ms = None
+            clients.bigquery.create_dataset(dataset)
+        clients.storage.create_bucket(probe.bucket, location=clients.location)
+        yield probe
+    finally:
+        _remove(clients, probe)
+
+
+def _remove(clients: Clients, probe: ProbeDataset) -> None:
+    from google.api_core.exceptions import NotFound
+
+    try:
+        clients.bigquery.delete_dataset(probe.dataset, delete_contents=True, not_found_ok=True)
+    finally:
+        try:
+            for blob in list(probe.bucket.list_blobs()):
+                blob.delete()
+            probe.bucket.delete()
+        except NotFound:
+            pass

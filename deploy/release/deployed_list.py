@@ -1,0 +1,53 @@
+"""The list of the objects that releases have uploaded. A release replaces and deletes only objects on this list."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.state.store import ObjectStore
+
+LIST_NAME = "dedup-clone/deployed.json"  # in the environment's bucket, outside the folders that Airflow synchronises
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """`objects`: URIs of the last release. `retired`: Spark code of the release before it, which runs may still use."""
+
+    objects: frozenset[str] = field(default=frozenset())
+    retired: frozenset[str] = field(default=frozenset())
+
+    @property
+    def all_objects(self) -> frozenset[str]:
+        return self.objects | self.retired
+
+
+class DeployedList:
+    """The list in the environment's bucket. It is written only if it has not changed since it was read."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._generation = 0
+
+    def read(self) -> Deployed:
+        """An empty list before the first release. Raises ConfigurationError when a later version wrote it."""
+        stored = self._store.read(LIST_NAME)
+        if stored is None:
+            self._generation = 0
+            return Deployed()
+        self._generation = stored.object_generation
+        record = json.loads(stored.text)
+        if record.get("format") != FORMAT:
+            raise ConfigurationError(
+                f"[{self._store.uri(LIST_NAME)}] has format [{record.get('format')}], expected [{FORMAT}]: another "
+                f"version of this project deployed there. Deploy from a checkout of that version or a later one."
+            )
+        return Deployed(frozenset(record["objects"]), frozenset(record["retired"]))
+
+    def write(self, deployed: Deployed) -> None:
+        """Raises LostRace when another release wrote the list meanwhile."""
+        record = {"format": FORMAT, "objects": sorted(deployed.objects), "retired": sorted(deployed.retired)}
+        text = json.dumps(record, indent=1) + "\n"
+        self._generation = self._store.replace(LIST_NAME, text, expected_object_generation=self._generation)

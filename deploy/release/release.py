@@ -1,0 +1,139 @@
+"""Applies a release plan with `gcloud storage`. Files are uploaded before the DAGs that need them."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from dedup_clone.contract.errors import ConfigurationError, DedupCloneError
+from dedup_clone.state.store import ObjectStore
+from deploy.environment_settings import SPARK_CODE_PREFIX
+from deploy.release.deployed_list import Deployed, DeployedList
+from deploy.release.release_content import ContentChecksum, ReleaseObject
+from deploy.release.release_plan import Action, Plan, make_plan
+
+COMMAND_TIMEOUT_S = 600
+
+
+class ReleaseFailed(DedupCloneError):
+    """A command failed, or the buckets differ from the plan afterwards. Deploying again continues from there."""
+
+
+class CommandRunner(Protocol):
+    """Runs a command with `text` as its input. Raises ReleaseFailed with the command's error output."""
+
+    def __call__(self, command: Sequence[str], text: str = "") -> None: ...
+
+
+def run_command(command: Sequence[str], text: str = "") -> None:
+    try:
+        done = subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False
+        )
+    except FileNotFoundError as error:
+        raise ReleaseFailed(
+            f"[{command[0]}] is not installed: install the Google Cloud CLI and run `gcloud auth login`."
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise ReleaseFailed(f"[{' '.join(command)}] took longer than {COMMAND_TIMEOUT_S} s: deploy again.") from error
+    if done.returncode != 0:
+        raise ReleaseFailed(
+            f"[{' '.join(command)}] ended with [{done.returncode}], expected [0]:\n{done.stderr.strip()}\n"
+            f"Fix what it names (`make doctor` checks roles and buckets) and deploy again: it continues from here."
+        )
+
+
+class Release:
+    """A release to the buckets of one environment."""
+
+    def __init__(
+        self, items: Sequence[ReleaseObject], environment: ObjectStore, state: ObjectStore, run: CommandRunner
+    ) -> None:
+        self._items = items
+        self._environment = environment
+        self._state = state
+        self._list = DeployedList(environment)
+        self._run = run
+        self._deployed = Deployed()
+
+    def plan(self) -> Plan:
+        """Compares the release with the buckets, and changes nothing."""
+        self._deployed = self._list.read()
+        return make_plan(self._items, self._found(), self._deployed)
+
+    def apply(self, plan: Plan, *, take_over: bool = False) -> None:
+        """Apply `plan`, which must be the last result of `plan()`.
+
+        Raises ConfigurationError when the plan would replace objects that no release uploaded, unless `take_over`;
+        LostRace when another release runs; ReleaseFailed when a command fails.
+        """
+        if plan.foreign and not take_over:
+            raise ConfigurationError(
+                f"[{len(plan.foreign)}] objects that no release has uploaded would be replaced, the "
+                f"first is [{plan.foreign[0]}]: move them, or replace them by `make deploy TAKE_OVER=1`."
+            )
+        if plan.changes:
+            # Written before the first change, so that after a crash the next release knows these objects.
+            self._list.write(Deployed(self._deployed.objects | plan.after.objects, self._deployed.retired))
+            self._upload(plan)
+            self._delete(plan)
+            self._verify()
+        if plan.changes or plan.after != self._deployed:
+            self._list.write(plan.after)
+
+    def _upload(self, plan: Plan) -> None:
+        items = [change.item for change in plan.of(Action.CREATE, Action.REPLACE) if change.item is not None]
+        for phase in _phases(items):
+            with tempfile.TemporaryDirectory(prefix="dedup-clone-release-") as folder:
+                for item in phase:
+                    path = Path(folder) / item.name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(item.content)
+                tops = sorted(str(path) for path in Path(folder).iterdir())
+                self._run(["gcloud", "storage", "cp", "--recursive", *tops, f"gs://{phase[0].bucket}/"])
+
+    def _delete(self, plan: Plan) -> None:
+        if uris := [change.uri for change in plan.of(Action.DELETE)]:
+            self._run(["gcloud", "storage", "rm", "--read-paths-from-stdin"], "\n".join(uris) + "\n")
+
+    def _verify(self) -> None:
+        remaining = make_plan(self._items, self._found(), self._deployed)
+        if remaining.changes:
+            raise ReleaseFailed(
+                f"[{remaining.changes[0].uri}] differs from this release, [{len(remaining.changes)}] objects do: "
+                f"somebody else writes to these buckets. Find out who, then deploy again."
+            )
+
+    def _found(self) -> Mapping[str, ContentChecksum]:
+        from google.api_core.exceptions import Forbidden, NotFound
+
+        places = [(self._environment, "dags/"), (self._environment, "plugins/"), (self._state, SPARK_CODE_PREFIX)]
+        found = {}
+        for store, prefix in places:
+            try:
+                found.update(
+                    {store.uri(info.name): ContentChecksum(info.crc32c, info.size) for info in store.objects(prefix)}
+                )
+            except (NotFound, Forbidden) as error:
+                raise ReleaseFailed(
+                    f"Bucket [{store.bucket}] cannot be listed: {error.message}. Correct its name in "
+                    f"deploy/environment.yaml or dags/profiles/gcp.yaml, or let `make doctor` find what is missing."
+                ) from error
+        return found
+
+
+def _phases(items: Iterable[ReleaseObject]) -> list[list[ReleaseObject]]:
+    """Spark's code, then what DAGs import and read, then the DAGs and the record that names Spark's code."""
+    phases: dict[int, list[ReleaseObject]] = {}
+    for item in items:
+        phases.setdefault(_rank(item), []).append(item)
+    return [phases[rank] for rank in sorted(phases)]
+
+
+def _rank(item: ReleaseObject) -> int:
+    if item.name.startswith(SPARK_CODE_PREFIX):
+        return 0
+    return 1 if item.part in ("sql", "plugins") else 2

@@ -1,0 +1,83 @@
+"""Computes what a release must create, replace and delete in the buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from deploy.environment_settings import SPARK_CODE_PREFIX
+from deploy.release.deployed_list import Deployed
+from deploy.release.release_content import ContentChecksum, ReleaseObject
+
+
+class Action(StrEnum):
+    CREATE = "create"
+    REPLACE = "replace"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True)
+class Change:
+    """`item` is None for a deletion."""
+
+    action: Action
+    uri: str
+    item: ReleaseObject | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`foreign`: URIs of objects that the plan would replace although no release has uploaded them."""
+
+    changes: tuple[Change, ...]
+    unchanged: int
+    foreign: tuple[str, ...]
+    after: Deployed
+
+    def of(self, *actions: Action) -> tuple[Change, ...]:
+        return tuple(change for change in self.changes if change.action in actions)
+
+
+def make_plan(items: Iterable[ReleaseObject], found: Mapping[str, ContentChecksum], deployed: Deployed) -> Plan:
+    """`found`: URI and checksum of every object below the prefixes that a release writes to."""
+    wanted = {item.uri: item for item in items}
+    changes, foreign, unchanged = [], [], 0
+    for uri, item in wanted.items():
+        if uri not in found:
+            changes.append(Change(Action.CREATE, uri, item))
+        elif found[uri] == item.checksum:
+            unchanged += 1
+        else:
+            changes.append(Change(Action.REPLACE, uri, item))
+            if uri not in deployed.all_objects:
+                foreign.append(uri)
+    retired = _retired(frozenset(wanted), deployed)
+    superfluous = deployed.all_objects - frozenset(wanted) - retired
+    changes += [Change(Action.DELETE, uri, None) for uri in sorted(superfluous & frozenset(found))]
+    return Plan(tuple(changes), unchanged, tuple(foreign), Deployed(frozenset(wanted), retired))
+
+
+def _retired(wanted: frozenset[str], deployed: Deployed) -> frozenset[str]:
+    """Spark code that stays until the next release with other code, because running jobs may still read it."""
+    newly_retired = frozenset(uri for uri in deployed.objects - wanted if f"/{SPARK_CODE_PREFIX}" in uri)
+    return newly_retired or deployed.retired - wanted
+
+
+def plan_as_text(plan: Plan, *, limit: int = 40) -> str:
+    """The plan for the user: every object that changes, at most `limit` for each action, and counts."""
+    lines = []
+    for action in Action:
+        changes = plan.of(action)
+        lines += [_line(change) for change in changes[:limit]]
+        if len(changes) > limit:
+            lines.append(f"  {action:<8} … and {len(changes) - limit} more")
+    lines += [f"  not uploaded by a release, would be replaced: {uri}" for uri in plan.foreign]
+    counts = ", ".join(f"{len(plan.of(action))} to {action}" for action in Action)
+    return "\n".join([*lines, f"{counts}, {plan.unchanged} unchanged."])
+
+
+def _line(change: Change) -> str:
+    if change.item is None:
+        return f"  {change.action:<8} {change.uri}"
+    return f"  {change.action:<8} {change.item.part:<8} {change.item.checksum.crc32c:<9} {change.uri}"

@@ -1,0 +1,132 @@
+"""The errors that the stand-in returns: each has BigQuery's reason, and a message that names the object."""
+
+from __future__ import annotations
+
+# HTTP status by reason. Source: "Error messages" of the BigQuery documentation.
+HTTP_STATUS = {
+    "backendError": 503,
+    "bytesBilledLimitExceeded": 400,
+    "conditionNotMet": 412,
+    "duplicate": 409,
+    "internalError": 500,
+    "invalid": 400,
+    "invalidQuery": 400,
+    "notFound": 404,
+    "notImplemented": 501,
+    "quotaExceeded": 403,
+    "rateLimitExceeded": 403,
+    "resourceInUse": 400,
+    "resourcesExceeded": 400,
+    "standInFailed": 500,
+    "stopped": 200,
+}
+
+
+class StandInError(Exception):
+    """A failed request or job. Subclasses set `reason`, which decides the HTTP status of the response."""
+
+    reason = "internalError"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    @property
+    def http_status(self) -> int:
+        return HTTP_STATUS[self.reason]
+
+
+class InvalidQuery(StandInError):
+    """BigQuery does not accept the SQL text, or the query failed while it ran. Line and column count from 1."""
+
+    reason = "invalidQuery"
+
+    def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
+        at = f" at [{line}:{column}]" if line is not None and column is not None else ""
+        super().__init__(message + at)
+        self.line = line
+        self.column = column
+
+
+class NotImplementedConstruct(StandInError):
+    """The stand-in does not support `construct`, although BigQuery may."""
+
+    reason = "notImplemented"
+
+    def __init__(self, construct: str) -> None:
+        super().__init__(
+            f"The stand-in does not carry out [{construct}]: use a supported construct or run this on BigQuery itself."
+        )
+        self.construct = construct
+
+
+class NotFound(StandInError):
+    """The project, dataset, table, job or version does not exist."""
+
+    reason = "notFound"
+
+
+class Duplicate(StandInError):
+    """An object of this name exists already."""
+
+    reason = "duplicate"
+
+
+class Invalid(StandInError):
+    """BigQuery does not accept a request field, a schema or a file."""
+
+    reason = "invalid"
+
+
+class QuotaExceeded(StandInError):
+    """A daily or per-job limit is used up."""
+
+    reason = "quotaExceeded"
+
+
+class RateLimitExceeded(StandInError):
+    """Too many requests or changes in a short time. The same request may succeed later."""
+
+    reason = "rateLimitExceeded"
+
+
+class ConditionNotMet(StandInError):
+    """The request's If-Match header is not the object's etag."""
+
+    reason = "conditionNotMet"
+
+
+class BackendError(StandInError):
+    """The service itself failed. The same request may succeed later."""
+
+    reason = "backendError"
+
+
+class StoppedJob(StandInError):
+    """The job was cancelled before it was done."""
+
+    reason = "stopped"
+
+
+class ResourceInUse(StandInError):
+    """A dataset cannot be deleted because it contains tables."""
+
+    reason = "resourceInUse"
+
+
+class ResourcesExceeded(StandInError):
+    """More work than BigQuery accepts at a time, such as too many waiting DML statements."""
+
+    reason = "resourcesExceeded"
+
+
+class BytesBilledLimitExceeded(StandInError):
+    """The query would bill more than its maximumBytesBilled, so it was not run."""
+
+    reason = "bytesBilledLimitExceeded"
+
+
+class StandInFailed(StandInError):
+    """A bug in the stand-in. Its reason is not BigQuery's, because clients retry BigQuery's for ten minutes."""
+
+    reason = "standInFailed"

@@ -1,0 +1,235 @@
+"""Executes DDL: creates, clones, alters and drops tables, and creates and drops datasets.
+
+`StatementRunner` executes CREATE TABLE itself, because AS reads rows; the rules of CREATE TABLE are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from devstack.bigquery.bigquery_errors import Duplicate, Invalid, InvalidQuery, NotFound
+from devstack.bigquery.clock import from_datetime
+from devstack.bigquery.jobs.null_elements import refuse_null_elements
+from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
+from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
+from devstack.bigquery.jobs.table_reader import check_location
+from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options, evaluate_schema_options
+from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.sql.statements import (
+    AlterTableSetOptions,
+    CreateClone,
+    CreateSchema,
+    CreateTable,
+    DropSchema,
+    DropTable,
+)
+from devstack.bigquery.sql.type_parser import fields_of_columns
+from devstack.bigquery.storage.arrow_schema import conform
+from devstack.bigquery.storage.catalog import Catalog, Change
+from devstack.bigquery.storage.model import (
+    CloneDefinition,
+    Dataset,
+    DatasetId,
+    Partition,
+    TableId,
+    TableSettings,
+    TableVersion,
+)
+from devstack.bigquery.storage.table_rules import check_clone, check_replacement, check_settings
+
+DAY_MS = 86_400_000
+DdlStatement = AlterTableSetOptions | CreateClone | CreateSchema | DropSchema | DropTable
+
+
+def run_ddl(
+    statement: DdlStatement, sql: StatementSql, commit_info: CommitInfoOf, check_cancelled: Callable[[], None]
+) -> Outcome:
+    match statement:
+        case CreateClone():
+            return _clone(statement, sql, commit_info, check_cancelled)
+        case AlterTableSetOptions():
+            return _alter(statement, sql, commit_info)
+        case DropTable():
+            return _drop(statement, sql.state, commit_info)
+        case CreateSchema():
+            return _create_schema(statement, sql)
+        case DropSchema():
+            return _drop_schema(statement, sql.state)
+
+
+def _clone(
+    statement: CreateClone, sql: StatementSql, commit_info: CommitInfoOf, check_cancelled: Callable[[], None]
+) -> Outcome:
+    catalog, table = sql.state.catalog, sql.state.target(statement.name)
+    operation = ddl_operation(catalog.find(table), statement.replace, statement.if_not_exists, table)
+    source, source_version = sql.reader.version(statement.source, statement.system_time)
+    outcome = Outcome("CREATE_TABLE", tables=(source,), ddl_operation=operation, ddl_table=table)
+    if operation == "SKIP":
+        return outcome
+    options = evaluate_options(statement.options, sql.python_value)
+    moment_us = None if statement.system_time is None else sql.reader.moment_us(statement.system_time)
+
+    def build(current: TableVersion | None, commit_us: int) -> Change:
+        ddl_operation(current, statement.replace, False, table)
+        clone_us = commit_us if moment_us is None else moment_us
+        return clone_change(catalog, table, current, source, source_version, options, clone_us, commit_us)
+
+    check_cancelled()
+    catalog.commit(table, build, commit_info(outcome))
+    return outcome
+
+
+def _alter(statement: AlterTableSetOptions, sql: StatementSql, commit_info: CommitInfoOf) -> Outcome:
+    catalog, table = sql.state.catalog, sql.state.target(statement.name)
+    options = evaluate_options(statement.options, sql.python_value)
+    if statement.if_exists and catalog.find(table) is None:
+        return Outcome("ALTER_TABLE", ddl_operation="SKIP", ddl_table=table)
+    outcome = Outcome("ALTER_TABLE", ddl_operation="ALTER", ddl_table=table)
+    catalog.commit(table, lambda current, _: _alter_change(table, current, options), commit_info(outcome))
+    return outcome
+
+
+def _drop(statement: DropTable, state: ScriptState, commit_info: CommitInfoOf) -> Outcome:
+    table = state.target(statement.name)
+    if statement.if_exists and state.catalog.find(table) is None:
+        return Outcome("DROP_TABLE", ddl_operation="SKIP", ddl_table=table)
+    outcome = Outcome("DROP_TABLE", ddl_operation="DROP", ddl_table=table)
+    state.catalog.drop(table, commit_info(outcome))
+    return outcome
+
+
+def _create_schema(statement: CreateSchema, sql: StatementSql) -> Outcome:
+    datasets, location = sql.state.catalog.datasets, sql.state.defaults.location
+    dataset_id = DatasetId(sql.state.defaults.project, statement.name)
+    options = evaluate_schema_options(statement.options, sql.python_value)
+    if options.location is not None and options.location.lower() != location.lower():
+        raise InvalidQuery(
+            f"CREATE SCHEMA {dataset_id} has location [{options.location}], but the job runs in [{location}]: "
+            "run the job there"
+        )
+    if statement.if_not_exists and datasets.find(dataset_id) is not None:
+        return Outcome("CREATE_SCHEMA", ddl_operation="SKIP")
+    labels = dict(options.labels or ())
+    description, friendly_name = options.description, options.friendly_name
+    datasets.create(Dataset(dataset_id, location, 0, 0, labels, description, friendly_name))
+    return Outcome("CREATE_SCHEMA", ddl_operation="CREATE")
+
+
+def _drop_schema(statement: DropSchema, state: ScriptState) -> Outcome:
+    dataset = DatasetId(state.defaults.project, statement.name)
+    if statement.if_exists and state.catalog.datasets.find(dataset) is None:
+        return Outcome("DROP_SCHEMA", ddl_operation="SKIP")
+    check_location(state.catalog, dataset, state.defaults.location)
+    state.catalog.drop_dataset(dataset, statement.cascade)
+    return Outcome("DROP_SCHEMA", ddl_operation="DROP")
+
+
+def ddl_operation(current: TableVersion | None, or_replace: bool, if_not_exists: bool, table: TableId) -> str:
+    """What CREATE TABLE does: CREATE, REPLACE or SKIP. Raises Duplicate for a table that it may not replace."""
+    if current is None:
+        return "CREATE"
+    if or_replace:
+        return "REPLACE"
+    if if_not_exists:
+        return "SKIP"
+    raise Duplicate(f"Already Exists: Table {table}")
+
+
+def create_settings(statement: CreateTable, query_columns: tuple[TableField, ...], sql: StatementSql) -> TableSettings:
+    """The settings of a new table. Declared columns take precedence over those of its query."""
+    settings = TableSettings(
+        schema=fields_of_columns(statement.columns) if statement.columns else query_columns,
+        partition_column=statement.partition_by,
+        clustering=statement.cluster_by,
+    )
+    settings = with_options(settings, evaluate_options(statement.options, sql.python_value))
+    settings = replace(
+        settings,
+        partition_column=_declared_name(settings, settings.partition_column),
+        clustering=tuple(_declared_name(settings, name) or name for name in settings.clustering),
+    )
+    check_settings(sql.state.defaults.table(statement.name), settings)
+    return settings
+
+
+def _declared_name(settings: TableSettings, name: str | None) -> str | None:
+    """The name in the spelling of the column's declaration: upper and lower case do not differ."""
+    column = settings.column(name) if name is not None else None
+    return column.name if column else name
+
+
+def with_options(settings: TableSettings, options: TableOptions) -> TableSettings:
+    """The settings after OPTIONS(…). An option that is not written stays as it is; NULL removes an option."""
+    changes: dict[str, Any] = {}
+    for name in options.named:
+        value = getattr(options, name)
+        if name == "labels":
+            changes["labels"] = dict(value or ())
+        elif name == "partition_expiration_days":
+            changes["partition_expiration_ms"] = None if value is None else round(value * DAY_MS)
+        elif name == "expiration_timestamp":
+            changes["expires_us"] = None if value is None else from_datetime(value)
+        elif name == "require_partition_filter":
+            changes[name] = bool(value)
+        else:  # description and friendly_name
+            changes[name] = value
+    return replace(settings, **changes)
+
+
+def conform_query_rows(rows: pa.Table, schema: tuple[TableField, ...]) -> pa.Table:
+    """A query's rows in a table's schema. Raises InvalidQuery for a NULL in a REQUIRED column or in an array."""
+    try:
+        conformed = conform(rows, schema)
+    except Invalid as error:
+        raise InvalidQuery(error.message) from error
+    refuse_null_elements(schema, conformed)
+    return conformed
+
+
+def create_change(
+    table: TableId, current: TableVersion | None, settings: TableSettings, partitions: dict[str, Partition]
+) -> Change:
+    if current is not None:
+        check_replacement(table, current.settings, settings)
+    return Change("create", settings, partitions, recreates=True, modified_partitions=len(partitions))
+
+
+def clone_change(
+    catalog: Catalog,
+    table: TableId,
+    current: TableVersion | None,
+    source: TableId,
+    source_version: TableVersion,
+    options: TableOptions,
+    clone_us: int,
+    commit_us: int,
+) -> Change:
+    """A clone has its source's rows, schema with policy tags, row access policies, partitioning and clustering.
+
+    It has none of the source's options. Whether BigQuery copies the partition expiration is not documented, so callers
+    can rely only on what they write in OPTIONS.
+    """
+    base = source_version.settings
+    settings = TableSettings(
+        base.schema, base.partition_column, clustering=base.clustering, row_policies=base.row_policies
+    )
+    settings = with_options(settings, options)
+    check_settings(table, settings)
+    check_clone(catalog, table, source, source_version.clone)
+    if current is not None:
+        check_replacement(table, current.settings, settings)
+    partitions = {key: replace(part, modified_us=commit_us) for key, part in source_version.partitions.items()}
+    clone = CloneDefinition(source, clone_us)
+    return Change("clone", settings, partitions, clone, recreates=True, modified_partitions=len(partitions))
+
+
+def _alter_change(table: TableId, current: TableVersion | None, options: TableOptions) -> Change:
+    if current is None:
+        raise NotFound(f"Not found: Table {table}")
+    settings = with_options(current.settings, options)
+    check_settings(table, settings)
+    return Change("options", settings, current.partitions, current.clone)

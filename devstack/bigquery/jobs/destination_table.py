@@ -1,0 +1,150 @@
+"""How a job that writes rows changes its destination table: its schema, layout and partitions, or BigQuery's error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound
+from devstack.bigquery.jobs.job_configuration import TableLayout
+from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.storage.catalog import Change
+from devstack.bigquery.storage.model import Partition, Segment, TableId, TableSettings, TableVersion
+from devstack.bigquery.storage.table_rules import (
+    check_settings,
+    describe_clustering,
+    describe_partitioning,
+)
+
+NewSegments = Mapping[str, Sequence[Segment]]  # by partition id
+
+
+def new_settings(schema: tuple[TableField, ...], layout: TableLayout) -> TableSettings:
+    return TableSettings(
+        schema=schema,
+        partition_column=layout.partition_column,
+        partition_expiration_ms=layout.partition_expiration_ms,
+        clustering=layout.clustering or (),
+    )
+
+
+def resolve_settings(
+    table: TableId,
+    current: TableSettings | None,
+    fields: tuple[TableField, ...],
+    layout: TableLayout,
+    replaces_schema: bool,
+) -> TableSettings:
+    """The settings after the job. Raises Invalid where the job's schema or layout does not fit the table's.
+
+    `replaces_schema` is set for WRITE_TRUNCATE of a whole table. It replaces the schema with its policy tags, the
+    description and the row access policies, and keeps layout, labels and expiration.
+    """
+    if current is None:
+        settings = new_settings(fields, layout)
+    elif replaces_schema:
+        check_layout(table, current, layout)
+        settings = replace(current, schema=fields, description=None, row_policies=())
+    else:
+        check_layout(table, current, layout)
+        check_schema(table, current.schema, fields)
+        return current if current.schema else replace(current, schema=fields)
+    check_settings(table, settings)
+    return settings
+
+
+def check_layout(table: TableId, current: TableSettings, layout: TableLayout) -> None:
+    """Raises Invalid if the job states another layout than the table's. It may omit the layout."""
+    if layout.partition_column is not None and (
+        current.partition_column != layout.partition_column
+        or layout.partition_expiration_ms not in (None, current.partition_expiration_ms)
+    ):
+        wanted = new_settings((), layout)
+        raise Invalid(
+            f"Incompatible table partitioning specification for {table}. Expected partitioning specification "
+            f"{describe_partitioning(current)} with expiration [{current.partition_expiration_ms}] ms, but input "
+            f"partitioning specification is {describe_partitioning(wanted)} with expiration "
+            f"[{layout.partition_expiration_ms}] ms"
+        )
+    if layout.clustering is not None and layout.clustering != current.clustering:
+        wanted = new_settings((), layout)
+        raise Invalid(
+            f"Incompatible table clustering specification for {table}. Expected {describe_clustering(current)}, but "
+            f"input is {describe_clustering(wanted)}"
+        )
+
+
+def check_schema(
+    table: TableId, existing: Sequence[TableField], provided: Sequence[TableField], prefix: str = ""
+) -> None:
+    """Raises Invalid unless the schema fits the existing table's. It may omit NULLABLE columns."""
+    if not existing:
+        return
+    refusal = f"Provided Schema does not match Table {table}."
+    unmatched = {field.name.lower(): field for field in provided}
+    for column in existing:
+        name = prefix + column.name
+        field = unmatched.pop(column.name.lower(), None)
+        if field is None:
+            if column.mode == "REQUIRED":
+                raise Invalid(f"{refusal} Field {name} is missing in new schema")
+            continue
+        if field.type != column.type:
+            raise Invalid(f"{refusal} Field {name} has changed type from {_api_type(column)} to {_api_type(field)}")
+        if field.mode != column.mode and not (field.mode == "REQUIRED" and column.mode == "NULLABLE"):
+            raise Invalid(f"{refusal} Field {name} has changed mode from {column.mode} to {field.mode}")
+        if field.policy_tags not in ((), column.policy_tags):
+            raise Invalid(
+                f"{refusal} Field {name} has policy tags [{', '.join(column.policy_tags)}], the job's schema says "
+                f"[{', '.join(field.policy_tags)}]: change them with tables.patch."
+            )
+        check_schema(table, column.fields, field.fields, f"{name}.")
+    if unmatched:
+        raise Invalid(f"{refusal} Cannot add fields (field: {prefix}{next(iter(unmatched.values())).name})")
+
+
+def _api_type(field: TableField) -> str:
+    return str(field.to_api()["type"])
+
+
+def check_dispositions(
+    table: TableId, partition: str | None, current: TableVersion | None, create: str, write: str
+) -> None:
+    if current is None:
+        if create == "CREATE_NEVER":
+            raise NotFound(f"Not found: Table {table}")
+        return
+    if write == "WRITE_EMPTY" and any(segment.rows for segment in current.segments(partition)):
+        name = table if partition is None else f"{table}${partition}"
+        raise Duplicate(f"Already Exists: Table {name}")
+
+
+def write_change(
+    kind: str,
+    settings: TableSettings,
+    current: TableVersion | None,
+    new: NewSegments,
+    write: str,
+    partition: str | None,
+    commit_us: int,
+) -> Change:
+    """The table with the new segments appended, or in place of all rows or of one partition's rows."""
+    before = dict(current.partitions) if current else {}
+    after = dict(before)
+    if write in ("WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA"):
+        if partition is None:
+            after.clear()
+        else:
+            after.pop(partition, None)
+    for key, segments in new.items():
+        earlier = after[key].segments if key in after else ()
+        after[key] = Partition((*earlier, *segments), commit_us)
+    modified = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    keeps_clone = current is not None and write != "WRITE_TRUNCATE"
+    return Change(
+        kind=kind,
+        settings=settings,
+        partitions=after,
+        clone=current.clone if current and keeps_clone else None,
+        modified_partitions=len(modified),
+    )

@@ -1,0 +1,55 @@
+"""Computes which rows an UPDATE, DELETE or MERGE changes in one version of its target. Nothing is written here."""
+
+from __future__ import annotations
+
+from devstack.bigquery.jobs.dml_merge import MergeEvaluator
+from devstack.bigquery.jobs.dml_target import DmlTarget, RowChanges
+from devstack.bigquery.jobs.script_state import StatementSql
+from devstack.bigquery.sql.statements import Delete, Merge, MutatingStatement, Update
+from devstack.bigquery.storage.arrow_schema import arrow_schema
+from devstack.bigquery.storage.model import TableId, TableVersion
+
+
+def row_changes(statement: MutatingStatement, sql: StatementSql, table: TableId, version: TableVersion) -> RowChanges:
+    """Raises InvalidQuery where BigQuery fails the statement while it runs."""
+    session, target = sql.state.session, DmlTarget(statement.alias, sql, table, version)
+    match statement:
+        case Delete():
+            removed = session.materialize(_delete_sql(statement, sql, target))
+            no_rows = arrow_schema(target.schema).empty_table()
+            return RowChanges(removed, no_rows, {"deleted": target.count(removed)})
+        case Update():
+            values = session.materialize(_update_sql(statement, sql, target))
+            target.refuse_repeated_rows(values, "TRUE")
+            rows = target.updated_rows(statement.assignments, values)
+            return RowChanges(values, rows, {"updated": rows.num_rows})
+        case Merge():
+            return MergeEvaluator(statement, sql, target).changes()
+
+
+def check_names_and_types(
+    statement: MutatingStatement, sql: StatementSql, table: TableId, version: TableVersion
+) -> None:
+    """For a dry run: binds names and types and runs nothing."""
+    target = DmlTarget(statement.alias, sql, table, version)
+    match statement:
+        case Delete():
+            sql.state.session.schema(_delete_sql(statement, sql, target))
+        case Update():
+            sql.state.session.schema(_update_sql(statement, sql, target))
+        case Merge():
+            MergeEvaluator(statement, sql, target).check_names_and_types()
+
+
+def _delete_sql(statement: Delete, sql: StatementSql, target: DmlTarget) -> str:
+    return f"SELECT {target.row_id} FROM {target.relation} WHERE {sql.duckdb(statement.where, target.columns)}"
+
+
+def _update_sql(statement: Update, sql: StatementSql, target: DmlTarget) -> str:
+    columns, relations = target.columns, target.relation
+    if statement.source is not None:
+        columns = columns | sql.columns_read(statement.source)
+        relations += f", {sql.duckdb(statement.source.args['from_']).removeprefix(' FROM ')}"
+        relations += "".join(sql.duckdb(join, columns) for join in statement.source.args.get("joins") or [])
+    condition = sql.duckdb(statement.where, columns)
+    return target.values_sql(statement.assignments, columns, f"{relations} WHERE {condition}")

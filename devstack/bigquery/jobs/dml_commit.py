@@ -1,0 +1,112 @@
+"""Writes the changes of a DML statement as new segments and commits them. Other partitions keep their segments.
+
+Snapshot isolation: if another statement changed the same partitions after the snapshot, the commit raises
+`ConcurrentUpdate` and the statement runs again on the newer rows. Rows that an INSERT added meanwhile remain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from devstack.bigquery.bigquery_errors import InvalidQuery
+from devstack.bigquery.jobs.dml_target import RowChanges
+from devstack.bigquery.jobs.duckdb_session import DuckDbSession
+from devstack.bigquery.jobs.partition_rows import split_rows
+from devstack.bigquery.sql.field_types import quote_identifier
+from devstack.bigquery.storage.catalog import Catalog, Change
+from devstack.bigquery.storage.model import Partition, Segment, TableId, TableVersion
+from devstack.bigquery.storage.segment_store import SegmentBatch
+from devstack.bigquery.storage.version_relation import (
+    ROW_ID,
+    relation_sql,
+    rows_in_segments,
+    segment_number,
+    segment_numbers,
+)
+
+
+class ConcurrentUpdate(InvalidQuery):
+    """Another statement changed the same partitions while this one ran."""
+
+    def __init__(self, table: TableId) -> None:
+        super().__init__(f"Could not serialize access to table {table} due to concurrent update")
+
+
+@dataclass(frozen=True)
+class PartitionWrites:
+    """New segments by partition: `replaced` partitions are rewritten, `added` ones only get more rows."""
+
+    replaced: Mapping[str, tuple[Segment, ...]]
+    added: Mapping[str, tuple[Segment, ...]]
+
+
+def updated_partitions(version: TableVersion, changes: RowChanges, session: DuckDbSession) -> set[str]:
+    """Partitions that lose or change a row. They are rewritten, and their full size is billed."""
+    _, numbers_of_changed = session.run(f"SELECT DISTINCT {segment_number(ROW_ID)} AS number FROM {changes.removed}")
+    changed = set(numbers_of_changed.column(0).to_pylist())
+    return {key for key, numbers in segment_numbers(version).items() if not changed.isdisjoint(numbers)}
+
+
+def write_partitions(
+    table: TableId,
+    version: TableVersion,
+    changes: RowChanges,
+    updated: set[str],
+    session: DuckDbSession,
+    catalog: Catalog,
+    batch: SegmentBatch,
+) -> PartitionWrites:
+    """Writes the segments: one for each partition that changes."""
+    new = dict(split_rows(changes.new_rows, version.settings.partition_column))
+    columns = ", ".join(f"_old.{quote_identifier(column.name)}" for column in version.settings.schema)
+    replaced: dict[str, tuple[Segment, ...]] = {}
+    numbers = segment_numbers(version)
+    for key in sorted(updated):
+        rows = relation_sql(table, version, catalog.segments, partition=key, with_row_id=True)
+        removed = f"(SELECT {ROW_ID} FROM {changes.removed} WHERE {rows_in_segments(numbers[key], ROW_ID)})"
+        _, unchanged = session.run(
+            f"SELECT {columns} FROM {rows} AS _old ANTI JOIN {removed} AS _removed ON _old.{ROW_ID} = _removed.{ROW_ID}"
+        )
+        changed_rows = new.pop(key, None)
+        whole = unchanged if changed_rows is None else pa.concat_tables([unchanged, changed_rows])
+        replaced[key] = (batch.write(whole),) if whole.num_rows else ()
+    return PartitionWrites(replaced, {key: (batch.write(rows),) for key, rows in new.items()})
+
+
+def dml_change(
+    kind: str,
+    catalog: Catalog,
+    table: TableId,
+    snapshot: TableVersion,
+    now: TableVersion | None,
+    change: PartitionWrites,
+    commit_us: int,
+) -> Change:
+    """Applies the new segments to the version that is current at the commit."""
+    if now is None or now.created_us != snapshot.created_us or now.settings.schema != snapshot.settings.schema:
+        raise ConcurrentUpdate(table)
+    since = catalog.history(table).versions_since(snapshot.committed_us)
+    only_inserts = all(version.change == "insert" for version in since)
+    after = dict(now.partitions)
+    for key in (*change.replaced, *change.added):
+        if not only_inserts and tuple(snapshot.segments(key)) != tuple(now.segments(key)):
+            raise ConcurrentUpdate(table)
+    for key, segments in change.replaced.items():
+        inserted = now.segments(key)[len(snapshot.segments(key)) :]
+        after.pop(key, None)
+        if segments or inserted:
+            after[key] = Partition((*segments, *inserted), commit_us)
+    for key, segments in change.added.items():
+        after[key] = Partition((*now.segments(key), *segments), commit_us)
+    modified = len(change.replaced) + len(change.added)
+    return Change(kind, now.settings, after, now.clone, modified_partitions=modified)
+
+
+def truncate_change(table: TableId, now: TableVersion | None) -> Change:
+    """TRUNCATE TABLE removes all rows and keeps the metadata."""
+    if now is None:
+        raise ConcurrentUpdate(table)
+    return Change("truncate", now.settings, {}, now.clone, modified_partitions=len(now.partitions))

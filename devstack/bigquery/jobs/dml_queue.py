@@ -1,0 +1,67 @@
+"""The queue of UPDATE, DELETE and MERGE statements of each table: a few run at a time, a limited number waits.
+
+Source: "Using data manipulation language (DML)", UPDATE, DELETE, MERGE DML concurrency.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from devstack.bigquery.bigquery_errors import ResourcesExceeded, StoppedJob
+from devstack.bigquery.storage.model import TableId
+
+MAXIMUM_RUNNING = 2
+MAXIMUM_WAITING = 20
+CANCEL_CHECK_INTERVAL_S = 0.1  # cancelling a job does not notify the queue
+
+
+@dataclass
+class _TableQueue:
+    running: int = 0
+    waiting: deque[object] = field(default_factory=deque)
+
+
+class DmlQueue:
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._queues: dict[TableId, _TableQueue] = {}
+
+    @contextmanager
+    def slot(self, table: TableId, stop: threading.Event) -> Iterator[None]:
+        """Runs the block as one of the table's running statements, after waiting in the queue if needed.
+
+        Raises ResourcesExceeded at once if the queue is full, and StoppedJob if `stop` is set while waiting.
+        """
+        with self._changed:
+            queue = self._queues.setdefault(table, _TableQueue())
+            self._wait(queue, table, stop)
+            queue.running += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                queue.running -= 1
+                self._changed.notify_all()
+
+    def _wait(self, queue: _TableQueue, table: TableId, stop: threading.Event) -> None:
+        if queue.running < MAXIMUM_RUNNING and not queue.waiting:
+            return
+        if len(queue.waiting) >= MAXIMUM_WAITING:
+            raise ResourcesExceeded(
+                f"Resources exceeded during query execution: Too many DML statements outstanding against table "
+                f"{table}, limit is {MAXIMUM_WAITING}."
+            )
+        ticket = object()
+        queue.waiting.append(ticket)
+        try:
+            while not (queue.waiting[0] is ticket and queue.running < MAXIMUM_RUNNING):
+                if stop.is_set():
+                    raise StoppedJob("Job execution was cancelled: User requested cancellation")
+                self._changed.wait(CANCEL_CHECK_INTERVAL_S)
+        finally:
+            queue.waiting.remove(ticket)
+            self._changed.notify_all()

@@ -1,0 +1,111 @@
+"""The reads of a mutating DML statement as one SELECT, by which its scanned bytes are counted.
+
+A constant condition on the target's partition column prunes partitions only where their rows cannot change the result:
+in WHERE, and in MERGE's ON unless the statement has a clause for target rows without a match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from sqlglot import exp
+
+from devstack.bigquery.sql.statements import (
+    NOT_MATCHED_BY_SOURCE,
+    NOT_MATCHED_BY_TARGET,
+    Delete,
+    Merge,
+    MergeClause,
+    MergeInsert,
+    MergeUpdate,
+    MutatingStatement,
+    TableName,
+    Update,
+)
+
+SOURCE = "__source"  # the alias of a source without an alias
+
+
+def read_query_of(statement: MutatingStatement) -> exp.Select:
+    """A SELECT with the same tables, columns and filters as the statement."""
+    target = _table(statement.table, statement.alias)
+    match statement:
+        case Delete():
+            return exp.Select(expressions=[exp.Literal.number(1)]).from_(target).where(statement.where.copy())
+        case Update():
+            values = [item.value.copy() for item in statement.assignments]
+            select = exp.Select(expressions=values).from_(target)
+            for join in _joins(statement.source):
+                select.append("joins", join)
+            return select.where(statement.where.copy())
+        case Merge():
+            return _merge_reading(statement, target)
+
+
+def deletes_whole_partitions(statement: Delete, column: str | None, constants: Collection[str]) -> bool:
+    """Whether WHERE refers to nothing but the partition column and constants."""
+    if column is None or statement.where.find(exp.Select) is not None:
+        return False
+    names = [
+        reference.parts[-1].name.lower()
+        for reference in statement.where.find_all(exp.Column)
+        if len(reference.parts) > 1
+        or reference.name.lower() not in constants
+        or reference.name.lower() == column.lower()
+    ]
+    return bool(names) and all(name == column.lower() for name in names)
+
+
+def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+    return list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+
+
+def source_alias(statement: Merge) -> str:
+    return str(statement.source.args["from_"].this.alias_or_name) or SOURCE
+
+
+def expressions_of(clause: MergeClause) -> Iterator[exp.Expression]:
+    """The clause's condition and values."""
+    if clause.condition is not None:
+        yield clause.condition
+    if isinstance(clause.action, MergeUpdate):
+        yield from (item.value for item in clause.action.assignments)
+    if isinstance(clause.action, MergeInsert):
+        yield from clause.action.values or ()
+
+
+def _merge_reading(statement: Merge, target: exp.Table) -> exp.Select:
+    source = statement.source.args["from_"].this.copy()
+    alias = source_alias(statement)
+    if not source.alias:
+        source.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+    values: list[exp.Expr] = [value.copy() for clause in statement.clauses for value in expressions_of(clause)]
+    if any(isinstance(c.action, MergeInsert) and c.action.values is None for c in statement.clauses):
+        values.append(exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True)))
+    kinds = {clause.kind for clause in statement.clauses}
+    filters: list[exp.Expr] = []
+    for part in conjuncts(statement.condition):
+        only_of_target = NOT_MATCHED_BY_SOURCE not in kinds and _refers_only_to(part, statement.alias)
+        only_of_source = NOT_MATCHED_BY_TARGET not in kinds and _refers_only_to(part, alias)
+        if only_of_target or only_of_source:
+            filters.append(part.copy())
+        else:
+            values.append(part.copy())
+    select = exp.Select(expressions=values or [exp.Literal.number(1)]).from_(target)
+    select.append("joins", exp.Join(this=source, kind="CROSS"))
+    return select.where(*filters) if filters else select
+
+
+def _joins(source: exp.Select | None) -> Iterator[exp.Join]:
+    if source is not None:
+        yield exp.Join(this=source.args["from_"].this.copy(), kind="CROSS")
+        yield from (join.copy() for join in source.args.get("joins") or [])
+
+
+def _refers_only_to(condition: exp.Expr, alias: str) -> bool:
+    columns = list(condition.find_all(exp.Column))
+    return bool(columns) and all(column.parts[0].name.lower() == alias.lower() for column in columns)
+
+
+def _table(name: TableName, alias: str) -> exp.Table:
+    return exp.table_(name.table, name.dataset, name.project, quoted=True, alias=exp.to_identifier(alias, quoted=True))

@@ -1,0 +1,128 @@
+"""Executes UPDATE, DELETE, MERGE and TRUNCATE TABLE on a snapshot. After a concurrent update it tries again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from devstack.bigquery.bigquery_errors import InvalidQuery
+from devstack.bigquery.jobs.dml_changes import row_changes
+from devstack.bigquery.jobs.dml_commit import (
+    ConcurrentUpdate,
+    dml_change,
+    truncate_change,
+    updated_partitions,
+    write_partitions,
+)
+from devstack.bigquery.jobs.dml_read_query import deletes_whole_partitions, read_query_of
+from devstack.bigquery.jobs.scanned_bytes import ScannedBytes, check_bytes_billed
+from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
+from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
+from devstack.bigquery.jobs.table_reader import is_information_schema_view
+from devstack.bigquery.sql.statements import (
+    Delete,
+    Merge,
+    MergeInsert,
+    MutatingStatement,
+    TableName,
+    TruncateTable,
+    Update,
+)
+from devstack.bigquery.storage.catalog import Change
+from devstack.bigquery.storage.model import TableId, TableVersion
+
+MAXIMUM_RETRIES = 3  # of a statement whose partitions another one changed meanwhile
+_KINDS: dict[type, str] = {Update: "UPDATE", Delete: "DELETE", Merge: "MERGE"}
+
+
+@dataclass(frozen=True)
+class DmlRunner:
+    state: ScriptState
+    check_cancelled: Callable[[], None]
+    maximum_bytes_billed: int | None
+
+    def run(self, statement: MutatingStatement | TruncateTable, commit_info: CommitInfoOf, started: float) -> Outcome:
+        if isinstance(statement, TruncateTable):
+            return self._truncate(statement, commit_info)
+        for _ in range(MAXIMUM_RETRIES):
+            try:
+                return self._attempt(statement, commit_info, started)
+            except ConcurrentUpdate:
+                self.check_cancelled()
+        return self._attempt(statement, commit_info, started)
+
+    def _truncate(self, statement: TruncateTable, commit_info: CommitInfoOf) -> Outcome:
+        """Reads no row and bills nothing."""
+        with self.state.statement() as sql:
+            table, version = target_version(statement.table, sql)
+        outcome = Outcome("TRUNCATE_TABLE", tables=(table,), changed_rows={"deleted": version.rows})
+        self.check_cancelled()
+        self.state.catalog.commit(table, lambda now, _: truncate_change(table, now), commit_info(outcome))
+        return outcome
+
+    def _attempt(self, statement: MutatingStatement, commit_info: CommitInfoOf, started: float) -> Outcome:
+        catalog, session = self.state.catalog, self.state.session
+        with self.state.statement() as sql:
+            table, version = target_version(statement.table, sql)
+            scanned = scanned_by(statement, version, sql)
+            check_bytes_billed(scanned, self.maximum_bytes_billed)
+            changes = row_changes(statement, sql, table, version)
+            updated = updated_partitions(version, changes, session)
+            if scanned.processed or not isinstance(statement, Delete):
+                scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in updated))
+            check_bytes_billed(scanned, self.maximum_bytes_billed)
+            self.check_cancelled()
+            slot_ms = max(1, int((time.perf_counter() - started) * 1000))
+            outcome = Outcome(
+                _KINDS[type(statement)],
+                scanned.processed,
+                scanned.billed,
+                slot_ms,
+                tuple(sql.reader.tables),
+                changed_rows=changes.counts,
+            )
+            if not any(changes.counts.values()):
+                return outcome
+            with catalog.segments.batch() as batch:
+                change = write_partitions(table, version, changes, updated, session, catalog, batch)
+                self.check_cancelled()
+                kind = outcome.statement_type.lower()
+
+                def build(now: TableVersion | None, commit_us: int) -> Change:
+                    return dml_change(kind, catalog, table, version, now, change, commit_us)
+
+                catalog.commit(table, build, commit_info(outcome))
+            return outcome
+
+
+def target_version(name: TableName, sql: StatementSql) -> tuple[TableId, TableVersion]:
+    """The table that a statement changes, at the snapshot that the statement reads."""
+    if sql.reader.external(name) is not None:
+        raise InvalidQuery(f"Table {name.table} is an external table: DML cannot change it")
+    if is_information_schema_view(name):
+        raise InvalidQuery(f"{name.table} is a view: DML cannot change it")
+    return sql.reader.version(name, None)
+
+
+def scanned_by(statement: MutatingStatement, version: TableVersion, sql: StatementSql) -> ScannedBytes:
+    """The scanned bytes, without those for rewriting partitions. A DELETE of whole partitions reads nothing.
+
+    Source: "Estimate and control costs", DML; "Using DML with partitioned tables".
+    """
+    scanned = sql.scanned_bytes(read_query_of(statement))
+    if isinstance(statement, Delete) and deletes_whole_partitions(
+        statement, version.settings.partition_column, sql.state.variables
+    ):
+        return ScannedBytes({table: 0 for table in scanned.sizes}, 0)
+    return scanned
+
+
+def maximum_scanned_bytes(statement: MutatingStatement, sql: StatementSql) -> ScannedBytes:
+    """An upper bound for a dry run: every partition that is read counts as rewritten."""
+    table, version = target_version(statement.table, sql)
+    scanned = scanned_by(statement, version, sql)
+    only_inserts = isinstance(statement, Merge) and all(isinstance(c.action, MergeInsert) for c in statement.clauses)
+    if only_inserts or (isinstance(statement, Delete) and not scanned.processed):
+        return scanned
+    return scanned.plus(table, scanned.partition_sizes.get(table, 0))

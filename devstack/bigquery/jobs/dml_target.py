@@ -1,0 +1,123 @@
+"""The target of a mutating DML statement: SQL that reads one version of it by row id and that assigns new values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from devstack.bigquery.bigquery_errors import InvalidQuery
+from devstack.bigquery.jobs.ddl_statements import conform_query_rows
+from devstack.bigquery.jobs.duckdb_session import DuckDbSession
+from devstack.bigquery.jobs.script_state import StatementSql, check_assignable
+from devstack.bigquery.sql.field_types import TableField, quote_identifier, to_duckdb_type
+from devstack.bigquery.sql.statements import Assignment
+from devstack.bigquery.storage.model import TableId, TableVersion
+from devstack.bigquery.storage.version_relation import ROW_ID, relation_sql
+
+_TOO_MANY_MATCHES = "UPDATE/MERGE must match at most one source row for each target row"
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """What a statement changes in its target.
+
+    `removed` names a temporary table with the ids of the deleted rows and of the old versions of updated rows.
+    `new_rows` are the inserted rows and the new versions of updated rows. `counts` are `dmlStats` by kind of change.
+    """
+
+    removed: str
+    new_rows: pa.Table
+    counts: dict[str, int]
+
+
+class DmlTarget:
+    """`relation` reads the target under its alias. `row_id` is SQL of a row's id. `columns` may be referred to."""
+
+    def __init__(self, alias: str, sql: StatementSql, table: TableId, version: TableVersion) -> None:
+        self.schema = version.settings.schema
+        self.columns = {column.name for column in self.schema} | {alias}
+        self._alias = quote_identifier(alias)
+        self.relation = (
+            f"{relation_sql(table, version, sql.reader.catalog.segments, with_row_id=True)} AS {self._alias}"
+        )
+        self.row_id = f"{self._alias}.{ROW_ID}"
+        self._table = table
+        self._session: DuckDbSession = sql.state.session
+        self._sql = sql
+
+    def values_sql(self, assignments: Sequence[Assignment], columns: set[str], rows: str) -> str:
+        """SQL of the ids of rows and their assigned values, cast to the types of the assigned columns."""
+        fields = [self._field(item.path) for item in assignments]
+        written = [self._sql.duckdb(item.value, columns) for item in assignments]
+        casts = self.checked_casts(written, fields, f"FROM {rows}")
+        values = ", ".join(f"{cast} AS v{number}" for number, cast in enumerate(casts))
+        return f"SELECT {self.row_id}, {values} FROM {rows}"
+
+    def checked_casts(self, written: Sequence[str], fields: Sequence[TableField], rows: str) -> list[str]:
+        """SQL of values, each cast to the type of its field. Raises InvalidQuery if BigQuery would not assign it."""
+        sql = f"SELECT {', '.join(f'{value} AS v{number}' for number, value in enumerate(written))} {rows}"
+        untyped = self._session.untyped(sql)
+        for position, (source, field) in enumerate(zip(self._session.schema(sql), fields, strict=True)):
+            if position not in untyped:
+                check_assignable(source, field)
+        return [f"CAST({value} AS {to_duckdb_type(f)})" for value, f in zip(written, fields, strict=True)]
+
+    def updated_rows(self, assignments: Sequence[Assignment], values: str) -> pa.Table:
+        """The new versions of the rows that the table `values` contains by id."""
+        assigned = {tuple(p.lower() for p in item.path): f"_new.v{number}" for number, item in enumerate(assignments)}
+        columns = ", ".join(
+            f"{_assigned(column, (column.name.lower(),), f'{self._alias}.{quote_identifier(column.name)}', assigned)} "
+            f"AS {quote_identifier(column.name)}"
+            for column in self.schema
+        )
+        _, rows = self._session.run(
+            f"SELECT {columns} FROM {self.relation} JOIN {values} AS _new ON {self.same_row('_new')}"
+        )
+        return conform_query_rows(rows, self.schema)
+
+    def same_row(self, other: str) -> str:
+        return f"{self.row_id} = {other}.{ROW_ID}"
+
+    def refuse_repeated_rows(self, rows: str, condition: str) -> None:
+        _, repeated = self._session.run(
+            f"SELECT 1 AS n FROM {rows} WHERE {condition} GROUP BY {ROW_ID} HAVING count(*) > 1 LIMIT 1"
+        )
+        if repeated.num_rows:
+            raise InvalidQuery(_TOO_MANY_MATCHES)
+
+    def count(self, rows: str) -> int:
+        _, result = self._session.run(f"SELECT count(*) AS n FROM {rows}")
+        return int(result.column(0)[0].as_py())
+
+    def column(self, name: str) -> TableField:
+        field = next((column for column in self.schema if column.name.lower() == name.lower()), None)
+        if field is None:
+            raise InvalidQuery(f"Column {name} is not present in table {self._table.table}")
+        return field
+
+    def _field(self, path: tuple[str, ...]) -> TableField:
+        field = self.column(path[0])
+        for part in path[1:]:
+            if field.type != "STRUCT" or field.mode == "REPEATED":
+                raise InvalidQuery(f"Cannot access field {part} on a value with type {field.sql_type()}")
+            inner = next((child for child in field.fields if child.name.lower() == part.lower()), None)
+            if inner is None:
+                raise InvalidQuery(f"Field name {part} does not exist in {field.sql_type()}")
+            field = inner
+        return field
+
+
+def _assigned(field: TableField, path: tuple[str, ...], current: str, assigned: dict[tuple[str, ...], str]) -> str:
+    """SQL of a column's new value: assigned as a whole or in some fields of a STRUCT, or unchanged."""
+    if path in assigned:
+        return assigned[path]
+    if not any(other[: len(path)] == path for other in assigned):
+        return current
+    fields = ", ".join(
+        f"{quote_identifier(child.name)} := "
+        f"{_assigned(child, (*path, child.name.lower()), f'({current}).{quote_identifier(child.name)}', assigned)}"
+        for child in field.fields
+    )
+    return f"struct_pack({fields})"

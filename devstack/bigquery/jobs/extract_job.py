@@ -1,0 +1,88 @@
+"""Extract jobs: write a table or one of its partitions to the object store as Parquet files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.jobs.job_configuration import ExtractConfiguration, parse_extract_configuration
+from devstack.bigquery.jobs.job_runner import JobContext
+from devstack.bigquery.jobs.object_store import ObjectStore
+from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
+from devstack.bigquery.storage.catalog import Catalog
+from devstack.bigquery.storage.model import Segment, TableVersion
+from devstack.bigquery.storage.read_protection import refuse_protected_read
+from devstack.bigquery.storage.table_rules import check_partition_exists
+
+# Source: "Export table data", limitations: at most one GB of table data in a file.
+MAXIMUM_FILE_BYTES = 1 << 30
+SHARD_BYTES = 256 << 20  # a choice: BigQuery's own size of several files is not documented
+
+
+class ExtractJob:
+    def __init__(self, catalog: Catalog, objects: ObjectStore) -> None:
+        self._catalog = catalog
+        self._objects = objects
+
+    def __call__(self, context: JobContext) -> Mapping[str, Any]:
+        config = parse_extract_configuration(context.record.configuration["extract"])
+        with self._catalog.pinned(config.table) as version:
+            refuse_protected_read(self._catalog, config.table, version)
+            check_partition_exists(config.table, version.settings, config.partition)
+            segments = version.segments(config.partition)
+            size = sum(segment.bytes for segment in segments)
+            files = 0
+            for files, rows in enumerate(self._files(config, version, segments, size), start=1):
+                context.check_cancelled()
+                self._objects.write(config.uri.replace("*", f"{files - 1:012d}"), _parquet(rows, config.compression))
+        return {"extract": {"destinationUriFileCounts": [str(files)], "inputBytes": str(size)}}
+
+    def _files(
+        self, config: ExtractConfiguration, version: TableVersion, segments: Sequence[Segment], size: int
+    ) -> Iterator[pa.Table]:
+        """The rows of each file. An empty table becomes one empty file."""
+        if "*" not in config.uri and size > MAXIMUM_FILE_BYTES:
+            raise Invalid(
+                f"Table {config.table} too large to be exported to a single file: [{size}] bytes, allowed "
+                f"[{MAXIMUM_FILE_BYTES}]. Specify a uri including a * to shard export."
+            )
+        limit = SHARD_BYTES if "*" in config.uri else MAXIMUM_FILE_BYTES
+        schema = version.settings.schema
+        for shard in _shards(segments, limit) or [[]]:
+            parts = [conform(pq.read_table(self._catalog.segments.path(part)), schema) for part in shard]
+            yield _exported(pa.concat_tables([arrow_schema(schema).empty_table(), *parts]), schema)
+
+
+def _shards(segments: Sequence[Segment], limit: int) -> list[list[Segment]]:
+    """Segments in order, in groups of at most `limit` bytes, or of one larger segment."""
+    shards: list[list[Segment]] = []
+    size = 0
+    for segment in segments:
+        if not shards or size + segment.bytes > limit:
+            shards.append([])
+            size = 0
+        shards[-1].append(segment)
+        size += segment.bytes
+    return shards
+
+
+def _exported(rows: pa.Table, schema: Sequence[TableField]) -> pa.Table:
+    """REQUIRED columns are required in the file too. The values already have the export's types.
+
+    Source: "Export table data", Parquet export: DATE, NUMERIC as decimal(38, 9), TIMESTAMP in microseconds of UTC.
+    """
+    fields = [pa.field(written.name, written.type, column.mode != "REQUIRED")
+              for written, column in zip(rows.schema, schema, strict=True)]  # fmt: skip
+    return rows.cast(pa.schema(fields))
+
+
+def _parquet(rows: pa.Table, compression: str) -> bytes:
+    content = io.BytesIO()
+    pq.write_table(rows, content, compression=compression.lower(), use_compliant_nested_type=True)
+    return content.getvalue()

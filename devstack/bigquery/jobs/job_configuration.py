@@ -1,0 +1,145 @@
+"""Parses the configurations of load and extract jobs. `request_validation` has already refused unsupported fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
+from devstack.bigquery.jobs.object_store import MAXIMUM_URIS, split_uri
+from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.storage.model import TableId
+from devstack.bigquery.storage.partition_decorators import split_decorator
+
+CREATE_DISPOSITIONS = ("CREATE_IF_NEEDED", "CREATE_NEVER")
+LOAD_WRITE_DISPOSITIONS = ("WRITE_APPEND", "WRITE_EMPTY", "WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")
+SOURCE_FORMATS = ("PARQUET", "NEWLINE_DELIMITED_JSON")
+MANIFEST = "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"
+FILE_SET_SPECS = ("FILE_SET_SPEC_TYPE_FILE_SYSTEM_MATCH", MANIFEST)
+EXTRACT_FORMATS = ("PARQUET",)
+# Source: "Export table data", export formats and compression types, of Parquet.
+EXTRACT_COMPRESSIONS = ("NONE", "SNAPPY", "GZIP", "ZSTD")
+
+# Values that clients send for fields which they do not set.
+UNSET_VALUES: tuple[object, ...] = (None, False, "", [], {}, 0, "0")
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """Partitioning and clustering as a request states them, None where it does not."""
+
+    partition_column: str | None = None
+    partition_expiration_ms: int | None = None
+    clustering: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class LoadConfiguration:
+    table: TableId
+    partition: str | None
+    uris: tuple[str, ...]
+    is_manifest: bool
+    source_format: str
+    schema: tuple[TableField, ...] | None
+    create: str
+    write: str
+    layout: TableLayout
+    description: str | None
+    friendly_name: str | None
+    labels: Mapping[str, str] | None
+    list_inference: bool
+    enum_as_string: bool
+
+
+@dataclass(frozen=True)
+class ExtractConfiguration:
+    """The URI has at most one `*`, in place of each file's number."""
+
+    table: TableId
+    partition: str | None
+    uri: str
+    compression: str
+
+
+def table_id_from_api(reference: Mapping[str, Any]) -> TableId:
+    missing = [key for key in ("projectId", "datasetId", "tableId") if not reference.get(key)]
+    if missing:
+        raise Invalid(f"Required parameter is missing: [{', '.join(missing)}] of a table reference.")
+    return TableId(reference["projectId"], reference["datasetId"], reference["tableId"])
+
+
+def enum_value(name: str, value: str | None, allowed: tuple[str, ...], default: str) -> str:
+    """The value, or the default if there is none. Raises Invalid for a value that is not allowed."""
+    if value and value not in allowed:
+        raise Invalid(f"Value of {name} is [{value}], expected one of [{', '.join(allowed)}].")
+    return value or default
+
+
+def layout_from_api(owner: Mapping[str, Any]) -> TableLayout:
+    """The layout from `timePartitioning` and `clustering` of a table or a job configuration."""
+    partitioning, clustering = owner.get("timePartitioning") or {}, owner.get("clustering") or {}
+    if partitioning and partitioning.get("type") != "DAY":
+        raise NotImplementedConstruct(f"timePartitioning.type {partitioning.get('type')}")
+    if partitioning and not partitioning.get("field"):
+        raise NotImplementedConstruct("timePartitioning without field (partitioning by ingestion time)")
+    expiration = partitioning.get("expirationMs")
+    return TableLayout(
+        partition_column=partitioning.get("field"),
+        partition_expiration_ms=int(expiration) if expiration and int(expiration) > 0 else None,
+        clustering=tuple(clustering["fields"]) if clustering.get("fields") else None,
+    )
+
+
+def parse_load_configuration(configuration: Mapping[str, Any]) -> LoadConfiguration:
+    table, partition = split_decorator(table_id_from_api(configuration.get("destinationTable") or {}))
+    fields = (configuration.get("schema") or {}).get("fields")
+    properties = configuration.get("destinationTableProperties") or {}
+    uris = tuple(configuration.get("sourceUris") or ())
+    if len(uris) > MAXIMUM_URIS:
+        raise Invalid(f"Too many source URIs for {table}: found [{len(uris)}], allowed [{MAXIMUM_URIS}].")
+    source_format = configuration.get("sourceFormat") or "CSV"
+    if source_format not in SOURCE_FORMATS:
+        raise NotImplementedConstruct(f"load.sourceFormat {source_format}")
+    spec = enum_value("fileSetSpecType", configuration.get("fileSetSpecType"), FILE_SET_SPECS, FILE_SET_SPECS[0])
+    return LoadConfiguration(
+        table=table,
+        partition=partition,
+        uris=uris,
+        is_manifest=spec == MANIFEST,
+        source_format=source_format,
+        schema=tuple(TableField.from_api(field) for field in fields) if fields else None,
+        create=enum_value("createDisposition", configuration.get("createDisposition"), CREATE_DISPOSITIONS,
+                      "CREATE_IF_NEEDED"),
+        write=enum_value("writeDisposition", configuration.get("writeDisposition"), LOAD_WRITE_DISPOSITIONS,
+                     "WRITE_APPEND"),
+        layout=layout_from_api(configuration),
+        description=properties.get("description"),
+        friendly_name=properties.get("friendlyName"),
+        labels=properties.get("labels"),
+        list_inference=bool((configuration.get("parquetOptions") or {}).get("enableListInference")),
+        enum_as_string=bool((configuration.get("parquetOptions") or {}).get("enumAsString")),
+    )  # fmt: skip
+
+
+def parse_extract_configuration(configuration: Mapping[str, Any]) -> ExtractConfiguration:
+    """Raises Invalid for what BigQuery does not accept, NotImplementedConstruct for what is unsupported here."""
+    table, partition = split_decorator(table_id_from_api(configuration.get("sourceTable") or {}))
+    uris = list(configuration.get("destinationUris") or ()) or [configuration.get("destinationUri") or ""]
+    if not uris[0]:
+        raise Invalid("Required parameter is missing: extract.destinationUris needs a gs:// URI.")
+    if len(uris) > 1:
+        raise NotImplementedConstruct(f"extract.destinationUris with [{len(uris)}] URIs")
+    file_format = configuration.get("destinationFormat") or "CSV"
+    if file_format not in EXTRACT_FORMATS:
+        raise NotImplementedConstruct(f"extract.destinationFormat {file_format}")
+    compression = configuration.get("compression") or "NONE"
+    if compression not in EXTRACT_COMPRESSIONS:
+        raise Invalid(
+            f"Value of extract.compression is [{compression}], expected one of [{', '.join(EXTRACT_COMPRESSIONS)}] "
+            f"for {file_format}."
+        )
+    bucket, name = split_uri(uris[0])
+    if "*" in bucket or name.count("*") > 1:
+        raise Invalid(f"Destination URI [{uris[0]}] may have one wildcard [*], in the object's name.")
+    return ExtractConfiguration(table, partition, uris[0], compression)

@@ -1,0 +1,57 @@
+"""The record of one job: its configuration, state, statistics and error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from devstack.bigquery.bigquery_errors import StandInError
+
+KINDS = ("query", "load", "extract")
+PENDING, RUNNING, DONE = "PENDING", "RUNNING", "DONE"
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """`configuration` is the client's, with the defaults that BigQuery adds. `statistics` are those of the API's job
+    resource except for times. `error` is an ErrorProto.
+    """
+
+    project: str
+    location: str
+    job_id: str
+    configuration: Mapping[str, Any]
+    created_us: int
+    state: str = PENDING
+    started_us: int | None = None
+    ended_us: int | None = None
+    statistics: Mapping[str, Any] = field(default_factory=dict)
+    error: Mapping[str, Any] | None = None
+    parent_job_id: str | None = None
+    request_id: str | None = None
+    upload: str | None = None  # name of the file that was sent with the request
+
+    @property
+    def key(self) -> str:
+        return job_key(self.project, self.location, self.job_id)
+
+    @property
+    def kind(self) -> str:
+        return next(kind for kind in KINDS if kind in self.configuration)
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, content: bytes) -> JobRecord:
+        return cls(**json.loads(content))
+
+
+def job_key(project: str, location: str, job_id: str) -> str:
+    return f"{project}:{location}.{job_id}"
+
+
+def error_proto(error: StandInError) -> dict[str, Any]:
+    return {"reason": error.reason, "location": getattr(error, "location", ""), "message": error.message}

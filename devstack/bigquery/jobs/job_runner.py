@@ -1,0 +1,128 @@
+"""Runs each job in a thread of its own, a few at a time. Its durable record follows every change of state."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from devstack.bigquery.bigquery_errors import QuotaExceeded, StandInError, StandInFailed, StoppedJob
+from devstack.bigquery.clock import Clock
+from devstack.bigquery.faults import Fault, FaultRegistry
+from devstack.bigquery.jobs.job_record import DONE, RUNNING, JobRecord, error_proto
+from devstack.bigquery.jobs.job_store import JobStore
+
+PARALLEL_JOBS = 6
+LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class JobContext:
+    """The inputs of a running job. Its record may change while it runs; `on_cancel` is called from another thread."""
+
+    record: JobRecord
+    store: JobStore
+    clock: Clock
+    stop: threading.Event = field(default_factory=threading.Event)
+    on_cancel: Callable[[], None] = lambda: None
+    statistics: dict[str, Any] = field(default_factory=dict)  # reported if the job fails
+
+    def check_cancelled(self) -> None:
+        if self.stop.is_set():
+            raise StoppedJob("Job execution was cancelled: User requested cancellation")
+
+
+Admission = Callable[[JobContext], AbstractContextManager[None]]  # entered while the job is PENDING, left at its end
+JobFunction = Callable[[JobContext], Mapping[str, Any]]  # returns the job's statistics
+
+
+class InjectedError(StandInError):
+    """The error that a fault injects into a job."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.reason = fault.reason
+
+
+class JobRunner:
+    def __init__(
+        self,
+        store: JobStore,
+        clock: Clock,
+        faults: FaultRegistry,
+        functions: Mapping[str, JobFunction],
+        admissions: Mapping[str, Admission] | None = None,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self._faults = faults
+        self._functions = functions
+        self._admissions = admissions or {}
+        self._slots = threading.Semaphore(PARALLEL_JOBS)
+        self._contexts: dict[str, JobContext] = {}
+
+    def insert(self, record: JobRecord) -> JobRecord:
+        """Returns as soon as the record is durable. The job then runs in the background."""
+        self.store.add(record)
+        context = JobContext(record, self.store, self.clock)
+        self._contexts[record.key] = context
+        threading.Thread(target=self._run, args=(context,), name=f"job {record.key}", daemon=True).start()
+        return record
+
+    def cancel(self, record: JobRecord) -> JobRecord:
+        """Only requests the end of the job, as in BigQuery: a job that commits before it notices succeeds."""
+        context = self._contexts.get(record.key)
+        if context is not None:
+            context.stop.set()
+            self._faults.wake_waiting()
+            context.on_cancel()
+        return self.store.by_key(record.key)
+
+    def wait(self, record: JobRecord, timeout_s: float) -> JobRecord:
+        """The job's record when it is DONE, or as it is after `timeout_s`."""
+        return self.store.wait(record.key, lambda current: current.state == DONE, timeout_s)
+
+    def _run(self, context: JobContext) -> None:
+        record = context.record
+        fault = self._faults.match_job(record.kind, record.job_id)
+        if fault is not None and fault.effect == "queue":
+            self._faults.wait_queued(fault, context.stop)
+        try:
+            with self._admission(context), self._slots:
+                context.record = self.store.save(replace(record, state=RUNNING, started_us=self.clock.now_us()))
+                ended = self._outcome(context, fault)
+        except StandInError as error:  # the job was never admitted
+            ended = replace(record, error=error_proto(error), started_us=self.clock.now_us())
+        self.store.save(replace(ended, state=DONE, ended_us=self.clock.now_us()))
+        del self._contexts[record.key]
+
+    def _admission(self, context: JobContext) -> AbstractContextManager[None]:
+        admission = self._admissions.get(context.record.kind)
+        return admission(context) if admission is not None else nullcontext()
+
+    def _outcome(self, context: JobContext, fault: Fault | None) -> JobRecord:
+        try:
+            context.check_cancelled()
+            if fault is not None:
+                _apply(fault)
+            statistics = self._functions[context.record.kind](context)
+            return replace(context.record, statistics=statistics)
+        except StandInError as error:
+            return replace(context.record, error=error_proto(error), statistics=context.statistics)
+        except Exception as error:
+            LOG.exception("Job [%s] failed inside the stand-in.", context.record.key)
+            failure = StandInFailed(f"Job {context.record.key} failed inside the stand-in: {error!r}. See its log.")
+            return replace(context.record, error=error_proto(failure))
+
+
+def _apply(fault: Fault) -> None:
+    if fault.effect == "quota":
+        raise QuotaExceeded(f"Quota exceeded: {fault.message}")
+    if fault.effect == "error":
+        raise InjectedError(fault)
+    if fault.effect == "delay" and fault.seconds is not None:
+        time.sleep(fault.seconds)

@@ -1,0 +1,88 @@
+"""Stores each job record as one JSON file. A job id can be used once per project and location."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound
+from devstack.bigquery.jobs.job_record import JobRecord, job_key
+from devstack.bigquery.storage.durable_files import is_temporary_file, write_durably
+
+JOB_ID = re.compile(r"[\w-]{1,200}", re.ASCII)
+
+
+class JobStore:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._changed = threading.Condition()
+        self._records: dict[str, JobRecord] = {}
+        self._keys_by_request: dict[tuple[str, str, str], str] = {}
+        for path in folder.glob("*/*/*") if folder.exists() else ():
+            if is_temporary_file(path):
+                path.unlink()
+            else:
+                record = JobRecord.decode(path.read_bytes())
+                self._index(record)
+
+    def add(self, record: JobRecord) -> None:
+        if not JOB_ID.fullmatch(record.job_id):
+            raise Invalid(
+                f'Invalid job ID "{record.job_id}". Job IDs must be letters, digits, underscores or dashes and at '
+                "most 200 characters long here."
+            )
+        with self._changed:
+            if record.key in self._records:
+                raise Duplicate(f"Already Exists: Job {record.key}")
+            self._write(record)
+
+    def get(self, project: str, location: str, job_id: str) -> JobRecord:
+        record = self._records.get(job_key(project, location, job_id))
+        if record is None:
+            raise NotFound(f"Not found: Job {job_key(project, location, job_id)}")
+        return record
+
+    def by_key(self, key: str) -> JobRecord:
+        return self._records[key]
+
+    def find_request(self, project: str, location: str, request_id: str) -> JobRecord | None:
+        """The job that an earlier jobs.query with this requestId created."""
+        key = self._keys_by_request.get((project, location, request_id))
+        return self._records.get(key) if key is not None else None
+
+    def all(self, project: str | None = None) -> list[JobRecord]:
+        """Newest first."""
+        with self._changed:
+            records = [record for record in self._records.values() if project in (None, record.project)]
+        return sorted(records, key=lambda record: (record.created_us, record.job_id), reverse=True)
+
+    def save(self, record: JobRecord) -> JobRecord:
+        with self._changed:
+            self._write(record)
+            self._changed.notify_all()
+        return record
+
+    def remove(self, record: JobRecord) -> None:
+        with self._changed:
+            self._path(record).unlink()
+            del self._records[record.key]
+
+    def wait(self, key: str, until: Callable[[JobRecord], bool], timeout_s: float) -> JobRecord:
+        """The job's record as soon as it fulfils the condition, or as it is after `timeout_s`."""
+        with self._changed:
+            self._changed.wait_for(lambda: until(self._records[key]), timeout_s)
+            return self._records[key]
+
+    def _path(self, record: JobRecord) -> Path:
+        return self._folder / record.project / record.location / f"{record.job_id}.json"
+
+    def _write(self, record: JobRecord) -> None:
+        write_durably(self._path(record), record.encode())
+        self._index(record)
+
+    def _index(self, record: JobRecord) -> None:
+        self._records[record.key] = record
+        if record.request_id is not None:
+            self._keys_by_request[record.project, record.location, record.request_id] = record.key

@@ -1,0 +1,184 @@
+"""Load jobs: write files as new segments, then add or swap them in with one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.jobs.destination_table import NewSegments, check_dispositions, resolve_settings, write_change
+from devstack.bigquery.jobs.job_configuration import LoadConfiguration, parse_load_configuration
+from devstack.bigquery.jobs.job_runner import JobContext
+from devstack.bigquery.jobs.json_rows import parse_rows
+from devstack.bigquery.jobs.object_store import ObjectStore
+from devstack.bigquery.jobs.parquet_rows import ParquetSource
+from devstack.bigquery.jobs.partition_rows import check_destination, split_rows
+from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.storage.catalog import Catalog, Change
+from devstack.bigquery.storage.model import CommitInfo, Segment, TableSettings, TableVersion
+from devstack.bigquery.storage.segment_store import SegmentBatch
+from devstack.bigquery.storage.table_rules import check_partition_exists
+
+PARALLEL_FILES = 2  # decoding is limited by the cores, and each file is in memory as a whole
+
+
+@dataclass(frozen=True)
+class _Input:
+    """One file of the job. `read` returns its bytes."""
+
+    uri: str
+    size: int
+    read: Callable[[], bytes]
+
+
+class LoadJob:
+    def __init__(self, catalog: Catalog, objects: ObjectStore, uploads: Path) -> None:
+        self._catalog = catalog
+        self._objects = objects
+        self._uploads = uploads
+
+    def __call__(self, context: JobContext) -> Mapping[str, Any]:
+        try:
+            return self._load(context)
+        finally:
+            if context.record.upload is not None:
+                (self._uploads / context.record.upload).unlink()
+
+    def _load(self, context: JobContext) -> Mapping[str, Any]:
+        config = parse_load_configuration(context.record.configuration["load"])
+        self._catalog.datasets.get(config.table.dataset_id)
+        current = self._catalog.find(config.table)
+        check_dispositions(config.table, config.partition, current, config.create, config.write)
+        inputs = self._inputs(context, config)
+        settings = self._settings(config, current, _fields(config, inputs[-1]))
+        with self._catalog.segments.batch() as batch:
+            segments = self._write(context, config, settings, inputs, batch)
+            statistics = _statistics(inputs, segments)
+            context.check_cancelled()
+            self._catalog.commit(
+                config.table,
+                lambda now, commit_us: self._change(config, settings, now, segments, commit_us),
+                CommitInfo(context.record.key, statistics),
+            )
+        return statistics
+
+    def _inputs(self, context: JobContext, config: LoadConfiguration) -> list[_Input]:
+        if context.record.upload is not None:
+            path = self._uploads / context.record.upload
+            return [_Input("uploaded file", path.stat().st_size, path.read_bytes)]
+        files = self._objects.resolve(config.uris, config.is_manifest)
+        return [_Input(file.uri, file.size, partial(self._objects.read, file)) for file in files]
+
+    def _settings(
+        self, config: LoadConfiguration, current: TableVersion | None, fields: tuple[TableField, ...] | None
+    ) -> TableSettings:
+        existing = current.settings if current else None
+        if fields is None:
+            if existing is None or not existing.schema:
+                raise Invalid(
+                    f"No schema specified on job or table {config.table}: give load.schema, the stand-in does not "
+                    "detect the schema of JSON."
+                )
+            fields = existing.schema
+        replaces = config.write == "WRITE_TRUNCATE" and config.partition is None
+        settings = resolve_settings(config.table, existing, fields, config.layout, replaces)
+        check_partition_exists(config.table, settings, config.partition)
+        return _with_properties(config, existing, settings)
+
+    def _write(
+        self,
+        context: JobContext,
+        config: LoadConfiguration,
+        settings: TableSettings,
+        inputs: Sequence[_Input],
+        batch: SegmentBatch,
+    ) -> NewSegments:
+        def load_one(source: _Input) -> list[tuple[str, Segment]]:
+            context.check_cancelled()
+            content = source.read()
+            rows, adoptable = _rows(config, settings.schema, source.uri, content)
+            parts = list(split_rows(rows, settings.partition_column))
+            for key, _ in parts:
+                check_destination(config.table, config.partition, key)
+            if adoptable and len(parts) == 1:
+                return [(parts[0][0], batch.adopt(rows, content))]
+            return [(key, batch.write(part)) for key, part in parts]
+
+        segments: dict[str, list[Segment]] = {}
+        with ThreadPoolExecutor(PARALLEL_FILES) as pool:
+            for written_segments in pool.map(load_one, inputs):
+                for key, segment in written_segments:
+                    segments.setdefault(key, []).append(segment)
+        return segments
+
+    def _change(
+        self,
+        config: LoadConfiguration,
+        settings: TableSettings,
+        current: TableVersion | None,
+        segments: NewSegments,
+        commit_us: int,
+    ) -> Change:
+        """Checks the table again under its lock: it may have changed while the files were read."""
+        check_dispositions(config.table, config.partition, current, config.create, config.write)
+        latest = self._settings(config, current, settings.schema)
+        if latest.schema != settings.schema or latest.partition_column != settings.partition_column:
+            raise Invalid(f"Table {config.table} changed its schema while the job ran: run the job again.")
+        return write_change("load", latest, current, segments, config.write, config.partition, commit_us)
+
+
+def _fields(config: LoadConfiguration, last: _Input) -> tuple[TableField, ...] | None:
+    """The declared fields, or those of the alphabetically last Parquet file. None for JSON without a schema."""
+    if config.schema is not None:
+        return config.schema
+    if config.source_format == "PARQUET":
+        return ParquetSource(last.uri, last.read(), config.list_inference, config.enum_as_string).fields
+    return None
+
+
+def _rows(config: LoadConfiguration, schema: Sequence[TableField], uri: str, content: bytes) -> tuple[pa.Table, bool]:
+    if config.source_format == "NEWLINE_DELIMITED_JSON":
+        return parse_rows(uri, content, schema), False
+    source = ParquetSource(uri, content, config.list_inference, config.enum_as_string)
+    source.check(schema)
+    return source.rows(schema), source.can_be_adopted(schema)
+
+
+def _with_properties(
+    config: LoadConfiguration, existing: TableSettings | None, settings: TableSettings
+) -> TableSettings:
+    """Sets description, name and labels of a new table. For an existing one, they may only repeat its own."""
+    wanted = {
+        "description": config.description,
+        "friendly_name": config.friendly_name,
+        "labels": dict(config.labels) if config.labels is not None else None,
+    }
+    given = {name: value for name, value in wanted.items() if value is not None}
+    if existing is None:
+        return replace(settings, **given)  # type: ignore[arg-type]  # keys are those of TableSettings
+    for name, value in given.items():
+        if getattr(existing, name) != value:
+            raise Invalid(
+                f"destinationTableProperties.{name} is [{value}], but table {config.table} exists and has "
+                f"[{getattr(existing, name)}]: leave it out or give the table's own."
+            )
+    return replace(settings, description=config.description or settings.description)
+
+
+def _statistics(inputs: Sequence[_Input], segments: NewSegments) -> dict[str, Any]:
+    new = [segment for parts in segments.values() for segment in parts]
+    return {
+        "load": {
+            "inputFiles": str(len(inputs)),
+            "inputFileBytes": str(sum(source.size for source in inputs)),
+            "outputRows": str(sum(segment.rows for segment in new)),
+            "outputBytes": str(sum(segment.bytes for segment in new)),
+            "badRecords": "0",
+        }
+    }

@@ -1,0 +1,138 @@
+"""Reads and writes Cloud Storage objects by the JSON API, and resolves wildcards and manifests.
+
+The object store is the emulator at STORAGE_EMULATOR_HOST, which needs no credentials.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import urllib3
+
+from devstack.bigquery.bigquery_errors import BackendError, Invalid, NotFound
+
+MAXIMUM_URIS = 10_000  # of one job, those that its manifests list included
+HOST_VARIABLE = "STORAGE_EMULATOR_HOST"
+
+
+@dataclass(frozen=True, order=True)
+class SourceFile:
+    uri: str
+    bucket: str
+    name: str
+    size: int
+
+
+class ObjectStore:
+    def __init__(self, address: str | None = None) -> None:
+        self._address = address
+        self._pool = urllib3.PoolManager(
+            maxsize=8, retries=urllib3.Retry(3, backoff_factor=0.1, status_forcelist=[503])
+        )
+
+    def read(self, file: SourceFile) -> bytes:
+        return self._get(self._object_path(file.bucket, file.name) + "?alt=media", file.uri)
+
+    def write(self, uri: str, content: bytes) -> None:
+        """Creates or replaces an object."""
+        bucket, name = split_uri(uri)
+        query = urlencode({"uploadType": "media", "name": name})
+        self._request("POST", f"/upload/storage/v1/b/{quote(bucket)}/o?{query}", uri, content)
+
+    def resolve(self, uris: Sequence[str], is_manifest: bool) -> list[SourceFile]:
+        """The files of a job, sorted by URI. Raises NotFound for a URI without a match."""
+        if not uris:
+            raise Invalid("Required parameter is missing: load.sourceUris needs at least one gs:// URI.")
+        if is_manifest:
+            uris = [line for manifest in uris for line in self._manifest_lines(manifest)]
+            if len(uris) > MAXIMUM_URIS:
+                raise Invalid(f"The manifest names [{len(uris)}] URIs, allowed [{MAXIMUM_URIS}].")
+        files = {file.uri: file for uri in uris for file in self._match(uri)}
+        return sorted(files.values())
+
+    def _manifest_lines(self, manifest: str) -> Iterator[str]:
+        bucket, _ = split_uri(manifest)
+        text = self.read(self._stat(manifest)).decode()
+        for line in filter(None, (line.strip() for line in text.splitlines())):
+            if "*" in line:
+                raise Invalid(f"Manifest {manifest} holds a wildcard [{line}]: name each file.")
+            if split_uri(line)[0] != bucket:
+                raise Invalid(f"Manifest {manifest} names [{line}], expected files of its own bucket [{bucket}].")
+            yield line
+
+    def _match(self, uri: str) -> list[SourceFile]:
+        bucket, name = split_uri(uri)
+        if "*" not in name:
+            return [self._stat(uri)]
+        head, _, tail = name.partition("*")
+        if "*" in tail or "*" in bucket:
+            raise Invalid(f"Source URI [{uri}] has more than one wildcard or one in the bucket's name: use one [*].")
+        matches = [
+            file
+            for file in self._list(bucket, head)
+            if file.name.endswith(tail) and len(file.name) >= len(head) + len(tail)
+        ]
+        if not matches:
+            raise NotFound(f"Not found: Uris {uri}")
+        return matches
+
+    def _stat(self, uri: str) -> SourceFile:
+        bucket, name = split_uri(uri)
+        return _source_file(bucket, json.loads(self._get(self._object_path(bucket, name), uri)))
+
+    def _list(self, bucket: str, prefix: str) -> Iterator[SourceFile]:
+        page: dict[str, str] = {}
+        while True:
+            query = urlencode({"prefix": prefix, **page})
+            answer = json.loads(self._get(f"/storage/v1/b/{quote(bucket)}/o?{query}", f"gs://{bucket}/{prefix}*"))
+            for item in answer.get("items", ()):
+                if not item["name"].endswith("/"):
+                    yield _source_file(bucket, item)
+            if not answer.get("nextPageToken"):
+                return
+            page = {"pageToken": answer["nextPageToken"]}
+
+    @staticmethod
+    def _object_path(bucket: str, name: str) -> str:
+        return f"/storage/v1/b/{quote(bucket)}/o/{quote(name, safe='')}"
+
+    def _get(self, path: str, uri: str) -> bytes:
+        return self._request("GET", path, uri)
+
+    def _request(self, method: str, path: str, uri: str, content: bytes | None = None) -> bytes:
+        verb = "read" if method == "GET" else "write"
+        address = self._address or os.environ.get(HOST_VARIABLE)
+        if not address:
+            raise BackendError(
+                f"Cannot {verb} {uri}: {HOST_VARIABLE} is not set, expected the object store's http://host:port. "
+                "Start the stand-in with it."
+            )
+        address = address if "://" in address else f"http://{address}"
+        headers = {"Content-Type": "application/octet-stream"} if content is not None else None
+        try:
+            response = self._pool.request(method, address.rstrip("/") + path, body=content, headers=headers)
+        except urllib3.exceptions.HTTPError as error:
+            raise BackendError(f"Cannot {verb} {uri} at the object store at {address}: {error}") from error
+        if response.status == 404:
+            raise NotFound(f"Not found: URI {uri}")
+        if response.status != 200:
+            raise BackendError(f"Cannot {verb} {uri}: the object store answered [{response.status}], expected [200].")
+        return response.data
+
+
+def split_uri(uri: str) -> tuple[str, str]:
+    bucket, _, name = uri.removeprefix("gs://").partition("/")
+    if not uri.startswith("gs://") or not bucket or not name or "#" in name:
+        raise Invalid(
+            f"URI [{uri}] is not a Google Cloud Storage object: expected gs://BUCKET/NAME without a generation."
+        )
+    return bucket, name
+
+
+def _source_file(bucket: str, item: dict[str, Any]) -> SourceFile:
+    return SourceFile(f"gs://{bucket}/{item['name']}", bucket, item["name"], int(item["size"]))

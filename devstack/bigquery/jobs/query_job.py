@@ -1,0 +1,168 @@
+"""Query jobs: run one statement or a script. The rows of the last SELECT are stored in a table for the client."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError
+from devstack.bigquery.jobs.dml_queue import DmlQueue
+from devstack.bigquery.jobs.dry_run import dry_run_statistics
+from devstack.bigquery.jobs.duckdb_session import DuckDbSession
+from devstack.bigquery.jobs.external_tables import open_external_tables, parse_table_definitions
+from devstack.bigquery.jobs.job_configuration import (
+    CREATE_DISPOSITIONS,
+    LOAD_WRITE_DISPOSITIONS,
+    enum_value,
+    table_id_from_api,
+)
+from devstack.bigquery.jobs.job_record import JobRecord
+from devstack.bigquery.jobs.job_runner import JobContext
+from devstack.bigquery.jobs.object_store import ObjectStore
+from devstack.bigquery.jobs.query_cache import QueryCache
+from devstack.bigquery.jobs.query_parameters import parse_parameters
+from devstack.bigquery.jobs.script_runner import ScriptRunner
+from devstack.bigquery.jobs.script_state import ScriptState
+from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
+from devstack.bigquery.jobs.statement_runner import ResultTable, StatementRunner
+from devstack.bigquery.jobs.table_reader import NameDefaults
+from devstack.bigquery.sql.script_parser import parse_script, parsed_script
+from devstack.bigquery.sql.statements import Declare, If, MutatingStatement, Query, Script, SetVariable
+from devstack.bigquery.storage.catalog import HOUR_US, Catalog
+from devstack.bigquery.storage.model import CommitInfo, DatasetId, TableId
+from devstack.bigquery.storage.partition_decorators import split_decorator
+
+RESULT_LIFETIME_US = 24 * HOUR_US
+
+
+class QueryJob:
+    def __init__(self, catalog: Catalog, objects: ObjectStore) -> None:
+        self._catalog = catalog
+        self._objects = objects
+        self._dml_queue = DmlQueue()
+        self._cache = QueryCache(catalog)
+
+    def __call__(self, context: JobContext) -> Mapping[str, Any]:
+        cached = self._cache.find(context.record)
+        if cached is not None:
+            self._record_destination(context, cached)
+            return cached.statistics()
+        query = context.record.configuration["query"]
+        script = parse_script(query["query"])
+        session = DuckDbSession(context.stop)
+        context.on_cancel = session.interrupt
+        try:
+            with self._state(context.record, session) as state:
+                return self._run(context, script, state)
+        finally:
+            context.on_cancel = lambda: None
+            session.close()
+
+    def _run(self, context: JobContext, script: Script, state: ScriptState) -> Mapping[str, Any]:
+        limit = context.record.configuration["query"].get("maximumBytesBilled")
+        runner = StatementRunner(state, context.check_cancelled, int(limit) if limit else None)
+        if script.is_multi_statement:
+            return self._script(context, script, state, runner)
+        return self._single(context, script, runner)
+
+    @contextmanager
+    def admission(self, context: JobContext) -> Iterator[None]:
+        """A job of one mutating DML statement stays PENDING in the queue of its table."""
+        table = self._target_of_dml(context.record)
+        if table is None:
+            yield
+            return
+        with self._dml_queue.slot(table, context.stop):
+            yield
+
+    def _target_of_dml(self, record: JobRecord) -> TableId | None:
+        try:
+            statements = parsed_script(record.configuration["query"]["query"]).statements
+            if len(statements) == 1 and isinstance(statements[0], MutatingStatement):
+                return _name_defaults(record).table(statements[0].table)
+        except StandInError:
+            return None  # the job will fail with this error when it runs
+        return None
+
+    def dry_run(self, record: JobRecord) -> Mapping[str, Any]:
+        """The job statistics that a run would have. Nothing is run."""
+        context = JobContext(record, store=None, clock=self._catalog.clock)  # type: ignore[arg-type]
+        session = DuckDbSession(context.stop)
+        try:
+            script = parse_script(record.configuration["query"]["query"])
+            with self._state(record, session) as state:
+                return dry_run_statistics(script, state)
+        finally:
+            session.close()
+
+    def _single(self, context: JobContext, script: Script, runner: StatementRunner) -> Mapping[str, Any]:
+        statement = script.statements[0]
+        assert not isinstance(statement, Declare | SetVariable | If)  # those are multi-statement scripts
+        result = self._result_table(context.record) if isinstance(statement, Query) else None
+        if result is None and context.record.configuration["query"].get("destinationTable"):
+            raise InvalidQuery("Cannot set destination table in jobs with DDL or DML statements")
+        outcome = runner.run(statement, lambda done: CommitInfo(context.record.key, done.statistics()), result)
+        if result is not None:
+            self._cache.store(context.record, outcome)
+        self._record_destination(context, outcome)
+        return outcome.statistics()
+
+    def _script(
+        self, context: JobContext, script: Script, state: ScriptState, runner: StatementRunner
+    ) -> Mapping[str, Any]:
+        if context.record.configuration["query"].get("destinationTable"):
+            raise InvalidQuery("configuration.query.destinationTable cannot be set for scripts")
+        if context.record.configuration["query"].get("tableDefinitions"):
+            raise InvalidQuery("configuration.query.tableDefinitions cannot be set for scripts")
+        context.statistics = script_statistics([])
+        run = ScriptRunner(context, state, runner, self._anonymous_table, self._dml_queue)
+        run.run_block(script.statements, ends_script=True)
+        with_rows = [outcome for outcome in run.outcomes if outcome.destination is not None]
+        if with_rows:
+            self._record_destination(context, with_rows[-1])
+        return script_statistics(run.outcomes)
+
+    @staticmethod
+    def _record_destination(context: JobContext, outcome: Outcome) -> None:
+        if outcome.destination is None:
+            return
+        record = context.record
+        query = {"destinationTable": outcome.destination.to_api(), **record.configuration["query"]}
+        context.record = replace(record, configuration={**record.configuration, "query": query})
+
+    @contextmanager
+    def _state(self, record: JobRecord, session: DuckDbSession) -> Iterator[ScriptState]:
+        query, defaults = record.configuration["query"], _name_defaults(record)
+        parameters = parse_parameters(query.get("queryParameters") or (), query.get("parameterMode"))
+        definitions = parse_table_definitions(query.get("tableDefinitions") or {})
+        with open_external_tables(definitions, self._objects, self._catalog.segments, query["query"]) as externals:
+            yield ScriptState(self._catalog, session, defaults, parameters, externals=externals)
+
+    def _result_table(self, record: JobRecord) -> ResultTable:
+        query = record.configuration["query"]
+        if not query.get("destinationTable"):
+            return self._anonymous_table(record)
+        table, partition = split_decorator(table_id_from_api(query["destinationTable"]))
+        return ResultTable(
+            table,
+            partition,
+            enum_value("createDisposition", query.get("createDisposition"), CREATE_DISPOSITIONS, "CREATE_IF_NEEDED"),
+            enum_value("writeDisposition", query.get("writeDisposition"), LOAD_WRITE_DISPOSITIONS, "WRITE_EMPTY"),
+        )
+
+    def _anonymous_table(self, record: JobRecord) -> ResultTable:
+        """A hidden table for the rows, which expires after a day. Its name derives from the job's key."""
+        digest = hashlib.sha1(f"{record.project}/{record.location}".encode(), usedforsecurity=False).hexdigest()
+        dataset = DatasetId(record.project, f"_{digest}")
+        self._catalog.datasets.ensure_hidden(dataset, record.location)
+        name = f"anon{hashlib.sha256(record.key.encode()).hexdigest()}"
+        expires_us = self._catalog.clock.now_us() + RESULT_LIFETIME_US
+        return ResultTable(TableId(record.project, dataset.dataset, name), expires_us=expires_us)
+
+
+def _name_defaults(record: JobRecord) -> NameDefaults:
+    default = record.configuration["query"].get("defaultDataset") or {}
+    return NameDefaults(record.project, default.get("datasetId"), default.get("projectId"), record.location)

@@ -1,0 +1,159 @@
+"""Runs a script. Variables and branches are evaluated here; every other statement is a child job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError
+from devstack.bigquery.jobs.dml_queue import DmlQueue
+from devstack.bigquery.jobs.job_record import DONE, PENDING, RUNNING, JobRecord, error_proto
+from devstack.bigquery.jobs.job_runner import JobContext
+from devstack.bigquery.jobs.script_state import ScriptState
+from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome, script_statistics
+from devstack.bigquery.jobs.statement_runner import ExecutableStatement, ResultTable, StatementRunner
+from devstack.bigquery.sql.field_types import QueryValue
+from devstack.bigquery.sql.statements import Declare, If, MutatingStatement, Query, SetVariable, Statement
+from devstack.bigquery.sql.type_parser import field_of_type
+from devstack.bigquery.storage.model import CommitInfo
+
+AnonymousTable = Callable[[JobRecord], ResultTable]
+
+
+@dataclass
+class ScriptRunner:
+    context: JobContext
+    state: ScriptState
+    runner: StatementRunner
+    anonymous: AnonymousTable
+    dml_queue: DmlQueue
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def run_block(self, statements: Sequence[Statement], ends_script: bool) -> None:
+        """`ends_script` is set if no statement of the script follows this block."""
+        for position, statement in enumerate(statements):
+            self.context.check_cancelled()
+            last = ends_script and position == len(statements) - 1
+            match statement:
+                case Declare():
+                    self._declare(statement)
+                case SetVariable():
+                    self._set(statement)
+                case If():
+                    self.run_block(self._branch(statement), last)
+                case _:
+                    self._child(statement, last)
+
+    def _declare(self, statement: Declare) -> None:
+        for name in statement.names:
+            if name.lower() in self.state.variables:
+                raise InvalidQuery(f"Variable '{name}' redeclaration: declare each one once")
+            if statement.type_name is None and statement.default is not None:
+                value = self._value(statement.default)
+            elif statement.type_name is not None:
+                value = self._typed(statement.type_name, statement.default)
+            else:
+                raise InvalidQuery(f"DECLARE {name} needs a type or a DEFAULT")
+            self.state.variables[name.lower()] = value
+
+    def _typed(self, type_name: str, expression: exp.Expression | None) -> QueryValue:
+        column = field_of_type(type_name)
+        if expression is None:
+            return QueryValue(column, None)
+        result = self._value(expression)
+        if result.field.sql_type() == column.sql_type() or result.value is None:
+            return QueryValue(column, result.value)
+        cast = exp.cast(expression.copy(), column.sql_type(), dialect="bigquery")
+        return QueryValue(column, self._value(cast).value)
+
+    def _set(self, statement: SetVariable) -> None:
+        for name in statement.names:
+            if name.lower() not in self.state.variables:
+                raise InvalidQuery(f"Undeclared variable: {name}")
+        if len(statement.names) == 1:
+            column = self.state.variables[statement.names[0].lower()].field
+            self.state.variables[statement.names[0].lower()] = self._typed(column.sql_type(), statement.value)
+            return
+        result = self._value(statement.value)
+        if result.field.type != "STRUCT" or len(result.field.fields) != len(statement.names):
+            raise InvalidQuery(
+                f"SET of [{len(statement.names)}] variables needs a STRUCT of as many fields, "
+                f"found [{result.field.sql_type()}]"
+            )
+        for name, part in zip(statement.names, result.field.fields, strict=True):
+            variable = self.state.variables[name.lower()]
+            if part.sql_type() != variable.field.sql_type():
+                raise InvalidQuery(
+                    f"SET gives variable {name} of type {variable.field.sql_type()} a {part.sql_type()}: add a CAST"
+                )
+            self.state.variables[name.lower()] = QueryValue(variable.field, result.value[part.name])
+
+    def _branch(self, statement: If) -> Sequence[Statement]:
+        for condition, statements in statement.branches:
+            result = self._value(condition)
+            if result.field.type != "BOOL":
+                raise InvalidQuery(f"IF condition must be of type BOOL, but is of type {result.field.sql_type()}")
+            if result.value is True:
+                return statements
+        return statement.otherwise
+
+    def _value(self, expression: exp.Expression) -> QueryValue:
+        with self.state.statement() as sql:
+            return sql.value(expression)
+
+    def _child(self, statement: ExecutableStatement, last: bool) -> None:
+        parent, now_us = self.context.record, self.context.clock.now_us()
+        number, waits = len(self.outcomes), isinstance(statement, MutatingStatement)
+        child = JobRecord(
+            project=parent.project,
+            location=parent.location,
+            job_id=f"script_job_{parent.job_id}_{number}"[-200:],
+            configuration={"jobType": "QUERY", "query": _child_query(parent)},
+            created_us=now_us,
+            started_us=None if waits else now_us,
+            state=PENDING if waits else RUNNING,
+            parent_job_id=parent.job_id,
+        )
+        self.context.store.add(child)
+        result = self.anonymous(child) if isinstance(statement, Query) else None
+        try:
+            with self._dml_slot(statement):
+                if waits:
+                    child = self.context.store.save(
+                        replace(child, state=RUNNING, started_us=self.context.clock.now_us())
+                    )
+                outcome = self.runner.run(statement, self._commit_info(child, last), result)
+        except StandInError as error:
+            self._save(replace(child, error=error_proto(error)))
+            raise
+        self.outcomes.append(outcome)
+        if outcome.destination is not None:
+            query = {**child.configuration["query"], "destinationTable": outcome.destination.to_api()}
+            child = replace(child, configuration={**child.configuration, "query": query})
+        self._save(replace(child, statistics=outcome.statistics()))
+        self.context.statistics = script_statistics(self.outcomes)
+
+    def _dml_slot(self, statement: ExecutableStatement) -> AbstractContextManager[None]:
+        """Mutating DML waits in the queue of its table."""
+        if isinstance(statement, MutatingStatement):
+            return self.dml_queue.slot(self.state.defaults.table(statement.table), self.context.stop)
+        return nullcontext()
+
+    def _save(self, child: JobRecord) -> None:
+        self.context.store.save(replace(child, state=DONE, ended_us=self.context.clock.now_us()))
+
+    def _commit_info(self, child: JobRecord, last: bool) -> CommitInfoOf:
+        def commit_info(outcome: Outcome) -> CommitInfo:
+            whole = script_statistics([*self.outcomes, outcome]) if last else None
+            return CommitInfo(child.key, outcome.statistics(), self.context.record.key, whole)
+
+        return commit_info
+
+
+def _child_query(parent: JobRecord) -> dict[str, object]:
+    """A child's query is the whole script, because the parser does not keep the text of single statements."""
+    query = parent.configuration["query"]
+    return {key: query[key] for key in ("query", "useLegacySql", "defaultDataset") if key in query}

@@ -1,0 +1,66 @@
+"""Values as JSON files and query parameters write them, converted to Python values by BigQuery type.
+
+A conversion raises ValueError, TypeError or ArithmeticError for a value of another type.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from datetime import time as day_time
+from decimal import Decimal
+from typing import Any
+
+from devstack.bigquery.clock import MICROSECONDS, to_datetime
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or (isinstance(value, Decimal) and value != int(value)):
+        raise ValueError(value)
+    return int(value)
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = str(value).lower()
+    if word not in ("true", "false"):
+        raise ValueError(value)
+    return word == "true"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict | list):
+        raise ValueError(value)
+    return json.dumps(value) if isinstance(value, bool) else str(value)
+
+
+def _timestamp(value: Any) -> datetime:
+    """From ISO text, in UTC if it has no time zone, or from seconds since 1970."""
+    if isinstance(value, int | Decimal):
+        return to_datetime(int(Decimal(value) * MICROSECONDS))
+    parsed = datetime.fromisoformat(str(value).removesuffix(" UTC"))
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def _naive(value: Any) -> datetime:
+    parsed = datetime.fromisoformat(value)
+    if parsed.tzinfo is not None:
+        raise ValueError(value)
+    return parsed
+
+
+CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "INT64": _integer,
+    "FLOAT64": float,
+    "BOOL": _boolean,
+    "STRING": _text,
+    "BYTES": lambda value: base64.b64decode(value, validate=True),
+    "DATE": date.fromisoformat,
+    "DATETIME": _naive,
+    "TIME": day_time.fromisoformat,
+    "TIMESTAMP": _timestamp,
+    "NUMERIC": lambda value: Decimal(str(value)),
+}

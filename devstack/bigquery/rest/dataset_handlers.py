@@ -1,0 +1,124 @@
+"""Handlers of projects and datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse, paginate
+from devstack.bigquery.rest.table_resource import check_etag, dataset_resource
+from devstack.bigquery.stand_in import StandIn
+from devstack.bigquery.storage.model import Dataset, DatasetId
+
+DEFAULT_LOCATION = "US"
+TIME_TRAVEL_HOURS = range(48, 169, 24)
+
+
+def normalize_location(location: str | None) -> str:
+    """Multi-regions in upper case and regions in lower case, as BigQuery returns them."""
+    if not location:
+        return DEFAULT_LOCATION
+    return location.upper() if location.upper() in ("US", "EU") else location.lower()
+
+
+def list_projects(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    names = sorted({dataset.id.project for dataset in stand_in.catalog.datasets.list()})
+    items, next_page = paginate(names, request)
+    projects = [
+        {
+            "kind": "bigquery#project",
+            "id": name,
+            "projectReference": {"projectId": name},
+            "friendlyName": name,
+        }
+        for name in items
+    ]
+    body = {"kind": "bigquery#projectList", "projects": projects, "totalItems": len(names)}
+    return ApiResponse(body | next_page)
+
+
+def insert_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    reference = request.body.get("datasetReference") or {}
+    if reference.get("projectId", request.project()) != request.project():
+        raise Invalid(f"Dataset project [{reference['projectId']}] differs from the URL's [{request.project()}].")
+    if not reference.get("datasetId"):
+        raise Invalid("Required parameter is missing: datasetReference.datasetId")
+    dataset = Dataset(
+        DatasetId(request.project(), reference["datasetId"]), normalize_location(request.body.get("location")), 0, 0
+    )
+    created = stand_in.catalog.datasets.create(_changed(dataset, request.body))
+    return ApiResponse(dataset_resource(created, request.base_url))
+
+
+def list_datasets(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    all_datasets = stand_in.catalog.datasets.list(request.project(), hidden=request.flag("all"))
+    items, next_page = paginate(all_datasets, request)
+    keys = ("kind", "id", "datasetReference", "location", "labels", "friendlyName", "type")
+    datasets = []
+    for dataset in items:
+        resource = dataset_resource(dataset, request.base_url)
+        datasets.append({key: resource[key] for key in keys if key in resource})
+    body: dict[str, Any] = {"kind": "bigquery#datasetList", "datasets": datasets}
+    return ApiResponse(body | next_page)
+
+
+def get_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    return ApiResponse(dataset_resource(stand_in.catalog.datasets.get(_id(request)), request.base_url))
+
+
+def patch_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    return _change(stand_in, request, replaces=False)
+
+
+def update_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    """PUT: fields that the request omits get their defaults."""
+    return _change(stand_in, request, replaces=True)
+
+
+def delete_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    stand_in.catalog.drop_dataset(_id(request), request.flag("deleteContents"))
+    return ApiResponse(None, 204)
+
+
+def _change(stand_in: StandIn, request: ApiRequest, replaces: bool) -> ApiResponse:
+    def change(dataset: Dataset) -> Dataset:
+        check_etag(request.headers, dataset_resource(dataset, request.base_url))
+        if replaces:
+            dataset = Dataset(dataset.id, dataset.location, dataset.created_us, dataset.modified_us)
+        return _changed(dataset, request.body)
+
+    return ApiResponse(dataset_resource(stand_in.catalog.datasets.update(_id(request), change), request.base_url))
+
+
+def _id(request: ApiRequest) -> DatasetId:
+    return DatasetId(request.project(), request.path["dataset"])
+
+
+def _changed(dataset: Dataset, body: Mapping[str, Any]) -> Dataset:
+    changes: dict[str, Any] = {}
+    if "location" in body and normalize_location(body["location"]) != dataset.location:
+        raise Invalid(
+            f"Location of dataset {dataset.id} is [{dataset.location}] and cannot become [{body['location']}]."
+        )
+    if "labels" in body:
+        changes["labels"] = merged_labels(dataset.labels, body["labels"])
+    for key, name in (("description", "description"), ("friendlyName", "friendly_name"),
+                      ("storageBillingModel", "storage_billing_model")):  # fmt: skip
+        if key in body:
+            changes[name] = body[key] or None
+    if "maxTimeTravelHours" in body:
+        hours = int(body["maxTimeTravelHours"] or 168)
+        if hours not in TIME_TRAVEL_HOURS:
+            raise Invalid(f"maxTimeTravelHours is [{hours}], expected a multiple of 24 from 48 to 168.")
+        changes["max_time_travel_hours"] = hours
+    return replace(dataset, **changes)
+
+
+def merged_labels(before: Mapping[str, str], given: Mapping[str, str | None] | None) -> dict[str, str]:
+    """The labels after a change. A label with the value null is removed; null for all labels removes all."""
+    if given is None:
+        return {}
+    merged = {**before, **given}
+    return {key: str(value) for key, value in merged.items() if value is not None}

@@ -1,0 +1,42 @@
+"""BigQuery's discovery document, which is served to clients and against which requests are checked.
+
+It is part of google-api-python-client. Clients get it with this server's address in place of Google's.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+@cache
+def google_document() -> dict[str, Any]:
+    spec = importlib.util.find_spec("googleapiclient")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("Package [google-api-python-client] is missing: install the requirements of the project.")
+    path = Path(spec.origin).parent / "discovery_cache" / "documents" / "bigquery.v2.json"
+    document: dict[str, Any] = json.loads(path.read_bytes())
+    return document
+
+
+def local_document(root_url: str) -> dict[str, Any]:
+    document = copy.deepcopy(google_document())
+    document["rootUrl"] = root_url
+    document["baseUrl"] = root_url + document["servicePath"]
+    document.pop("mtlsRootUrl", None)
+    return document
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    schema: dict[str, Any] = google_document()["schemas"][name]
+    return schema
+
+
+def parameters_of(method_id: str) -> frozenset[str]:
+    resource, name = method_id.split(".")
+    method = google_document()["resources"][resource]["methods"][name]
+    return frozenset(key for key, value in method["parameters"].items() if value["location"] == "query")

@@ -1,0 +1,119 @@
+"""Handlers of jobs.query and jobs.getQueryResults."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from devstack.bigquery.jobs.job_record import DONE, JobRecord
+from devstack.bigquery.rest.dataset_handlers import normalize_location
+from devstack.bigquery.rest.job_handlers import check_query, default_location, find_job
+from devstack.bigquery.rest.job_resource import FailedJob, job_reference
+from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse
+from devstack.bigquery.rest.row_encoding import Encode, timestamp_format, timestamp_format_of
+from devstack.bigquery.rest.table_data_handlers import read_row_page
+from devstack.bigquery.rest.table_resource import etag_of
+from devstack.bigquery.stand_in import StandIn
+from devstack.bigquery.storage.model import TableId
+
+DEFAULT_TIMEOUT_MS = 10_000
+MAXIMUM_TIMEOUT_MS = 200_000
+_QUERY_KEYS = (
+    "query", "useLegacySql", "useQueryCache", "parameterMode", "queryParameters", "defaultDataset",
+    "maximumBytesBilled",
+)  # fmt: skip
+
+
+def run_query(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    """A repeated requestId returns the job that the first request created."""
+    body = request.body
+    check_query(body)
+    configuration: dict[str, Any] = {
+        "jobType": "QUERY",
+        "query": {key: body[key] for key in _QUERY_KEYS if key in body},
+    }
+    if body.get("labels"):
+        configuration["labels"] = body["labels"]
+    location = body.get("location")
+    record = JobRecord(
+        project=request.project(),
+        location=normalize_location(location)
+        if location
+        else default_location(stand_in, request.project(), configuration),
+        job_id=f"job_{uuid.uuid4().hex}",
+        configuration=configuration,
+        created_us=stand_in.clock.now_us(),
+        request_id=body.get("requestId") or None,
+    )
+    if body.get("dryRun"):
+        return _dry_run(stand_in, record)
+    earlier = None
+    if record.request_id is not None:
+        earlier = stand_in.jobs.store.find_request(record.project, record.location, record.request_id)
+    record = earlier or stand_in.jobs.insert(record)
+    options = body.get("formatOptions") or {}
+    timestamp = timestamp_format(bool(options.get("useInt64Timestamp")), options.get("timestampOutputFormat"))
+    maximum = {"maxResults": str(body["maxResults"])} if body.get("maxResults") is not None else {}
+    timeout_ms = int(body["timeoutMs"]) if body.get("timeoutMs") is not None else DEFAULT_TIMEOUT_MS
+    return _results(stand_in, replace(request, query=maximum), record, timeout_ms, timestamp, "bigquery#queryResponse")
+
+
+def get_query_results(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    timeout_ms = request.integer("timeoutMs", DEFAULT_TIMEOUT_MS) or 0
+    record = find_job(stand_in, request)
+    return _results(
+        stand_in, request, record, timeout_ms, timestamp_format_of(request), "bigquery#getQueryResultsResponse"
+    )
+
+
+def _results(
+    stand_in: StandIn, request: ApiRequest, record: JobRecord, timeout_ms: int, timestamp: Encode, kind: str
+) -> ApiResponse:
+    record = stand_in.jobs.wait(record, min(timeout_ms, MAXIMUM_TIMEOUT_MS) / 1000)
+    body: dict[str, Any] = {"kind": kind, "jobReference": job_reference(record), "jobComplete": record.state == DONE}
+    if record.state != DONE:
+        return ApiResponse(body)
+    if record.error is not None:
+        raise FailedJob(record.error)
+    statistics = record.statistics
+    query = statistics["query"]
+    body |= {
+        "cacheHit": query["cacheHit"],
+        "totalBytesProcessed": statistics["totalBytesProcessed"],
+        "totalBytesBilled": query["totalBytesBilled"],
+        "totalSlotMs": statistics["totalSlotMs"],
+        "location": record.location,
+        "statementType": query["statementType"],
+    }
+    if "numDmlAffectedRows" in query:
+        body |= {"numDmlAffectedRows": query["numDmlAffectedRows"], "dmlStats": query["dmlStats"]}
+    destination = record.configuration["query"].get("destinationTable")
+    if destination is not None and query["statementType"] in ("SELECT", "SCRIPT"):
+        body |= _rows(stand_in, request, destination, timestamp)
+    return ApiResponse(body | {"etag": etag_of(body)})
+
+
+def _rows(stand_in: StandIn, request: ApiRequest, destination: dict[str, str], timestamp: Encode) -> dict[str, Any]:
+    table = TableId(destination["projectId"], destination["datasetId"], destination["tableId"])
+    columns = stand_in.catalog.get(table).settings.schema
+    page = read_row_page(stand_in, request, table, columns, timestamp)
+    rows: dict[str, Any] = {
+        "schema": {"fields": [column.to_api() for column in columns]},
+        "totalRows": str(page.total),
+        "rows": page.rows,
+    }
+    return rows | ({"pageToken": page.next_token} if page.next_token else {})
+
+
+def _dry_run(stand_in: StandIn, record: JobRecord) -> ApiResponse:
+    statistics = stand_in.queries.dry_run(record)
+    query = statistics["query"]
+    body: dict[str, Any] = {
+        "kind": "bigquery#queryResponse",
+        "jobReference": {"projectId": record.project, "location": record.location},
+        "jobComplete": True,
+        "cacheHit": False,
+        "totalBytesProcessed": statistics["totalBytesProcessed"],
+    }
+    return ApiResponse(body | ({"schema": query["schema"]} if "schema" in query else {}))

@@ -1,0 +1,60 @@
+"""The requests and responses of the REST handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from devstack.bigquery.bigquery_errors import Invalid
+
+
+@dataclass(frozen=True)
+class ApiRequest:
+    """`path` contains the variables of the URL's path. `base_url` ends with a slash."""
+
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: Any
+    base_url: str
+
+    def integer(self, name: str, default: int | None = None) -> int | None:
+        text = self.query.get(name)
+        if text in (None, ""):
+            return default
+        try:
+            number = int(str(text))
+        except ValueError as error:
+            raise Invalid(f"Invalid value of parameter {name}: [{text}], expected a whole number.") from error
+        if number < 0:
+            raise Invalid(f"Invalid value of parameter {name}: [{number}], expected 0 or more.")
+        return number
+
+    def flag(self, name: str) -> bool:
+        return self.query.get(name, "").lower() == "true"
+
+    def project(self) -> str:
+        return self.path["project"]
+
+
+@dataclass(frozen=True)
+class ApiResponse:
+    """Without `body`, the response is empty."""
+
+    body: Mapping[str, Any] | None
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def paginate(
+    items: list[Any], request: ApiRequest, default_size: int = 1_000, size_parameter: str = "maxResults"
+) -> tuple[list[Any], dict[str, str]]:
+    """The page of items at the request's `pageToken`, a position, and the `nextPageToken` field if there is one."""
+    token = request.query.get("pageToken") or "0"
+    if not token.isdigit():
+        raise Invalid(f"Invalid page token [{token}]: pass the nextPageToken of the page before.")
+    size = request.integer(size_parameter) or default_size
+    first = int(token)
+    following = first + size
+    return items[first:following], {"nextPageToken": str(following)} if following < len(items) else {}

@@ -1,0 +1,86 @@
+"""Checks requests: Invalid for fields that BigQuery does not have, NotImplementedConstruct for unsupported ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
+from devstack.bigquery.jobs.job_configuration import UNSET_VALUES
+from devstack.bigquery.rest.discovery_document import parameters_of, schema_of
+from devstack.bigquery.rest.supported_methods import COMMON_PARAMETERS, ONLY_VALUES, READ_ONLY, Method
+
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str, int, float),
+    "boolean": (bool, str),
+    "integer": (int, str),
+    "number": (int, float, str),
+}
+
+
+def check_parameters(method: Method, parameters: Mapping[str, str]) -> None:
+    known = parameters_of(method.id) | method.parameters | COMMON_PARAMETERS
+    for name, value in parameters.items():
+        if name not in known:
+            raise Invalid(f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter.')
+        if name not in method.parameters | COMMON_PARAMETERS and value.lower() not in ("", "false"):
+            raise NotImplementedConstruct(f"parameter {name} of {method.id}")
+
+
+def check_body(method: Method, body: Any) -> None:
+    if method.body is None:
+        return
+    _check_object(body, schema_of(method.body), "")
+    read_only = READ_ONLY[method.body]
+    _check_supported(method, {key: value for key, value in body.items() if key not in read_only}, "")
+
+
+def _check_object(value: Any, schema: Mapping[str, Any], path: str) -> None:
+    if not isinstance(value, dict):
+        raise Invalid(f"Invalid value at '{path or 'body'}': expected an object, found [{type(value).__name__}].")
+    properties = schema.get("properties")
+    for key, item in value.items():
+        if properties is None:
+            _check_value(item, schema.get("additionalProperties", {"type": "any"}), _join(path, key))
+        elif key not in properties:
+            raise Invalid(
+                f'Invalid JSON payload received. Unknown name "{key}"{f" at {path!r}" if path else ""}: '
+                "Cannot find field."
+            )
+        else:
+            _check_value(item, properties[key], _join(path, key))
+
+
+def _check_value(value: Any, schema: Mapping[str, Any], path: str) -> None:
+    if value is None:
+        return
+    if "$ref" in schema:
+        _check_object(value, schema_of(schema["$ref"]), path)
+    elif schema["type"] == "object":
+        _check_object(value, schema, path)
+    elif schema["type"] == "array":
+        if not isinstance(value, list):
+            raise Invalid(f"Invalid value at '{path}': expected an array, found [{type(value).__name__}].")
+        for item in value:
+            _check_value(item, schema["items"], path)
+    elif schema["type"] != "any" and not isinstance(value, _PYTHON_TYPES[schema["type"]]):
+        raise Invalid(f"Invalid value at '{path}': expected [{schema['type']}], found [{type(value).__name__}].")
+
+
+def _check_supported(method: Method, value: Any, path: str) -> None:
+    if value in UNSET_VALUES:
+        return
+    allowed = ONLY_VALUES.get(path)
+    if allowed is not None and value not in allowed:
+        raise NotImplementedConstruct(f"{path} = {value}")
+    if path in method.fields or f"{path}.*" in method.fields:
+        return
+    if isinstance(value, dict) and any(field.startswith(f"{path}." if path else "") for field in method.fields):
+        for key, item in value.items():
+            _check_supported(method, item, _join(path, key))
+        return
+    raise NotImplementedConstruct(f"{path} of {method.id}")
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key

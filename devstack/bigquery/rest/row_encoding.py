@@ -1,0 +1,97 @@
+"""Encodes rows as the API returns them: values as strings, records and arrays nested in `f` and `v`."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.clock import MICROSECONDS, from_datetime
+from devstack.bigquery.rest.request_response import ApiRequest
+from devstack.bigquery.sql.field_types import TableField
+
+Encode = Callable[[Any], Any]
+
+
+def timestamp_format(use_int64: bool, output_format: str | None) -> Encode:
+    """The encoder of TIMESTAMP values: as decimal seconds, microseconds or ISO text."""
+    if output_format in (None, "", "TIMESTAMP_OUTPUT_FORMAT_UNSPECIFIED"):
+        return _microseconds if use_int64 else _seconds
+    spellings = {"INT64": _microseconds, "FLOAT64": _seconds, "ISO8601_STRING": _iso}
+    if output_format not in spellings:
+        raise Invalid(f"Value of timestampOutputFormat is [{output_format}], expected [{', '.join(spellings)}].")
+    return spellings[str(output_format)]
+
+
+def timestamp_format_of(request: ApiRequest) -> Encode:
+    return timestamp_format(
+        request.flag("formatOptions.useInt64Timestamp"), request.query.get("formatOptions.timestampOutputFormat")
+    )
+
+
+def encode_rows(rows: pa.Table, columns: Sequence[TableField], timestamp: Encode) -> list[dict[str, Any]]:
+    cells = [_column_cells(rows.column(position), column, timestamp) for position, column in enumerate(columns)]
+    return [{"f": list(row)} for row in zip(*cells, strict=True)]
+
+
+def _column_cells(values: pa.ChunkedArray, column: TableField, timestamp: Encode) -> list[dict[str, Any]]:
+    """Arrow itself encodes the most frequent types, ten times as fast as Python."""
+    if column.mode != "REPEATED" and column.type in ("INT64", "DATE", "BOOL", "STRING"):
+        return [{"v": text} for text in values.cast(pa.string()).to_pylist()]
+    encode = _encoder(column, timestamp)
+    return [{"v": encode(value)} for value in values.to_pylist()]
+
+
+def _encoder(column: TableField, timestamp: Encode) -> Encode:
+    scalar = _scalar_encoder(column, timestamp)
+    if column.mode == "REPEATED":
+        return lambda values: [{"v": None if value is None else scalar(value)} for value in values or ()]
+    return lambda value: None if value is None else scalar(value)
+
+
+def _scalar_encoder(column: TableField, timestamp: Encode) -> Encode:
+    if column.type == "STRUCT":
+        inner = [(child.name, _encoder(child, timestamp)) for child in column.fields]
+        return lambda value: {"f": [{"v": encode(value[name])} for name, encode in inner]}
+    return timestamp if column.type == "TIMESTAMP" else _ENCODERS[column.type]
+
+
+def _microseconds(value: datetime) -> str:
+    return str(from_datetime(value))
+
+
+def _seconds(value: datetime) -> str:
+    seconds, rest = divmod(from_datetime(value), MICROSECONDS)
+    return str(Decimal(seconds) + Decimal(rest) / MICROSECONDS)
+
+
+def _iso(value: datetime) -> str:
+    return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _float(value: float) -> str:
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return "NaN" if math.isnan(value) else repr(value)
+
+
+def _numeric(value: Decimal) -> str:
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+_ENCODERS: dict[str, Encode] = {
+    "INT64": str,
+    "FLOAT64": _float,
+    "BOOL": lambda value: "true" if value else "false",
+    "STRING": str,
+    "BYTES": lambda value: base64.b64encode(value).decode(),
+    **dict.fromkeys(("DATE", "DATETIME", "TIME"), lambda value: value.isoformat()),
+    "NUMERIC": _numeric,
+}

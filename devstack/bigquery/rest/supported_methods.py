@@ -1,0 +1,140 @@
+"""The supported REST methods, parameters and fields.
+
+Routes, request validation and the table in docs/stand-in.md derive from this list. A field that is set but not listed
+is refused. `*` stands for all keys of a map. `READ_ONLY` fields are BigQuery's output, which clients may send back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+COMMON_PARAMETERS = frozenset({"alt", "fields", "key", "prettyPrint", "quotaUser", "$.xgafv", "access_token"})
+
+
+@dataclass(frozen=True)
+class Method:
+    """`path` is relative to /bigquery/v2/. `body` is the name of the request's schema in the discovery document."""
+
+    id: str
+    http: str
+    path: str
+    parameters: frozenset[str] = frozenset()
+    body: str | None = None
+    fields: frozenset[str] = frozenset()
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_TABLE_REFERENCE = "{0}.projectId {0}.datasetId {0}.tableId"
+_SCHEMA_FIELDS = "schema.fields.* "  # parsed by TableField.from_api, which refuses unsupported keys
+_LAYOUT = "timePartitioning.type timePartitioning.field timePartitioning.expirationMs clustering.fields "
+
+DATASET_FIELDS = _words(
+    "datasetReference.projectId datasetReference.datasetId location labels.* description friendlyName "
+    "maxTimeTravelHours storageBillingModel"
+)
+TABLE_FIELDS = _words(
+    _TABLE_REFERENCE.format("tableReference") + " " + _SCHEMA_FIELDS + _LAYOUT + "labels.* description friendlyName "
+    "expirationTime requirePartitionFilter timePartitioning.requirePartitionFilter"
+)
+_QUERY_FIELDS = (
+    "query useLegacySql useQueryCache priority parameterMode queryParameters.* defaultDataset.projectId "
+    "defaultDataset.datasetId maximumBytesBilled createDisposition writeDisposition "
+    "tableDefinitions.* "  # parsed by parse_table_definitions, which refuses unsupported keys
+    + _TABLE_REFERENCE.format("destinationTable")
+)
+_LOAD_FIELDS = (
+    "sourceUris sourceFormat fileSetSpecType createDisposition writeDisposition parquetOptions.enableListInference "
+    "parquetOptions.enumAsString "
+    "destinationTableProperties.description destinationTableProperties.friendlyName "
+    "destinationTableProperties.labels.* encoding " + _SCHEMA_FIELDS + _LAYOUT
+    + _TABLE_REFERENCE.format("destinationTable")
+)  # fmt: skip
+_EXTRACT_FIELDS = "destinationUri destinationUris destinationFormat compression printHeader " + _TABLE_REFERENCE.format(
+    "sourceTable"
+)
+JOB_FIELDS = _words(
+    "jobReference.projectId jobReference.jobId jobReference.location configuration.jobType configuration.dryRun "
+    "configuration.labels.* "
+    + " ".join(f"configuration.query.{name}" for name in _QUERY_FIELDS.split())
+    + " "
+    + " ".join(f"configuration.load.{name}" for name in _LOAD_FIELDS.split())
+    + " "
+    + " ".join(f"configuration.extract.{name}" for name in _EXTRACT_FIELDS.split())
+)
+QUERY_REQUEST_FIELDS = _words(
+    "query useLegacySql useQueryCache parameterMode queryParameters.* defaultDataset.projectId "
+    "defaultDataset.datasetId maximumBytesBilled dryRun labels.* location maxResults timeoutMs requestId "
+    "formatOptions.useInt64Timestamp formatOptions.timestampOutputFormat kind jobCreationMode"
+)
+
+ROW_POLICY_FIELDS = _words(
+    _TABLE_REFERENCE.format("rowAccessPolicyReference") + " rowAccessPolicyReference.policyId filterPredicate grantees"
+)
+
+READ_ONLY = {
+    "Dataset": _words("kind etag id selfLink creationTime lastModifiedTime type access"),
+    "Table": _words(
+        "kind etag id selfLink creationTime lastModifiedTime type location numBytes numRows numLongTermBytes "
+        "numPartitions numTotalLogicalBytes numActiveLogicalBytes numLongTermLogicalBytes cloneDefinition"
+    ),
+    "Job": _words("kind etag id selfLink status statistics user_email"),
+    "QueryRequest": frozenset(),
+    "RowAccessPolicy": _words("etag creationTime lastModifiedTime"),
+}
+
+# Fields of which only these values are supported.
+ONLY_VALUES: dict[str, frozenset[object]] = {
+    "configuration.jobType": frozenset({"QUERY", "LOAD", "EXTRACT"}),
+    "configuration.query.useLegacySql": frozenset({False}),
+    "configuration.query.priority": frozenset({"INTERACTIVE", "BATCH"}),
+    "configuration.load.encoding": frozenset({"UTF-8"}),
+    "useLegacySql": frozenset({False}),
+    "jobCreationMode": frozenset({"JOB_CREATION_REQUIRED"}),
+    "storageBillingModel": frozenset({"LOGICAL", "PHYSICAL"}),
+}
+
+_FORMAT = "formatOptions.useInt64Timestamp formatOptions.timestampOutputFormat "
+_DATASETS, _DATASET = "projects/{project}/datasets", "projects/{project}/datasets/{dataset}"
+_TABLES, _TABLE = f"{_DATASET}/tables", f"{_DATASET}/tables/{{table}}"
+_ROW_POLICIES, _ROW_POLICY = f"{_TABLE}/rowAccessPolicies", f"{_TABLE}/rowAccessPolicies/{{policy}}"
+_JOB = "projects/{project}/jobs/{job}"
+
+METHODS = (
+    Method("projects.list", "GET", "projects", _words("maxResults pageToken")),
+    Method("datasets.insert", "POST", _DATASETS, body="Dataset", fields=DATASET_FIELDS),
+    Method("datasets.list", "GET", _DATASETS, _words("all maxResults pageToken")),
+    Method("datasets.get", "GET", _DATASET, _words("accessPolicyVersion")),
+    Method("datasets.patch", "PATCH", _DATASET, body="Dataset", fields=DATASET_FIELDS),
+    Method("datasets.update", "PUT", _DATASET, body="Dataset", fields=DATASET_FIELDS),
+    Method("datasets.delete", "DELETE", _DATASET, _words("deleteContents")),
+    Method("tables.insert", "POST", _TABLES, body="Table", fields=TABLE_FIELDS),
+    Method("tables.list", "GET", _TABLES, _words("maxResults pageToken")),
+    Method("tables.get", "GET", _TABLE, _words("view")),
+    Method("tables.patch", "PATCH", _TABLE, body="Table", fields=TABLE_FIELDS),
+    Method("tables.update", "PUT", _TABLE, body="Table", fields=TABLE_FIELDS),
+    Method("tables.delete", "DELETE", _TABLE),
+    Method("tabledata.list", "GET", f"{_TABLE}/data",
+           _words(_FORMAT + "maxResults pageToken selectedFields startIndex")),
+    Method("rowAccessPolicies.insert", "POST", _ROW_POLICIES, body="RowAccessPolicy", fields=ROW_POLICY_FIELDS),
+    Method("rowAccessPolicies.list", "GET", _ROW_POLICIES, _words("pageSize pageToken")),
+    Method("rowAccessPolicies.get", "GET", _ROW_POLICY),
+    Method("rowAccessPolicies.delete", "DELETE", _ROW_POLICY, _words("force")),
+    Method("jobs.insert", "POST", "projects/{project}/jobs", body="Job", fields=JOB_FIELDS),
+    Method("jobs.list", "GET", "projects/{project}/jobs",
+           _words("allUsers maxCreationTime maxResults minCreationTime pageToken parentJobId projection stateFilter")),
+    Method("jobs.get", "GET", _JOB, _words("location projection")),  # the Python client sends projection
+    Method("jobs.cancel", "POST", f"{_JOB}/cancel", _words("location projection")),
+    Method("jobs.delete", "DELETE", f"{_JOB}/delete", _words("location")),
+    Method("jobs.query", "POST", "projects/{project}/queries", body="QueryRequest", fields=QUERY_REQUEST_FIELDS),
+    Method("jobs.getQueryResults", "GET", "projects/{project}/queries/{job}",
+           _words(_FORMAT + "location maxResults pageToken startIndex timeoutMs")),
+)  # fmt: skip
+
+# Methods that are refused with a reason.
+REFUSED_METHODS = (
+    ("tabledata.insertAll", "POST", f"{_TABLE}/insertAll",
+     "streamed rows stay in a buffer that clones do not see (load jobs only)"),
+)  # fmt: skip

@@ -1,0 +1,98 @@
+"""Reads rows in pages. A page token contains the table's version, so that all pages are of one version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from devstack.bigquery.bigquery_errors import Invalid, NotFound
+from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse
+from devstack.bigquery.rest.row_encoding import Encode, encode_rows, timestamp_format_of
+from devstack.bigquery.rest.table_handlers import requested_table
+from devstack.bigquery.rest.table_resource import etag_of
+from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.stand_in import StandIn
+from devstack.bigquery.storage.expiration import without_expired
+from devstack.bigquery.storage.model import TableId, TableVersion
+from devstack.bigquery.storage.read_protection import refuse_protected_read
+from devstack.bigquery.storage.row_pages import read_page
+
+MAXIMUM_PAGE_ROWS = 50_000
+PAGE_BYTES = 10_000_000  # BigQuery's limit for a response; pages of wide rows have fewer rows
+
+
+@dataclass(frozen=True)
+class RowPage:
+    rows: list[dict[str, Any]]
+    total: int
+    next_token: str | None
+
+
+def list_rows(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    table, partition = requested_table(request)
+    version = stand_in.catalog.get(table)
+    columns = _selected(table, version, request.query.get("selectedFields"))
+    page = read_row_page(stand_in, request, table, columns, timestamp_format_of(request), partition)
+    body: dict[str, Any] = {"kind": "bigquery#tableDataList", "totalRows": str(page.total), "rows": page.rows}
+    if page.next_token:
+        body["pageToken"] = page.next_token
+    return ApiResponse(body | {"etag": etag_of({"id": str(table), "version": version.number})})
+
+
+def read_row_page(
+    stand_in: StandIn,
+    request: ApiRequest,
+    table: TableId,
+    columns: Sequence[TableField],
+    timestamp: Encode,
+    partition: str | None = None,
+) -> RowPage:
+    """The page that the call's maxResults, startIndex and pageToken describe."""
+    number, start = _position(request)
+    names = [column.name for column in columns]
+    with stand_in.catalog.pin(lambda: _version(stand_in, table, number)) as version:
+        refuse_protected_read(stand_in.catalog, table, version, names)
+        total = sum(segment.rows for segment in version.segments(partition))
+        size = min(request.integer("maxResults", MAXIMUM_PAGE_ROWS) or 0, _page_rows(version))
+        rows = read_page(stand_in.catalog.segments, version, start, size, names, partition)
+    following = start + rows.num_rows
+    token = f"{version.number}-{following}" if following < total and (rows.num_rows or size == 0) else None
+    return RowPage(encode_rows(rows, columns, timestamp), total, token)
+
+
+def _version(stand_in: StandIn, table: TableId, number: int | None) -> TableVersion:
+    if number is None:
+        return stand_in.catalog.get(table)
+    version = stand_in.catalog.history(table).by_number(number)
+    if version is None or version.dropped:
+        raise NotFound(f"Not found: page of {table}: its version [{number}] is gone. Start again at the first page.")
+    return without_expired(version, version.committed_us)
+
+
+def _position(request: ApiRequest) -> tuple[int | None, int]:
+    token = request.query.get("pageToken")
+    if not token:
+        return None, request.integer("startIndex") or 0
+    number, dash, start = token.partition("-")
+    if not (number.isdigit() and dash and start.isdigit()):
+        raise Invalid(f"Invalid page token [{token}]: pass the pageToken of the page before.")
+    return int(number), int(start)
+
+
+def _page_rows(version: TableVersion) -> int:
+    row_bytes = version.bytes / version.rows if version.rows else 0
+    return max(1, min(MAXIMUM_PAGE_ROWS, int(PAGE_BYTES / row_bytes) if row_bytes else MAXIMUM_PAGE_ROWS))
+
+
+def _selected(table: TableId, version: TableVersion, names: str | None) -> list[TableField]:
+    if not names:
+        return list(version.settings.schema)
+    wanted = {name.strip().lower() for name in names.split(",")}
+    columns = [column for column in version.settings.schema if column.name.lower() in wanted]
+    if len(columns) != len(wanted):
+        raise Invalid(
+            f"selectedFields of {table} is [{names}], expected top-level columns of "
+            f"[{', '.join(column.name for column in version.settings.schema)}]."
+        )
+    return columns

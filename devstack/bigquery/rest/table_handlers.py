@@ -1,0 +1,227 @@
+"""Handlers of tables.insert, list, get, patch, update and delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound, NotImplementedConstruct
+from devstack.bigquery.jobs.job_configuration import layout_from_api
+from devstack.bigquery.rest.dataset_handlers import merged_labels
+from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse, paginate
+from devstack.bigquery.rest.table_resource import check_etag, table_resource, time_partitioning
+from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.stand_in import StandIn
+from devstack.bigquery.storage.catalog import Change
+from devstack.bigquery.storage.model import DatasetId, TableId, TableSettings, TableVersion
+from devstack.bigquery.storage.partition_decorators import split_decorator
+from devstack.bigquery.storage.table_rules import (
+    check_partition_exists,
+    check_settings,
+    describe_clustering,
+    describe_partitioning,
+)
+
+
+def insert_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    reference = request.body.get("tableReference") or {}
+    path = (request.project(), request.path["dataset"])
+    if (reference.get("projectId", path[0]), reference.get("datasetId", path[1])) != path:
+        raise Invalid(f"tableReference [{reference}] differs from the URL's project and dataset [{'.'.join(path)}].")
+    table, partition = split_decorator(TableId(*path, reference.get("tableId") or ""))
+    if partition is not None or not table.table:
+        raise Invalid(f"tableReference.tableId is [{reference.get('tableId')}], expected a plain table id.")
+    settings = _changed(table, TableSettings(()), request.body, new=True)
+
+    def build(current: TableVersion | None, commit_us: int) -> Change:
+        if current is not None:
+            raise Duplicate(f"Already Exists: Table {table}")
+        return Change("create", settings, {})
+
+    return _resource(stand_in, request, table, stand_in.catalog.commit(table, build))
+
+
+def list_tables(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    dataset = DatasetId(request.project(), request.path["dataset"])
+    stand_in.catalog.datasets.get(dataset)
+    all_tables = stand_in.catalog.list_tables(dataset)
+    items, next_page = paginate(all_tables, request)
+    body: dict[str, Any] = {
+        "kind": "bigquery#tableList",
+        "tables": [_list_entry(table, version) for table, version in items],
+        "totalItems": len(all_tables),
+    }
+    return ApiResponse(body | next_page)
+
+
+def _list_entry(table: TableId, version: TableVersion) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "kind": "bigquery#table",
+        "id": str(table),
+        "tableReference": table.to_api(),
+        "type": "TABLE",
+        "creationTime": str(version.created_us // 1000),
+    }
+    settings = version.settings
+    if settings.partition_column is not None:
+        entry["timePartitioning"] = time_partitioning(version)
+    if settings.clustering:
+        entry["clustering"] = {"fields": list(settings.clustering)}
+    if settings.labels:
+        entry["labels"] = dict(settings.labels)
+    if settings.expires_us is not None:
+        entry["expirationTime"] = str(settings.expires_us // 1000)
+    return entry
+
+
+def get_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    table, partition = requested_table(request)
+    version = stand_in.catalog.get(table)
+    check_partition_exists(table, version.settings, partition)
+    return _resource(stand_in, request, table, version, partition)
+
+
+def patch_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    return _change(stand_in, request, replaces=False)
+
+
+def update_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    """PUT: fields that the request omits get their defaults. It must repeat the layout."""
+    return _change(stand_in, request, replaces=True)
+
+
+def delete_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    table, partition = requested_table(request)
+    if partition is None:
+        stand_in.catalog.drop(table)
+        return ApiResponse(None, 204)
+
+    def build(current: TableVersion | None, commit_us: int) -> Change:
+        if current is None or partition not in current.partitions:
+            raise NotFound(f"Not found: Table {table}${partition}")
+        rest = {key: part for key, part in current.partitions.items() if key != partition}
+        return Change("drop partition", current.settings, rest, current.clone, modified_partitions=1)
+
+    stand_in.catalog.commit(table, build)
+    return ApiResponse(None, 204)
+
+
+def requested_table(request: ApiRequest) -> tuple[TableId, str | None]:
+    return split_decorator(TableId(request.project(), request.path["dataset"], request.path["table"]))
+
+
+def _resource(
+    stand_in: StandIn, request: ApiRequest, table: TableId, version: TableVersion, partition: str | None = None
+) -> ApiResponse:
+    location = stand_in.catalog.datasets.get(table.dataset_id).location
+    return ApiResponse(table_resource(table, version, location, request.base_url, partition))
+
+
+def _change(stand_in: StandIn, request: ApiRequest, replaces: bool) -> ApiResponse:
+    table, partition = requested_table(request)
+    if partition is not None:
+        raise NotImplementedConstruct("change of a single partition's metadata")
+    location = stand_in.catalog.datasets.get(table.dataset_id).location
+
+    def build(current: TableVersion | None, commit_us: int) -> Change:
+        if current is None:
+            raise NotFound(f"Not found: Table {table}")
+        check_etag(request.headers, table_resource(table, current, location, request.base_url))
+        before = current.settings
+        start = _layout_only(before) if replaces else before
+        settings = _changed(table, start, request.body, new=False)
+        if replaces:
+            _check_same_layout(table, before, request.body)
+        return Change("options", settings, current.partitions, current.clone)
+
+    return _resource(stand_in, request, table, stand_in.catalog.commit(table, build))
+
+
+def _layout_only(settings: TableSettings) -> TableSettings:
+    return TableSettings(
+        settings.schema,
+        settings.partition_column,
+        clustering=settings.clustering,
+        row_policies=settings.row_policies,
+    )
+
+
+def _check_same_layout(table: TableId, settings: TableSettings, body: Mapping[str, Any]) -> None:
+    if settings.partition_column is not None and not body.get("timePartitioning"):
+        raise Invalid(f"Cannot remove the partitioning [{describe_partitioning(settings)}] of {table}: send it again.")
+    if settings.clustering and not body.get("clustering"):
+        raise NotImplementedConstruct(f"removal of {describe_clustering(settings)} from {table}")
+
+
+def _changed(table: TableId, settings: TableSettings, body: Mapping[str, Any], new: bool) -> TableSettings:
+    """The settings after the changes in the body. A null removes a value."""
+    changes: dict[str, Any] = {}
+    if body.get("schema") is not None:
+        changes["schema"] = _schema(table, settings, body["schema"].get("fields") or [], new)
+    if "timePartitioning" in body or "clustering" in body:
+        changes |= _layout_changes(table, settings, body, new)
+    if "labels" in body:
+        changes["labels"] = merged_labels(settings.labels, body["labels"])
+    for key, name in (("description", "description"), ("friendlyName", "friendly_name")):
+        if key in body:
+            changes[name] = body[key] or None
+    if "expirationTime" in body:
+        changes["expires_us"] = int(body["expirationTime"]) * 1000 if body["expirationTime"] else None
+    filter_flag = body.get("requirePartitionFilter", (body.get("timePartitioning") or {}).get("requirePartitionFilter"))
+    if filter_flag is not None:
+        changes["require_partition_filter"] = bool(filter_flag)
+    changed = replace(settings, **changes)
+    check_settings(table, changed)
+    return changed
+
+
+def _schema(
+    table: TableId, settings: TableSettings, fields: list[Mapping[str, Any]], new: bool
+) -> tuple[TableField, ...]:
+    schema = tuple(TableField.from_api(field) for field in fields)
+    if new or not settings.schema:
+        return schema
+    if _names_and_types(schema) != _names_and_types(settings.schema):
+        raise NotImplementedConstruct(
+            f"change of columns of existing table {table} (only descriptions and policy tags may change)"
+        )
+    return _with_unchanged_tags(schema, fields, settings.schema)
+
+
+def _names_and_types(schema: tuple[TableField, ...]) -> tuple[TableField, ...]:
+    return tuple(
+        replace(column, description=None, policy_tags=(), fields=_names_and_types(column.fields)) for column in schema
+    )
+
+
+def _with_unchanged_tags(
+    schema: tuple[TableField, ...], fields: list[Mapping[str, Any]], existing: tuple[TableField, ...]
+) -> tuple[TableField, ...]:
+    """A column without `policyTags` in the request keeps its tags. An empty list of names or a null removes them."""
+    return tuple(
+        replace(
+            column,
+            policy_tags=column.policy_tags if "policyTags" in field else before.policy_tags,
+            fields=_with_unchanged_tags(column.fields, field.get("fields") or [], before.fields),
+        )
+        for column, field, before in zip(schema, fields, existing, strict=True)
+    )
+
+
+def _layout_changes(table: TableId, settings: TableSettings, body: Mapping[str, Any], new: bool) -> dict[str, Any]:
+    layout = layout_from_api(body)
+    changes: dict[str, Any] = {}
+    if "timePartitioning" in body:
+        if not new and layout.partition_column != settings.partition_column:
+            raise Invalid(
+                f"Cannot change partitioning of table {table}: it is {describe_partitioning(settings)}, the request "
+                f"says [{layout.partition_column}]. Create another table."
+            )
+        changes["partition_column"] = layout.partition_column
+        changes["partition_expiration_ms"] = layout.partition_expiration_ms
+    if "clustering" in body:
+        if not new and (layout.clustering or ()) != settings.clustering:
+            raise NotImplementedConstruct(f"change of clustering of existing table {table}")
+        changes["clustering"] = layout.clustering or ()
+    return changes

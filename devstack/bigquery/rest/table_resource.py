@@ -1,0 +1,118 @@
+"""The API's representation of datasets and tables. Their etags are digests of the content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from devstack.bigquery.bigquery_errors import ConditionNotMet
+from devstack.bigquery.clock import to_datetime, to_milliseconds
+from devstack.bigquery.storage.model import Dataset, TableId, TableVersion
+
+
+def etag_of(resource: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(resource, sort_keys=True).encode()).hexdigest()
+    return f'"{digest[:22]}"'
+
+
+def check_etag(headers: Mapping[str, str], resource: Mapping[str, Any]) -> None:
+    wanted = headers.get("if-match")
+    if wanted and wanted not in ("*", resource["etag"]):
+        raise ConditionNotMet(
+            f"Precondition check failed: {resource['id']} has etag [{resource['etag']}], If-Match says [{wanted}]. "
+            "Read it again and repeat the change."
+        )
+
+
+def dataset_resource(dataset: Dataset, base_url: str) -> dict[str, Any]:
+    resource: dict[str, Any] = {
+        "kind": "bigquery#dataset",
+        "id": str(dataset.id),
+        "selfLink": f"{base_url}bigquery/v2/projects/{dataset.id.project}/datasets/{dataset.id.dataset}",
+        "datasetReference": {"projectId": dataset.id.project, "datasetId": dataset.id.dataset},
+        "location": dataset.location,
+        "creationTime": str(dataset.created_us // 1000),
+        "lastModifiedTime": str(dataset.modified_us // 1000),
+        "maxTimeTravelHours": str(dataset.max_time_travel_hours),
+        "type": "DEFAULT",
+    }
+    _add_set(
+        resource,
+        labels=dict(dataset.labels),
+        description=dataset.description,
+        friendlyName=dataset.friendly_name,
+        storageBillingModel=dataset.storage_billing_model,
+    )
+    return resource | {"etag": etag_of(resource)}
+
+
+def time_partitioning(version: TableVersion) -> dict[str, Any] | None:
+    settings = version.settings
+    if settings.partition_column is None:
+        return None
+    partitioning: dict[str, Any] = {"type": "DAY", "field": settings.partition_column}
+    if settings.partition_expiration_ms is not None:
+        partitioning["expirationMs"] = str(settings.partition_expiration_ms)
+    return partitioning
+
+
+def table_resource(
+    table: TableId, version: TableVersion, location: str, base_url: str, partition: str | None = None
+) -> dict[str, Any]:
+    """With `partition`, sizes and modification time are those of the partition."""
+    settings = version.settings
+    name = table.table if partition is None else f"{table.table}${partition}"
+    part = version.partitions.get(partition) if partition is not None else None
+    segments = version.segments(partition)
+    size = sum(segment.bytes for segment in segments)
+    modified_us = part.modified_us if part else version.modified_us
+    resource: dict[str, Any] = {
+        "kind": "bigquery#table",
+        "id": f"{table.project}:{table.dataset}.{name}",
+        "selfLink": f"{base_url}bigquery/v2/projects/{table.project}/datasets/{table.dataset}/tables/{name}",
+        "tableReference": {**table.to_api(), "tableId": name},
+        "type": "TABLE",
+        "location": location,
+        "creationTime": str(version.created_us // 1000),
+        "lastModifiedTime": str(modified_us // 1000),
+        "numRows": str(sum(segment.rows for segment in segments)),
+        "numBytes": str(size),
+        "numLongTermBytes": "0",
+        "numTotalLogicalBytes": str(size),
+        "numActiveLogicalBytes": str(size),
+        "numLongTermLogicalBytes": "0",
+    }
+    if settings.schema:
+        resource["schema"] = {"fields": [column.to_api() for column in settings.schema]}
+    if settings.partition_column is not None:
+        resource["numPartitions"] = str(len(version.partitions))
+    if settings.require_partition_filter:
+        resource["requirePartitionFilter"] = True
+    _add_set(
+        resource,
+        timePartitioning=time_partitioning(version),
+        clustering={"fields": list(settings.clustering)} if settings.clustering else None,
+        labels=dict(settings.labels),
+        description=settings.description,
+        friendlyName=settings.friendly_name,
+        expirationTime=None if settings.expires_us is None else str(settings.expires_us // 1000),
+        cloneDefinition=clone_definition(version),
+    )
+    return resource | {"etag": etag_of(resource)}
+
+
+def clone_definition(version: TableVersion) -> dict[str, Any] | None:
+    if version.clone is None:
+        return None
+    clone_time = rfc3339(to_milliseconds(version.clone.clone_us))
+    return {"baseTableReference": version.clone.base.to_api(), "cloneTime": clone_time}
+
+
+def rfc3339(moment_us: int) -> str:
+    return to_datetime(moment_us).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _add_set(resource: dict[str, Any], **values: Any) -> None:
+    resource.update({key: value for key, value in values.items() if value not in (None, {})})

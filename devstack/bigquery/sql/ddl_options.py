@@ -1,0 +1,159 @@
+"""OPTIONS(…) of tables and datasets: the supported names, the parser, and checks of the values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlglot import exp
+
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.checked_parse import parse_checked
+from devstack.bigquery.sql.statements import Options
+from devstack.bigquery.sql.tokens import TokenCursor
+
+MAX_LABELS = 64
+_LABEL_KEY = re.compile(r"[a-z\u00df-\uffff][\w\-]{0,62}\Z")
+_LABEL_VALUE = re.compile(r"[\w\-]{0,63}\Z")
+
+Evaluate = Callable[[exp.Expression], Any]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Values of a table's options. `named` contains those that were written; one of them with value None was NULL."""
+
+    named: frozenset[str] = frozenset()
+    partition_expiration_days: float | None = None
+    require_partition_filter: bool | None = None
+    expiration_timestamp: datetime | None = None
+    friendly_name: str | None = None
+    description: str | None = None
+    labels: tuple[tuple[str, str], ...] | None = None
+
+
+@dataclass(frozen=True)
+class SchemaOptions:
+    """Values of a dataset's options."""
+
+    named: frozenset[str] = frozenset()
+    location: str | None = None
+    friendly_name: str | None = None
+    description: str | None = None
+    labels: tuple[tuple[str, str], ...] | None = None
+
+
+def parse_options(cursor: TokenCursor, kind: str) -> Options:
+    """Parses `OPTIONS (name = expression, …)`, which is optional. `kind` is table or schema."""
+    if not cursor.accept("OPTIONS"):
+        return ()
+    known = TABLE_OPTIONS if kind == "table" else SCHEMA_OPTIONS
+    cursor.expect("(")
+    options: list[tuple[str, exp.Expression]] = []
+    while not (cursor.at(")") and not options):
+        name = cursor.identifier().lower()
+        cursor.expect("=")
+        tokens = cursor.take_until(",", ")")
+        if name not in known:
+            raise NotImplementedConstruct(f"{kind} option {name}")
+        if name in dict(options):
+            raise InvalidQuery(f"Duplicate option specified for '{name}'")
+        if not tokens:
+            raise cursor.unexpected()
+        options.append((name, parse_checked(cursor, tokens)))
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return tuple(options)
+
+
+def evaluate_options(options: Options, evaluate: Evaluate) -> TableOptions:
+    """A table's options. `evaluate` returns the Python value of an expression."""
+    return TableOptions(frozenset(name for name, _ in options), **_values(options, evaluate, TABLE_OPTIONS))
+
+
+def evaluate_schema_options(options: Options, evaluate: Evaluate) -> SchemaOptions:
+    """A dataset's options. `evaluate` returns the Python value of an expression."""
+    return SchemaOptions(frozenset(name for name, _ in options), **_values(options, evaluate, SCHEMA_OPTIONS))
+
+
+def _values(options: Options, evaluate: Evaluate, known: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, expression in options:
+        if name not in known:
+            raise NotImplementedConstruct(f"option {name}")
+        value = evaluate(expression)
+        values[name] = None if value is None else known[name](name, value)
+    return values
+
+
+def _wrong_type(name: str, expected: str, value: Any) -> InvalidQuery:
+    return InvalidQuery(f"Option {name} has value [{value!r}], expected type [{expected}]: correct the OPTIONS list")
+
+
+def _string(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _wrong_type(name, "STRING", value)
+    return value
+
+
+def _boolean(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong_type(name, "BOOL", value)
+    return value
+
+
+def _positive_number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong_type(name, "FLOAT64", value)
+    if not value > 0:
+        raise InvalidQuery(
+            f"Option {name} is [{value}], expected a number above [0]: use NULL to remove the expiration"
+        )
+    return float(value)
+
+
+def _timestamp(name: str, value: Any) -> datetime:
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise _wrong_type(name, "TIMESTAMP", value)
+    return value
+
+
+def _labels(name: str, value: Any) -> tuple[tuple[str, str], ...]:
+    expected = "ARRAY<STRUCT<STRING, STRING>>"
+    if not isinstance(value, list | tuple):
+        raise _wrong_type(name, expected, value)
+    pairs = [tuple(item.values()) if isinstance(item, Mapping) else item for item in value]
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+            raise _wrong_type(name, expected, value)
+    labels = tuple((str(key), str(text)) for key, text in pairs)
+    for key, text in labels:
+        if not _LABEL_KEY.match(key) or key != key.lower():
+            raise InvalidQuery(f"Label key [{key}] is not valid, expected [lower-case letters, digits, _ and -]")
+        if not _LABEL_VALUE.match(text) or text != text.lower():
+            raise InvalidQuery(f"Label value [{text}] is not valid, expected [lower-case letters, digits, _ and -]")
+    if len(dict(labels)) != len(labels):
+        raise InvalidQuery(f"Labels have a key twice: [{', '.join(key for key, _ in labels)}]")
+    if len(labels) > MAX_LABELS:
+        raise InvalidQuery(f"[{len(labels)}] labels given, expected at most [{MAX_LABELS}]")
+    return labels
+
+
+TABLE_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
+    "partition_expiration_days": _positive_number,
+    "require_partition_filter": _boolean,
+    "expiration_timestamp": _timestamp,
+    "friendly_name": _string,
+    "description": _string,
+    "labels": _labels,
+}
+SCHEMA_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
+    "location": _string,
+    "friendly_name": _string,
+    "description": _string,
+    "labels": _labels,
+}

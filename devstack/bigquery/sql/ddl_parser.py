@@ -1,0 +1,216 @@
+"""Parses CREATE, ALTER and DROP of tables, schemas and row access policies. Unsupported clauses are refused by name."""
+
+from __future__ import annotations
+
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.checked_parse import parse_expression, parse_query
+from devstack.bigquery.sql.ddl_options import parse_options
+from devstack.bigquery.sql.statements import (
+    AlterTableSetOptions,
+    CreateClone,
+    CreateRowPolicy,
+    CreateSchema,
+    CreateTable,
+    DropRowPolicy,
+    DropSchema,
+    DropTable,
+    Statement,
+    TableName,
+)
+from devstack.bigquery.sql.table_names import parse_dataset_name, parse_table_name
+from devstack.bigquery.sql.tokens import TokenCursor
+from devstack.bigquery.sql.type_parser import parse_columns
+
+MAX_CLUSTERING_COLUMNS = 4
+CLUSTERING_TYPES = ("BOOL", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
+
+
+def parse_create(cursor: TokenCursor) -> Statement:
+    """Parses a CREATE statement."""
+    cursor.expect("CREATE")
+    replace = cursor.accept("OR", "REPLACE")
+    if cursor.accept("SCHEMA"):
+        return _create_schema(cursor, replace)
+    if cursor.at("OR"):
+        raise cursor.unexpected()
+    if cursor.accept("ROW", "ACCESS", "POLICY"):
+        return parse_row_policy(cursor, replace)
+    if not cursor.accept("TABLE"):
+        prefix = "CREATE OR REPLACE" if replace else "CREATE"
+        raise NotImplementedConstruct(f"{prefix} {_kind(cursor)}")
+    if cursor.at("FUNCTION"):
+        raise NotImplementedConstruct("CREATE TABLE FUNCTION")
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if replace and if_not_exists:
+        raise InvalidQuery("CREATE TABLE cannot have both OR REPLACE and IF NOT EXISTS")
+    name = parse_table_name(cursor)
+    if cursor.accept("CLONE"):
+        return _clone(cursor, name, replace, if_not_exists)
+    for word in ("LIKE", "COPY"):
+        if cursor.at(word):
+            raise NotImplementedConstruct(f"CREATE TABLE {word}")
+    return _table(cursor, name, replace, if_not_exists)
+
+
+def _table(cursor: TokenCursor, name: TableName, replace: bool, if_not_exists: bool) -> CreateTable:
+    columns = parse_columns(cursor) if cursor.at("(") else None
+    for words in (("DEFAULT", "COLLATE"), ("WITH", "CONNECTION"), ("WITH", "PARTITION")):
+        if cursor.at(*words):
+            raise NotImplementedConstruct(f"CREATE TABLE {' '.join(words)}")
+    partition = _partition(cursor)
+    clustering = _clustering(cursor)
+    options = parse_options(cursor, "table")
+    query = parse_query(cursor) if cursor.accept("AS") else None
+    if query is None and columns is None:
+        raise cursor.unexpected("Expected a column list, AS query or CLONE")
+    table = CreateTable(name, columns, replace, if_not_exists, partition, clustering, options, query)
+    _check_layout(table)
+    return table
+
+
+def _check_layout(table: CreateTable) -> None:
+    if table.columns is None:
+        return
+    types = {column.name.lower(): (column.type_name, column.mode) for column in table.columns}
+    for column in (*((table.partition_by,) if table.partition_by else ()), *table.cluster_by):
+        if column.lower() not in types:
+            raise InvalidQuery(f"Unrecognized name: {column}")
+    _check_clustering(table, types)
+    if table.partition_by is not None and types[table.partition_by.lower()] not in (
+        ("DATE", "NULLABLE"),
+        ("DATE", "REQUIRED"),
+    ):
+        type_name = types[table.partition_by.lower()][0]
+        raise NotImplementedConstruct(f"PARTITION BY a column of type {type_name}")
+
+
+def _check_clustering(table: CreateTable, types: dict[str, tuple[str, str]]) -> None:
+    for column in table.cluster_by:
+        type_name, mode = types[column.lower()]
+        if mode == "REPEATED" or type_name not in CLUSTERING_TYPES:
+            written_type = f"ARRAY<{type_name}>" if mode == "REPEATED" else type_name
+            raise InvalidQuery(
+                f"CLUSTER BY column {column} has type [{written_type}], expected one of {CLUSTERING_TYPES}"
+            )
+
+
+def _partition(cursor: TokenCursor) -> str | None:
+    if not cursor.accept("PARTITION", "BY"):
+        return None
+    if cursor.word(1) in ("(", "."):
+        raise NotImplementedConstruct(f"PARTITION BY {cursor.word()}(…)")
+    column = cursor.identifier()
+    if cursor.at(","):
+        raise InvalidQuery("PARTITION BY expects one expression, found several")
+    return column
+
+
+def _clustering(cursor: TokenCursor) -> tuple[str, ...]:
+    if not cursor.accept("CLUSTER", "BY"):
+        return ()
+    columns = cursor.comma_separated(cursor.identifier)
+    if cursor.at(".") or cursor.at("("):
+        raise NotImplementedConstruct("CLUSTER BY anything but top-level columns")
+    if len(columns) > MAX_CLUSTERING_COLUMNS:
+        raise InvalidQuery(f"CLUSTER BY has [{len(columns)}] columns, expected at most [{MAX_CLUSTERING_COLUMNS}]")
+    if len({column.lower() for column in columns}) != len(columns):
+        raise InvalidQuery(f"CLUSTER BY names a column twice: {', '.join(columns)}")
+    return tuple(columns)
+
+
+def _clone(cursor: TokenCursor, name: TableName, replace: bool, if_not_exists: bool) -> CreateClone:
+    source = parse_table_name(cursor)
+    system_time = None
+    if cursor.accept("FOR", "SYSTEM_TIME", "AS", "OF") or cursor.accept("FOR", "SYSTEM", "TIME", "AS", "OF"):
+        system_time = parse_expression(cursor, "OPTIONS")
+    return CreateClone(name, source, replace, if_not_exists, system_time, parse_options(cursor, "table"))
+
+
+def _create_schema(cursor: TokenCursor, replace: bool) -> CreateSchema:
+    if replace:
+        raise NotImplementedConstruct("CREATE OR REPLACE SCHEMA")
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    project, dataset = parse_dataset_name(cursor)
+    if cursor.at("DEFAULT", "COLLATE"):
+        raise NotImplementedConstruct("CREATE SCHEMA DEFAULT COLLATE")
+    return CreateSchema(dataset, if_not_exists, parse_options(cursor, "schema"), project)
+
+
+def parse_alter(cursor: TokenCursor) -> AlterTableSetOptions:
+    """Parses ALTER TABLE … SET OPTIONS."""
+    cursor.expect("ALTER")
+    if not cursor.accept("TABLE"):
+        raise NotImplementedConstruct(f"ALTER {_kind(cursor)}")
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = parse_table_name(cursor)
+    if not cursor.at("SET", "OPTIONS"):
+        action = " ".join(word for ahead in range(2) if (word := cursor.word(ahead)).isalpha())
+        if not action or (cursor.at("SET") and cursor.word(1) != "DEFAULT"):
+            raise cursor.unexpected("Expected keyword SET OPTIONS")
+        raise NotImplementedConstruct(f"ALTER TABLE {action}")
+    cursor.expect("SET")
+    return AlterTableSetOptions(name, parse_options(cursor, "table"), if_exists)
+
+
+def parse_drop(cursor: TokenCursor) -> DropTable | DropSchema | DropRowPolicy:
+    """Parses DROP TABLE, DROP SCHEMA, DROP ROW ACCESS POLICY and DROP ALL ROW ACCESS POLICIES."""
+    cursor.expect("DROP")
+    if cursor.at("ROW", "ACCESS") or cursor.at("ALL", "ROW", "ACCESS"):
+        return parse_drop_row_policies(cursor)
+    if cursor.accept("SCHEMA"):
+        if_exists = cursor.accept("IF", "EXISTS")
+        project, dataset = parse_dataset_name(cursor)
+        cascade = cursor.accept("CASCADE")
+        if not cascade:
+            cursor.accept("RESTRICT")
+        return DropSchema(dataset, if_exists, cascade, project)
+    if not cursor.accept("TABLE") or cursor.at("FUNCTION"):
+        raise NotImplementedConstruct(f"DROP {_kind(cursor)}")
+    if_exists = cursor.accept("IF", "EXISTS")
+    return DropTable(parse_table_name(cursor), if_exists)
+
+
+def parse_row_policy(cursor: TokenCursor, replace: bool) -> CreateRowPolicy:
+    """Parses what follows CREATE [OR REPLACE] ROW ACCESS POLICY."""
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if replace and if_not_exists:
+        raise InvalidQuery("CREATE ROW ACCESS POLICY cannot have both OR REPLACE and IF NOT EXISTS")
+    name = cursor.identifier()
+    cursor.expect("ON")
+    table = parse_table_name(cursor)
+    grantees: list[str] = []
+    if cursor.accept("GRANT", "TO"):
+        cursor.expect("(")
+        grantees = cursor.comma_separated(cursor.string)
+        cursor.expect(")")
+    cursor.expect("FILTER", "USING")
+    cursor.expect("(")
+    first = cursor.position
+    predicate = parse_expression(cursor, ")")
+    text = cursor.text[cursor.tokens[first].start : cursor.tokens[cursor.position - 1].end + 1]
+    cursor.expect(")")
+    return CreateRowPolicy(name, table, tuple(grantees), predicate, text, replace, if_not_exists)
+
+
+def parse_drop_row_policies(cursor: TokenCursor) -> DropRowPolicy:
+    """Parses what follows DROP, for row access policies."""
+    if cursor.accept("ALL"):
+        cursor.expect("ROW", "ACCESS", "POLICIES")
+        cursor.expect("ON")
+        return DropRowPolicy(None, parse_table_name(cursor))
+    cursor.expect("ROW", "ACCESS", "POLICY")
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.identifier()
+    cursor.expect("ON")
+    return DropRowPolicy(name, parse_table_name(cursor), if_exists)
+
+
+_TWO_WORD_KINDS = ("TEMP", "TEMPORARY", "EXTERNAL", "SNAPSHOT", "MATERIALIZED", "ROW", "SEARCH", "VECTOR", "AGGREGATE")
+
+
+def _kind(cursor: TokenCursor) -> str:
+    """The kind of object that the statement is about: VIEW, SNAPSHOT TABLE, …"""
+    first = cursor.word()
+    if not first.isalpha():
+        raise cursor.unexpected()
+    return f"{first} {cursor.word(1)}" if first in _TWO_WORD_KINDS and cursor.word(1).isalpha() else first

@@ -1,0 +1,200 @@
+"""Parses the SQL text of a job into statements.
+
+Scripts, DDL and DML are parsed here, in `ddl_parser.py` and in `dml_parser.py`. SQLGlot parses queries and expressions,
+which are then checked node by node, so that an unsupported construct is refused before anything runs.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import lru_cache
+
+from sqlglot import exp
+
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.checked_parse import parse_expression, parse_query
+from devstack.bigquery.sql.ddl_parser import parse_alter, parse_create, parse_drop
+from devstack.bigquery.sql.dml_parser import parse_delete, parse_merge, parse_truncate, parse_update
+from devstack.bigquery.sql.statements import (
+    Assert,
+    Declare,
+    If,
+    Insert,
+    Query,
+    Script,
+    SetVariable,
+    Statement,
+)
+from devstack.bigquery.sql.table_names import parse_table_name
+from devstack.bigquery.sql.tokens import TokenCursor, tokenize
+from devstack.bigquery.sql.type_parser import field_of_column, parse_type
+from devstack.bigquery.sql.unsupported_statements import refuse_unsupported_statement
+
+MAXIMUM_CACHED_SCRIPTS = 256
+
+
+def parse_script(text: str) -> Script:
+    """The statements of a job's text. The caller may change their trees.
+
+    Raises InvalidQuery for text that GoogleSQL does not accept, NotImplementedConstruct for unsupported constructs.
+    """
+    return copy.deepcopy(parsed_script(text))
+
+
+@lru_cache(maxsize=MAXIMUM_CACHED_SCRIPTS)
+def parsed_script(text: str) -> Script:
+    """The same, cached for repeated texts. The caller must not change the trees."""
+    cursor = TokenCursor(text, tokenize(text))
+    statements = _statements(cursor, ())
+    if not cursor.at_end():
+        raise cursor.unexpected()
+    if not statements:
+        raise InvalidQuery("Syntax error: Unexpected end of statement", 1, 1)
+    _check_declarations(statements)
+    return Script(statements, text)
+
+
+def parse_predicate(text: str) -> exp.Expression:
+    """One expression, such as the filter of a row access policy in a request. Raises as `parse_script` does."""
+    cursor = TokenCursor(text, tokenize(text))
+    predicate = parse_expression(cursor)
+    if not cursor.at_end():
+        raise cursor.unexpected("Expected end of input")
+    return predicate
+
+
+def _statements(cursor: TokenCursor, ends: tuple[str, ...]) -> tuple[Statement, ...]:
+    """Statements up to the end of the script or of a branch. Each needs a `;`, except the last one of a script."""
+    statements: list[Statement] = []
+    while True:
+        if cursor.at_end() or cursor.word() in ends:
+            return tuple(statements)
+        statements.append(_statement(cursor))
+        if cursor.at_end() and not ends:
+            return tuple(statements)
+        if not cursor.accept(";"):
+            raise cursor.unexpected('Expected ";"' if ends else "Expected end of input")
+
+
+def _statement(cursor: TokenCursor) -> Statement:
+    parsers: dict[str, Callable[[TokenCursor], Statement]] = {
+        "DECLARE": _declare,
+        "SET": _set,
+        "IF": _if,
+        "ASSERT": _assert,
+        "CREATE": parse_create,
+        "ALTER": parse_alter,
+        "DROP": parse_drop,
+        "INSERT": _insert,
+        "UPDATE": parse_update,
+        "DELETE": parse_delete,
+        "MERGE": parse_merge,
+        "TRUNCATE": parse_truncate,
+        "SELECT": lambda at: Query(parse_query(at)),
+        "WITH": lambda at: Query(parse_query(at)),
+        "(": lambda at: Query(parse_query(at)),
+    }
+    refuse_unsupported_statement(cursor)
+    parser = parsers.get(cursor.word())
+    if parser is None:
+        raise cursor.unexpected()
+    return parser(cursor)
+
+
+def _declare(cursor: TokenCursor) -> Declare:
+    cursor.expect("DECLARE")
+    names = cursor.comma_separated(cursor.identifier)
+    has_type = not cursor.at("DEFAULT") and not cursor.at(";") and not cursor.at_end()
+    type_name = field_of_column(parse_type(cursor)).sql_type() if has_type else None
+    default = parse_expression(cursor) if cursor.accept("DEFAULT") else None
+    if type_name is None and default is None:
+        raise cursor.unexpected("Expected a type or keyword DEFAULT")
+    return Declare(tuple(names), type_name, default)
+
+
+def _set(cursor: TokenCursor) -> SetVariable:
+    cursor.expect("SET")
+    if cursor.accept("("):
+        names = cursor.comma_separated(cursor.identifier)
+        cursor.expect(")")
+    else:
+        names = [cursor.identifier()]
+    cursor.expect("=")
+    return SetVariable(tuple(names), parse_expression(cursor))
+
+
+def _if(cursor: TokenCursor) -> If:
+    cursor.expect("IF")
+    branches = [_branch(cursor)]
+    while cursor.accept("ELSEIF"):
+        branches.append(_branch(cursor))
+    otherwise = _statements(cursor, ("END",)) if cursor.accept("ELSE") else ()
+    cursor.expect("END", "IF")
+    return If(tuple(branches), otherwise)
+
+
+def _branch(cursor: TokenCursor) -> tuple[exp.Expression, tuple[Statement, ...]]:
+    condition = parse_expression(cursor, "THEN")
+    cursor.expect("THEN")
+    return condition, _statements(cursor, ("ELSEIF", "ELSE", "END"))
+
+
+def _assert(cursor: TokenCursor) -> Assert:
+    cursor.expect("ASSERT")
+    condition = parse_expression(cursor, "AS")
+    return Assert(condition, cursor.string() if cursor.accept("AS") else None)
+
+
+def _insert(cursor: TokenCursor) -> Insert:
+    cursor.expect("INSERT")
+    cursor.accept("INTO")
+    table = parse_table_name(cursor)
+    columns: list[str] = []
+    if cursor.at("(") and cursor.word(1) not in ("SELECT", "WITH", "("):
+        cursor.expect("(")
+        columns = cursor.comma_separated(cursor.identifier)
+        cursor.expect(")")
+    if cursor.at("VALUES"):
+        return Insert(table, tuple(columns), _values(cursor))
+    return Insert(table, tuple(columns), parse_query(cursor))
+
+
+def _values(cursor: TokenCursor) -> exp.Values:
+    cursor.expect("VALUES")
+    return exp.Values(expressions=cursor.comma_separated(lambda: _row(cursor)))
+
+
+def _row(cursor: TokenCursor) -> exp.Tuple:
+    cursor.expect("(")
+    if cursor.at("DEFAULT"):
+        raise NotImplementedConstruct("DEFAULT in VALUES")
+    values = cursor.comma_separated(lambda: parse_expression(cursor, ",", ")"))
+    cursor.expect(")")
+    return exp.Tuple(expressions=values)
+
+
+def _check_declarations(statements: tuple[Statement, ...]) -> None:
+    """Raises InvalidQuery unless DECLARE is first in a script and names each variable once."""
+    seen: set[str] = set()
+    body_begun = False
+    for statement in statements:
+        if not isinstance(statement, Declare):
+            body_begun = True
+            _refuse_nested_declarations(statement)
+            continue
+        if body_begun:
+            raise InvalidQuery("Variable declarations are allowed only at the start of a block or script")
+        for name in statement.names:
+            if name.lower() in seen:
+                raise InvalidQuery(f"Variable '{name}' redeclaration is not allowed")
+            seen.add(name.lower())
+
+
+def _refuse_nested_declarations(statement: Statement) -> None:
+    if isinstance(statement, If):
+        for body in (*(body for _, body in statement.branches), statement.otherwise):
+            for inner in body:
+                if isinstance(inner, Declare):
+                    raise InvalidQuery("Variable declarations are allowed only at the start of a block or script")
+                _refuse_nested_declarations(inner)

@@ -1,0 +1,129 @@
+"""Parses types and column lists of DDL and DECLARE: `ARRAY<STRUCT<a INT64 NOT NULL OPTIONS(…), b STRING>>`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot.tokenizer_core import TokenType
+
+from devstack.bigquery.bigquery_errors import Invalid, InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.field_types import TableField, canonical_type
+from devstack.bigquery.sql.statements import ColumnSpec
+from devstack.bigquery.sql.tokens import TokenCursor, line_and_column, tokenize
+
+_COLUMN_CLAUSES = ("COLLATE", "DEFAULT", "PRIMARY", "REFERENCES", "GENERATED", "AS", "CONSTRAINT")
+_TABLE_CONSTRAINTS = (("PRIMARY", "KEY"), ("FOREIGN", "KEY"), ("CONSTRAINT",))
+
+
+def parse_columns(cursor: TokenCursor) -> tuple[ColumnSpec, ...]:
+    """Parses `(name type …, …)`."""
+    cursor.expect("(")
+    columns: list[ColumnSpec] = []
+    while not cursor.at(")"):
+        for words in _TABLE_CONSTRAINTS:
+            if cursor.at(*words) and not _names_a_column(cursor, words):
+                raise NotImplementedConstruct(f"table constraint {' '.join(words)}")
+        columns.append(_parse_column(cursor))
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    _refuse_repeated_names(columns)
+    return tuple(columns)
+
+
+def parse_type(cursor: TokenCursor, name: str = "") -> ColumnSpec:
+    """Parses one type."""
+    start = cursor.current
+    if cursor.accept("ARRAY"):
+        return _parse_array(cursor, name)
+    if cursor.accept("STRUCT"):
+        return ColumnSpec(name, "STRUCT", fields=_parse_struct_fields(cursor))
+    written = cursor.identifier().upper()
+    if cursor.at("("):
+        raise NotImplementedConstruct(f"parameterized type {written}(…)")
+    try:
+        return ColumnSpec(name, canonical_type(written))
+    except Invalid as error:
+        assert start is not None  # identifier() has read this token
+        raise InvalidQuery(f"Type not found: {written}", *line_and_column(cursor.text, start.start)) from error
+
+
+def field_of_type(text: str) -> TableField:
+    """The unnamed field of a type in SQL text, such as `ARRAY<INT64>`."""
+    cursor = TokenCursor(text, tokenize(text))
+    spec = parse_type(cursor)
+    if not cursor.at_end():
+        raise cursor.unexpected("Expected end of type")
+    return field_of_column(spec)
+
+
+def field_of_column(spec: ColumnSpec) -> TableField:
+    """The schema field of a column definition."""
+    return TableField(spec.name, spec.type_name, spec.mode, fields_of_columns(spec.fields), spec.description)
+
+
+def fields_of_columns(specs: tuple[ColumnSpec, ...]) -> tuple[TableField, ...]:
+    return tuple(field_of_column(spec) for spec in specs)
+
+
+def _parse_array(cursor: TokenCursor, name: str) -> ColumnSpec:
+    cursor.expect("<")
+    element = parse_type(cursor, name)
+    if element.mode == "REPEATED":
+        raise InvalidQuery("Cannot construct array with element type ARRAY<…> because nested arrays are not supported")
+    cursor.expect(">")
+    return replace(element, mode="REPEATED")
+
+
+def _parse_struct_fields(cursor: TokenCursor) -> tuple[ColumnSpec, ...]:
+    cursor.expect("<")
+    fields = cursor.comma_separated(lambda: _parse_column(cursor))
+    cursor.expect(">")
+    _refuse_repeated_names(fields)
+    return tuple(fields)
+
+
+def _parse_column(cursor: TokenCursor) -> ColumnSpec:
+    token = cursor.current
+    if token is None or token.token_type is TokenType.STRING:
+        raise cursor.unexpected("Expected column name")
+    column = parse_type(cursor, cursor.identifier())
+    while True:
+        if cursor.accept("NOT"):
+            cursor.expect("NULL")
+            if column.mode == "REPEATED":
+                raise InvalidQuery(f"NOT NULL cannot be applied to ARRAY field: {column.name}")
+            column = replace(column, mode="REQUIRED")
+        elif cursor.at("OPTIONS"):
+            column = replace(column, description=_parse_description(cursor, column.name))
+        elif cursor.word() in _COLUMN_CLAUSES:
+            raise NotImplementedConstruct(f"column clause {cursor.word()} of {column.name}")
+        else:
+            return column
+
+
+def _parse_description(cursor: TokenCursor, column: str) -> str | None:
+    cursor.expect("OPTIONS", "(")
+    description: str | None = None
+    while True:
+        option = cursor.identifier().lower()
+        if option != "description":
+            raise NotImplementedConstruct(f"column option {option} of {column}")
+        cursor.expect("=")
+        description = None if cursor.accept("NULL") else cursor.string()
+        if not cursor.accept(","):
+            break
+    cursor.expect(")")
+    return description
+
+
+def _names_a_column(cursor: TokenCursor, words: tuple[str, ...]) -> bool:
+    return words == ("CONSTRAINT",) and cursor.word(1) in ("INT64", "STRING", "DATE", "BOOL", "FLOAT64")
+
+
+def _refuse_repeated_names(columns: list[ColumnSpec]) -> None:
+    seen: set[str] = set()
+    for column in columns:
+        if column.name.lower() in seen:
+            raise InvalidQuery(f"Duplicate column name {column.name} in CREATE TABLE")
+        seen.add(column.name.lower())

@@ -1,0 +1,189 @@
+"""Columns, variables, STRUCT and ARRAY values, and access to fields and elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.field_types import quote_identifier
+from devstack.bigquery.sql.runtime_errors import error_sql
+from devstack.bigquery.sql.writer.literals import value_literal
+from devstack.bigquery.sql.writer.node_writer import Writer, handles
+
+_PSEUDO_COLUMNS = ("_PARTITIONTIME", "_PARTITIONDATE", "_TABLE_SUFFIX")
+_FILE_NAME = "_FILE_NAME"
+
+
+@handles(exp.Identifier, parts="this")
+def _identifier(writer: Writer, node: exp.Identifier) -> str:
+    return quote_identifier(node.name)
+
+
+@handles(exp.Column, parts="this table db catalog")
+def _column(writer: Writer, node: exp.Column) -> str:
+    if isinstance(node.this, exp.Star):
+        return f"{'.'.join(quote_identifier(part.name) for part in node.parts[:-1])}.{writer.write(node.this)}"
+    if node.parts[0].name.upper() in _PSEUDO_COLUMNS:
+        raise NotImplementedConstruct(f"pseudo column {node.parts[0].name}")
+    if node.parts[-1].name.upper() == _FILE_NAME:
+        return _file_name(writer, node)
+    name = node.parts[0].name.lower()
+    if writer.external_tables and len(node.parts) == 1 and node.parent_select is not None:
+        _refuse_external_row(writer, node.parent_select, name)
+    if name in writer.variables and name not in writer.shadowing_columns and not _is_relation(node, name):
+        return _variable(writer, node, name)
+    if isinstance(node.this, exp.Dot):
+        path = [part.name for part in node.parts[:-1]] + [part.name for part in node.this.parts]
+        return ".".join(quote_identifier(part) for part in path)
+    return ".".join(quote_identifier(part.name) for part in node.parts)
+
+
+def _file_name(writer: Writer, node: exp.Column) -> str:
+    if not writer.check_only and not writer.external_tables:
+        raise InvalidQuery(f"Unrecognized name: {_FILE_NAME}: only external tables have this column")
+    return (
+        ".".join(quote_identifier(part.name) for part in node.parts[:-1])
+        + ("." if len(node.parts) > 1 else "")
+        + _FILE_NAME
+    )
+
+
+def _external_sources(writer: Writer, node: exp.Star) -> list[str]:
+    """The names in FROM of the external tables whose columns this star includes."""
+    select = node.parent_select
+    if select is None or not writer.external_tables:
+        return []
+    parts = node.parent.parts if isinstance(node.parent, exp.Column) else []
+    owner = parts[0].name.lower() if len(parts) > 1 else ""
+    return [name for name in _external_names(writer, select) if owner in ("", name)]
+
+
+def _refuse_external_row(writer: Writer, select: exp.Select, name: str) -> None:
+    """Refuses a whole row as a STRUCT, which would have the pseudo column as an additional field."""
+    if name in _external_names(writer, select):
+        raise NotImplementedConstruct(f"row of external table {name} as a value, beside {_FILE_NAME}: name its columns")
+
+
+def _external_names(writer: Writer, select: exp.Select) -> list[str]:
+    """The lower-case names of external tables in this SELECT's FROM."""
+    clauses = [select.args.get("from_"), *(select.args.get("joins") or [])]
+    sources = [clause.this for clause in clauses if clause is not None]
+    return [
+        source.alias_or_name.lower()
+        for source in sources
+        if isinstance(source, exp.Table)
+        and len(source.parts) == 1
+        and source.name.lower() in writer.external_tables
+        and not writer.is_cte(source.name)
+    ]
+
+
+def _is_relation(node: exp.Column, name: str) -> bool:
+    """Whether the first part is a table in FROM, so that the name is a column of it and not a field of a variable."""
+    if len(node.parts) == 1:
+        return False
+    return any(source.alias_or_name.lower() == name for source in node.root().find_all(exp.Table, exp.Subquery))
+
+
+def _variable(writer: Writer, node: exp.Column, name: str) -> str:
+    for alias in node.root().find_all(exp.Alias):
+        if alias.alias.lower() == name and node not in list(alias.find_all(exp.Column)):
+            raise NotImplementedConstruct(f"name {name} for both a variable and a column alias of one statement")
+    fields = "".join(f".{quote_identifier(part.name)}" for part in node.parts[1:])
+    literal = value_literal(writer.variables[name])
+    return f"({literal}){fields}" if fields else literal
+
+
+@handles(exp.Dot, parts="this expression")
+def _dot(writer: Writer, node: exp.Dot) -> str:
+    if isinstance(node.expression, exp.Star):
+        raise NotImplementedConstruct("expression.*")
+    if not isinstance(node.expression, exp.Identifier):
+        raise NotImplementedConstruct(f"function {node.sql().split('(')[0]}")
+    return f"({writer.write(node.this)}).{quote_identifier(node.expression.name)}"
+
+
+@handles(exp.Star, parts="except_ replace")
+def _star(writer: Writer, node: exp.Star) -> str:
+    if not isinstance(node.parent, exp.Select | exp.Column):
+        raise InvalidQuery('Syntax error: Unexpected "*"')
+    excepted, replaced = node.args.get("except_") or [], node.args.get("replace") or []
+    names = [quote_identifier(column.name) for column in excepted] + (
+        [_FILE_NAME] if _external_sources(writer, node) else []
+    )
+    exclude = f" EXCLUDE ({', '.join(names)})" if names else ""
+    items = ", ".join(f"{writer.write(item.this)} AS {quote_identifier(item.alias)}" for item in replaced)
+    return f"*{exclude}" + (f" REPLACE ({items})" if items else "")
+
+
+@handles(exp.Bracket, parts="this expressions offset safe")
+def _element(writer: Writer, node: exp.Bracket) -> str:
+    if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+        raise NotImplementedConstruct("array subscript of this form")
+    array, position = writer.write(node.this), writer.write(node.expressions[0])
+    index = position if node.args.get("offset") == 1 else f"({position} + 1)"
+    outside = f"{index} < 1 OR {index} > len({array})"
+    if node.args.get("safe"):
+        return f"CASE WHEN {outside} THEN NULL ELSE ({array})[{index}] END"
+    error = error_sql(f"'Array index ' || CAST({position} AS VARCHAR) || ' is out of bounds'")
+    return f"CASE WHEN {outside} THEN {error} ELSE ({array})[{index}] END"
+
+
+def struct(writer: Writer, items: Sequence[exp.Expr], names: Sequence[str] | None = None) -> str:
+    """A DuckDB struct. `names` are the field names of a declared type or of an array's first element."""
+    if not items:
+        raise NotImplementedConstruct("STRUCT without fields")
+    own = [struct_field_name(item) for item in items]
+    if names is not None and len(names) != len(items):
+        raise InvalidQuery(f"STRUCT has [{len(items)}] fields, expected [{len(names)}]: {', '.join(names)}")
+    chosen = list(names) if names is not None else [n or f"_field_{i}" for i, n in enumerate(own, start=1)]
+    if len({name.lower() for name in chosen}) != len(chosen):
+        raise NotImplementedConstruct(f"STRUCT with a field name twice: {', '.join(chosen)}")
+    values = [writer.write(item.this if isinstance(item, exp.Alias) else item) for item in items]
+    return f"struct_pack({', '.join(f'{quote_identifier(n)} := {v}' for n, v in zip(chosen, values, strict=True))})"
+
+
+def struct_field_name(item: exp.Expr) -> str:
+    """The field name that BigQuery infers: an alias, or the last part of a column's path. Else ""."""
+    return item.alias if isinstance(item, exp.Alias) else item.name if isinstance(item, exp.Column | exp.Dot) else ""
+
+
+def struct_items(node: exp.Expr) -> list[exp.Expr] | None:
+    """The fields of `STRUCT(…)` or `(a, b)`. None for other expressions."""
+    if isinstance(node, exp.Tuple) and any(isinstance(item, exp.Alias) for item in node.expressions):
+        raise InvalidQuery("Syntax error: Unexpected keyword AS: only STRUCT(…) has field names")
+    if isinstance(node, exp.Tuple) or (isinstance(node, exp.Anonymous) and node.name.upper() == "STRUCT"):
+        return list(node.expressions)
+    return None
+
+
+@handles(exp.Tuple, parts="expressions")
+def _tuple(writer: Writer, node: exp.Tuple) -> str:
+    return struct(writer, struct_items(node) or [], [f"_field_{i}" for i in range(1, len(node.expressions) + 1)])
+
+
+@handles(exp.Array, parts="expressions")
+def _array(writer: Writer, node: exp.Array) -> str:
+    items = node.expressions
+    if len(items) == 1 and isinstance(items[0], exp.Query):
+        return f"ARRAY({writer.write(items[0])})"
+    first = struct_items(items[0]) if items else None
+    if first is None:
+        return f"[{', '.join(writer.write_all(items))}]"
+    names = [struct_field_name(item) or f"_field_{i}" for i, item in enumerate(first, start=1)]
+    return f"[{', '.join(_element_struct(writer, item, names) for item in items)}]"
+
+
+def _element_struct(writer: Writer, node: exp.Expr, names: list[str]) -> str:
+    """BigQuery matches the fields of array elements by position. DuckDB would merge different names to more fields."""
+    fields = struct_items(node)
+    if fields is None:
+        if isinstance(node, exp.Null):
+            return "NULL"
+        raise NotImplementedConstruct("array of STRUCT literals and other expressions")
+    for field, name in zip(fields, names, strict=False):
+        if (struct_field_name(field) or name).lower() != name.lower():
+            raise NotImplementedConstruct("array of STRUCTs with different field names")
+    return struct(writer, fields, names)

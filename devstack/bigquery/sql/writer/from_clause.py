@@ -1,0 +1,149 @@
+"""The FROM clause: tables, time travel, joins, subqueries and UNNEST."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.field_types import quote_identifier
+from devstack.bigquery.sql.runtime_errors import unsupported_when
+from devstack.bigquery.sql.table_names import table_name_of
+from devstack.bigquery.sql.writer.casts import field_of_data_type
+from devstack.bigquery.sql.writer.columns_and_structs import struct_items
+from devstack.bigquery.sql.writer.literals import parameter_value
+from devstack.bigquery.sql.writer.node_writer import Writer, handles, refuse_other_parts
+
+_JOINS = ("", "INNER", "CROSS", "LEFT", "LEFT OUTER", "RIGHT", "RIGHT OUTER", "FULL", "FULL OUTER")
+
+
+@handles(exp.From, parts="this")
+def _from(writer: Writer, node: exp.From) -> str:
+    return f" FROM {writer.write(node.this)}"
+
+
+@handles(exp.Join, parts="this side kind on using")
+def _join(writer: Writer, node: exp.Join) -> str:
+    kind = " ".join(part for part in (node.side.upper(), node.kind.upper()) if part)
+    if kind not in _JOINS:
+        raise NotImplementedConstruct(f"{kind} JOIN")
+    source = writer.write(node.this)
+    using = ", ".join(quote_identifier(column.name) for column in node.args.get("using") or [])
+    on = node.args.get("on")
+    if kind == "CROSS":
+        if on is not None or using:
+            raise InvalidQuery("Syntax error: Unexpected keyword ON or USING after CROSS JOIN")
+        return f" CROSS JOIN {source}"
+    if using:
+        return f" {kind} JOIN {source} USING ({using})".replace("  ", " ")
+    if on is None and not isinstance(node.this, exp.Unnest):
+        raise InvalidQuery(f"Syntax error: Expected keyword ON or keyword USING after {kind} JOIN")
+    return f" {kind} JOIN {source} ON {writer.write(on) if on is not None else 'TRUE'}".replace("  ", " ")
+
+
+@handles(exp.Table, parts="this db catalog alias version")
+def _table(writer: Writer, node: exp.Table) -> str:
+    alias = node.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        raise NotImplementedConstruct("column names in a table alias")
+    version = node.args.get("version")
+    time = system_time(version) if version is not None else None
+    if len(node.parts) == 1 and writer.is_cte(node.name):
+        if time is not None:
+            raise InvalidQuery(f"FOR SYSTEM_TIME AS OF cannot be used with the WITH clause table {node.name}")
+        return quote_identifier(node.name) + (f" AS {quote_identifier(alias.name)}" if alias is not None else "")
+    _refuse_array_path(node)
+    name = table_name_of(node)
+    shown = alias.name if alias is not None and "." not in alias.name else name.table.rpartition(".")[2]
+    return f"{writer.resolve_table(name, time)} AS {quote_identifier(shown)}"
+
+
+def system_time(version: exp.Version) -> exp.Expression:
+    """The expression of FOR SYSTEM_TIME AS OF."""
+    refuse_other_parts(version, ("this", "kind", "expression"))
+    if version.name.upper() != "TIMESTAMP" or str(version.args.get("kind")).upper() != "AS OF":
+        raise NotImplementedConstruct("FOR with anything but SYSTEM_TIME AS OF")
+    expression = version.expression
+    assert isinstance(expression, exp.Expression)
+    return expression
+
+
+def _refuse_array_path(node: exp.Table) -> None:
+    """Refuses `FROM t.items` in a subquery if t is a table of an outer query: BigQuery reads it as an array."""
+    if len(node.parts) == 1:
+        return
+    first, select = node.parts[0].name.lower(), node.parent_select
+    while select is not None:
+        for other in select.find_all(exp.Table, exp.Subquery):
+            if other is not node and other.parent_select is select and other.alias_or_name.lower() == first:
+                raise NotImplementedConstruct(f"implicit UNNEST of {node.sql(dialect='bigquery')}: write UNNEST(…)")
+        select = select.parent_select
+
+
+@handles(exp.Subquery, parts="this alias with_")
+def _subquery(writer: Writer, node: exp.Subquery) -> str:
+    alias = node.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        raise NotImplementedConstruct("column names in a table alias")
+    return f"({writer.write(node.this)})" + (f" AS {quote_identifier(alias.name)}" if alias is not None else "")
+
+
+@handles(exp.Unnest, parts="expressions alias offset")
+def _unnest(writer: Writer, node: exp.Unnest) -> str:
+    if len(node.expressions) != 1:
+        raise NotImplementedConstruct("UNNEST of several arrays")
+    array = node.expressions[0]
+    alias, offset = node.args.get("alias"), node.args.get("offset")
+    value_name = alias.columns[0].name if alias is not None and alias.columns else alias.name if alias else ""
+    if not value_name and "offset" not in node.args:  # `FROM t, t.items`, which SQLGlot reads as UNNEST(t.items)
+        value_name = array.name
+    written = writer.write(array)
+    writer.unnested += 1
+    relation = f"_unnest_{writer.unnested}"
+    if _has_struct_elements(writer, array):
+        value, relation = f"UNNEST({written}, max_depth := 2)", value_name or relation
+    else:
+        value = f"UNNEST({_guarded(node, written)}) AS {quote_identifier(value_name or relation)}"
+    position = ""
+    if offset and relation == value_name:
+        _refuse_whole_row(node, value_name)
+    if offset:
+        offset_name = offset.name if isinstance(offset, exp.Identifier) else "offset"
+        position = f", generate_subscripts({written}, 1) - 1 AS {quote_identifier(offset_name)}"
+    lateral = "LATERAL " if node.find(exp.Column) is not None else ""
+    return f"{lateral}(SELECT {value}{position}) AS {quote_identifier(relation)}"
+
+
+def _has_struct_elements(writer: Writer, array: exp.Expr) -> bool:
+    """Whether the elements are known to be STRUCTs, whose fields are then the columns of UNNEST."""
+    if isinstance(array, exp.Cast):
+        return field_of_data_type(array.to).type == "STRUCT"
+    if isinstance(array, exp.Parameter) and not writer.check_only:
+        return parameter_value(writer, array.name).field.type == "STRUCT"
+    if isinstance(array, exp.Column) and array.name.lower() in writer.variables and len(array.parts) == 1:
+        return writer.variables[array.name.lower()].field.type == "STRUCT"
+    if isinstance(array, exp.Array) and array.expressions:
+        first = array.expressions[0]
+        is_typed_struct = isinstance(first, exp.Cast) and first.to.this is exp.DType.STRUCT
+        is_struct_query = isinstance(first, exp.Select) and str(first.args.get("kind") or "").upper() == "STRUCT"
+        return struct_items(first) is not None or is_typed_struct or is_struct_query
+    return False
+
+
+def _refuse_whole_row(node: exp.Unnest, name: str) -> None:
+    """Refuses whole rows of UNNEST(structs) WITH OFFSET, which here contain the offset too."""
+    select = node.parent_select
+    for column in select.find_all(exp.Column) if select is not None else ():
+        names_row = column.table == name if isinstance(column.this, exp.Star) else column.sql() == name
+        if names_row:
+            raise NotImplementedConstruct(f"{column.sql()} of UNNEST of STRUCTs WITH OFFSET: name the fields")
+
+
+def _guarded(node: exp.Unnest, written: str) -> str:
+    """Refuses, at run time, STRUCT elements of an unknown type under `*`, which would select their fields."""
+    select = node.parent_select
+    stars = select is not None and any(item.is_star for item in select.expressions if isinstance(select, exp.Select))
+    if not stars:
+        return written
+    return unsupported_when(
+        f"typeof({written}) LIKE 'STRUCT%[]'", "SELECT * over UNNEST of an array of STRUCTs", written
+    )

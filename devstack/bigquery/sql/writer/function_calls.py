@@ -1,0 +1,199 @@
+"""Function calls: scalar, aggregate and window functions of `functions.py`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.functions import AGGREGATES, SCALAR, WINDOW, Aggregate
+from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_literal, invalid_call
+from devstack.bigquery.sql.writer.ordering import is_nan, order_by, window_text
+
+_SLOT = re.compile(r"\{(\d)\}")
+SpecialHandler = Callable[[Writer, str, list[exp.Expr]], str]
+SPECIAL_HANDLERS: dict[str, SpecialHandler] = {}
+
+
+def special_function(*names: str) -> Callable[[SpecialHandler], SpecialHandler]:
+    """Registers the handler of functions with a syntax of their own."""
+
+    def register(handler: SpecialHandler) -> SpecialHandler:
+        SPECIAL_HANDLERS.update(dict.fromkeys(names, handler))
+        return handler
+
+    return register
+
+
+@handles(exp.Anonymous, parts="this expressions")
+def call(writer: Writer, node: exp.Anonymous) -> str:
+    name = node.name.upper()
+    if isinstance(node.this, exp.Identifier):
+        raise NotImplementedConstruct(f"function `{node.name}` (quoted name)")
+    if name in AGGREGATES:
+        return _aggregate(writer, name, node.expressions, "")
+    if name in WINDOW:
+        raise InvalidQuery(f"Analytic function {name.lower()} cannot be called without an OVER clause")
+    if name in SPECIAL_HANDLERS:
+        return SPECIAL_HANDLERS[name](writer, name, node.expressions)
+    if name in SCALAR:
+        return _scalar(name, writer.write_all(node.expressions))
+    raise NotImplementedConstruct(f"function {name}")
+
+
+@handles(exp.SafeFunc, parts="this")
+def _safe(writer: Writer, node: exp.SafeFunc) -> str:
+    if node.this.name.upper() in (*AGGREGATES, *WINDOW):
+        raise NotImplementedConstruct(f"SAFE. before aggregate {node.this.name.upper()}")
+    return f"TRY({writer.write(node.this)})"
+
+
+@handles(exp.Window, parts="this partition_by order spec alias")
+def _window_call(writer: Writer, node: exp.Window) -> str:
+    if not isinstance(node.this, exp.Anonymous):
+        raise NotImplementedConstruct(f"OVER after {type(node.this).key.upper()}")
+    return _over(writer, node.this, window_text(writer, node))
+
+
+def _over(writer: Writer, node: exp.Anonymous, window: str) -> str:
+    name = node.name.upper()
+    if name in AGGREGATES:
+        return _aggregate(writer, name, node.expressions, f" OVER {window}")
+    if name not in WINDOW:
+        if name in SCALAR or name in SPECIAL_HANDLERS:
+            raise InvalidQuery(f"Function {name} does not support an OVER clause")
+        raise NotImplementedConstruct(f"function {name}")
+    counts, needs_order = WINDOW[name]
+    if len(node.expressions) not in counts:
+        raise invalid_call(name, len(node.expressions), " or ".join(map(str, counts)))
+    if needs_order and window.startswith("(") and "ORDER BY" not in window and not window.startswith('("'):
+        raise InvalidQuery(f"Window ORDER BY is required for analytic function {name.lower()}")
+    arguments = [_window_argument(writer, item) for item in node.expressions]
+    return f"{name.lower()}({', '.join(arguments)}) OVER {window}"
+
+
+def _window_argument(writer: Writer, node: exp.Expr) -> str:
+    if isinstance(node, exp.IgnoreNulls):
+        return f"{writer.write(node.this)} IGNORE NULLS"
+    if isinstance(node, exp.RespectNulls):
+        return writer.write(node.this)
+    return writer.write(node)
+
+
+def _scalar(name: str, arguments: list[str]) -> str:
+    forms = SCALAR[name]
+    if "*" in forms:
+        if not arguments:
+            raise invalid_call(name, 0, "1 or more")
+        return _variadic(forms["*"], arguments)
+    if len(arguments) not in forms:
+        raise invalid_call(name, len(arguments), " or ".join(map(str, forms)))
+    text = forms[len(arguments)]
+    text = _SLOT.sub(lambda slot: arguments[int(slot[1])], text)
+    return f"({text})" if text.startswith("CASE") else text
+
+
+def _variadic(form: str, arguments: list[str]) -> str:
+    if form == "||":
+        return f"({' || '.join(arguments)})"
+    listed = ", ".join(arguments)
+    if form.startswith("NULL_IF_ANY "):
+        nulls = " OR ".join(f"{argument} IS NULL" for argument in arguments)
+        called = form.removeprefix("NULL_IF_ANY ").replace("*", listed)
+        return f"CASE WHEN {nulls} THEN NULL ELSE {called} END"
+    return form.replace("*", listed)
+
+
+@dataclass(frozen=True)
+class _Modifiers:
+    """The arguments of an aggregate call and the clauses inside its parentheses."""
+
+    arguments: list[exp.Expr]
+    distinct: bool = False
+    ignore_nulls: bool = False
+    order: exp.Order | None = None
+    limit: int | None = None
+    having: exp.HavingMax | None = None
+
+
+def _modifiers(items: list[exp.Expr]) -> _Modifiers:
+    """SQLGlot wraps LIMIT, ORDER BY and NULLS around the last argument, and DISTINCT around all of them."""
+    arguments, distinct, ignore_nulls = list(items), False, False
+    order: exp.Order | None = None
+    limit: int | None = None
+    having: exp.HavingMax | None = None
+    while arguments and isinstance(
+        arguments[-1], exp.Limit | exp.Order | exp.IgnoreNulls | exp.RespectNulls | exp.HavingMax | exp.Distinct
+    ):
+        last = arguments[-1]
+        if isinstance(last, exp.Limit):
+            limit = integer_literal(last.expression)
+            if limit is None or last.args.get("offset"):
+                raise NotImplementedConstruct("LIMIT of an aggregate that is not an integer literal")
+        elif isinstance(last, exp.Order):
+            order = last
+        elif isinstance(last, exp.HavingMax):
+            having = last
+        elif isinstance(last, exp.IgnoreNulls):
+            ignore_nulls = True
+        elif isinstance(last, exp.Distinct):
+            distinct = True
+            arguments[-1:] = last.expressions
+            continue
+        arguments[-1:] = [last.this]
+    if arguments and isinstance(arguments[0], exp.Distinct):
+        distinct = True
+        arguments[:1] = arguments[0].expressions
+    return _Modifiers(arguments, distinct, ignore_nulls, order, limit, having)
+
+
+def _aggregate(writer: Writer, name: str, items: list[exp.Expr], window: str) -> str:
+    known, call = AGGREGATES[name], _modifiers(items)
+    if window and (call.order is not None or call.limit is not None):
+        raise InvalidQuery(f"Analytic function {name.lower()} does not support ORDER BY or LIMIT in its arguments")
+    if len(call.arguments) not in known.arguments:
+        raise invalid_call(name, len(call.arguments), " or ".join(map(str, known.arguments)))
+    if (call.ignore_nulls or call.limit is not None) and name not in ("ARRAY_AGG", "STRING_AGG"):
+        raise NotImplementedConstruct(f"{name} with IGNORE NULLS or LIMIT")
+    if call.having is not None:
+        return _having_extreme(writer, name, call, window)
+    first = call.arguments[0]
+    if isinstance(first, exp.Star):
+        if name != "COUNT":
+            raise InvalidQuery(f"Argument * can only be used in COUNT(*), not {name}(*)")
+        return f"count(*){window}"
+    written = [known.argument.replace("{0}", writer.write(first)), *writer.write_all(call.arguments[1:])]
+    if name == "STRING_AGG" and len(written) == 1:
+        written.append("','")
+    if name == "MIN":
+        return _minimum(written[0], window)
+    distinct = "DISTINCT " if call.distinct or name == "APPROX_COUNT_DISTINCT" else ""
+    nulls = f" FILTER (WHERE {written[0]} IS NOT NULL)" if call.ignore_nulls else ""
+    order = order_by(writer, call.order)
+    if call.limit is not None:
+        return _limited(name, known, written, distinct + written[0] + order, nulls, call.limit)
+    return known.result.replace("{0}", f"{known.name}({distinct}{', '.join(written)}{order}){nulls}{window}")
+
+
+def _minimum(value: str, window: str) -> str:
+    """NaN if there is any, as in BigQuery. For DuckDB, NaN is the greatest number."""
+    any_nan = f"bool_or({is_nan(value)}){window}"
+    return f"CASE WHEN {any_nan} THEN max({value}){window} ELSE min({value}){window} END"
+
+
+def _limited(name: str, known: Aggregate, written: list[str], inner: str, nulls: str, limit: int) -> str:
+    if name == "ARRAY_AGG":
+        return f"({known.name}({inner}){nulls})[1:{limit}]"
+    strings = f"(list({inner}) FILTER (WHERE {written[0]} IS NOT NULL))[1:{limit}]"
+    return f"array_to_string({strings}, {written[1]})"
+
+
+def _having_extreme(writer: Writer, name: str, call: _Modifiers, window: str) -> str:
+    assert call.having is not None
+    if name != "ANY_VALUE" or call.distinct:
+        raise NotImplementedConstruct(f"{name} with HAVING MAX or MIN")
+    function = "arg_max_null" if call.having.args.get("max") else "arg_min_null"
+    return f"{function}({writer.write(call.arguments[0])}, {writer.write(call.having.expression)}){window}"

@@ -1,0 +1,126 @@
+"""The writer of syntax trees, with the registry of its handlers by class of node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlglot import exp
+
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.field_types import QueryValue
+from devstack.bigquery.sql.statements import TableName
+
+ResolveTable = Callable[[TableName, exp.Expression | None], str]
+Handler = Callable[["Writer", Any], str]
+
+# Parts that contain only the notation of the text and never change a result.
+_NOTATION_PARTS = {"quoted", "value_constructor", "struct_name_inheritance", "comments", "over", "overlaps"}
+_HANDLERS: dict[type[exp.Expr], tuple[Handler, frozenset[str]]] = {}
+_NAMES: dict[type[exp.Expr], str] = {
+    exp.TableSample: "TABLESAMPLE",
+    exp.Pivot: "PIVOT",
+    exp.Interval: "INTERVAL value outside date arithmetic",
+    exp.Command: "statement",
+    exp.Lambda: "lambda",
+    exp.Kwarg: "named argument =>",
+}
+_PART_NAMES = {
+    "sample": "TABLESAMPLE",
+    "pivots": "PIVOT or UNPIVOT",
+    "hint": "hint",
+    "rollup": "GROUP BY ROLLUP",
+    "cube": "GROUP BY CUBE",
+    "grouping_sets": "GROUP BY GROUPING SETS",
+    "method": "NATURAL JOIN",
+    "recursive": "WITH RECURSIVE",
+    "format": "CAST with FORMAT",
+    "by_name": "set operation BY NAME",
+    "joins": "parenthesized join",
+}
+
+
+@dataclass
+class Writer:
+    """Writes one tree. With `check_only`, it only finds out whether the whole tree is supported."""
+
+    resolve_table: ResolveTable
+    parameters: Mapping[str, QueryValue]
+    variables: Mapping[str, QueryValue]
+    now: datetime
+    check_only: bool = False
+    shadowing_columns: Collection[str] = ()  # columns that take precedence over variables
+    external_tables: Collection[str] = ()  # lower-case names of tables with the column _FILE_NAME
+    visible_ctes: list[set[str]] = field(default_factory=list)
+    unnested: int = 0
+
+    def write(self, node: exp.Expr) -> str:
+        """The DuckDB SQL of a node."""
+        known = _HANDLERS.get(type(node))
+        if known is None:
+            raise NotImplementedConstruct(construct_name(node))
+        handler, parts = known
+        refuse_other_parts(node, parts)
+        return handler(self, node)
+
+    def write_all(self, nodes: list[exp.Expr]) -> list[str]:
+        return [self.write(node) for node in nodes]
+
+    def is_cte(self, name: str) -> bool:
+        return any(name.lower() in names for names in self.visible_ctes)
+
+
+def refuse_other_parts(node: exp.Expr, parts: Collection[str]) -> None:
+    """Raises NotImplementedConstruct for a part of the node that its handler does not support."""
+    for name, value in node.args.items():
+        if name not in parts and name not in _NOTATION_PARTS and value not in (None, False, []):
+            raise NotImplementedConstruct(_PART_NAMES.get(name, f"{construct_name(node)} with {name.rstrip('_')}"))
+
+
+def handles(*kinds: type[exp.Expr], parts: str) -> Callable[[Handler], Handler]:
+    """Registers a handler for node classes. `parts` are the SQLGlot arguments that it supports, separated by spaces."""
+
+    def register(handler: Handler) -> Handler:
+        for kind in kinds:
+            _HANDLERS[kind] = (handler, frozenset(parts.split()))
+        return handler
+
+    return register
+
+
+def construct_name(node: exp.Expr) -> str:
+    """The name of a node in an error message."""
+    if isinstance(node, exp.Anonymous):
+        return f"function {node.name.upper()}"
+    if isinstance(node, exp.Command):
+        return f"{node.name.upper()} statement"
+    return _NAMES.get(type(node), type(node).key.upper().replace("_", " "))
+
+
+def integer_literal(node: exp.Expr | None) -> int | None:
+    """The value of a plain or negated integer literal."""
+    if isinstance(node, exp.Neg):
+        inner = integer_literal(node.this)
+        return None if inner is None else -inner
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+        return int(node.name)
+    return None
+
+
+def literal_text(writer: Writer, node: exp.Expr, purpose: str) -> str:
+    """The text of a literal or parameter that must be known before the query runs, such as a format."""
+    if (isinstance(node, exp.Literal) and node.is_string) or isinstance(node, exp.RawString):
+        return node.name
+    if isinstance(node, exp.Parameter) and not writer.check_only:
+        value = writer.parameters.get(node.name.lower())
+        if value is not None and isinstance(value.value, str):
+            return value.value
+    if isinstance(node, exp.Parameter) and writer.check_only:
+        return ""
+    raise NotImplementedConstruct(f"{purpose} that is not a literal")
+
+
+def invalid_call(name: str, count: int, expected: str) -> InvalidQuery:
+    return InvalidQuery(f"No matching signature for function {name}: [{count}] arguments, expected [{expected}]")

@@ -1,0 +1,132 @@
+"""Functions of numbers, text and structs that need more than the templates in `functions.py`."""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.sql.json_text import FUNCTION
+from devstack.bigquery.sql.runtime_errors import error_sql, string_literal, unsupported_when
+from devstack.bigquery.sql.writer.casts import convert
+from devstack.bigquery.sql.writer.columns_and_structs import struct
+from devstack.bigquery.sql.writer.function_calls import special_function
+from devstack.bigquery.sql.writer.node_writer import Writer, invalid_call, literal_text
+from devstack.bigquery.sql.writer.operators import quotient
+
+_ROUNDING = {"ROUND": "round", "TRUNC": "trunc", "CEIL": "ceil", "CEILING": "ceil", "FLOOR": "floor"}
+_FORMAT_ITEM = re.compile(r"%(?P<flags>[^a-zA-Z%]*)(?P<kind>[a-zA-Z%]|\Z)")
+_PRECISION = re.compile(r"\.\d{1,2}")
+# Types whose JSON differs between BigQuery and DuckDB. Long integers differ too: BigQuery quotes them.
+_JSON_DIFFERS = "'DOUBLE|FLOAT|DECIMAL|TIMESTAMP|BLOB|TIME|HUGEINT'"
+
+
+@special_function("STRUCT")
+def _struct(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
+    return struct(writer, arguments)
+
+
+@special_function("SAFE_DIVIDE")
+def _safe_divide(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
+    if len(arguments) != 2:
+        raise invalid_call(name, len(arguments), "2")
+    return quotient(writer.write(arguments[0]), writer.write(arguments[1]), "NULL")
+
+
+@special_function(*_ROUNDING)
+def _round(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
+    allowed = (1, 2) if name == "ROUND" else (1,)
+    if len(arguments) not in allowed:
+        raise invalid_call(name, len(arguments), " or ".join(map(str, allowed)))
+    value = writer.write(arguments[0])
+    digits = f", CAST({writer.write(arguments[1])} AS INTEGER)" if len(arguments) == 2 else ""
+    rounded = f"{_ROUNDING[name]}(CAST({value} AS DOUBLE){digits})"
+    is_numeric = f"typeof({value}) LIKE 'DECIMAL%'"
+    return f"({unsupported_when(is_numeric, f'{name} of NUMERIC', rounded)})"
+
+
+@special_function("STRING")
+def _string(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
+    if len(arguments) != 1:
+        raise NotImplementedConstruct("STRING with a time zone")
+    return convert(writer.write(arguments[0]), "STRING")
+
+
+@special_function("REGEXP_EXTRACT")
+def _regexp_extract(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
+    if len(arguments) != 2:
+        raise NotImplementedConstruct("REGEXP_EXTRACT with a position")
+    pattern = literal_text(writer, arguments[1], "REGEXP_EXTRACT pattern")
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise NotImplementedConstruct(f"REGEXP_EXTRACT pattern [{pattern}] ({error})") from error
+    if groups > 1:
+        raise InvalidQuery(
+            "Regular expressions passed into extraction functions must not have more than 1 capturing group"
+        )
+    text, expression = writer.write(arguments[0]), string_literal(pattern)
+    return f"CASE WHEN regexp_matches({text}, {expression}) THEN regexp_extract({text}, {expression}, {groups}) END"
+
+
+@special_function("TO_JSON_STRING")
+def _to_json_string(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
+    if len(arguments) != 1:
+        raise NotImplementedConstruct("TO_JSON_STRING with pretty printing")
+    value = writer.write(arguments[0])
+    json = f"CAST(to_json({value}) AS VARCHAR)"
+    differs = f"regexp_matches(typeof({value}), {_JSON_DIFFERS}) OR regexp_matches({json}, '[0-9]{{16,}}')"
+    return f"(CASE WHEN {differs} THEN {FUNCTION}({json}, typeof({value})) ELSE coalesce({json}, 'null') END)"
+
+
+@special_function("FORMAT")
+def _format(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
+    """Supports %s, %d and %t without flags, %e with a precision, and %%."""
+    if not arguments:
+        raise invalid_call(name, 0, "1 or more")
+    values = writer.write_all(arguments[1:])
+    template = literal_text(writer, arguments[0], "FORMAT text")
+    if writer.check_only and isinstance(arguments[0], exp.Parameter):
+        return "NULL"
+    pieces, position, used = [], 0, 0
+    for item in _FORMAT_ITEM.finditer(template):
+        pieces.append(string_literal(template[position : item.start()]))
+        position = item.end()
+        if item["kind"] == "%":
+            pieces.append("'%'")
+            continue
+        is_scientific = item["kind"] == "e" and _PRECISION.fullmatch(item["flags"])
+        if not is_scientific and (item["flags"] or item["kind"] not in ("s", "d", "t")):
+            raise NotImplementedConstruct(f"FORMAT element {item.group()}")
+        if used == len(values):
+            raise InvalidQuery(f"Too few arguments to FORMAT for pattern [{template}]")
+        pieces.append(
+            _scientific(item.group(), values[used]) if is_scientific else _formatted(item["kind"], values[used])
+        )
+        used += 1
+    if used != len(values):
+        raise InvalidQuery(f"Too many arguments to FORMAT for pattern [{template}]: [{len(values)}], expected [{used}]")
+    pieces.append(string_literal(template[position:]))
+    return f"({' || '.join(pieces)})"
+
+
+def _scientific(element: str, value: str) -> str:
+    """BigQuery writes NaN and negative zero without a sign."""
+    number = f"TRY_CAST(CAST({value} AS VARCHAR) AS DOUBLE)"
+    text = (
+        f"CASE WHEN isnan({number}) THEN 'nan' WHEN {number} = 0 THEN printf('{element}', 0.0::DOUBLE) "
+        f"ELSE printf('{element}', {number}) END"
+    )
+    return unsupported_when(f"typeof({value}) <> 'DOUBLE'", f"FORMAT {element} of other types than FLOAT64", text)
+
+
+def _formatted(kind: str, value: str) -> str:
+    if kind == "d":
+        is_integer = f"typeof({value}) IN ('BIGINT', 'INTEGER', 'HUGEINT')"
+        wrong = error_sql(f"'Invalid type for argument of FORMAT %d: ' || typeof({value})")
+        return f"CASE WHEN {is_integer} THEN CAST({value} AS VARCHAR) ELSE {wrong} END"
+    if kind == "t":
+        return f"coalesce({convert(value, 'STRING')}, 'NULL')"
+    wrong = error_sql(f"'Invalid type for argument of FORMAT %s: ' || typeof({value})")
+    return f"CASE WHEN typeof({value}) = 'VARCHAR' THEN CAST({value} AS VARCHAR) ELSE {wrong} END"

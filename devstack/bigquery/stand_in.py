@@ -1,0 +1,59 @@
+"""Connects the stand-in's parts over one data folder. The REST handlers and the tests use a `StandIn`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from devstack.bigquery.clock import Clock
+from devstack.bigquery.faults import FaultRegistry
+from devstack.bigquery.jobs.extract_job import ExtractJob
+from devstack.bigquery.jobs.job_recovery import recover_jobs
+from devstack.bigquery.jobs.job_runner import JobFunction, JobRunner
+from devstack.bigquery.jobs.job_store import JobStore
+from devstack.bigquery.jobs.load_job import LoadJob
+from devstack.bigquery.jobs.object_store import ObjectStore
+from devstack.bigquery.jobs.query_job import QueryJob
+from devstack.bigquery.storage.catalog import Catalog
+from devstack.bigquery.storage.garbage_collector import GarbageCollector
+from devstack.bigquery.storage.quotas import QuotaLimits
+
+
+@dataclass(frozen=True)
+class StandIn:
+    clock: Clock
+    catalog: Catalog
+    collector: GarbageCollector
+    faults: FaultRegistry
+    jobs: JobRunner
+    queries: QueryJob
+    uploads: Path
+
+
+def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store: str | None = None) -> StandIn:
+    """Reads the folder and ends the jobs that ran when the last process was killed. Starts no thread."""
+    clock = Clock(folder / "clock.json")
+    catalog = Catalog(folder, clock, limits)
+    store = JobStore(folder / "jobs")
+    recover_jobs(store, catalog)
+    uploads = folder / "uploads"
+    uploads.mkdir(parents=True, exist_ok=True)
+    for unfinished in uploads.iterdir():
+        unfinished.unlink()
+    faults = FaultRegistry()
+    objects = ObjectStore(object_store)
+    queries = QueryJob(catalog, objects)
+    functions: dict[str, JobFunction] = {
+        "extract": ExtractJob(catalog, objects),
+        "load": LoadJob(catalog, objects, uploads),
+        "query": queries,
+    }
+    return StandIn(
+        clock=clock,
+        catalog=catalog,
+        collector=GarbageCollector(catalog),
+        faults=faults,
+        jobs=JobRunner(store, clock, faults, functions, {"query": queries.admission}),
+        queries=queries,
+        uploads=uploads,
+    )

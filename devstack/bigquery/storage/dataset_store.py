@@ -1,0 +1,90 @@
+"""Stores each dataset as one JSON file."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound
+from devstack.bigquery.clock import Clock
+from devstack.bigquery.storage.durable_files import is_temporary_file, write_durably
+from devstack.bigquery.storage.json_codec import decode_dataset, encode_dataset
+from devstack.bigquery.storage.model import Dataset, DatasetId
+
+PROJECT_NAME = re.compile(r"[a-z0-9][a-z0-9.:-]{0,98}")
+DATASET_NAME = re.compile(r"[A-Za-z0-9_]{1,200}")
+
+
+class DatasetStore:
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._datasets: dict[DatasetId, Dataset] = {}
+        for path in sorted(folder.glob("*/*")) if folder.exists() else ():
+            if is_temporary_file(path):
+                path.unlink()
+            else:
+                dataset = decode_dataset(path.read_bytes())
+                self._datasets[dataset.id] = dataset
+
+    def find(self, dataset_id: DatasetId) -> Dataset | None:
+        return self._datasets.get(dataset_id)
+
+    def get(self, dataset_id: DatasetId) -> Dataset:
+        dataset = self.find(dataset_id)
+        if dataset is None:
+            raise NotFound(f"Not found: Dataset {dataset_id}")
+        return dataset
+
+    def list(self, project: str | None = None, hidden: bool = False) -> list[Dataset]:
+        return sorted(
+            (
+                dataset
+                for dataset in list(self._datasets.values())
+                if (project is None or dataset.id.project == project) and (hidden or not dataset.hidden)
+            ),
+            key=lambda dataset: dataset.id,
+        )
+
+    def create(self, dataset: Dataset) -> Dataset:
+        if not PROJECT_NAME.fullmatch(dataset.id.project):
+            raise Invalid(f"Invalid project ID [{dataset.id.project}]: expected lower-case letters, digits, dashes.")
+        if not DATASET_NAME.fullmatch(dataset.id.dataset):
+            raise Invalid(
+                f'Invalid dataset ID "{dataset.id.dataset}". Dataset IDs must be alphanumeric (plus underscores) '
+                "and at most 200 characters long here."
+            )
+        with self._lock:
+            if dataset.id in self._datasets:
+                raise Duplicate(f"Already Exists: Dataset {dataset.id}")
+            now_us = self._clock.now_us()
+            return self._write(replace(dataset, created_us=now_us, modified_us=now_us))
+
+    def ensure_hidden(self, dataset_id: DatasetId, location: str) -> Dataset:
+        """The dataset for anonymous query results of a project and location. Creates it if needed."""
+        with self._lock:
+            existing = self._datasets.get(dataset_id)
+            now_us = self._clock.now_us()
+            return existing or self._write(Dataset(dataset_id, location, now_us, now_us, hidden=True))
+
+    def update(self, dataset_id: DatasetId, change: Callable[[Dataset], Dataset]) -> Dataset:
+        with self._lock:
+            return self._write(replace(change(self.get(dataset_id)), modified_us=self._clock.now_us()))
+
+    def remove(self, dataset_id: DatasetId) -> None:
+        with self._lock:
+            self.get(dataset_id)
+            self._path(dataset_id).unlink()
+            del self._datasets[dataset_id]
+
+    def _path(self, dataset_id: DatasetId) -> Path:
+        return self._folder / dataset_id.project / f"{dataset_id.dataset}.json"
+
+    def _write(self, dataset: Dataset) -> Dataset:
+        write_durably(self._path(dataset.id), encode_dataset(dataset))
+        self._datasets[dataset.id] = dataset
+        return dataset

@@ -1,0 +1,32 @@
+"""Atomic, durable file writes: to a temporary file, which is synced and then renamed into place."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Readers find the old file or the new one, never a part of it, even after a crash."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}"
+    with temporary.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+def is_temporary_file(path: Path) -> bool:
+    """Whether the process was killed before it could rename this file."""
+    return path.name.startswith(".")

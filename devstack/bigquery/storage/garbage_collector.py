@@ -1,0 +1,91 @@
+"""Garbage collection in the background: commits expirations, removes old versions and unreferenced segments."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from devstack.bigquery.storage.catalog import HOUR_US, Catalog
+
+SWEEP_INTERVAL_S = 1.0
+LOG = logging.getLogger(__name__)
+
+
+def commit_expired(catalog: Catalog) -> int:
+    """Returns how many tables expired or lost partitions."""
+    return sum(catalog.commit_expired(table_id) for table_id, _ in catalog.histories())
+
+
+def remove_old_versions(catalog: Catalog) -> int:
+    """Removes versions older than the dataset's time travel. Hidden datasets of query results have none.
+
+    Returns how many versions and tables were removed.
+    """
+    now_us = catalog.clock.now_us()
+    removed = 0
+    for table_id, history in catalog.histories():
+        dataset = catalog.datasets.find(table_id.dataset_id)
+        hours = dataset.max_time_travel_hours if dataset else 168
+        limit_us = now_us if dataset and dataset.hidden else now_us - hours * HOUR_US
+        with catalog.pin_lock:
+            removed += history.remove_before(limit_us)
+        latest = history.latest()
+        if latest is None or (latest.dropped and latest.committed_us <= limit_us):
+            catalog.remove_dropped(table_id)
+            removed += 1
+    return removed
+
+
+def remove_unreferenced_segments(catalog: Catalog) -> int:
+    """Removes segments that no version, pin or open batch references. Returns how many.
+
+    The order is safe: files are listed before references are read, so a segment that is committed in between is found
+    through its version. Only this thread removes versions, so a version pinned in between still references its files.
+    """
+    with catalog.pin_lock:
+        files = catalog.segments.files()
+        pinned = catalog.segments.pinned()
+    referenced = {
+        segment.file
+        for _, history in catalog.histories()
+        for version in history.all_versions()
+        for segment in version.segments()
+    }
+    return catalog.segments.remove(files - pinned - referenced)
+
+
+class GarbageCollector:
+    """One background thread. It checks segments at its start and after versions were removed."""
+
+    def __init__(self, catalog: Catalog, interval_s: float = SWEEP_INTERVAL_S) -> None:
+        self._catalog = catalog
+        self._interval_s = interval_s
+        self._wake = threading.Event()
+        self._stopping = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+        self._thread.join()
+
+    def sweep(self, segments: bool = False) -> None:
+        with self._lock:
+            commit_expired(self._catalog)
+            if remove_old_versions(self._catalog) or segments:
+                remove_unreferenced_segments(self._catalog)
+
+    def _run(self) -> None:
+        first = True
+        while not self._stopping:
+            try:
+                self.sweep(segments=first)
+                first = False
+            except Exception:
+                LOG.exception("Housekeeping failed; it runs again in [%s] s.", self._interval_s)
+            self._wake.wait(self._interval_s)
+            self._wake.clear()

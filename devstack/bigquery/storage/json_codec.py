@@ -1,0 +1,118 @@
+"""Encodes table versions and datasets as JSON and decodes them. A missing key of a version is an error."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from typing import Any
+
+from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.storage.model import (
+    CloneDefinition,
+    CommitInfo,
+    Dataset,
+    DatasetId,
+    Partition,
+    RowPolicy,
+    Segment,
+    TableId,
+    TableSettings,
+    TableVersion,
+)
+
+FORMAT = 2
+
+
+def encode_version(version: TableVersion) -> bytes:
+    document = {
+        "format": FORMAT,
+        "number": version.number,
+        "committed_us": version.committed_us,
+        "change": version.change,
+        "created_us": version.created_us,
+        "modified_us": version.modified_us,
+        "modified_partitions": version.modified_partitions,
+        "dropped": version.dropped,
+        "settings": _settings_to_json(version.settings),
+        "clone": _clone_to_json(version.clone),
+        "job": None if version.job is None else asdict(version.job),
+        "partitions": {
+            key: {
+                "modified_us": partition.modified_us,
+                "segments": [[part.file, part.rows, dict(part.column_bytes)] for part in partition.segments],
+            }
+            for key, partition in version.partitions.items()
+        },
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def decode_version(content: bytes) -> TableVersion:
+    document = json.loads(content)
+    if document["format"] != FORMAT:
+        raise ValueError(
+            f"Table version has format [{document['format']}], expected [{FORMAT}]: "
+            "it was written by another release; start with an empty data folder."
+        )
+    return TableVersion(
+        number=document["number"],
+        committed_us=document["committed_us"],
+        change=document["change"],
+        created_us=document["created_us"],
+        modified_us=document["modified_us"],
+        modified_partitions=document["modified_partitions"],
+        dropped=document["dropped"],
+        settings=_settings_from_json(document["settings"]),
+        clone=_clone_from_json(document["clone"]),
+        job=None if document["job"] is None else CommitInfo(**document["job"]),
+        partitions={
+            key: Partition(
+                modified_us=partition["modified_us"],
+                segments=tuple(Segment(file, rows, sizes) for file, rows, sizes in partition["segments"]),
+            )
+            for key, partition in document["partitions"].items()
+        },
+    )
+
+
+def _settings_to_json(settings: TableSettings) -> dict[str, Any]:
+    return {
+        **vars(settings),
+        "schema": [column.to_api() for column in settings.schema],
+        "row_policies": [asdict(policy) for policy in settings.row_policies],
+    }
+
+
+def _settings_from_json(document: dict[str, Any]) -> TableSettings:
+    values = {field.name: document[field.name] for field in fields(TableSettings)}
+    policies = [RowPolicy(**{**policy, "grantees": tuple(policy["grantees"])}) for policy in values["row_policies"]]
+    return TableSettings(
+        **values
+        | {
+            "schema": tuple(TableField.from_api(column) for column in values["schema"]),
+            "clustering": tuple(values["clustering"]),
+            "row_policies": tuple(policies),
+        }
+    )
+
+
+def _clone_to_json(clone: CloneDefinition | None) -> dict[str, Any] | None:
+    if clone is None:
+        return None
+    return {"base": [clone.base.project, clone.base.dataset, clone.base.table], "clone_us": clone.clone_us}
+
+
+def _clone_from_json(document: dict[str, Any] | None) -> CloneDefinition | None:
+    return None if document is None else CloneDefinition(TableId(*document["base"]), document["clone_us"])
+
+
+def encode_dataset(dataset: Dataset) -> bytes:
+    settings = {name: value for name, value in vars(dataset).items() if name != "id"}
+    document = {"format": FORMAT, "project": dataset.id.project, "dataset": dataset.id.dataset, **settings}
+    return json.dumps(document, indent=1).encode()
+
+
+def decode_dataset(content: bytes) -> Dataset:
+    document = json.loads(content)
+    document.pop("format")
+    return Dataset(id=DatasetId(document.pop("project"), document.pop("dataset")), **document)

@@ -1,0 +1,71 @@
+"""BigQuery's rules for adding, replacing and removing a table's row access policies.
+
+Sources: "Use row-level security"; REST resource rowAccessPolicies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound
+from devstack.bigquery.storage.model import RowPolicy, TableId
+
+_NAME = re.compile(r"\w{1,256}", re.ASCII)
+_GRANTEE = re.compile(r"(?:user|serviceAccount|group|domain|principal|principalSet):\S+|allUsers|allAuthenticatedUsers")
+
+Policies = tuple[RowPolicy, ...]
+
+
+def policy_reference(table: TableId, name: str) -> dict[str, str]:
+    """The API's RowAccessPolicyReference."""
+    return {**table.to_api(), "policyId": name}
+
+
+def check_policy(name: str, grantees: Sequence[str]) -> None:
+    if not _NAME.fullmatch(name):
+        raise Invalid(
+            f"Row access policy id [{name}] is not valid, expected [1 to 256 letters, digits and underscores]."
+        )
+    for grantee in grantees:
+        if not _GRANTEE.fullmatch(grantee):
+            raise Invalid(
+                f"Grantee [{grantee}] of row access policy [{name}] is not valid, expected [user:EMAIL, "
+                "serviceAccount:EMAIL, group:EMAIL, domain:NAME, allAuthenticatedUsers or allUsers]."
+            )
+
+
+def find_policy(policies: Policies, name: str) -> RowPolicy | None:
+    return next((policy for policy in policies if policy.name == name), None)
+
+
+def get_policy(table: TableId, policies: Policies, name: str) -> RowPolicy:
+    policy = find_policy(policies, name)
+    if policy is None:
+        raise NotFound(f"Not found: Row access policy {name} on table {table}")
+    return policy
+
+
+def with_policy(table: TableId, policies: Policies, new: RowPolicy, *, replace: bool = False) -> Policies:
+    """Adds a policy. With `replace`, one of the same name is replaced; the new one has its creation time."""
+    earlier = find_policy(policies, new.name)
+    if earlier is None:
+        return (*policies, new)
+    if not replace:
+        raise Duplicate(f"Already Exists: Row access policy {new.name} on table {table}")
+    changed = RowPolicy(earlier.name, new.predicate, new.grantees, earlier.created_us, new.modified_us)
+    return tuple(changed if policy is earlier else policy for policy in policies)
+
+
+def without_policy(table: TableId, policies: Policies, name: str, *, last: str | None) -> Policies:
+    """Removes a policy. Without the last one, everybody sees every row, so that needs an explicit request.
+
+    `last` is None for such a request. Otherwise it is the hint in the error about how to make one.
+    """
+    removed = get_policy(table, policies, name)
+    if len(policies) == 1 and last is not None:
+        raise Invalid(
+            f"Cannot drop row access policy {name}: it is the last one on table {table}, whose rows would all be open. "
+            f"{last}"
+        )
+    return tuple(policy for policy in policies if policy is not removed)

@@ -1,0 +1,107 @@
+"""The folder of immutable Parquet segments that table versions reference.
+
+A `SegmentBatch` pins the segments that a writer adds until they are committed, and readers pin those that they read. A
+segment without a pin that no version references may be removed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from devstack.bigquery.storage.durable_files import sync_folder
+from devstack.bigquery.storage.logical_bytes import column_bytes
+from devstack.bigquery.storage.model import Segment
+
+ROW_GROUP_ROWS = 122_880  # DuckDB's default; it prunes and parallelises by row group
+
+
+class SegmentStore:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._pins: Counter[str] = Counter()
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def path(self, segment: Segment) -> Path:
+        return self._folder / segment.file
+
+    @contextmanager
+    def batch(self) -> Iterator[SegmentBatch]:
+        batch = SegmentBatch(self)
+        try:
+            yield batch
+        finally:
+            self.unpin(batch.files)
+
+    def pin(self, files: Iterable[str]) -> None:
+        with self._lock:
+            self._pins.update(files)
+
+    def unpin(self, files: Iterable[str]) -> None:
+        with self._lock:
+            self._pins.subtract(files)
+            self._pins = +self._pins
+
+    def files(self) -> set[str]:
+        return {entry.name for entry in os.scandir(self._folder)}
+
+    def pinned(self) -> set[str]:
+        with self._lock:
+            return set(self._pins)
+
+    def remove(self, files: Iterable[str]) -> int:
+        count = 0
+        for file in files:
+            (self._folder / file).unlink()
+            count += 1
+        return count
+
+    def sync(self) -> None:
+        """Makes the file names of new segments durable. Their contents are already synced."""
+        sync_folder(self._folder)
+
+    def file_path(self, file: str) -> Path:
+        return self._folder / file
+
+
+class SegmentBatch:
+    """The new segments of one writer, pinned until its `batch()` block ends. Threads may share it."""
+
+    def __init__(self, store: SegmentStore) -> None:
+        self._store = store
+        self.files: list[str] = []
+
+    def write(self, rows: pa.Table) -> Segment:
+        path = self._reserve()
+        with path.open("wb") as stream:
+            pq.write_table(
+                rows, stream, compression="zstd", compression_level=1, row_group_size=ROW_GROUP_ROWS,
+                write_page_index=False,
+            )  # fmt: skip
+            stream.flush()
+            os.fsync(stream.fileno())
+        return Segment(path.name, rows.num_rows, column_bytes(rows))
+
+    def adopt(self, rows: pa.Table, content: bytes) -> Segment:
+        """Stores the bytes of a Parquet file as a segment. `rows` are its decoded rows."""
+        path = self._reserve()
+        with path.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        return Segment(path.name, rows.num_rows, column_bytes(rows))
+
+    def _reserve(self) -> Path:
+        file = f"{uuid.uuid4().hex}.parquet"
+        self._store.pin([file])
+        self.files.append(file)
+        return self._store.file_path(file)

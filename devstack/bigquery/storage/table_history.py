@@ -1,0 +1,143 @@
+"""The versions of one table on disk, one file each. The highest number is the current version.
+
+File names hold number, commit time and state, so that a start need not read the files. A version exists as soon as its
+file is renamed into place.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from devstack.bigquery.storage.durable_files import is_temporary_file, write_durably
+from devstack.bigquery.storage.json_codec import decode_version, encode_version
+from devstack.bigquery.storage.model import TableVersion
+
+CACHED_VERSIONS = 8  # a version of 730 partitions takes about a megabyte in memory
+
+
+@dataclass(frozen=True, order=True)
+class _Entry:
+    number: int
+    committed_us: int
+    dropped: bool
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.number:010d}-{self.committed_us}-{'dropped' if self.dropped else 'live'}.json"
+
+
+class TableHistory:
+    """Any thread may read. Callers of `append` must hold the table's lock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = threading.Lock()
+        self._cache: dict[int, TableVersion] = {}
+        self._notes: dict[int, tuple[str, int]] = {}  # change and modified partitions by version number
+        self._entries: list[_Entry] = []
+        for path in folder.iterdir() if folder.exists() else ():
+            if is_temporary_file(path):
+                path.unlink()
+                continue
+            number, committed_us, state = path.stem.split("-")
+            self._entries.append(_Entry(int(number), int(committed_us), state == "dropped"))
+        self._entries.sort()
+
+    def latest(self) -> TableVersion | None:
+        with self._lock:
+            return self._load(self._entries[-1]) if self._entries else None
+
+    def at(self, moment_us: int) -> TableVersion | None:
+        """The version that was current at the moment. None before `first_readable_us`."""
+        with self._lock:
+            for entry in reversed(self._readable()):
+                if entry.committed_us <= moment_us:
+                    return self._load(entry)
+        return None
+
+    def first_readable_us(self) -> int | None:
+        """The earliest moment that time travel can read. None while the table is dropped."""
+        with self._lock:
+            readable = self._readable()
+            return readable[0].committed_us if readable else None
+
+    def by_number(self, number: int) -> TableVersion | None:
+        with self._lock:
+            return next((self._load(entry) for entry in self._entries if entry.number == number), None)
+
+    def commits_since(self, moment_us: int) -> list[int]:
+        """Commit times after the moment, oldest first. Reads no file."""
+        with self._lock:
+            return [entry.committed_us for entry in self._entries if entry.committed_us > moment_us]
+
+    def changes_since(self, moment_us: int) -> list[str]:
+        """The kinds of the changes committed after the moment. Reads each file at most once."""
+        with self._lock:
+            return [self._noted(entry)[0] for entry in self._entries if entry.committed_us > moment_us]
+
+    def versions_since(self, moment_us: int) -> list[TableVersion]:
+        """Versions committed after the moment, newest first."""
+        with self._lock:
+            return [self._load(entry) for entry in reversed(self._entries) if entry.committed_us > moment_us]
+
+    def modified_partitions_since(self, moment_us: int) -> int:
+        """Modifications that count against the daily quota. Every commit asks, so each file is read at most once."""
+        with self._lock:
+            return sum(self._noted(entry)[1] for entry in self._entries if entry.committed_us > moment_us)
+
+    def all_versions(self) -> list[TableVersion]:
+        return self.versions_since(-1)
+
+    def append(self, version: TableVersion) -> None:
+        entry = _Entry(version.number, version.committed_us, version.dropped)
+        write_durably(self.folder / entry.file_name, encode_version(version))
+        with self._lock:
+            self._entries.append(entry)
+            self._add_to_cache(version)
+
+    def remove_before(self, moment_us: int) -> int:
+        """Removes versions that were no longer current at the moment. Returns how many."""
+        with self._lock:
+            first_remaining = 0
+            for position in range(1, len(self._entries)):
+                if self._entries[position].committed_us <= moment_us:
+                    first_remaining = position
+            removed, self._entries = self._entries[:first_remaining], self._entries[first_remaining:]
+            for entry in removed:
+                self._cache.pop(entry.number, None)
+                (self.folder / entry.file_name).unlink()
+        return len(removed)
+
+    def remove_all(self) -> None:
+        with self._lock:
+            for entry in self._entries:
+                (self.folder / entry.file_name).unlink()
+            self._entries.clear()
+            self._cache.clear()
+            if self.folder.exists():
+                self.folder.rmdir()
+
+    def _readable(self) -> list[_Entry]:
+        """Time travel cannot read a table before it was dropped and created again."""
+        last_drop = max((i for i, entry in enumerate(self._entries) if entry.dropped), default=-1)
+        return self._entries[last_drop + 1 :]
+
+    def _load(self, entry: _Entry) -> TableVersion:
+        cached = self._cache.get(entry.number)
+        if cached is None:
+            cached = decode_version((self.folder / entry.file_name).read_bytes())
+            self._add_to_cache(cached)
+        return cached
+
+    def _noted(self, entry: _Entry) -> tuple[str, int]:
+        if entry.number not in self._notes:
+            self._load(entry)
+        return self._notes[entry.number]
+
+    def _add_to_cache(self, version: TableVersion) -> None:
+        self._notes[version.number] = (version.change, version.modified_partitions)
+        self._cache[version.number] = version
+        while len(self._cache) > CACHED_VERSIONS:
+            self._cache.pop(next(iter(self._cache)))

@@ -1,0 +1,112 @@
+"""BigQuery's rules for the layout of tables, for replacing and for cloning them, with its error messages."""
+
+from __future__ import annotations
+
+from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.storage.catalog import Catalog
+from devstack.bigquery.storage.model import CloneDefinition, TableId, TableSettings
+
+MAXIMUM_CLONE_DEPTH = 3
+MAXIMUM_CLONES = 1_000
+MAXIMUM_CLUSTERING_COLUMNS = 4
+
+
+def describe_partitioning(settings: TableSettings) -> str:
+    return f"interval(type:day,field:{settings.partition_column})" if settings.partition_column else "none"
+
+
+def check_partition_exists(table: TableId, settings: TableSettings, partition: str | None) -> None:
+    """Raises Invalid for a partition decorator of an unpartitioned table."""
+    if partition is not None and settings.partition_column is None:
+        raise Invalid(f"Table {table} is not partitioned: leave [${partition}] out.")
+
+
+def describe_clustering(settings: TableSettings) -> str:
+    return f"clustering({', '.join(settings.clustering)})" if settings.clustering else "none"
+
+
+def check_settings(table: TableId, settings: TableSettings) -> None:
+    """Raises Invalid unless BigQuery can partition and cluster by the layout columns."""
+    names = [column.name.lower() for column in settings.schema]
+    for name in names:
+        if names.count(name) > 1:
+            raise Invalid(f"Duplicate column name [{name}] in the schema of {table}: name each column once.")
+    if settings.partition_column is not None:
+        column = settings.column(settings.partition_column)
+        if column is None:
+            raise Invalid(
+                f"The field specified for partitioning cannot be found in the schema of {table}: "
+                f"[{settings.partition_column}], the columns are [{', '.join(names)}]."
+            )
+        if column.type != "DATE" or column.mode == "REPEATED":
+            raise Invalid(
+                f"The field specified for partitioning of {table} is [{column.name} {column.sql_type()}], expected "
+                "a column of type DATE (the stand-in partitions by day of a DATE column only)."
+            )
+    elif settings.partition_expiration_ms is not None or settings.require_partition_filter:
+        raise Invalid(f"Partition options of {table} need a partitioned table: add PARTITION BY or leave them out.")
+    _check_clustering(table, settings)
+
+
+def _check_clustering(table: TableId, settings: TableSettings) -> None:
+    if len(settings.clustering) > MAXIMUM_CLUSTERING_COLUMNS:
+        raise Invalid(
+            f"{table} has [{len(settings.clustering)}] clustering columns, allowed [{MAXIMUM_CLUSTERING_COLUMNS}]."
+        )
+    for name in settings.clustering:
+        column = settings.column(name)
+        if column is None:
+            raise Invalid(f"The field specified for clustering cannot be found in the schema of {table}: [{name}].")
+        if column.mode == "REPEATED" or column.type in ("FLOAT64", "BYTES", "STRUCT", "TIME"):
+            raise Invalid(f"Clustering column [{name} {column.sql_type()}] of {table} has a type that cannot cluster.")
+
+
+def check_replacement(table: TableId, existing: TableSettings, new: TableSettings) -> None:
+    """CREATE OR REPLACE cannot change a table's partitioning or clustering."""
+    if existing.partition_column != new.partition_column:
+        raise Invalid(
+            f"Cannot replace a table with a different partitioning spec. Instead, DROP the table, and then recreate "
+            f"it. New partitioning spec is {describe_partitioning(new)} and existing spec is "
+            f"{describe_partitioning(existing)}: [{table}]"
+        )
+    if existing.clustering != new.clustering:
+        raise Invalid(
+            f"Cannot replace a table with a different clustering spec. Instead, DROP the table, and then recreate "
+            f"it. New clustering spec is {describe_clustering(new)} and existing spec is "
+            f"{describe_clustering(existing)}: [{table}]"
+        )
+
+
+def lineage(catalog: Catalog, table: TableId, clone: CloneDefinition | None) -> list[TableId]:
+    """The tables that a clone derives from, nearest first. Empty for a table that is no clone."""
+    bases: list[TableId] = []
+    while clone is not None and clone.base not in bases and clone.base != table:
+        bases.append(clone.base)
+        version = catalog.find(clone.base)
+        clone = version.clone if version else None
+    return bases
+
+
+def check_clone(catalog: Catalog, target: TableId, source: TableId, source_clone: CloneDefinition | None) -> None:
+    if target == source:
+        raise Invalid(f"Cannot clone table {source} onto itself: name another target.")
+    bases = lineage(catalog, source, source_clone)
+    if target in bases:
+        raise Invalid(
+            f"Cannot clone {source} onto {target}: {source} is itself a clone of {target}. Restore {target} from its "
+            "own earlier version with FOR SYSTEM_TIME AS OF, or load it."
+        )
+    if len(bases) + 1 > MAXIMUM_CLONE_DEPTH:
+        raise Invalid(
+            f"Cannot clone {source}: the chain of clones would be [{len(bases) + 1}] deep, allowed "
+            f"[{MAXIMUM_CLONE_DEPTH}]. Clone from the base table [{bases[-1]}]."
+        )
+    base = bases[-1] if bases else source
+    clones = [other for other, history in catalog.histories() if other != target and _is_clone_of(catalog, other, base)]
+    if len(clones) >= MAXIMUM_CLONES:
+        raise Invalid(f"Table {base} has [{len(clones)}] clones, allowed [{MAXIMUM_CLONES}]: drop some first.")
+
+
+def _is_clone_of(catalog: Catalog, table: TableId, base: TableId) -> bool:
+    version = catalog.find(table)
+    return version is not None and base in lineage(catalog, table, version.clone)

@@ -1,0 +1,67 @@
+"""DuckDB SQL that reads a table version from its segments."""
+
+from __future__ import annotations
+
+from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.sql.field_types import quote_identifier, to_duckdb_type
+from devstack.bigquery.sql.runtime_errors import string_literal
+from devstack.bigquery.storage.model import TableId, TableVersion
+from devstack.bigquery.storage.segment_store import SegmentStore
+
+# The column of a row's id, which identifies the row within one version. No BigQuery column can have this name.
+ROW_ID = '"__row"'
+_SEGMENT_STRIDE = 1 << 40  # a row id is the segment's number times this, plus the row's number in the segment
+
+
+def relation_sql(
+    table_id: TableId,
+    version: TableVersion,
+    segments: SegmentStore,
+    *,
+    partition: str | None = None,
+    with_row_id: bool = False,
+) -> str:
+    """A parenthesised SELECT of the declared columns in their order, each cast to its declared type.
+
+    `partition` restricts it to one partition. `with_row_id` adds the column ROW_ID.
+    """
+    schema = version.settings.schema
+    if not schema:
+        raise Invalid(f"Table {table_id} does not have a schema.")
+    files = [string_literal(str(segments.path(segment))) for segment in version.segments(partition)]
+    if not files:
+        empty = ", ".join(
+            f"CAST(NULL AS {to_duckdb_type(column)}) AS {quote_identifier(column.name)}" for column in schema
+        )
+        return f"(SELECT {empty}{f', CAST(NULL AS BIGINT) AS {ROW_ID}' if with_row_id else ''} WHERE false)"
+    columns = ", ".join(
+        f"CAST({quote_identifier(column.name)} AS {to_duckdb_type(column)}) AS {quote_identifier(column.name)}"
+        for column in schema
+    )
+    listed, row_id, virtual = f"[{', '.join(files)}]", "", ""
+    if with_row_id:
+        first = 0 if partition is None else segment_numbers(version)[partition].start
+        number = f"(list_position({listed}, filename) + {first - 1})"
+        row_id = f", CAST({number} * {_SEGMENT_STRIDE} + file_row_number AS BIGINT) AS {ROW_ID}"
+        virtual = ", filename = true, file_row_number = true"
+    return f"(SELECT {columns}{row_id} FROM read_parquet({listed}, hive_partitioning = false{virtual}))"
+
+
+def segment_numbers(version: TableVersion) -> dict[str, range]:
+    """By partition, the positions of its segments in `version.segments()`."""
+    numbers, first = {}, 0
+    for key in sorted(version.partitions):
+        count = len(version.partitions[key].segments)
+        numbers[key] = range(first, first + count)
+        first += count
+    return numbers
+
+
+def segment_number(row_id: str) -> str:
+    """SQL of the number of a row's segment. `row_id` is SQL too."""
+    return f"({row_id} // {_SEGMENT_STRIDE})"
+
+
+def rows_in_segments(numbers: range, row_id: str) -> str:
+    """SQL of whether a row is in one of these segments. `row_id` is SQL too."""
+    return f"({row_id} >= {numbers.start * _SEGMENT_STRIDE} AND {row_id} < {numbers.stop * _SEGMENT_STRIDE})"

@@ -1,0 +1,104 @@
+"""Lands the snapshots of each feed one after the other, while the feeds run in parallel."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from devstack.connection import Connection
+from devstack.demo import ledger_record, terminal_output
+from devstack.demo.airflow_api import AirflowApi
+from devstack.demo.delivery_progress import DeliveryProgress, publish_run_id
+from devstack.demo.ledger_record import LedgerEntry
+from devstack.demo.table_comparison import read_target
+from devstack.producer import landing, next_snapshot, worked_example
+from devstack.producer.demo_feeds import EXAMPLE_FEED, REALISTIC_FEED
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Bucket
+
+POLL_INTERVAL_S = 0.5
+REALISTIC_SNAPSHOTS = 3
+
+MakeSnapshot = Callable[[int], pa.Table]
+
+
+@dataclass
+class FeedSequence:
+    """The snapshots that a feed still has to land, its current delivery, and what it has published."""
+
+    feed: str
+    to_land: list[MakeSnapshot]
+    delivery: DeliveryProgress | None = None
+    publishes: list[LedgerEntry] = field(default_factory=list)
+    tables: list[pa.Table] = field(default_factory=list)
+
+    @property
+    def is_done(self) -> bool:
+        return not self.to_land and self.delivery is None
+
+
+@dataclass(frozen=True)
+class DemoRun:
+    connection: Connection
+    api: AirflowApi
+    landing_bucket: "Bucket"
+    state_bucket: "Bucket"
+    day: date
+    log: Callable[[str], None]
+
+    def sequences(self) -> list[FeedSequence]:
+        """The worked example's feed and the realistic feed."""
+        example: list[MakeSnapshot] = [
+            lambda id_: worked_example.before(self.day, id_, self._newest_example()),
+            lambda id_: worked_example.after(self.day, id_, self._newest_example()),
+        ]
+        realistic: list[MakeSnapshot] = [
+            lambda id_: next_snapshot.make(self.landing_bucket, REALISTIC_FEED, id_, self.day)
+        ] * REALISTIC_SNAPSHOTS
+        return [FeedSequence(EXAMPLE_FEED, example), FeedSequence(REALISTIC_FEED, realistic)]
+
+    def _newest_example(self) -> pa.Table | None:
+        landed = landing.snapshot_ids(self.landing_bucket, EXAMPLE_FEED)
+        return landing.read(self.landing_bucket, EXAMPLE_FEED, landed[-1]) if landed else None
+
+    def run(self, sequences: list[FeedSequence], progress: terminal_output.Progress) -> None:
+        """Returns when everything has been published. Raises DemoError as soon as one delivery fails."""
+        while not all(sequence.is_done for sequence in sequences):
+            for sequence in sequences:
+                if sequence.delivery is None and sequence.to_land:
+                    self._land(sequence, progress)
+            texts = [text for sequence in sequences if (text := self._poll(sequence, progress))]
+            if texts:
+                progress.update(" | ".join(texts))
+                time.sleep(POLL_INTERVAL_S)
+        progress.clear()
+
+    def _land(self, sequence: FeedSequence, progress: terminal_output.Progress) -> None:
+        snapshot_id = landing.next_snapshot_id(self.landing_bucket, sequence.feed)
+        table = sequence.to_land.pop(0)(snapshot_id)
+        landed = landing.land(self.landing_bucket, sequence.feed, snapshot_id, table)
+        sequence.delivery = DeliveryProgress(self.api, landed)
+        progress.clear()
+        self.log(f"  landed     {sequence.feed} snapshot {snapshot_id}: {landed.rows:,} rows of {landed.dates} dates")
+
+    def _poll(self, sequence: FeedSequence, progress: terminal_output.Progress) -> str | None:
+        if sequence.delivery is None:
+            return None
+        text = sequence.delivery.poll()
+        if text is not None:
+            return text
+        one = ledger_record.read_entry(self.state_bucket, sequence.feed, publish_run_id(sequence.delivery.landed))
+        sequence.publishes.append(one)
+        if sequence.feed == EXAMPLE_FEED:
+            sequence.tables.append(read_target(self.connection, sequence.feed))
+        sequence.delivery = None
+        progress.clear()
+        self.log(
+            f"  published  {sequence.feed} snapshot {one.snapshot_id} as generation {one.generation}: "
+            f"{one.lag_s:.1f} s after its arrival"
+        )
+        return None

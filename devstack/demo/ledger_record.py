@@ -1,0 +1,63 @@
+"""Reads the ledger records of publishes: the fields that the demo shows."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from devstack.demo.airflow_api import DemoError
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Bucket
+
+PUBLISHED = "published"
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One committed publish. `phases`: seconds by the name of the phase, in the order of the record."""
+
+    feed: str
+    snapshot_id: int
+    generation: int
+    run_id: str
+    arrived_at: datetime
+    lag_s: float
+    rows: int
+    new_rows: int
+    changed_rows: int | None
+    kept_rows: int
+    phases: dict[str, float]
+
+
+def parse_entry(record: Mapping[str, Any], where: str) -> LedgerEntry:
+    try:
+        return LedgerEntry(
+            feed=record["feed"],
+            snapshot_id=int(record["snapshot_id"]),
+            generation=int(record["generation"]),
+            run_id=record["run_id"],
+            arrived_at=datetime.fromisoformat(record["arrived_at"]),
+            lag_s=float(record["lag_s"]),
+            rows=int(record["rows"]),
+            new_rows=int(record["new_rows"]),
+            changed_rows=None if record["changed_rows"] is None else int(record["changed_rows"]),
+            kept_rows=int(record["kept_rows"]),
+            phases={name: float(seconds) for name, seconds in record["phases"].items()},
+        )
+    except KeyError as error:
+        raise DemoError(f"The ledger record [{where}] has no field [{error.args[0]}].") from error
+
+
+def read_entry(bucket: "Bucket", feed: str, run_id: str) -> LedgerEntry:
+    """The record of a run that has published. Raises DemoError when there is none."""
+    blobs = sorted(bucket.client.list_blobs(bucket, prefix=f"{feed}/ledger/"), key=lambda blob: blob.name, reverse=True)
+    for blob in blobs:
+        record = json.loads(blob.download_as_bytes())
+        if record["outcome"] == PUBLISHED and record["run_id"] == run_id:
+            return parse_entry(record, blob.name)
+    raise DemoError(
+        f"Run [{run_id}] of [{feed}_publish] succeeded, but gs://{bucket.name}/{feed}/ledger/ has no record of it "
+        f"with outcome [{PUBLISHED}] among its [{len(blobs)}] records: look at the run's last tasks."
+    )

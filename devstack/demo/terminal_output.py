@@ -1,0 +1,108 @@
+"""The demo's output: tables as plain text, and a progress line."""
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from devstack.demo.ledger_record import LedgerEntry
+from devstack.demo.row_changes import ComparedRow, Row, RowChange
+from devstack.producer.demo_feeds import KEYS, SNAPSHOT_ID, VALUE
+
+WIDTH = 100
+ROWS_SHOWN = 30
+# Without a terminal an unchanged progress line is printed again only after so many seconds.
+REPEAT_AFTER_S = 15.0
+
+
+def columns(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table, indented by two. Each column is as wide as its widest cell."""
+    body = [list(line) for line in lines]
+    widths = [max(len(cell) for cell in column) for column in zip(heads, *body, strict=True)]
+    return [
+        ("  " + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))).rstrip()
+        for line in [list(heads), *body]
+    ]
+
+
+def plain_rows(rows: Sequence[Row]) -> list[str]:
+    cells = [(*map(str, row.key), str(row.value), str(row.snapshot_id)) for row in rows[:ROWS_SHOWN]]
+    return columns((*KEYS, VALUE, SNAPSHOT_ID), cells) + _left_out(len(rows))
+
+
+def compared_rows(rows: Sequence[ComparedRow]) -> list[str]:
+    cells = [
+        (
+            *map(str, row.after.key),
+            _change(row.before.value if row.before else None, row.after.value),
+            _change(row.before.snapshot_id if row.before else None, row.after.snapshot_id),
+            row.change,
+        )
+        for row in rows[:ROWS_SHOWN]
+    ]
+    lines = columns((*KEYS, VALUE, SNAPSHOT_ID, "kind"), cells) + _left_out(len(rows))
+    counts = ", ".join(f"{sum(row.change == kind for row in rows)} {kind}" for kind in RowChange)
+    return [*lines, f"  {counts}"]
+
+
+def _change(before: int | None, after: int) -> str:
+    return str(after) if before is None or before == after else f"{before} -> {after}"
+
+
+def _left_out(count: int) -> list[str]:
+    return [f"  … and {count - ROWS_SHOWN} more rows"] if count > ROWS_SHOWN else []
+
+
+def publishes(published: Sequence[LedgerEntry]) -> list[str]:
+    """For each publish a line with arrival, lag and row counts, and a line with the seconds of each phase."""
+    heads = ("feed", "snapshot", "arrived (UTC)", "lag", "rows", "new", "changed", "kept")
+    cells = [
+        (
+            one.feed,
+            str(one.snapshot_id),
+            f"{one.arrived_at:%Y-%m-%d %H:%M:%S}",
+            f"{one.lag_s:.1f} s",
+            *map(_count, (one.rows, one.new_rows, one.changed_rows, one.kept_rows)),
+        )
+        for one in published
+    ]
+    head, *lines = columns(heads, cells)
+    phases = ["; ".join(f"{name} {seconds:.1f}" for name, seconds in one.phases.items()) for one in published]
+    return [head, *(text for pair in zip(lines, map(_phases, phases), strict=True) for text in pair if text)]
+
+
+def _count(count: int | None) -> str:
+    """The number of changed rows is unknown (None) when a feed does not compare values."""
+    return "?" if count is None else f"{count:,}"
+
+
+def _phases(text: str) -> str:
+    return f"      {text}"[:WIDTH] if text else ""
+
+
+class Progress:
+    """The progress line. On a terminal it is overwritten, otherwise it is printed when it has changed."""
+
+    def __init__(self, output: TextIO = sys.stdout) -> None:
+        self._output = output
+        self._is_terminal = output.isatty()
+        self._shown = ""
+        self._printed_at = 0.0
+        self._started = time.monotonic()
+
+    def update(self, text: str) -> None:
+        if self._is_terminal:
+            line = f"{time.monotonic() - self._started:6.0f} s  {text}"[:WIDTH]
+            self._output.write("\r" + line.ljust(len(self._shown)))
+            self._shown = line
+        elif text != self._shown or time.monotonic() - self._printed_at > REPEAT_AFTER_S:
+            self._output.write(f"{time.monotonic() - self._started:6.0f} s  {text}\n")
+            self._shown, self._printed_at = text, time.monotonic()
+        self._output.flush()
+
+    def clear(self) -> None:
+        """Clears the line, before ordinary lines are printed."""
+        if self._is_terminal and self._shown:
+            self._output.write("\r" + " " * len(self._shown) + "\r")
+            self._shown = ""
+            self._output.flush()

@@ -1,0 +1,77 @@
+"""A contract type of import-linter: each folder may import only what its line in pyproject.toml lists.
+
+A line is `folder: name name`. It holds for the modules below the folder, unless a longer line holds for them. A line
+may also name one module instead of a folder. A name allows a package or module and everything below it; `name.__init__`
+allows `import name` only. The standard library and the own folder are always allowed. Every import statement counts,
+also those inside functions and under TYPE_CHECKING.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from importlinter import Contract, ContractCheck, fields, output
+
+SOURCE_ROOTS = ("plugins/", "spark_jobs/")
+
+
+class AllowedImports(Contract):
+    """`allowed` holds the lines. Every module in the top-level folders of the lines must be covered by one of them."""
+
+    type_name = "allowed_imports"
+    allowed = fields.ListField(subfield=fields.StringField())
+
+    def check(self, graph: Any, verbose: bool) -> ContractCheck:
+        faults = find_faults(Path.cwd(), parse_lines(self.allowed))  # type: ignore[arg-type]  # the parsed field
+        return ContractCheck(kept=not faults, metadata={"faults": faults})
+
+    def render_broken_contract(self, check: ContractCheck) -> None:
+        for fault in check.metadata["faults"]:
+            output.print_error(fault)
+
+
+def parse_lines(lines: list[str]) -> dict[str, tuple[str, ...]]:
+    """Folder -> the names that it may import."""
+    pairs = (line.partition(":") for line in lines)
+    return {folder.strip(): tuple(names.split()) for folder, _, names in pairs}
+
+
+def find_faults(repository: Path, allowed: dict[str, tuple[str, ...]]) -> list[str]:
+    """One sentence for each forbidden import, for each module without a line, and for each line without a module."""
+    faults, unused = [], set(allowed)
+    for top in sorted({folder.split("/")[0] for folder in allowed}):
+        for path in sorted((repository / top).rglob("*.py")):
+            name = path.relative_to(repository).as_posix()
+            folders = [folder for folder in allowed if f"{name}/".startswith(f"{folder}/")]
+            if not folders:
+                faults.append(f"{name}: no line of the import rules covers it")
+                continue
+            folder = max(folders, key=len)
+            unused.discard(folder)
+            names = (*sys.stdlib_module_names, _own_package(folder), *allowed[folder])
+            for line, imported in _imports(path):
+                if not any(f"{imported}.".startswith(f"{one}.") for one in names):
+                    faults.append(f"{name}:{line}: {folder} may not import {imported}")
+    return faults + [f"no module is below {folder}" for folder in sorted(unused)]
+
+
+def _own_package(folder: str) -> str:
+    """The package of a folder, or of the folder that contains a module."""
+    if folder.endswith(".py"):
+        folder = folder.rpartition("/")[0]
+    for root in SOURCE_ROOTS:
+        folder = folder.removeprefix(root)
+    return folder.replace("/", ".")
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything that a module imports."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, f"{alias.name}.__init__") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)

@@ -1,0 +1,93 @@
+"""Generates snapshots of any feed from its feed file alone. The same arguments always give the same rows.
+
+The key of a row is derived from its number within its date, its values from random numbers. Each further snapshot is
+derived from the one before.
+"""
+
+from datetime import date, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup_clone.contract.table import TableContract
+from devstack.producer.column_values import field, key_values, mixed, values
+from devstack.producer.realistic_snapshots import CHANGED_SHARE, SnapshotChanges
+
+DATES = 13
+ROWS_PER_DATE = 1_000
+# New rows of each later snapshot get numbers of a block of their own, so that their keys are new.
+NUMBERS_PER_SNAPSHOT = 1_000_000
+MAX_BLOCKS = 1 << 40
+
+
+def schema(table: TableContract) -> pa.Schema:
+    """The Parquet schema of the feed's files."""
+    return pa.schema([field(column) for column in table.columns])
+
+
+def first(table: TableContract, day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_DATE) -> pa.Table:
+    """The first snapshot: DATES dates, of which `day` is the last."""
+    dates = [day - timedelta(days=back) for back in reversed(range(DATES))]
+    return pa.concat_tables([_rows(table, one, np.arange(rows_per_date), snapshot_id, seed) for one in dates])
+
+
+def following(
+    table: TableContract, previous: pa.Table, day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_DATE
+) -> tuple[pa.Table, SnapshotChanges]:
+    """The snapshot after `previous`, with about 0.1 % differing rows, and with `day` if `previous` lacks it.
+
+    Half of the differing rows have other values, a quarter are missing and a quarter new. Expired dates are left out.
+    """
+    rng = np.random.default_rng([seed, snapshot_id])
+    date_column = table.partition_column
+    oldest = day - timedelta(days=table.retention_days - 1)
+    retained = previous.filter(pc.greater_equal(previous[date_column], pa.scalar(oldest)))
+    differing = max(4, round(retained.num_rows * CHANGED_SHARE))
+    missing = new = differing // 4
+    changed = differing - missing - new if table.value_columns else 0
+    selected = rng.choice(retained.num_rows, size=changed + missing, replace=False)
+
+    stays_mask = np.ones(retained.num_rows, dtype=bool)
+    stays_mask[selected] = False
+    corrected = _with_values(table, retained.take(pa.array(selected[:changed])), rng.integers(0, 2**62, changed))
+    parts = [retained.filter(pa.array(stays_mask)), corrected]
+    numbers = snapshot_id % MAX_BLOCKS * NUMBERS_PER_SNAPSHOT + np.arange(new)
+    days = pc.unique(retained[date_column]).to_pylist()
+    added_to = rng.integers(0, len(days), new)
+    parts += [_rows(table, days[n], numbers[added_to == n], snapshot_id, seed) for n in np.unique(added_to)]
+    if day not in days:
+        parts.append(_rows(table, day, np.arange(rows_per_date), snapshot_id, seed))
+        new += rows_per_date
+    ids = pa.array(np.full(sum(part.num_rows for part in parts), snapshot_id, dtype=np.int64))
+    whole = pa.concat_tables(parts)
+    position = whole.schema.get_field_index(table.snapshot_id_column)
+    return whole.set_column(position, schema(table).field(position), ids), SnapshotChanges(changed, new, missing)
+
+
+def _rows(table: TableContract, day: date, numbers: np.ndarray, snapshot_id: int, seed: int) -> pa.Table:
+    """Rows with these numbers. The first key column that can hold them distinguishes the rows of a date."""
+    others = [name for name in table.keys if name != table.partition_column]
+    columns: dict[str, pa.Array] = {
+        table.partition_column: pa.array([day] * len(numbers), pa.date32()),
+        table.snapshot_id_column: pa.array(np.full(len(numbers), snapshot_id, dtype=np.int64)),
+    }
+    distinguishing = next((n for n in others if table.column(n).type in ("STRING", "INT64", "BYTES", "NUMERIC")), None)
+    if distinguishing is None:
+        numbers = numbers[:1]  # no key column could distinguish more rows of a date
+        columns = {name: column[:1] for name, column in columns.items()}
+    for position, name in enumerate(others):
+        own = numbers if name == distinguishing else mixed(numbers, position) % np.uint64(50)
+        columns[name] = key_values(table.column(name), own)
+    started = mixed(numbers + day.toordinal() * NUMBERS_PER_SNAPSHOT, seed)
+    for place, column in enumerate(table.value_columns):
+        columns[column.name] = values(column, mixed(started, place))
+    return pa.table([columns[c.name] for c in table.columns], schema=schema(table))
+
+
+def _with_values(table: TableContract, rows: pa.Table, numbers: np.ndarray) -> pa.Table:
+    """The same rows with other values in every value column."""
+    for place, column in enumerate(table.value_columns):
+        position = rows.schema.get_field_index(column.name)
+        rows = rows.set_column(position, rows.schema.field(position), values(column, mixed(numbers, place)))
+    return rows

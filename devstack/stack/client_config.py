@@ -1,0 +1,100 @@
+"""Writes the configuration of Google's clients for the stack: `.local/stack.env` and the files that it names.
+
+After `set -a; . .local/stack.env; set +a` the Python clients, `bq`, `gsutil` and `gcloud storage` use the stack.
+The servers check no credentials, so the tools get a dummy token.
+"""
+
+import os
+import shlex
+from pathlib import Path
+
+from devstack.stack.layout import Layout
+from devstack.stack.names_and_logins import (
+    AIRFLOW_PASSWORD,
+    AIRFLOW_USER,
+    DATASET,
+    LANDING_BUCKET,
+    PROJECT_ID,
+    STATE_BUCKET,
+)
+from devstack.stack.ports import HOST, Ports
+
+TOKEN = "local"
+
+_BOTO = """\
+[Credentials]
+gs_json_host = {host}
+gs_json_port = {port}
+[Boto]
+https_validate_certificates = False
+[GSUtil]
+default_project_id = {project}
+software_update_check_period = 0
+"""
+
+
+def boto_text(ports: Ports) -> str:
+    """gsutil takes its server's address only from this file. The server's certificate is self-signed."""
+    return _BOTO.format(host=HOST, port=ports.gcs_tls, project=PROJECT_ID)
+
+
+def bigqueryrc_text(ports: Ports) -> str:
+    return f"api = {ports.bigquery_url}\nproject_id = {PROJECT_ID}\n"
+
+
+def connection_variables(storage_url: str, bigquery_url: str, airflow_url: str) -> dict[str, str]:
+    """The variables from which devstack.connection makes a Connection."""
+    return {
+        "STORAGE_EMULATOR_HOST": storage_url,
+        "BIGQUERY_EMULATOR_HOST": bigquery_url,
+        "AIRFLOW_URL": airflow_url,
+        "AIRFLOW_USER": AIRFLOW_USER,
+        "AIRFLOW_PASSWORD": AIRFLOW_PASSWORD,
+        "PROJECT_ID": PROJECT_ID,
+        "LANDING_BUCKET": LANDING_BUCKET,
+        "STATE_BUCKET": STATE_BUCKET,
+        "DATASET": DATASET,
+    }
+
+
+def variables(layout: Layout, ports: Ports) -> dict[str, str]:
+    """The content of stack.env."""
+    tools = layout.client_tools
+    return {
+        **connection_variables(ports.gcs_url, ports.bigquery_url, ports.airflow_url),
+        "CLOUDSDK_CONFIG": str(tools / "gcloud"),
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(tools / "token"),
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{ports.gcs_for_gcloud_url}/storage/v1/",
+        "CLOUDSDK_CORE_PROJECT": PROJECT_ID,
+        "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
+        "BOTO_CONFIG": str(tools / "boto"),
+        "BIGQUERYRC": str(tools / "bigqueryrc"),
+    }
+
+
+def write(layout: Layout, ports: Ports) -> None:
+    tools = layout.client_tools
+    (tools / "gcloud").mkdir(parents=True, exist_ok=True)
+    write_file(tools / "token", TOKEN)
+    write_file(tools / "boto", boto_text(ports))
+    write_file(tools / "bigqueryrc", bigqueryrc_text(ports))
+    write_variables(layout.stack_env, variables(layout, ports))
+
+
+def write_variables(path: Path, values: dict[str, str]) -> None:
+    """Writes a stack.env, which `read` and a shell can read."""
+    write_file(path, "\n".join(f"{name}={shlex.quote(value)}" for name, value in values.items()) + "\n")
+
+
+def read(path: Path) -> dict[str, str]:
+    """The variables of a stack.env."""
+    pairs = (line.split("=", 1) for line in path.read_text().splitlines() if line)
+    return {name: "".join(shlex.split(value)) for name, value in pairs}
+
+
+def write_file(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """Writes a file atomically."""
+    new = path.with_name(path.name + ".new")
+    new.touch(mode)
+    new.write_text(text)
+    os.replace(new, path)

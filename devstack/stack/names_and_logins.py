@@ -1,0 +1,14 @@
+"""Names of the local stack's resources, and its logins, which are the same on every machine."""
+
+PROJECT_ID = "local-dev"
+LANDING_BUCKET = "landing"
+STATE_BUCKET = "state"
+BUCKETS = (LANDING_BUCKET, STATE_BUCKET)
+DATASET = "warehouse"
+LOCATION = "US"
+
+AIRFLOW_USER = "admin"
+# The logins are no secrets: the stack listens on 127.0.0.1 only.
+LOGINS = {"admin": "admin", "vera": "vera"}
+ROLES = "admin:admin,vera:viewer"
+AIRFLOW_PASSWORD = LOGINS[AIRFLOW_USER]

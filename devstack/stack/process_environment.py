@@ -1,0 +1,62 @@
+"""The environment variables of the stack's processes."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from devstack.stack import airflow_settings
+from devstack.stack.layout import Layout
+from devstack.stack.names_and_logins import STATE_BUCKET
+from devstack.stack.ports import Ports
+from devstack.stack.processes import MARKER
+from devstack.stack.secret_keys import SecretKeys
+
+# Variables of the user's own Airflow or Google Cloud must not leak into the stack.
+_FOREIGN_PREFIXES = (
+    "AIRFLOW",
+    "CLOUDSDK_",
+    "GOOGLE_",
+    "BIGQUERY_",
+    "STORAGE_",
+    "SPARK_",
+    "PYSPARK_",
+    "SUPERVISOR_",
+    "PG",
+)
+# Addresses of proxies in front of storage and BigQuery. The long runs start such proxies to hold requests.
+STORAGE_PROXY_VARIABLE = "DEDUP_CLONE_STORAGE_PROXY"
+BIGQUERY_PROXY_VARIABLE = "DEDUP_CLONE_BIGQUERY_PROXY"
+# PYTHONDONTWRITEBYTECODE would make every process and every Spark worker compile all modules again.
+_FOREIGN = frozenset({"PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "BOTO_CONFIG", "BIGQUERYRC"})
+
+
+def build(layout: Layout, ports: Ports, keys: SecretKeys, environ: Mapping[str, str]) -> dict[str, str]:
+    """The user's environment without foreign variables, and with those of the stack."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name not in _FOREIGN and not name.startswith(_FOREIGN_PREFIXES)
+    }
+    no_proxy = ",".join(filter(None, ("127.0.0.1,localhost", environ.get("NO_PROXY"), environ.get("no_proxy"))))
+    return {
+        **kept,
+        **airflow_settings.settings(layout, ports, keys),
+        MARKER: str(layout.local),
+        # Without it setproctitle overwrites the memory from which other processes read the marker variable.
+        "SPT_NOENV": "1",
+        "DEDUP_CLONE_PROFILE": "local",
+        # The page's web server reads no profile, and takes the bucket's name from here.
+        "DEDUP_CLONE_STATE_BUCKET": STATE_BUCKET,
+        "STORAGE_EMULATOR_HOST": environ.get(STORAGE_PROXY_VARIABLE) or ports.gcs_url,
+        "BIGQUERY_EMULATOR_HOST": environ.get(BIGQUERY_PROXY_VARIABLE) or ports.bigquery_url,
+        "GOOGLE_CLOUD_PROJECT": "local-dev",
+        # Without it the client waits for the cloud's metadata server.
+        "NO_GCE_CHECK": "true",
+        "NO_PROXY": no_proxy,
+        "no_proxy": no_proxy,
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), environ.get("PATH", os.defpath))),
+        "PYTHONPATH": os.pathsep.join((str(layout.plugins_folder), str(layout.checkout))),
+        "PYTHONUNBUFFERED": "1",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }

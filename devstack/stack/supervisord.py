@@ -1,0 +1,163 @@
+"""supervisord: its configuration file, its start, and a client for its API on a unix socket."""
+
+import shlex
+import subprocess
+import sys
+import time
+import xmlrpc.client
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from supervisor.xmlrpc import SupervisorTransport
+
+from devstack.stack.layout import Layout
+from devstack.stack.programs import Program
+from devstack.stack.stack_errors import StackError
+
+# A part that ends within so many seconds has not started.
+START_S = 2
+STOP_S = 8
+KILL_S = 2
+POLL_INTERVAL_S = 0.1
+GAVE_UP_STATES = frozenset({"FATAL", "UNKNOWN"})
+
+_HEAD = """\
+[unix_http_server]
+file = {socket}
+chmod = 0700
+
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface
+
+[supervisord]
+directory = {checkout}
+logfile = {logs}/supervisord.log
+logfile_maxbytes = 1MB
+logfile_backups = 1
+childlogdir = {logs}
+pidfile = {run}/supervisord.pid
+minfds = 1024
+"""
+
+_PROGRAM = """
+[program:{name}]
+command = {command}
+environment = {environment}
+autostart = false
+autorestart = true
+stopsignal = {stop_signal}
+startsecs = {start_s}
+startretries = 2
+stopasgroup = {as_group}
+killasgroup = true
+stopwaitsecs = {stop_s}
+redirect_stderr = true
+stdout_logfile = {log}
+stdout_logfile_maxbytes = 10MB
+stdout_logfile_backups = 1
+"""
+
+
+def _escaped(text: str) -> str:
+    """supervisord expands %(…)s in every value."""
+    return text.replace("%", "%%")
+
+
+def render(layout: Layout, programs: tuple[Program, ...]) -> str:
+    """The text of supervisord.conf."""
+    head = _HEAD.format(
+        socket=_escaped(str(layout.supervisor_socket)),
+        checkout=_escaped(str(layout.checkout)),
+        logs=_escaped(str(layout.logs)),
+        run=_escaped(str(layout.run)),
+    )
+    return head + "".join(_render_program(layout, program) for program in programs)
+
+
+def _render_program(layout: Layout, program: Program) -> str:
+    return _PROGRAM.format(
+        name=program.name,
+        command=_escaped(shlex.join(program.command)),
+        environment=",".join(f'{name}="{_escaped(value)}"' for name, value in program.environment.items()),
+        start_s=START_S,
+        stop_s=STOP_S,
+        as_group="false" if program.ends_its_children else "true",
+        stop_signal=program.stop_signal,
+        # supervisord expands the names of log files twice.
+        log=_escaped(_escaped(str(layout.log_of(program.name)))),
+    )
+
+
+def start_supervisord(layout: Layout, environment: Mapping[str, str]) -> None:
+    """Starts supervisord in the background, in a session of its own, so that Ctrl-C does not reach it."""
+    command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(layout.supervisor_conf)]
+    done = subprocess.run(command, env=dict(environment), cwd=layout.checkout, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise StackError(
+            f"supervisord did not start with [{layout.supervisor_conf}]: {(done.stderr or done.stdout).strip()}"
+        )
+
+
+@dataclass(frozen=True)
+class PartState:
+    """supervisord's record of one part. `state` is its own word, such as RUNNING. `pid` is 0 without a process."""
+
+    state: str
+    pid: int
+    started_at: datetime
+
+
+class Supervisor:
+    """A client of the supervisord of one stack."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        # A new connection for each call, because the transport never drops a broken one.
+        transport = SupervisorTransport("", "", serverurl=f"unix://{self._socket}")
+        with xmlrpc.client.ServerProxy("http://127.0.0.1", transport=transport) as server:
+            return getattr(server.supervisor, method)(*arguments)
+
+    def is_alive(self) -> bool:
+        if not self._socket.exists():
+            return False
+        try:
+            return bool(self._call("getState")["statename"] == "RUNNING")
+        except (OSError, xmlrpc.client.Error):
+            return False
+
+    def pid(self) -> int:
+        return int(self._call("getPID"))
+
+    def parts(self) -> dict[str, PartState]:
+        return {
+            info["name"]: PartState(info["statename"], info["pid"], datetime.fromtimestamp(info["start"], UTC))
+            for info in self._call("getAllProcessInfo")
+        }
+
+    def start(self, name: str) -> None:
+        self._call("startProcess", name, False)
+
+    def stop(self, name: str) -> None:
+        """Stops one part and waits until it has ended."""
+        self._call("stopProcess", name, True)
+
+    def ask_to_stop(self, names: Collection[str]) -> None:
+        """Asks all these parts to stop, without waiting for them."""
+        for name in names:
+            with suppress(xmlrpc.client.Fault):  # the part does not run
+                self._call("stopProcess", name, False)
+
+    def wait_until_stopped(self, names: Collection[str]) -> None:
+        """Returns when none of them runs, or when supervisord has had the time to kill those that do not stop."""
+        deadline = time.monotonic() + STOP_S + KILL_S
+        while any(part.pid for name, part in self.parts().items() if name in names) and time.monotonic() < deadline:
+            time.sleep(POLL_INTERVAL_S)
+
+    def shutdown(self) -> None:
+        self._call("shutdown")

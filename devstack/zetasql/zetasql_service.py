@@ -1,0 +1,70 @@
+"""Runs the ZetaSQL service as a child process on a free local port, and connects to it."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from devstack.stack.ports import any_free_port
+from devstack.zetasql.install import Installation, ZetaSqlUnavailable, install
+
+START_TIMEOUT_S = 30
+
+
+@dataclass(frozen=True)
+class Service:
+    """`stub` has the service's calls, `messages` its request classes, and `language` all language features enabled."""
+
+    stub: Any
+    messages: Any
+    language: Any
+
+
+@contextmanager
+def running_service(installation: Installation | None = None) -> Iterator[Service]:
+    """Starts the service, waits until it answers, and stops it at the end."""
+    found = installation or install()
+    with _process(found) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=START_TIMEOUT_S)
+        except grpc.FutureTimeoutError as error:
+            raise ZetaSqlUnavailable(f"[{found.binary}] did not answer within [{START_TIMEOUT_S}] s.") from error
+        yield _connect(found, channel)
+
+
+def _connect(found: Installation, channel: grpc.Channel) -> Service:
+    if str(found.python_path) not in sys.path:
+        sys.path.append(str(found.python_path))
+    messages = importlib.import_module("local_service_pb2")
+    stub = importlib.import_module("local_service_pb2_grpc").ZetaSqlLocalServiceStub(channel)
+    language = stub.GetLanguageOptions(messages.LanguageOptionsRequest(maximum_features=True))
+    options = importlib.import_module("zetasql.public.options_pb2")
+    # PRODUCT_EXTERNAL is BigQuery's SQL, which has INT64 and FLOAT64, but neither INT32 nor DOUBLE.
+    language.product_mode = options.PRODUCT_EXTERNAL
+    # `maximum_features` lacks CREATE PROCEDURE ... LANGUAGE PYTHON, which BigQuery has.
+    if options.FEATURE_NON_SQL_PROCEDURE not in language.enabled_language_features:
+        language.enabled_language_features.append(options.FEATURE_NON_SQL_PROCEDURE)
+    return Service(stub, messages, language)
+
+
+@contextmanager
+def _process(found: Installation) -> Iterator[int]:
+    port = any_free_port()
+    try:
+        process = subprocess.Popen(
+            [str(found.binary), "127.0.0.1", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+    except OSError as error:
+        raise ZetaSqlUnavailable(f"[{found.binary}] cannot be started: [{error}].") from error
+    try:
+        yield port
+    finally:
+        process.kill()  # it has no state, and a regular shutdown would wait for open channels
+        process.wait()

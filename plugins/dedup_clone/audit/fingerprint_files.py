@@ -1,0 +1,82 @@
+"""Third task of an audit: fingerprints the generation's files of one date, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dedup_clone.audit.farm_fingerprint import farm_fingerprints
+from dedup_clone.audit.row_text_arrow import row_texts
+from dedup_clone.contract.billing import MIB
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.table import TableContract
+from dedup_clone.publish.services import Services
+from dedup_clone.state.audits import PartitionFingerprint
+
+# The texts and hashes of a batch should fit into the processor's cache: larger batches were slower.
+MAX_BATCH_ROWS = 16 * 1024
+MAX_BATCH_BYTES = 16 * MIB
+_READ_CHUNK_BYTES = 8 * MIB
+_LOW_HALF = np.int64(0xFFFFFFFF)
+
+
+def fingerprint_files(services: Services, generation: int, day: date) -> PartitionFingerprint:
+    """The fingerprint of the generation's files of that date.
+
+    Raises ContractViolation when a file cannot be read or is gone: a publish may have pruned the generation meanwhile.
+    """
+    manifest, files = services.manifests.read(generation), services.manifests.files(generation)
+    if manifest.data_folder is None or files is None:
+        raise ContractViolation(f"Generation [{generation}] has no files: audit what is live now.")
+    folder = manifest.data_folder.removeprefix(services.store.uri(""))
+    names = [f"{folder}{file.path}" for file in files.files if file.date == day]
+    fingerprint = fingerprint_batches(
+        manifest.table, (batch for name in names for batch in _batches(services, name, manifest.table))
+    )
+    services.log(f"audit: {len(names)} file(s) of {day} hold {fingerprint.rows} rows", generation=generation)
+    return fingerprint
+
+
+def fingerprint_batches(table: TableContract, batches: Iterable[pa.RecordBatch]) -> PartitionFingerprint:
+    """The fingerprint of the rows, equal to the one that `sql/checks/content_audit.sql` gives for the same rows."""
+    rows, exclusive_or, total = 0, np.int64(0), 0
+    for batch in batches:
+        hashes = farm_fingerprints(row_texts(table, batch))
+        rows += len(hashes)
+        exclusive_or ^= np.bitwise_xor.reduce(hashes) if len(hashes) else np.int64(0)
+        # The sum of whole hashes would exceed 64 bits, so their halves are summed.
+        total += (int((hashes >> 32).sum()) << 32) + int((hashes & _LOW_HALF).sum())
+    return PartitionFingerprint(rows, int(exclusive_or), total)
+
+
+def _batches(services: Services, name: str, table: TableContract) -> Iterator[pa.RecordBatch]:
+    from google.api_core.exceptions import NotFound
+
+    uri, columns = services.store.uri(name), [column.name for column in table.columns]
+    try:
+        with (
+            services.store.open(name, chunk_bytes=_READ_CHUNK_BYTES) as stream,
+            pq.ParquetFile(stream, pre_buffer=True) as file,
+        ):
+            for group in range(file.num_row_groups):  # separate calls: one call would first fetch all row groups
+                rows = rows_per_batch(file.metadata.row_group(group))
+                yield from file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False)
+    except (NotFound, FileNotFoundError) as error:
+        raise ContractViolation(
+            f"[{uri}] is gone. If a publish pruned its generation meanwhile, trigger the audit again; "
+            f"else restore the object from its versions."
+        ) from error
+    except (OSError, ValueError) as error:  # pyarrow's own errors are subclasses of these two
+        raise ContractViolation(
+            f"[{uri}] cannot be read: {error}. If the next try fails too, restore the object from its versions."
+        ) from error
+
+
+def rows_per_batch(group: pq.RowGroupMetaData) -> int:
+    """The row group's rows per batch, so that a batch exceeds neither limit."""
+    bytes_per_row = group.total_byte_size / max(1, group.num_rows)
+    return max(1, min(MAX_BATCH_ROWS, int(MAX_BATCH_BYTES / max(1.0, bytes_per_row))))

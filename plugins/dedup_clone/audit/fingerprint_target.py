@@ -1,0 +1,146 @@
+"""Second task of an audit: fingerprints target, with one query per partition, within the day's budget."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL
+from dedup_clone.contract.billing import MIB, MIN_BYTES_BILLED
+from dedup_clone.contract.errors import CheckFailed, LostRace, OutcomeUnknown
+from dedup_clone.publish.attempt_jobs import FAILED_JOBS_TOLERATED, attempt_job_id, query_configuration
+from dedup_clone.publish.services import Services
+from dedup_clone.state.audits import AuditOutcome, AuditRecord, AuditsFile, PartitionFingerprint
+
+STATEMENT = "checks/content_audit.sql"
+TRIES = 3
+
+
+@dataclass(frozen=True)
+class TargetPartition:
+    """The fingerprint `found` in target when `generation` was live; None when the partition is over the budget."""
+
+    date: date
+    generation: int
+    found: PartitionFingerprint | None
+    bytes_billed: int
+
+
+@dataclass(frozen=True)
+class _LiveTarget:
+    """The committed generation, which target holds. `identity` changes whenever target is replaced."""
+
+    generation: int
+    identity: tuple[object, ...]
+
+
+def fingerprint_target(services: Services, dates: tuple[date, ...], run_id: str) -> tuple[TargetPartition, ...]:
+    """The fingerprints of `dates`, in order, until there are enough for the day or the budget is spent.
+
+    Raises CheckFailed when the budget suffices for no date, JobFailed when a query failed, and LostRace when target
+    does not hold the committed generation, as between a swap and its commit.
+    """
+    settings, partitions = services.feed.content_audit, list[TargetPartition]()
+    for day in dates:
+        if sum(p.found is not None for p in partitions) == settings.partitions_per_day:
+            break
+        partition = _fingerprint_partition(services, day, run_id)
+        if partition is None:
+            break
+        partitions.append(partition)
+    if not any(p.found is not None for p in partitions):
+        _record_skipped(services, partitions)
+        sizes = ", ".join(f"{p.date}: {p.bytes_billed}" for p in partitions) or "none"
+        raise CheckFailed(
+            f"No partition was audited: content_audit.bytes_per_day is [{settings.bytes_per_day}], of which "
+            f"[{_billed_today(services)}] are spent today; partitions larger than a whole day's budget: {sizes}. "
+            f"Raise this budget in the feed's file, or wait until tomorrow (UTC)."
+        )
+    return tuple(partitions)
+
+
+def _record_skipped(services: Services, skipped: list[TargetPartition]) -> None:
+    """Record the partitions that are over the budget, so that the next run begins with other ones."""
+    now = services.now()
+    records = tuple(
+        AuditRecord(p.date, p.generation, AuditOutcome.OVER_BUDGET, now, None, None, p.bytes_billed) for p in skipped
+    )
+    AuditsFile(services.store, services.feed.feed).change(
+        lambda audits: audits.with_records(records, {r.date for r in (*audits.records, *records)})
+    )
+
+
+def _fingerprint_partition(services: Services, day: date, run_id: str) -> TargetPartition | None:
+    """The fingerprint of one partition; None when the rest of today's budget does not suffice."""
+    for _ in range(TRIES):
+        live = _live_target(services)
+        budget_left = services.feed.content_audit.bytes_per_day - _billed_today(services)
+        configuration = _query(services, live, day, budget_left)
+        size = _bytes_billed(services.warehouse.jobs.dry_run_bytes(configuration))
+        job_id, exists = _job_id(services, live, day, run_id)
+        if not exists and size > services.feed.content_audit.bytes_per_day:
+            return TargetPartition(day, live.generation, None, size)
+        if not exists and size > budget_left:
+            return None
+        if not exists:
+            services.warehouse.jobs.start(job_id, configuration)
+        found = _wait_for_result(services, job_id)
+        if _live_target(services) == live:
+            return TargetPartition(day, live.generation, found, size)
+    raise LostRace(f"Target was replaced [{TRIES}] times while partition [{day}] was read: retry the task.")
+
+
+def _bytes_billed(bytes_read: int) -> int:
+    """BigQuery bills whole megabytes, and at least ten per query."""
+    return max(MIN_BYTES_BILLED, -(-bytes_read // MIB) * MIB)
+
+
+def _live_target(services: Services) -> _LiveTarget:
+    current, table = services.current.read(), services.warehouse.table(services.feed.target)
+    labels = {} if table is None else table.labels
+    expected = {GENERATION_LABEL: str(current.generation), MANIFEST_LABEL: str(current.manifest_digest)}
+    if current.generation is None or table is None or any(labels.get(name) != expected[name] for name in expected):
+        raise LostRace(
+            f"Target's labels are [{labels}], expected [{expected}] as CURRENT says: a swap is being committed, and "
+            f"this task's next try will find it done. If not, somebody changed target: see the runbook, target_drift."
+        )
+    return _LiveTarget(current.generation, (current.manifest_digest, table.created_at, table.clone_time))
+
+
+def _query(services: Services, live: _LiveTarget, day: date, budget_left: int) -> Mapping[str, Any]:
+    manifest = services.manifests.read(live.generation)
+    sql = services.warehouse.render(STATEMENT, names=services.names, table=manifest.table)
+    parameters = {"audited_date": ("DATE", day.isoformat())}
+    return query_configuration(services, "audit", sql, parameters, maximumBytesBilled=str(max(1, budget_left)))
+
+
+def _job_id(services: Services, live: _LiveTarget, day: date, run_id: str) -> tuple[str, bool]:
+    """The id of this run's query for the date, and whether the job exists: a retried task finds its earlier job."""
+    attempt = f"{live.generation:08d}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}-{day:%Y%m%d}"
+    for number in range(1, FAILED_JOBS_TOLERATED + 1):
+        job_id = attempt_job_id(services.feed.feed, attempt, "audit", number)
+        job = services.warehouse.job(job_id)
+        if job is None or not job.error:
+            return job_id, job is not None
+    raise OutcomeUnknown(
+        f"[{FAILED_JOBS_TOLERATED}] BigQuery jobs of partition [{day}] failed, the last is [{job_id}]: see its error "
+        f"(bq show -j), fix it, then trigger the DAG again."
+    )
+
+
+def _wait_for_result(services: Services, job_id: str) -> PartitionFingerprint:
+    """Wait for the query, record the bytes billed for it and return its result."""
+    services.warehouse.jobs.wait(job_id, poll_s=services.job_poll_s)
+    job = services.warehouse.job(job_id)
+    billed = 0 if job is None else job.bytes_billed
+    today = services.now().date()
+    AuditsFile(services.store, services.feed.feed).change(lambda a: a.with_job(today, job_id, billed))
+    (row,) = services.warehouse.jobs.rows(job_id)
+    return PartitionFingerprint(int(row["row_count"]), int(row["exclusive_or"]), int(row["total"]))
+
+
+def _billed_today(services: Services) -> int:
+    return AuditsFile(services.store, services.feed.feed).read().billed_on(services.now().date())

@@ -1,0 +1,128 @@
+"""Makes the canonical texts of a file's rows, the same as the expression in `warehouse/row_text_sql.py`.
+
+It works on whole Arrow arrays. For types that are narrower than BigQuery's (INT32, FLOAT, milliseconds, short decimals)
+it makes the text of the value that BigQuery loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
+
+_TEXT = pa.large_string()
+_HEX_DIGITS = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
+
+
+def row_texts(table: TableContract, batch: pa.RecordBatch) -> pa.LargeStringArray:
+    """The text of each row, never NULL. Raises KeyError when the batch lacks a column."""
+    pieces: list[pa.Array | pa.Scalar] = []
+    for column in table.columns:
+        values = batch.column(column.name)
+        if column.fields or column.mode is ColumnMode.REPEATED:
+            pieces.append(_value(column, values))
+        else:  # concatenated below: `_value` would make one more copy of the column
+            pieces += [_scalar(column, values), _text(";")]
+    return _concat(*pieces)
+
+
+def _text(content: str) -> pa.Scalar:
+    return pa.scalar(content, _TEXT)
+
+
+def _concat(*pieces: pa.Array | pa.Scalar) -> pa.LargeStringArray:
+    """The pieces of each row concatenated; NULL becomes `n`."""
+    return pc.binary_join_element_wise(*pieces, _text(""), null_handling="replace", null_replacement="n")
+
+
+def _value(column: Column, values: pa.Array) -> pa.LargeStringArray:
+    if column.mode is ColumnMode.REPEATED:
+        return _array(column, values)
+    if column.fields:
+        names = [field.name for field in values.type]
+        fields = (_value(f, pc.struct_field(values, [names.index(f.name)])) for f in column.fields)
+        return pc.if_else(values.is_valid(), _concat(_text("("), *fields, _text(")")), _text("n;"))
+    return _concat(_scalar(column, values), _text(";"))
+
+
+def _scalar(column: Column, values: pa.Array) -> pa.Array:
+    """The text of each value, NULL for NULL. Columns written as dictionaries are read as such."""
+    plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    return _SCALARS[column.type](plain)
+
+
+def _array(column: Column, values: pa.Array) -> pa.LargeStringArray:
+    element_column = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
+    elements = _value(element_column, values.flatten())  # excludes elements of NULL lists
+    lengths = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int64())
+    offsets = np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))])
+    lists = pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), elements)
+    return _concat(lengths.cast(_TEXT), _text("["), pc.binary_join(lists, _text("")), _text("]"))
+
+
+def _integer(values: pa.Array) -> pa.Array:
+    return values.cast(_TEXT)
+
+
+def _date(values: pa.Array) -> pa.Array:
+    return values.cast(pa.date32()).cast(pa.int32()).cast(_TEXT)
+
+
+def _timestamp(values: pa.Array) -> pa.Array:
+    return values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64()).cast(_TEXT)
+
+
+def _float(values: pa.Array) -> pa.Array:
+    numbers = values.cast(pa.float64()).to_pylist()
+    return pa.array([None if n is None else "0" if n == 0 else f"{n:.16e}" for n in numbers], _TEXT)
+
+
+def _numeric(values: pa.Array) -> pa.Array:
+    """Texts without trailing zeros, made from the unscaled integer, since Arrow writes that without an exponent."""
+    scale = values.type.scale
+    wide = values.cast(pa.decimal128(38, scale))
+    unscaled = pa.Array.from_buffers(pa.decimal128(38, 0), len(wide), wide.buffers(), offset=wide.offset)
+    sign = pc.if_else(pc.less(unscaled, pa.scalar(0, pa.decimal128(38, 0))), _text("-"), _text(""))
+    digits = pc.utf8_lpad(pc.utf8_ltrim(unscaled.cast(_TEXT), characters="-"), width=scale + 1, padding="0")
+    if scale == 0:
+        return pc.binary_join_element_wise(sign, digits, _text(""))
+    whole = pc.utf8_slice_codeunits(digits, 0, -scale)
+    fraction = pc.utf8_rtrim(pc.utf8_slice_codeunits(digits, -scale), characters="0")
+    point = pc.if_else(pc.equal(fraction, ""), _text(""), _text("."))
+    return pc.binary_join_element_wise(sign, whole, point, fraction, _text(""))
+
+
+def _string(values: pa.Array) -> pa.Array:
+    text = values.cast(_TEXT)
+    return pc.binary_join_element_wise(pc.binary_length(text).cast(_TEXT), text, _text(":"))
+
+
+def _bytes(values: pa.Array) -> pa.Array:
+    """Two hexadecimal digits per byte."""
+    wide = values.cast(pa.large_binary())
+    _, offsets, content = wide.buffers()
+    bounds = (
+        np.frombuffer(offsets, np.int64)[wide.offset : wide.offset + len(wide) + 1] if len(wide) else np.zeros(1, int)
+    )
+    data = np.empty(0, np.uint8) if content is None else np.frombuffer(content, np.uint8)[bounds[0] : bounds[-1]]
+    digits = pa.py_buffer(_HEX_DIGITS[data].tobytes())
+    hex_offsets = pa.py_buffer(((bounds - bounds[0]) * 2).astype(np.int64).tobytes())
+    text = pa.Array.from_buffers(_TEXT, len(wide), [None, hex_offsets, digits])
+    return pc.if_else(wide.is_valid(), text, pa.scalar(None, _TEXT))
+
+
+_SCALARS: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "BOOL": _integer,
+    "BYTES": _bytes,
+    "DATE": _date,
+    "DATETIME": _timestamp,
+    "FLOAT64": _float,
+    "INT64": _integer,
+    "NUMERIC": _numeric,
+    "STRING": _string,
+    "TIMESTAMP": _timestamp,
+}

@@ -1,0 +1,80 @@
+"""The result of a check with its evidence, and whether a list of results ends the run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from dedup_clone.contract.errors import CheckFailed
+
+# Checks before the swap that an operator may accept, with a reason, when the run is repeated.
+ACCEPTABLE_CHECKS = ("changed_share", "duplicate_keys", "missing_dates", "new_share", "survivor_share")
+
+
+class Level(StrEnum):
+    PASS = "pass"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+_ACCEPTED_PREFIX = "accepted by the operator: "
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """`found` and `expected` are the evidence; `next_step` is what the operator should do unless the check passed."""
+
+    check: str
+    level: Level
+    found: str
+    expected: str
+    next_step: str = ""
+
+    def __str__(self) -> str:
+        line = f"{self.level.upper()} {self.check}: [{self.found}], expected [{self.expected}]"
+        return line if self.level is Level.PASS else f"{line}: {self.next_step}"
+
+
+@dataclass(frozen=True)
+class CheckResults:
+    """All results of one phase of a publish: `before` or `after` the swap."""
+
+    phase: str
+    items: tuple[CheckResult, ...]
+
+
+def check_result(
+    check: str, good: bool, *, found: str, expected: str, next_step: str, otherwise: Level = Level.FAIL
+) -> CheckResult:
+    """PASS when `good`, else `otherwise`. Operators read `found` and `expected`: write prose, not Python values."""
+    return CheckResult(check, Level.PASS if good else otherwise, found, expected, "" if good else next_step)
+
+
+def listed(items: Collection[object], *, between: str = ", ", most: int = 5) -> str:
+    """The first `most` items and how many more there are; `none` for an empty collection."""
+    shown = between.join(map(str, list(items)[:most])) or "none"
+    return f"{shown}{between}and {len(items) - most} more" if len(items) > most else shown
+
+
+def accept(results: Iterable[CheckResult], accepted: Collection[str], reason: str) -> tuple[CheckResult, ...]:
+    """Turn the failures of the `accepted` checks into warnings that quote the operator's reason."""
+    return tuple(
+        replace(r, level=Level.WARN, next_step=f"{_ACCEPTED_PREFIX}{reason}")
+        if r.level is Level.FAIL and r.check in accepted
+        else r
+        for r in results
+    )
+
+
+def accepted_failures(results: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
+    """The failures that `accept` turned into warnings."""
+    return tuple(r for r in results if r.level is Level.WARN and r.next_step.startswith(_ACCEPTED_PREFIX))
+
+
+def require(results: CheckResults, consequence: str) -> None:
+    """Raise CheckFailed that lists every failure, if there is one. `consequence`: what target holds now."""
+    failed = [str(r) for r in results.items if r.level is Level.FAIL]
+    if failed:
+        lines = "\n  ".join(failed)
+        raise CheckFailed(f"{len(failed)} check(s) {results.phase} the swap failed. {consequence}\n  {lines}")

@@ -1,0 +1,81 @@
+"""Checks of the new generation's manifest: unique keys, missing dates, duplicate keys, partition quota."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container
+from datetime import date
+
+from dedup_clone.checks.check_result import CheckResult, Level, check_result, listed
+from dedup_clone.contract.manifest import Candidate, DateOutcome, FileList, Manifest
+from dedup_clone.settings.feed import CheckSettings, DuplicateKeys
+
+# BigQuery's quota for one table. A load modifies every partition of staging, a swap every partition of target.
+PARTITION_MODIFICATIONS_PER_DAY = 30_000
+
+
+def keys_unique(manifest: Manifest, files: FileList | None) -> CheckResult:
+    """On every date the files have as many rows as the manifest has unique keys.
+
+    `files` is None for the SQL engines: a query of the dedup task counted their keys, and `staging_rows` compares that
+    count with the rows in staging.
+    """
+    if files is None:
+        return CheckResult(
+            "keys_unique", Level.PASS, f"{manifest.rows} keys counted in BigQuery", "staging_rows passes"
+        )
+    rows: Counter[object] = Counter()
+    for file in files.files:
+        rows[file.date] += file.rows
+    wrong = [str(e.date) for e in manifest.dates if rows[e.date] != e.rows] + [
+        str(day) for day in rows.keys() - {e.date for e in manifest.dates}
+    ]
+    return check_result(
+        "keys_unique",
+        not wrong,
+        found=f"other counts on {listed(wrong)}" if wrong else f"{manifest.rows} rows, {manifest.rows} keys",
+        expected="as many rows in files as unique keys in the manifest, on every date",
+        next_step="the dedup job wrote a wrong manifest: clear the run from its first task and report it.",
+    )
+
+
+def dates_present(manifest: Manifest, settings: CheckSettings, replayed: Container[date] | None = None) -> CheckResult:
+    """Few enough dates are missing in the applied deliveries. Of a replay of some dates only those are examined."""
+    missing = [
+        str(e.date)
+        for e in manifest.dates
+        if e.plan == DateOutcome.COPIED_FORWARD and (replayed is None or e.date in replayed)
+    ]
+    return check_result(
+        "missing_dates",
+        len(missing) <= settings.max_missing_dates,
+        found=f"{len(missing)} missing: {listed(missing)}" if missing else "none missing",
+        expected=f"at most {settings.max_missing_dates} missing",
+        next_step="ask the producer why these dates lack; if that is right, rerun and accept [missing_dates].",
+    )
+
+
+def duplicates_tolerated(candidate: Candidate, settings: CheckSettings) -> CheckResult:
+    """No delivery has a key twice. The feed's settings decide whether one that does fails or warns."""
+    duplicates = [f"{d.ties} of delivery {d.delivery.name}" for d in candidate.deliveries if d.ties]
+    return check_result(
+        "duplicate_keys",
+        not duplicates,
+        found=f"surplus rows of equal keys: {listed(duplicates)}" if duplicates else "none",
+        expected="no key twice in one delivery",
+        next_step="tell the producer; the greatest values were taken. Rerun and accept [duplicate_keys] to publish.",
+        otherwise=Level.FAIL if settings.duplicate_keys is DuplicateKeys.FAIL else Level.WARN,
+    )
+
+
+def quota_left(manifest: Manifest, earlier_loads: int, own_loads: int) -> CheckResult:
+    """The loads of the last 24 hours and this publish's own stay within the quota of partition modifications."""
+    used = earlier_loads * len(manifest.dates)
+    needed = max(own_loads, 1) * len(manifest.dates)
+    return check_result(
+        "partition_quota",
+        used + needed <= PARTITION_MODIFICATIONS_PER_DAY,
+        found=f"{used} in the last 24 hours, {needed} of this publish",
+        expected=f"at most {PARTITION_MODIFICATIONS_PER_DAY} partition modifications in 24 hours",
+        next_step="publish again when earlier loads are older than 24 hours: BigQuery refills the quota all day.",
+    )

@@ -1,0 +1,105 @@
+"""Checks of partitions: their rows against the manifest, changes since the load, and their expiration."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+from dedup_clone.checks.check_result import CheckResult, Level, check_result, listed
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.warehouse.metadata import Observation, PartitionMetadata
+
+# BigQuery's documentation is unclear on whether the expiration counts from the start or the end of the day.
+TOLERANCE = timedelta(days=1)
+
+
+def partition_day(partition: PartitionMetadata) -> date | None:
+    """The date of a daily partition; None for `__NULL__` and other special partitions."""
+    if not partition.partition_id.isdigit():
+        return None
+    return datetime.strptime(partition.partition_id, "%Y%m%d").replace(tzinfo=UTC).date()
+
+
+def _expires_at(day: date, retention_days: int) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=retention_days)
+
+
+def has_expired(day: date, retention_days: int, now: datetime) -> bool:
+    """Whether BigQuery may have deleted the partition by `now`."""
+    return _expires_at(day, retention_days) <= now
+
+
+def rows_match(check: str, manifest: Manifest, observation: Observation) -> CheckResult:
+    """Every partition has as many rows as the manifest says.
+
+    BigQuery deletes expired partitions at a time of its own. So a partition that expires within a day may be missing,
+    and an expired one that the manifest no longer has may still exist.
+    """
+    expected = {entry.date: entry.rows for entry in manifest.dates if entry.rows}
+    retention = manifest.table.retention_days
+    found = {
+        day: p.rows
+        for day, p in ((partition_day(p), p) for p in observation.partitions)
+        if p.rows and (day is None or day in expected or not has_expired(day, retention, observation.observed_at))
+    }
+    may_be_gone = {d for d in expected if _expires_at(d, retention) <= observation.observed_at + TOLERANCE}
+    wrong = [
+        f"{day}: {found.get(day, 0)} rows, expected {expected.get(day, 0) if day else 0}"
+        for day in sorted({*expected, *found}, key=str)
+        if found.get(day, 0) != expected.get(day or date.min, 0) and not (day in may_be_gone and day not in found)
+    ]
+    return check_result(
+        check,
+        not wrong,
+        found=listed(wrong, between="; ") if wrong else "equal",
+        expected=f"{manifest.rows} rows in {len(expected)} partitions as in manifest {manifest.generation}",
+        next_step="somebody else wrote the table, or files were changed: clear the run from load_staging.",
+    )
+
+
+def unchanged_since_load(observation: Observation) -> CheckResult:
+    """No partition was changed after `observed_at`, the time as of which the swap clones staging."""
+    late = [p.partition_id for p in observation.partitions if p.last_modified_at > observation.observed_at]
+    return check_result(
+        "staging_unchanged",
+        not late,
+        found=f"changed later: {listed(late)}" if late else "no later change",
+        expected=f"last change of every partition before {observation.observed_at:%Y-%m-%d %H:%M:%S} UTC",
+        next_step="another load is writing staging: find it in the job list, wait, clear the run from load_staging.",
+    )
+
+
+def expiration_set(check: str, observation: Observation, retention_days: int) -> CheckResult:
+    """The table's partition expiration is the feed's retention."""
+    found = observation.table.expiration_days
+    return check_result(
+        check,
+        found == retention_days,
+        found="never" if found is None else f"after {found:g} days",
+        expected=f"after {retention_days} days",
+        next_step=f"ALTER TABLE {observation.table.name} SET OPTIONS (partition_expiration_days = {retention_days}).",
+    )
+
+
+def oldest_within_retention(observation: Observation, retention_days: int) -> CheckResult:
+    """No expired partition is left. One only warns: BigQuery may take several days to delete it."""
+    days = sorted(day for day in map(partition_day, observation.partitions) if day)
+    overdue = [d for d in days if _expires_at(d, retention_days) + TOLERANCE < observation.observed_at]
+    return check_result(
+        "overdue_partitions",
+        not overdue,
+        found=f"{len(overdue)} overdue, oldest {overdue[0]}" if overdue else f"oldest {days[0] if days else 'none'}",
+        expected=f"no partition older than {retention_days} days",
+        next_step="BigQuery deletes expired partitions by itself; if this stays, check the table's expiration setting.",
+        otherwise=Level.WARN,
+    )
+
+
+def ending_within_a_day(observation: Observation, retention_days: int) -> CheckResult:
+    """Reports how many partitions expire within a day. Always passes."""
+    soon = [
+        d
+        for d in map(partition_day, observation.partitions)
+        if d and observation.observed_at <= _expires_at(d, retention_days) <= observation.observed_at + TOLERANCE
+    ]
+    found = f"{len(soon)} end within a day" + (f": {', '.join(map(str, sorted(soon)))}" if soon else "")
+    return CheckResult("ending_partitions", Level.PASS, found, "for information")

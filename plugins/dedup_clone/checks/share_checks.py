@@ -1,0 +1,155 @@
+"""The circuit breaker: checks the shares of new, missing and changed rows against limits and earlier publishes.
+
+It stops a snapshot that is complete and well-formed but wrong, which no other check notices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from statistics import median
+
+from dedup_clone.checks.check_result import CheckResult, check_result
+from dedup_clone.contract.manifest import DateOutcome, Difference, KeyExample, Manifest
+from dedup_clone.settings.feed import CheckSettings
+
+PUBLISHES_FOR_MEDIAN = 5  # with fewer earlier publishes only the configured limit applies
+DATES_NAMED = 3
+
+
+@dataclass(frozen=True)
+class ShareCheck:
+    """One share: the rows that it counts, and how messages describe them."""
+
+    name: str
+    difference: Difference
+    description: str
+
+
+SHARE_CHECKS = (
+    ShareCheck("new_share", Difference.NEW, "new"),
+    ShareCheck("survivor_share", Difference.SURVIVOR, "missing for the first time"),
+    ShareCheck("changed_share", Difference.CHANGED, "changed"),
+)
+
+
+def shares(manifest: Manifest, parent: Manifest | None) -> dict[str, float]:
+    """Return shares (0 to 1) by check name, among the rows of the dates that both parent and an applied delivery have.
+
+    `changed_share` is absent when no plan compared values.
+    """
+    rows = _compared_rows(manifest, parent)
+    found = {check.name: _share(_counts(check, manifest, parent), rows) for check in SHARE_CHECKS}
+    return {name: share for name, share in found.items() if share is not None}
+
+
+def shares_within_bounds(
+    manifest: Manifest,
+    settings: CheckSettings,
+    parent: Manifest | None,
+    history: Sequence[dict[str, float]],
+    examples: Iterable[KeyExample],
+) -> list[CheckResult]:
+    """Check each share against its configured limit and a multiple of the median of `history`, the earlier shares.
+
+    A failure names the dates with the most such rows and a few of their keys.
+    """
+    configured = {
+        "new_share": settings.max_new_share,
+        "survivor_share": settings.max_survivor_share,
+        "changed_share": settings.max_changed_share,
+    }
+    rows, found = _compared_rows(manifest, parent), shares(manifest, parent)
+    key_examples = tuple(examples)
+    results = []
+    for check in SHARE_CHECKS:
+        share, limit = found.get(check.name), configured[check.name]
+        usual = _history_limit(check.name, settings, history)
+        good = share is None or (share <= limit and (usual is None or share <= usual.limit))
+        counts = _counts(check, manifest, parent)
+        text = _found(check, share, counts, rows)
+        results.append(
+            check_result(
+                check.name,
+                good,
+                found=text if good else text + _most_affected(check, counts, rows, key_examples),
+                expected=f"at most {limit:.2%} as configured" + ("" if usual is None else f" and {usual}"),
+                next_step=f"look at the snapshot with its producer; if it is right, rerun and accept [{check.name}].",
+            )
+        )
+    return results
+
+
+@dataclass(frozen=True)
+class _HistoryLimit:
+    """The limit of a share by the earlier publishes: a multiple of their median share."""
+
+    limit: float
+    median: float
+    publishes: int
+
+    def __str__(self) -> str:
+        return f"{self.limit:.2%} as usual (the last {self.publishes} publishes had {self.median:.4%} in the median)"
+
+
+def _history_limit(name: str, settings: CheckSettings, history: Sequence[dict[str, float]]) -> _HistoryLimit | None:
+    earlier = [shares[name] for shares in history if name in shares]
+    if settings.max_times_usual is None or len(earlier) < PUBLISHES_FOR_MEDIAN:
+        return None
+    middle = median(earlier)
+    return _HistoryLimit(max(settings.max_times_usual * middle, settings.tolerated_share), middle, len(earlier))
+
+
+def _compared_rows(manifest: Manifest, parent: Manifest | None) -> dict[date, int]:
+    """Rows by date, of the dates that both the parent and an applied delivery have."""
+    known = {e.date for e in parent.dates} if parent else set()
+    return {
+        e.date: e.rows
+        for e in manifest.dates
+        if e.date in known and e.plan not in (DateOutcome.COPIED_FORWARD, DateOutcome.RESTORED)
+    }
+
+
+def _counts(check: ShareCheck, manifest: Manifest, parent: Manifest | None) -> dict[date, int]:
+    """The check's rows by date, of the dates whose plan counted them.
+
+    Survivors are counted in every later generation too, so those that the parent counted are subtracted.
+    """
+    parent_survivors = {e.date: e.survivors for e in parent.dates} if parent else {}
+    compared, counts = _compared_rows(manifest, parent), dict[date, int]()
+    for entry in manifest.dates:
+        if entry.date in compared:
+            count = {
+                Difference.NEW: entry.new_keys,
+                Difference.SURVIVOR: max(0, entry.survivors - parent_survivors[entry.date]),
+                Difference.CHANGED: entry.changed,
+            }[check.difference]
+            if count is not None:
+                counts[entry.date] = count
+    return counts
+
+
+def _share(counts: dict[date, int], rows: dict[date, int]) -> float | None:
+    """`counts` as a share of the rows of their dates; None when there are dates but none was counted."""
+    if rows and not counts:
+        return None
+    total = sum(rows[day] for day in counts)
+    return sum(counts.values()) / total if total else 0.0
+
+
+def _found(check: ShareCheck, share: float | None, counts: dict[date, int], rows: dict[date, int]) -> str:
+    if share is None:
+        return f"not compared: no plan of this publish counted {check.description} rows"
+    text = f"{sum(counts.values())} of {sum(rows[day] for day in counts)} rows {check.description} ({share:.4%})"
+    uncounted = len(rows) - len(counts)
+    return f"{text}; not compared on {uncounted} of {len(rows)} dates" if uncounted else text
+
+
+def _most_affected(
+    check: ShareCheck, counts: dict[date, int], rows: dict[date, int], examples: tuple[KeyExample, ...]
+) -> str:
+    worst = sorted(counts, key=lambda day: (-counts[day], day))[:DATES_NAMED]
+    dates = ", ".join(f"{day}: {counts[day]} of {rows[day]}" for day in worst if counts[day])
+    keys = [e.key for day in worst for e in examples if e.date == day and e.difference is check.difference]
+    return f"; most on {dates}" + (f"; for example {'; '.join(keys[:DATES_NAMED])}" if keys else "")

@@ -1,0 +1,133 @@
+"""Checks of table metadata: schema, layout, policies, labels, and whatever makes BigQuery refuse or break a clone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from dedup_clone.checks.check_result import CheckResult, check_result, listed
+from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.settings.feed import PolicySettings
+from dedup_clone.warehouse.metadata import Policies, TableMetadata
+
+GENERATION_LABEL = "dedup_clone_generation"
+MANIFEST_LABEL = "dedup_clone_manifest"
+
+
+def labelled_generation(target: TableMetadata | None) -> str | None:
+    """Return the generation that target's label names; None when target or its label is absent."""
+    return None if target is None else target.labels.get(GENERATION_LABEL)
+
+
+def schema_matches(staging: TableMetadata, contract: TableContract) -> CheckResult:
+    return check_result(
+        "staging_schema",
+        staging.columns == contract.columns,
+        found=_columns(staging.columns),
+        expected=_columns(contract.columns),
+        next_step="a schema change needs a bootstrap of the feed; or put the feed file's columns back.",
+    )
+
+
+def layout_matches(staging: TableMetadata, target: TableMetadata | None, contract: TableContract) -> CheckResult:
+    """BigQuery refuses to replace a table by one with another partitioning or clustering."""
+    expected = _layout(contract.partition_column, contract.cluster_by)
+    tables = [staging] if target is None else [staging, target]
+    found = {table.name: _layout(table.partition_column, table.cluster_by) for table in tables}
+    return check_result(
+        "layout",
+        all(layout == expected for layout in found.values()),
+        found="; ".join(f"{name}: {layout}" for name, layout in found.items()),
+        expected=expected,
+        next_step="never drop target to get past this: bootstrap the feed with the new layout.",
+    )
+
+
+def no_streaming_buffer(staging: TableMetadata) -> CheckResult:
+    """Staging has no streaming buffer: a clone would lack its rows."""
+    return check_result(
+        "streaming_buffer",
+        not staging.has_streaming_buffer,
+        found="a streaming buffer" if staging.has_streaming_buffer else "none",
+        expected="none",
+        next_step="stop whoever streams into staging; the buffer is flushed within 90 minutes; then clear the run.",
+    )
+
+
+def no_materialized_views(dependents: list[str]) -> CheckResult:
+    return check_result(
+        "materialized_views",
+        not dependents,
+        found=listed(dependents),
+        expected="none",
+        next_step="they break when target is replaced: drop them, or let them read a view of target.",
+    )
+
+
+def target_is_ours(
+    target: TableMetadata | None, parent: int | None, generation: int, bootstrapped_version: str | None = None
+) -> CheckResult:
+    """Target is absent, or holds the parent or already this generation. A table that others made is never replaced.
+
+    Exception: a bootstrap of target itself replaces it, if its version is still `bootstrapped_version`.
+    """
+    live = labelled_generation(target)
+    expected = None if parent is None else str(parent)
+    known = target is None or parent is not None or target.version == bootstrapped_version
+    return check_result(
+        "target_is_parent",
+        live == str(generation) or (live == expected and known),
+        found="absent" if target is None else f"generation {live}",
+        expected="absent (first publish)" if parent is None else f"generation {parent}",
+        next_step="a table of that name exists or was changed by hand: bootstrap the feed, or restore its labels.",
+    )
+
+
+def policies_present(check: str, found: Policies, declared: PolicySettings) -> CheckResult:
+    """Every declared policy is on the table, so that no publish drops one. The table may have others too."""
+    row = sorted(set(declared.row_access) - set(found.row_access))
+    tags = sorted(f"{c}: {tag}" for c, tag in declared.column_tags.items() if found.column_tags.get(c) != tag)
+    expected = [*declared.row_access, *declared.column_tags]
+    return check_result(
+        check,
+        not row and not tags,
+        found=f"missing: row access policies {listed(row)}; column tags {listed(tags)}"
+        if row or tags
+        else "all present",
+        expected=f"policies {listed(expected)} as the feed declares them" if expected else "none declared",
+        next_step="let whoever governs the data put them on staging again; then clear the run from load_staging.",
+    )
+
+
+def is_clone_of_staging(target: TableMetadata, staging: str, checked_at: datetime) -> CheckResult:
+    return check_result(
+        "target_is_clone",
+        target.clone_of == staging and target.is_cloned_as_of(checked_at),
+        found=f"clone of {target.clone_of} at {target.clone_time}",
+        expected=f"clone of {staging} at {checked_at}",
+        next_step="somebody replaced target after the swap: see the dataset's job list, then replay the snapshot.",
+    )
+
+
+def has_labels(target: TableMetadata, generation: int, manifest_digest: str) -> CheckResult:
+    expected = {GENERATION_LABEL: str(generation), MANIFEST_LABEL: manifest_digest}
+    found = {key: target.labels.get(key) for key in expected}
+    return check_result(
+        "target_labels",
+        found == expected,
+        found=_labels(found),
+        expected=_labels(expected),
+        next_step="labels were changed by hand: the next publish will refuse; replay the snapshot.",
+    )
+
+
+def _layout(partition_column: str | None, cluster_by: tuple[str, ...]) -> str:
+    return f"partitioned by {partition_column or 'nothing'}, clustered by {', '.join(cluster_by) or 'nothing'}"
+
+
+def _labels(labels: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{name} {value or 'absent'}" for name, value in labels.items())
+
+
+def _columns(columns: tuple[Column, ...]) -> str:
+    return ", ".join(f"{c.name} {c.type}{'' if c.mode == 'NULLABLE' else ' ' + c.mode}" for c in columns)

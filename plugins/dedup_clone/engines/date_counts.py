@@ -1,0 +1,89 @@
+"""Counts by one query, per date, what the new generation will hold, before anything is written to staging."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from dedup_clone.contract.manifest import Difference, KeyExample
+from dedup_clone.contract.request import DedupRequest
+from dedup_clone.publish.attempt_jobs import query_configuration, run_step_job
+from dedup_clone.publish.services import Services
+
+_DATES_WITH_EXAMPLES = 20
+_COUNT_COLUMNS = {Difference.NEW: "new_keys", Difference.CHANGED: "changed", Difference.SURVIVOR: "survivors"}
+
+
+@dataclass(frozen=True)
+class DateCounts:
+    """Counts of one delivered date. `surplus_rows`: rows beyond the first of each key, by snapshot id."""
+
+    date: date
+    rows: int
+    new_keys: int
+    changed: int
+    survivors: int
+    min_update_id: int
+    max_update_id: int
+    surplus_rows: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class CountedDates:
+    """`dates`: those within the retention that an applied delivery has. `examples`: keys of rows that differ."""
+
+    dates: tuple[DateCounts, ...]
+    examples: tuple[KeyExample, ...]
+    bytes_processed: int
+
+    def surplus_rows_by_snapshot(self) -> Mapping[int, int]:
+        total: Counter[int] = Counter()
+        for counts in self.dates:
+            total.update(counts.surplus_rows)
+        return total
+
+
+def count_dates(services: Services, request: DedupRequest, first_day: date, last_day: date) -> CountedDates:
+    """Count the delivered dates; of target only partitions `first_day` to `last_day` are read. Raises JobFailed."""
+    parameters = date_parameters(request.retention_day, first_day, last_day)
+    sql = services.warehouse.render(
+        "engines/evidence.sql",
+        names=services.names,
+        table=request.table,
+        has_parent=request.parent is not None,
+    )
+    configuration = query_configuration(services, "evidence", sql, parameters)
+    job = run_step_job(services, request.attempt, "evidence", configuration)
+    rows = list(services.warehouse.jobs.rows(job.job_id))
+    return CountedDates(tuple(_date_counts(row) for row in rows), _examples(rows), job.bytes_processed)
+
+
+def date_parameters(retention_day: date, first_day: date, last_day: date) -> dict[str, tuple[str, str]]:
+    """The parameters of this query and of MERGE."""
+    days = {"retention_day": retention_day, "first_day": first_day, "last_day": last_day}
+    return {name: ("DATE", day.isoformat()) for name, day in days.items()}
+
+
+def _date_counts(row: Mapping[str, Any]) -> DateCounts:
+    return DateCounts(
+        date=row["found_day"],
+        rows=row["row_count"],
+        new_keys=row["new_keys"],
+        changed=row["changed"],
+        survivors=row["survivors"],
+        min_update_id=row["min_update_id"],
+        max_update_id=row["max_update_id"],
+        surplus_rows={item["snapshot_id"]: item["surplus"] for item in row["ties"] if item["surplus"]},
+    )
+
+
+def _examples(rows: list[Mapping[str, Any]]) -> tuple[KeyExample, ...]:
+    """Up to three keys per date for each kind of difference, of the dates that have most of it."""
+    examples = []
+    for difference, column in _COUNT_COLUMNS.items():
+        for row in sorted(rows, key=lambda r: (-r[column], r["found_day"]))[:_DATES_WITH_EXAMPLES]:
+            examples += [KeyExample(row["found_day"], difference, key) for key in row[f"{difference}_examples"]]
+    return tuple(examples)

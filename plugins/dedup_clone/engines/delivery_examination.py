@@ -1,0 +1,171 @@
+"""Validates the deliveries of a dedup request in BigQuery, over the landed files: which are applied, which are refused.
+
+Parquet footers show the columns of a file; one query per delivery counts rows that break the contract. No table is
+written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
+from dedup_clone.contract.errors import DeliveryRefused, JobFailed
+from dedup_clone.contract.landed_objects import data_objects
+from dedup_clone.contract.manifest import RefusedDelivery
+from dedup_clone.contract.request import DedupRequest
+from dedup_clone.engines.file_problems import column_problems, row_problems, with_datetime
+from dedup_clone.publish.attempt_jobs import PARQUET_OPTIONS, query_configuration, run_step_job
+from dedup_clone.publish.planning.landing_changes import changes_since_arrival, object_uri
+from dedup_clone.publish.services import Services
+from dedup_clone.state.parquet_footers import ParquetFooter, read_footers
+
+_PROBLEMS_NAMED = 5
+_DELIVERY = "delivery"  # the external table's name in sql/engines
+
+
+@dataclass(frozen=True)
+class ExaminedDelivery:
+    """A valid delivery. `uris`: its files. Its days are those of rows within the retention."""
+
+    arrival: Arrival
+    uris: tuple[str, ...]
+    rows: int
+    dropped_rows: int
+    first_day: date | None
+    last_day: date | None
+
+    @property
+    def delivery(self) -> Delivery:
+        return self.arrival.delivery
+
+
+@dataclass(frozen=True)
+class Examination:
+    """`applied` in ascending precedence. `bytes_processed`: by the queries over landed files."""
+
+    applied: tuple[ExaminedDelivery, ...]
+    refused: tuple[RefusedDelivery, ...]
+    bytes_processed: int
+
+
+def examine(services: Services, request: DedupRequest) -> Examination:
+    """Validate every delivery. Raises JobFailed when BigQuery fails for another reason than the files."""
+    applied, refused, processed = [], [], 0
+    for number, item in enumerate(request.deliveries, start=1):
+        examiner = _Examiner(services, request, services.arrivals.read(item.delivery), number)
+        examined, problems = examiner.examine()
+        processed += examiner.bytes_processed
+        if examined is None:
+            refused.append(RefusedDelivery(item.delivery, refusal_reason(request, item.delivery, problems)))
+        else:
+            applied.append(examined)
+    return Examination(tuple(applied), tuple(refused), processed)
+
+
+def require_unchanged(services: Services, request: DedupRequest, applied: tuple[ExaminedDelivery, ...]) -> None:
+    """Raises DeliveryRefused when landed files changed while BigQuery read them."""
+    for examined in applied:
+        changes = changes_since_arrival(services, examined.arrival)
+        if changes:
+            raise DeliveryRefused(refusal_reason(request, examined.delivery, changes))
+
+
+def refusal_reason(request: DedupRequest, delivery: Delivery, problems: list[str]) -> str:
+    """The recorded reason, with what the producer should do."""
+    named = "; ".join(problems[:_PROBLEMS_NAMED])
+    more = f"; and {len(problems) - _PROBLEMS_NAMED} more" if len(problems) > _PROBLEMS_NAMED else ""
+    return (
+        f"Delivery [{delivery.name}] of feed [{request.feed}] is refused, nothing of it was used: {named}{more}. "
+        f"Next: correct it and deliver snapshot [{delivery.snapshot_id}] again, the marker last."
+    )
+
+
+class _Examiner:
+    """Validates one delivery, the `number`-th of its request."""
+
+    def __init__(self, services: Services, request: DedupRequest, arrival: Arrival, number: int) -> None:
+        self._services = services
+        self._request = request
+        self._arrival = arrival
+        self._number = number
+        self.bytes_processed = 0
+
+    def examine(self) -> tuple[ExaminedDelivery | None, list[str]]:
+        objects, problems = data_objects(self._request, self._arrival, object_uri(self._arrival))
+        files = [item.landed for item in objects]
+        problems += [
+            f"file [{object_uri(self._arrival)(item.name)}] is empty (0 bytes), expected a Parquet file"
+            for item in objects
+            if not item.landed.size
+        ]
+        problems += changes_since_arrival(self._services, self._arrival)
+        problems = problems or self._schema_problems(files)
+        if problems:
+            return None, problems
+        # Named in each job: a manifest would have to be in landing's bucket, which is read only.
+        uris = tuple(f"gs://{self._arrival.bucket}/{file.name}" for file in files)
+        try:
+            counts = self._count_rows(uris)
+        except JobFailed as error:
+            if not error.is_permanent:
+                raise
+            return None, [f"BigQuery cannot read its files: {error.message}"]
+        problems = [problem for count in counts for problem in row_problems(self._request, self._arrival, count)]
+        if problems:
+            return None, problems
+        return self._examined(uris, counts), []
+
+    def _schema_problems(self, files: list[LandedObject]) -> list[str]:
+        """Files that lack the declared columns. A free dry run reads them of one file of each physical schema."""
+        problems, known = [], set()
+        for footer in read_footers(self._services.landing.store, [file.name for file in files]):
+            uri = f"gs://{self._arrival.bucket}/{footer.name}"
+            if footer.problem:
+                problems.append(f"file [{uri}] cannot be read as Parquet: {footer.problem}")
+            elif footer.schema not in known:
+                known.add(footer.schema)
+                problems += [f"file [{uri}] {problem}" for problem in self._column_problems(uri, footer)]
+        return problems
+
+    def _column_problems(self, uri: str, footer: ParquetFooter) -> list[str]:
+        jobs = self._services.warehouse.jobs
+        try:
+            found = jobs.dry_run_schema(f"SELECT * FROM {_DELIVERY}", _external_table(uri))
+        except JobFailed as error:
+            return [f"cannot be read by BigQuery: {error.message}"]
+        return column_problems(self._request.table.columns, with_datetime(found, iter(footer.schema)))
+
+    def _count_rows(self, uris: tuple[str, ...]) -> list[Mapping[str, Any]]:
+        services, request = self._services, self._request
+        parameters = {
+            "snapshot_id": ("INT64", str(self._arrival.delivery.snapshot_id)),
+            "retention_day": ("DATE", request.retention_day.isoformat()),
+            "latest_day": ("DATE", request.latest_day.isoformat()),
+            "date_folders": ("BOOL", str(request.date_folders).lower()),
+        }
+        sql = services.warehouse.render("engines/examine_delivery.sql", names=services.names, table=request.table)
+        configuration = query_configuration(
+            services, "examine", sql, parameters, tableDefinitions=_external_table(*uris)
+        )
+        job = run_step_job(services, request.attempt, f"examine_{self._number}", configuration)
+        self.bytes_processed += job.bytes_processed
+        return list(services.warehouse.jobs.rows(job.job_id))
+
+    def _examined(self, uris: tuple[str, ...], counts: list[Mapping[str, Any]]) -> ExaminedDelivery:
+        retained = [count for count in counts if count["first_day"] is not None]
+        return ExaminedDelivery(
+            arrival=self._arrival,
+            uris=uris,
+            rows=sum(count["row_count"] for count in counts),
+            dropped_rows=sum(count["dropped_rows"] for count in counts),
+            first_day=min((count["first_day"] for count in retained), default=None),
+            last_day=max((count["last_day"] for count in retained), default=None),
+        )
+
+
+def _external_table(*uris: str) -> dict[str, Any]:
+    """The definition of a temporary external table, for a query over Parquet files."""
+    return {_DELIVERY: {"sourceFormat": "PARQUET", "sourceUris": list(uris), "parquetOptions": PARQUET_OPTIONS}}

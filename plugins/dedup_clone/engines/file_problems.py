@@ -1,0 +1,73 @@
+"""Describes what is wrong with a landed file: columns that differ from the feed's, and rows that the query counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.table import Column, ColumnMode
+
+
+def column_problems(declared: Iterable[Column], found: Iterable[Column], prefix: str = "") -> list[str]:
+    """One text for each missing, undeclared or differently typed column. Order and NULLABLE do not matter."""
+    missing = {column.name: column for column in declared}
+    problems = []
+    for column in found:
+        expected = missing.pop(column.name, None)
+        path = f"{prefix}{column.name}"
+        if expected is None:
+            problems.append(f"column [{path}] is not declared in the feed file")
+        elif _kind(column) != _kind(expected):
+            problems.append(f"column [{path}] is [{_kind(column)}], expected [{_kind(expected)}]")
+        else:
+            problems += column_problems(expected.fields, column.fields, f"{path}.")
+    return problems + [f"column [{prefix}{c.name}] is missing, expected [{_kind(c)}]" for c in missing.values()]
+
+
+def with_datetime(found: Iterable[Column], leaves: Iterator[str]) -> tuple[Column, ...]:
+    """The columns of a file as BigQuery shows them, but DATETIME for a time without UTC, which it shows as TIMESTAMP.
+
+    `leaves`: the texts of the file's footer, one for each column that is no STRUCT.
+    """
+    columns = []
+    for column in found:
+        if column.fields:
+            columns.append(replace(column, fields=with_datetime(column.fields, leaves)))
+        else:
+            is_local = "isAdjustedToUTC=false" in next(leaves, "") and column.type == "TIMESTAMP"
+            columns.append(replace(column, type="DATETIME") if is_local else column)
+    return tuple(columns)
+
+
+def row_problems(request: DedupRequest, arrival: Arrival, count: Mapping[str, Any]) -> list[str]:
+    """One text for each rule that a file's rows break. `count`: the row of examine_delivery.sql for the file."""
+    table, date_column = request.table, request.table.partition_column
+    problems = [
+        f"column [{null['name']}]: {null['row_count']} rows are [NULL], expected none"
+        for null in sorted(count["null_counts"], key=lambda item: str(item["name"]))
+        if null["row_count"]
+    ]
+    if count["late_rows"]:
+        problems.append(
+            f"column [{date_column}]: {count['late_rows']} rows have a date up to [{count['last_day']}], "
+            f"expected at most [{request.latest_day}]"
+        )
+    if count["other_day_rows"]:
+        folder_day = str(count["file_name"]).rsplit("/", 2)[1].partition("=")[2]
+        problems.append(
+            f"column [{date_column}]: {count['other_day_rows']} rows have another date such as [{count['other_day']}], "
+            f"expected its folder's [{folder_day}]"
+        )
+    if count["other_id_rows"]:
+        problems.append(
+            f"column [{table.snapshot_id_column}]: {count['other_id_rows']} rows have another id, "
+            f"expected the folder's [{arrival.delivery.snapshot_id}]"
+        )
+    return [f"file [{count['file_name']}] {problem}" for problem in problems]
+
+
+def _kind(column: Column) -> str:
+    return f"ARRAY of {column.type}" if column.mode is ColumnMode.REPEATED else column.type

@@ -1,0 +1,48 @@
+"""Loads the valid deliveries into the incoming table, each by a load job of its own, which is free.
+
+The rows of one snapshot id all come from one delivery, because superseded deliveries are not applied. So the snapshot
+id of a row tells its delivery.
+"""
+
+from __future__ import annotations
+
+from dedup_clone.contract.errors import JobFailed
+from dedup_clone.contract.manifest import RefusedDelivery
+from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.table import nullable
+from dedup_clone.engines.delivery_examination import ExaminedDelivery, refusal_reason
+from dedup_clone.publish.attempt_jobs import load_configuration, query_configuration, run_step_job
+from dedup_clone.publish.services import Services
+
+
+def load_incoming(
+    services: Services, request: DedupRequest, examined: tuple[ExaminedDelivery, ...]
+) -> tuple[tuple[ExaminedDelivery, ...], tuple[RefusedDelivery, ...]]:
+    """Create the table anew and append each delivery; returns those that were loaded, and those that were refused.
+
+    A delivery that BigQuery cannot decode is refused, and nothing of it is loaded. Safe to repeat. Raises JobFailed.
+    """
+    if not examined:
+        return (), ()
+    sql = services.warehouse.render("ddl/create_incoming.sql", names=services.names, table=request.table)
+    run_step_job(services, request.attempt, "incoming", query_configuration(services, "incoming", sql, {}))
+    loaded, refused = [], []
+    numbers = {item.delivery: number for number, item in enumerate(request.deliveries, start=1)}
+    for item in examined:
+        configuration = load_configuration(
+            services,
+            "append",
+            list(item.uris),
+            services.names.incoming_table,
+            map(nullable, request.table.columns),
+            writeDisposition="WRITE_APPEND",
+        )
+        try:
+            run_step_job(services, request.attempt, f"append_{numbers[item.delivery]}", configuration)
+            loaded.append(item)
+        except JobFailed as error:
+            if not error.is_permanent:
+                raise
+            reason = refusal_reason(request, item.delivery, [f"BigQuery cannot load its files: {error.message}"])
+            refused.append(RefusedDelivery(item.delivery, reason))
+    return tuple(loaded), tuple(refused)

@@ -1,0 +1,99 @@
+"""The manifest of a generation that an SQL engine makes, from the counts by date and the parent's manifest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from dedup_clone.checks.partition_checks import has_expired
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.manifest import FORMAT_VERSION, DateEntry, DateOutcome, Manifest
+from dedup_clone.contract.request import DedupRequest
+from dedup_clone.engines.date_counts import CountedDates, DateCounts
+
+
+def build_manifest(
+    request: DedupRequest,
+    counted: CountedDates,
+    parent: Manifest | None,
+    applied: tuple[Delivery, ...],
+    *,
+    delivered_rows_dropped: int,
+    now: datetime,
+) -> Manifest:
+    """Build the manifest. Raises ContractViolation when target does not hold what the parent's manifest says."""
+    parent_entries = {entry.date: entry for entry in parent.dates} if parent else {}
+    retained = {day: entry for day, entry in parent_entries.items() if day >= request.retention_day}
+    entries = {day: _copied_forward(entry) for day, entry in retained.items()}
+    for counts in counted.dates:
+        _require_parent_complete(request, counts, retained.get(counts.date), now)
+        entries[counts.date] = _entry(request, counts)
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        feed=request.feed,
+        generation=request.generation,
+        parent=parent.generation if parent else None,
+        restores=None,
+        engine=request.engine,
+        table=request.table,
+        update_id_mode=request.update_id_mode,
+        retention_day=request.retention_day,
+        data_folder=None,
+        file_list_digest="",
+        deliveries=request.included_with(applied),
+        excluded=request.excluded,
+        applied=applied,
+        code_version=request.code_version,
+        run_id=request.run_id,
+        attempt=request.attempt,
+        created_at=now,
+        dropped_rows=delivered_rows_dropped + sum(e.rows for day, e in parent_entries.items() if day not in retained),
+        dates=tuple(entries[day] for day in sorted(entries)),
+    )
+
+
+def _copied_forward(entry: DateEntry) -> DateEntry:
+    reason = "no applied delivery has this date"
+    return replace(
+        entry,
+        new_keys=0,
+        changed=0,
+        ties=0,
+        plan=DateOutcome.COPIED_FORWARD,
+        plan_reason=reason,
+        adopted_delivery=None,
+        files_digest="",
+    )
+
+
+def _entry(request: DedupRequest, counts: DateCounts) -> DateEntry:
+    return DateEntry(
+        date=counts.date,
+        rows=counts.rows,
+        new_keys=counts.new_keys,
+        changed=counts.changed,
+        survivors=counts.survivors,
+        ties=sum(counts.surplus_rows.values()),
+        plan=DateOutcome(request.engine),
+        plan_reason="the engine's statement, over target and the deliveries",
+        min_update_id=counts.min_update_id,
+        max_update_id=counts.max_update_id,
+        adopted_delivery=None,
+        key_fingerprint=None,
+        content_fingerprint=None,
+        files_digest="",
+    )
+
+
+def _require_parent_complete(
+    request: DedupRequest, counts: DateCounts, parent_entry: DateEntry | None, now: datetime
+) -> None:
+    """Raise unless target has as many rows of the date as the parent; an expired partition may be gone."""
+    found, expected = counts.rows - counts.new_keys, parent_entry.rows if parent_entry else 0
+    if found == expected or (found == 0 and has_expired(counts.date, request.table.retention_days, now)):
+        return
+    raise ContractViolation(
+        f"Date [{counts.date}] has [{found}] keys in target, expected [{expected}] as the parent's manifest says: "
+        f"somebody changed target. Roll back to the parent generation, or replay its snapshots."
+    )

@@ -1,0 +1,113 @@
+"""Expected arrivals: their times, which of them were met, and the check that none is overdue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
+from zoneinfo import ZoneInfo
+
+from dedup_clone.freshness.durations import format_duration, format_time
+from dedup_clone.freshness.feed_state import FeedState
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.settings.freshness_settings import ExpectedArrivals
+
+LOOKBACK = timedelta(days=7)
+_LONGEST_GAP = timedelta(days=2)  # any two successive expected times are closer than this
+
+
+class SlotState(StrEnum):
+    """MET: a delivery arrived closer to this expected time than to the next one. SKIPPED: only a later one arrived.
+
+    OVERDUE: no delivery since, and the grace period is over. PENDING: the grace period is not over.
+    """
+
+    MET = "met"
+    SKIPPED = "skipped"
+    OVERDUE = "overdue"
+    PENDING = "pending"
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An expected arrival."""
+
+    at: datetime
+    state: SlotState
+
+
+def to_utc(day: date, clock: time, zone: ZoneInfo) -> datetime:
+    """Convert a local time to UTC, to the later time where a change of clocks makes it ambiguous.
+
+    A time that occurs twice in autumn means the second one; a time that is skipped in spring moves forward with the
+    clocks. So a change of clocks makes no arrival overdue.
+    """
+    local = datetime.combine(day, clock, tzinfo=zone)
+    return max(local.replace(fold=fold).astimezone(UTC) for fold in (0, 1))
+
+
+def expected_times(expected: ExpectedArrivals, since: datetime, until: datetime) -> list[datetime]:
+    """The expected arrivals from `since` to `until` in UTC, sorted, without duplicates."""
+    zone = ZoneInfo(expected.zone)
+    first, last = since.astimezone(zone).date(), until.astimezone(zone).date()
+    times = {
+        to_utc(first + timedelta(days=days), clock, zone)
+        for days in range(-1, (last - first).days + 2)
+        for clock in expected.clock_times
+    }
+    return sorted(at for at in times if since <= at <= until)
+
+
+def expected_slots(
+    expected: ExpectedArrivals, arrivals: Iterable[datetime], now: datetime, *, since: datetime, until: datetime
+) -> list[Slot]:
+    """The expected arrivals from `since` to `until`, each with its state at `now`."""
+    times = expected_times(expected, since - _LONGEST_GAP, until + _LONGEST_GAP)
+    grace, arrived = timedelta(minutes=expected.grace_minutes), [a for a in arrivals if a <= now]
+
+    def state(before: datetime, at: datetime, after: datetime) -> SlotState:
+        begins, ends = before + (at - before) / 2, at + (after - at) / 2
+        if any(begins <= a < ends for a in arrived):
+            return SlotState.MET
+        if any(a >= ends for a in arrived):
+            return SlotState.SKIPPED
+        return SlotState.OVERDUE if now >= at + grace else SlotState.PENDING
+
+    neighbours = zip(times, times[1:], times[2:], strict=False)
+    return [Slot(at, state(before, at, after)) for before, at, after in neighbours if since <= at <= until]
+
+
+def overdue_times(expected: ExpectedArrivals, arrivals: tuple[datetime, ...], now: datetime) -> list[datetime]:
+    """The overdue expected times of the last week, oldest first.
+
+    Only the last one when no delivery ever arrived, because it is unknown when the first one should have.
+    """
+    slots = expected_slots(expected, arrivals, now, since=now - LOOKBACK, until=now)
+    overdue = [slot.at for slot in slots if slot.state is SlotState.OVERDUE]
+    return overdue if arrivals else overdue[-1:]
+
+
+def next_expected(expected: ExpectedArrivals | None, now: datetime) -> datetime | None:
+    """The next expected arrival; None when the feed expects none."""
+    return None if expected is None else expected_times(expected, now, now + _LONGEST_GAP)[0]
+
+
+def check_arrivals(now: datetime, state: FeedState) -> Iterator[Incident]:
+    expected = state.settings.expected_arrivals
+    overdue = [] if expected is None else overdue_times(expected, state.arrivals, now)
+    if expected is None or not overdue:
+        return
+    times = ", ".join(format_time(at) for at in overdue[-3:])
+    yield Incident(
+        IncidentKind.ARRIVAL_OVERDUE,
+        Severity.ALERT,
+        since=overdue[0],
+        what=(
+            f"{len(overdue)} expected arrival(s) are missing, the latest: {times}; overdue for "
+            f"{format_duration(now - overdue[-1])}, the grace period is {expected.grace_minutes} min. "
+            f"Last arrival: {format_time(max(state.arrivals)) if state.arrivals else 'none'}."
+        ),
+        readers_see=state.readers_see(now),
+        next_step="ask the producer where the snapshot is; look in landing whether its marker is missing.",
+    )

@@ -1,0 +1,63 @@
+"""How long this feed's publishes usually take: medians over the last ones, from the phases in their ledger records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+
+from dedup_clone.freshness.durations import format_duration
+from dedup_clone.freshness.feed_state import FeedState
+from dedup_clone.state.current import IntentKind
+from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord
+
+PUBLISHES_NEEDED = 3  # with fewer, half the SLA counts as the usual duration
+
+# The latency budget: minutes per phase (named as in the ledger) of an SLA of one hour; docs/hour.md has the reasons.
+# The rest of the hour is for starting Spark, and a reserve.
+BUDGET_MINUTES_PER_HOUR = {"until_lease": 2, "dedup": 20, "load": 25, "swap": 1}
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Median durations from lease to swap, and from the end of the dedup job to swap."""
+
+    lease_to_swap: timedelta
+    after_dedup: timedelta
+
+
+def baseline(history: tuple[LedgerRecord, ...], sla: timedelta) -> Baseline:
+    """The medians over the last publishes, without replays of some dates, which have no lag."""
+    publishes = [r for r in _last_publishes(history) if "until_lease" in r.phases][-PUBLISHES_COMPARED:]
+    if len(publishes) < PUBLISHES_NEEDED:
+        return Baseline(sla / 2, sla / 4)
+    to_swap = [max(0.0, (r.lag_s or 0.0) - r.phases["until_lease"]) for r in publishes]
+    after_dedup = [max(0.0, s - r.phases.get("dedup", 0.0)) for s, r in zip(to_swap, publishes, strict=True)]
+    return Baseline(timedelta(seconds=median(to_swap)), timedelta(seconds=median(after_dedup)))
+
+
+def remaining_time(now: datetime, state: FeedState) -> timedelta:
+    """The usual time until the swap of the delivery that is being published, or is published next."""
+    usual, intent = baseline(state.history, state.sla), state.current.intent
+    if intent is None or intent.kind is not IntentKind.PUBLISH:
+        return usual.lease_to_swap
+    if any("-load-" in job for job in intent.jobs):
+        return usual.after_dedup
+    return max(usual.lease_to_swap - (now - intent.taken_at), usual.after_dedup)
+
+
+def over_budget(history: tuple[LedgerRecord, ...], sla: timedelta) -> str:
+    """A sentence naming the phases whose median exceeds their latency budget; empty when there are none."""
+    publishes = _last_publishes(history)[-PUBLISHES_COMPARED:]
+    exceeded = []
+    for phase, minutes in BUDGET_MINUTES_PER_HOUR.items():
+        seconds = [r.phases[phase] for r in publishes if phase in r.phases]
+        budget = sla * minutes / 60
+        if len(seconds) >= PUBLISHES_NEEDED and timedelta(seconds=median(seconds)) > budget:
+            usual = format_duration(timedelta(seconds=median(seconds)))
+            exceeded.append(f"{phase} takes {usual} of {format_duration(budget)}")
+    return f"Usually over budget (docs/hour.md): {', '.join(exceeded)}." if exceeded else ""
+
+
+def _last_publishes(history: tuple[LedgerRecord, ...]) -> list[LedgerRecord]:
+    return [record for record in history if record.lag_s is not None]

@@ -1,0 +1,21 @@
+"""How points in time and durations are written in alerts, logs and on the page (static/formats.js does the same)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+
+def format_time(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def format_duration(duration: timedelta) -> str:
+    """Such as `45 s`, `12 min`, `3 h 05 min`, `2 d 4 h`; a negative duration is `0 s`."""
+    seconds = max(0, round(duration.total_seconds()))
+    if seconds < 120:
+        return f"{seconds} s"
+    minutes = seconds // 60
+    if minutes < 120:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest:02} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"

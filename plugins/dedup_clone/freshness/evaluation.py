@@ -1,0 +1,70 @@
+"""Evaluates a feed's freshness: runs all checks and derives the verdict from their incidents."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from dedup_clone.freshness.arrival_checks import check_arrivals, next_expected
+from dedup_clone.freshness.feed_state import FeedState
+from dedup_clone.freshness.incident import Incident, IncidentKind
+from dedup_clone.freshness.operation_checks import check_dags, check_deliveries, check_lease
+from dedup_clone.freshness.sla_checks import check_age, check_sla
+from dedup_clone.freshness.target_checks import check_contents, check_target
+from dedup_clone.freshness.verdict import VERDICT_VERSION, FreshnessStatus, FreshnessVerdict
+
+# In the order in which an operator wants to read their incidents.
+CHECKS = (
+    check_sla,
+    check_arrivals,
+    check_age,
+    check_contents,
+    check_dags,
+    check_lease,
+    check_target,
+    check_deliveries,
+)
+LATE_KINDS = {IncidentKind.SLA_MISSED, IncidentKind.TARGET_TOO_OLD}
+
+
+def find_incidents(now: datetime, state: FeedState) -> list[Incident]:
+    """What is wrong at `now` (UTC). A pure function: the same state gives the same incidents."""
+    return [incident for check in CHECKS for incident in check(now, state)]
+
+
+def evaluate(now: datetime, state: FeedState) -> FreshnessVerdict:
+    """The verdict at `now` (UTC)."""
+    incidents = find_incidents(now, state)
+    return FreshnessVerdict(
+        format_version=VERDICT_VERSION,
+        feed=state.feed,
+        status=_status(state, incidents),
+        headline=_headline(state),
+        incidents=tuple(incidents),
+        checked_at=now,
+        check_interval_s=state.check_interval.total_seconds(),
+        next_expected_at=next_expected(state.settings.expected_arrivals, now),
+    )
+
+
+def _status(state: FeedState, incidents: list[Incident]) -> FreshnessStatus:
+    if any(incident.kind in LATE_KINDS for incident in incidents):
+        return FreshnessStatus.LATE
+    if incidents:
+        return FreshnessStatus.AT_RISK
+    return FreshnessStatus.EMPTY if state.current.generation is None else FreshnessStatus.FRESH
+
+
+def _headline(state: FeedState) -> str:
+    generation, live, count = state.current.generation, state.live, len(state.waiting)
+    waiting = (
+        "" if not count else f"; {count}{'' if generation is None else ' more'} {'waits' if count == 1 else 'wait'}"
+    )
+    if generation is None:
+        return f"Nothing is published yet{waiting}."
+    if live is None:
+        return f"Readers see generation {generation}{waiting}."
+    if live.restores is not None:
+        return f"Readers see snapshot {live.snapshot_id} again, by a rollback to generation {live.restores}{waiting}."
+    if live.is_bootstrap:
+        return f"Readers see the table that was taken over, up to update id {live.snapshot_id}{waiting}."
+    return f"Readers see snapshot {live.snapshot_id}{waiting or ', the newest one'}."

@@ -1,0 +1,207 @@
+"""FeedState: everything that the freshness checks of one feed look at, read at one moment.
+
+Reading takes a few small objects, three listings and metadata of target. No query runs and nothing is billed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.freshness.durations import format_duration, format_time
+from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.publish.records.attempt_records import find_swap
+from dedup_clone.publish.services import Services
+from dedup_clone.settings.freshness_settings import FreshnessSettings
+from dedup_clone.state.arrivals import Refusal
+from dedup_clone.state.audits import Audits, AuditsFile
+from dedup_clone.state.current import Current
+from dedup_clone.state.index import IndexFile, published_records
+from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.warehouse.metadata import TableMetadata
+
+REFUSALS_READ = 20
+
+
+@dataclass(frozen=True)
+class WaitingDelivery:
+    """A delivery that is not live yet. `registered`: the watch DAG has registered it."""
+
+    delivery: Delivery
+    arrived_at: datetime
+    registered: bool
+
+
+@dataclass(frozen=True)
+class RefusedDelivery:
+    """A delivery that was refused after the last swap."""
+
+    delivery: Delivery
+    reason: str
+    refused_at: datetime
+
+
+@dataclass(frozen=True)
+class InvalidMarker:
+    """A marker in landing that names no delivery; `text` says why and what to do. `generation` is the object's."""
+
+    generation: int
+    text: str
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class TargetState:
+    """Target as it is (`table` is None when it does not exist), and as the last publish left it.
+
+    `cloned_at` is the time as of which the last publish cloned staging; None when it was not recorded.
+    """
+
+    table: TableMetadata | None
+    staging: str
+    cloned_at: datetime | None
+    retention_days: int
+    materialized_views: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DagActivity:
+    """A DAG in Airflow. `has_run`: a run is queued or running. `..._at`: when the last such run ended."""
+
+    dag_id: str
+    paused: bool
+    has_run: bool
+    succeeded_at: datetime | None
+    failed_at: datetime | None
+
+
+@dataclass(frozen=True)
+class FeedState:
+    """One feed. `live` is the ledger record of the generation in CURRENT.
+
+    `history` are the records of publishes, `failures` those of attempts that changed nothing, both newest last.
+    `arrivals` are the times at which deliveries arrived recently, `check_interval` the time until the next check.
+    `target`, `watch_dag` and `publish_dag` are None when they are not known.
+    """
+
+    feed: str
+    settings: FreshnessSettings
+    current: Current
+    lease_holder_running: bool
+    live: LedgerRecord | None
+    history: tuple[LedgerRecord, ...]
+    failures: tuple[LedgerRecord, ...]
+    arrivals: tuple[datetime, ...]
+    waiting: tuple[WaitingDelivery, ...]
+    refused: tuple[RefusedDelivery, ...]
+    invalid_markers: tuple[InvalidMarker, ...]
+    target: TargetState | None
+    watch_dag: DagActivity | None
+    publish_dag: DagActivity | None
+    check_interval: timedelta
+    audits: Audits
+
+    @property
+    def sla(self) -> timedelta:
+        """The longest time from a delivery's arrival to its swap."""
+        return timedelta(minutes=self.settings.sla_minutes)
+
+    @property
+    def oldest_waiting(self) -> WaitingDelivery | None:
+        return min(self.waiting, key=lambda w: w.arrived_at, default=None)
+
+    def readers_see(self, now: datetime) -> str:
+        return describe_live(self.live, self.current.generation, now)
+
+
+def describe_live(live: LedgerRecord | None, generation: int | None, now: datetime) -> str:
+    """What a query of target returns while `generation` is committed; `live` is its ledger record, if known."""
+    if generation is None:
+        return "no table yet: nothing was published"
+    if live is None:
+        return f"generation {generation}"
+    return (
+        f"snapshot {live.snapshot_id} (generation {live.generation}), which arrived {format_time(live.arrived_at)}, "
+        f"{format_duration(now - live.arrived_at)} ago"
+    )
+
+
+def read_feed_state(
+    services: Services, *, watch_dag: DagActivity | None, publish_dag: DagActivity | None, check_interval: timedelta
+) -> FeedState:
+    """Read the feed. CURRENT is read right before target, so that a swap in between matches the intent in CURRENT."""
+    listing = services.landing.list_markers()
+    registered_at = _registration_times(services)
+    marked_at = {marker.delivery: marker.created_at for marker in listing.markers}
+    feed = services.feed.feed
+    index = IndexFile(services.store, feed).read().index
+    records = index.records if index else tuple(published_records(services.store, feed))
+    current = services.current.read()
+    live = next((r for r in reversed(records) if r.generation == current.generation), None)
+    target = _read_target(services, live)
+    intent = current.intent
+    arrival_times = {*(registered_at | marked_at).values(), *(r.arrived_at for r in records if not r.is_bootstrap)}
+    return FeedState(
+        feed=feed,
+        settings=services.feed.freshness,
+        current=current,
+        lease_holder_running=intent is not None and services.is_running(intent.dag_id, intent.run_id),
+        live=live,
+        history=tuple(r for r in records if r.restores is None),
+        failures=index.failures if index else (),
+        arrivals=tuple(sorted(arrival_times)),
+        waiting=tuple(_waiting(services, current, marked_at, registered_at)),
+        refused=tuple(_refused(services, live)),
+        invalid_markers=tuple(InvalidMarker(m.generation, m.text, m.created_at) for m in listing.invalid),
+        target=target,
+        watch_dag=watch_dag,
+        publish_dag=publish_dag,
+        check_interval=check_interval,
+        audits=AuditsFile(services.store, feed).read(),
+    )
+
+
+def _registration_times(services: Services) -> dict[Delivery, datetime]:
+    """When each delivery was registered, seconds after its arrival. The records are not read: they can be large."""
+    prefix = services.layout.arrivals
+    return {
+        Delivery.parse(info.name.removeprefix(prefix).removesuffix(".json")): info.created_at
+        for info in services.store.objects(prefix)
+    }
+
+
+def _waiting(
+    services: Services,
+    current: Current,
+    marked_at: dict[Delivery, datetime],
+    registered_at: dict[Delivery, datetime],
+) -> Iterable[WaitingDelivery]:
+    """A delivery arrived when its marker was written; once the marker is deleted, its registration time is used."""
+    manifest = None if current.generation is None else services.manifests.read(current.generation)
+    for delivery in find_backlog(services, manifest).apply:
+        yield WaitingDelivery(delivery, (registered_at | marked_at)[delivery], registered=True)
+    for delivery in marked_at.keys() - registered_at.keys():
+        yield WaitingDelivery(delivery, marked_at[delivery], registered=False)
+
+
+def _refused(services: Services, live: LedgerRecord | None) -> Iterable[RefusedDelivery]:
+    """Deliveries refused by the last publish or since; the next swap ends these incidents."""
+    since = None if live is None else live.swapped_at
+    infos = [i for i in services.store.objects(services.layout.refused) if since is None or i.created_at >= since]
+    newest = [info.name for info in sorted(infos, key=lambda i: i.created_at)[-REFUSALS_READ:]]
+    for refusal in services.store.read_records(Refusal, newest):
+        yield RefusedDelivery(refusal.delivery, refusal.reason, refusal.refused_at)
+
+
+def _read_target(services: Services, live: LedgerRecord | None) -> TargetState:
+    feed = services.feed
+    swap = None if live is None else find_swap(services, live.attempt)
+    return TargetState(
+        table=services.warehouse.table(feed.target),
+        staging=feed.staging,
+        cloned_at=None if swap is None else swap.checked_at,
+        retention_days=feed.table.retention_days,
+        materialized_views=tuple(services.warehouse.materialized_views_of(feed.target)),
+    )

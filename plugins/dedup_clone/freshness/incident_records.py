@@ -1,0 +1,139 @@
+"""Records of open incidents in the state bucket: each incident is notified once when it begins and once when it ends.
+
+A record is created only if it is absent, and replaced only under the object generation that was read. So when two
+processes see the same incident (two watchdog runs, or the watchdog and a missed deadline), one of them notifies. The
+record lists the notifiers that were reached; one that failed is retried at the next check. While a process notifies,
+it holds a claim on the record; if the process dies, the claim expires and another process continues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from dedup_clone.contract.errors import LostRace
+from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.freshness.incident import ESCALATES_TO, Incident
+from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.store import ObjectStore
+
+# Longer than notifying takes, even in a triggerer that first builds Airflow's API to read a connection.
+CLAIM = timedelta(minutes=10)
+# A check that began before a missed deadline opened an incident does not find the incident, and must not close it.
+MINIMUM_DURATION = timedelta(minutes=1)
+RECOVERY_RETRIED_FOR = timedelta(hours=1)  # after that, a notifier that keeps failing gets no recovery message
+
+# Sends the alert of a record to the named notifiers. Returns the names of those that were reached; never raises.
+Notify = Callable[["IncidentRecord", tuple[str, ...]], tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class IncidentRecord:
+    """`told` and `told_end`: the notifiers that got the alert that it began, and the alert that it ended.
+
+    `claimed_at`: when a process began to notify; None when no process is notifying.
+    """
+
+    incident: Incident
+    opened_at: datetime
+    ended_at: datetime | None
+    claimed_at: datetime | None
+    told: tuple[str, ...]
+    told_end: tuple[str, ...]
+
+
+class IncidentRecords:
+    """The incident records of one feed. `notifiers` are the names of all notifiers."""
+
+    def __init__(self, store: ObjectStore, feed: str, notifiers: tuple[str, ...], notify: Notify) -> None:
+        self._store = store
+        self._layout = FeedLayout(feed)
+        self._notifiers = notifiers
+        self._notify = notify
+
+    def update(self, incidents: Iterable[Incident], now: datetime) -> None:
+        """Open records for new incidents and close those of incidents that are not in `incidents` any more."""
+        active = {incident.name: incident for incident in incidents}
+        known = self._read_all()
+        kinds = {i.kind for i in active.values()} | {record.incident.kind for record, _ in known.values()}
+        for name, (record, generation) in known.items():
+            if record.ended_at is not None:
+                self._claim(record, generation, now, self._notify_end)
+            elif name in active:
+                if not set(self._notifiers) <= set(record.told):
+                    self._claim(record, generation, now, self._notify_beginning)
+            elif ESCALATES_TO.get(record.incident.kind) in kinds:
+                self._remove(record, generation)
+            elif now - record.opened_at >= MINIMUM_DURATION:
+                self._claim(record, generation, now, self._notify_end, ended_at=now)
+        for name, incident in active.items():
+            if name not in known:
+                self.open(incident, now)
+
+    def open(self, incident: Incident, now: datetime) -> bool:
+        """Create the incident's record and notify. False, and nothing is sent, when it has a record already."""
+        record = IncidentRecord(incident, now, None, now, (), ())
+        generation = self._write(record, 0)
+        if generation is None:
+            return False
+        self._notify_beginning(record, generation, now)
+        return True
+
+    def _claim(
+        self,
+        record: IncidentRecord,
+        generation: int,
+        now: datetime,
+        notify: Callable[[IncidentRecord, int, datetime], None],
+        ended_at: datetime | None = None,
+    ) -> None:
+        """Claim the record, then notify; nothing is done while another process has a claim on it."""
+        if self._is_claimed(record, now):
+            return
+        claimed = replace(record, claimed_at=now, ended_at=ended_at or record.ended_at)
+        claimed_generation = self._write(claimed, generation)
+        if claimed_generation is not None:
+            notify(claimed, claimed_generation, now)
+
+    def _notify_beginning(self, record: IncidentRecord, generation: int, now: datetime) -> None:
+        reached = self._notify(record, tuple(n for n in self._notifiers if n not in record.told))
+        self._write(replace(record, told=(*record.told, *reached), claimed_at=None), generation)
+
+    def _notify_end(self, record: IncidentRecord, generation: int, now: datetime) -> None:
+        """Notify only those that were notified of the beginning."""
+        left = tuple(n for n in record.told if n not in record.told_end and n in self._notifiers)
+        reached = (*record.told_end, *self._notify(record, left)) if left else record.told_end
+        given_up = record.ended_at is not None and now - record.ended_at > RECOVERY_RETRIED_FOR
+        if given_up or all(n in reached for n in left):
+            self._remove(record, generation)
+        else:
+            self._write(replace(record, told_end=reached, claimed_at=None), generation)
+
+    def _read_all(self) -> dict[str, tuple[IncidentRecord, int]]:
+        """Record and object generation by incident name."""
+        found = {}
+        for info in self._store.objects(self._layout.incidents):
+            stored = self._store.read(info.name)
+            if stored is not None:
+                record = from_json(IncidentRecord, stored.text, where=self._store.uri(info.name))
+                found[record.incident.name] = (record, stored.object_generation)
+        return found
+
+    def _write(self, record: IncidentRecord, expected_object_generation: int) -> int | None:
+        """The new object generation; None when another process wrote the record first."""
+        name = self._layout.incident(record.incident.name)
+        try:
+            return self._store.replace(name, to_json(record), expected_object_generation=expected_object_generation)
+        except LostRace:
+            return None
+
+    def _remove(self, record: IncidentRecord, generation: int) -> None:
+        self._store.delete(self._layout.incident(record.incident.name), expected_object_generation=generation)
+
+    def _is_claimed(self, record: IncidentRecord, now: datetime) -> bool:
+        """Whether another process is notifying: a claim that has not expired, with notifiers left to reach."""
+        left = set(self._notifiers) - set(record.told)
+        if record.ended_at is not None:
+            left = set(record.told) - set(record.told_end)
+        return bool(left) and record.claimed_at is not None and now - record.claimed_at < CLAIM

@@ -1,0 +1,95 @@
+"""Checks of what moves deliveries to target: the DAGs, the lease, and the deliveries themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from dedup_clone.freshness.durations import format_duration, format_time
+from dedup_clone.freshness.feed_state import FeedState
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+
+IDLE_AFTER = timedelta(minutes=10)  # the watch DAG starts its next run within seconds
+
+
+def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
+    """Both DAGs must be unpaused; the watch DAG must have a run, and its last one must not have failed."""
+
+    def incident(kind: IncidentKind, since: datetime, what: str, next_step: str) -> Incident:
+        return Incident(kind, Severity.ALERT, since, what, state.readers_see(now), next_step)
+
+    watch, publish = state.watch_dag, state.publish_dag
+    if watch is not None and watch.paused:
+        what = f"DAG [{watch.dag_id}] is paused: no delivery is registered."
+        step = "unpause it; deliveries that have landed meanwhile are found."
+        yield incident(IncidentKind.WATCH_PAUSED, now, what, step)
+    elif watch is not None:
+        failed, succeeded = watch.failed_at, watch.succeeded_at
+        if failed is not None and (succeeded is None or failed > succeeded):
+            what = f"the last run of DAG [{watch.dag_id}] failed at {format_time(failed)}; the next one tries again."
+            yield incident(IncidentKind.WATCH_FAILING, failed, what, "read the log of notice_delivery.")
+        ended = max((end for end in (failed, succeeded) if end is not None), default=None)
+        if not watch.has_run and _is_idle(now, state, ended):
+            since = "ever" if ended is None else f"since {format_time(ended)}"
+            what = f"DAG [{watch.dag_id}] has no run and had none {since}: no delivery is registered."
+            step = "see whether scheduler and DAG processor are healthy, and whether the DAG has an import error."
+            yield incident(IncidentKind.WATCH_IDLE, ended or now, what, step)
+    if publish is not None and publish.paused:
+        what = f"DAG [{publish.dag_id}] is paused: deliveries are registered and wait."
+        yield incident(IncidentKind.PUBLISH_PAUSED, now, what, "unpause it; the runs that wait start.")
+
+
+def _is_idle(now: datetime, state: FeedState, ended: datetime | None) -> bool:
+    """Whether no run ended lately. A DAG that never ran is new, unless a delivery waits to be registered."""
+    if ended is not None:
+        return now - ended > IDLE_AFTER
+    return any(not w.registered and now - w.arrived_at > IDLE_AFTER for w in state.waiting)
+
+
+def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
+    """A lease may be held for as long as the SLA, and for twice as long if its run is still running.
+
+    A run that waits for approval blocks no other run, because it yields the lease.
+    """
+    intent, allowed = state.current.intent, state.sla * (2 if state.lease_holder_running else 1)
+    if intent is None or intent.waits_for_approval or now - intent.taken_at <= allowed:
+        return
+    holder = f"run [{intent.run_id}] of [{intent.dag_id}] ({intent.kind}, generation {intent.generation})"
+    liveness = "is running" if state.lease_holder_running else "is not running any more"
+    held = format_duration(now - intent.taken_at)
+    yield Incident(
+        IncidentKind.LEASE_HELD,
+        Severity.ALERT,
+        since=intent.taken_at + allowed,
+        what=f"{holder} has held the lease for {held} and {liveness}: nothing else can be published.",
+        readers_see=state.readers_see(now),
+        next_step=(
+            "read its log; mark it failed if it hangs: the next run recovers the attempt."
+            if state.lease_holder_running
+            else "none if a delivery is due soon, whose run recovers the attempt; else replay the live snapshot."
+        ),
+    )
+
+
+def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
+    """One incident for each delivery refused since the last swap, and for each marker that names no delivery."""
+    for delivery in state.refused:
+        yield Incident(
+            IncidentKind.DELIVERY_REFUSED,
+            Severity.ALERT,
+            since=delivery.refused_at,
+            what=f"delivery [{delivery.delivery.name}] was refused and set aside: {delivery.reason}",
+            readers_see=state.readers_see(now),
+            next_step="tell the producer; a corrected delivery of the snapshot, or the next one, is published.",
+            subject=delivery.delivery.name,
+        )
+    for marker in state.invalid_markers:
+        yield Incident(
+            IncidentKind.INVALID_MARKER,
+            Severity.WARNING,
+            since=marker.created_at,
+            what=marker.text,
+            readers_see=state.readers_see(now),
+            next_step="tell the producer; land the snapshot in a folder of the right name, delete the marker.",
+            subject=str(marker.generation),
+        )

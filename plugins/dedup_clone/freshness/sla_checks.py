@@ -1,0 +1,90 @@
+"""Checks of the freshness SLA: is the oldest waiting delivery in time, and is the live snapshot not too old?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from dedup_clone.freshness.baseline import over_budget, remaining_time
+from dedup_clone.freshness.durations import format_duration, format_time
+from dedup_clone.freshness.feed_state import FeedState, WaitingDelivery
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.state.current import IntentKind
+
+
+def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
+    """At risk when the last attempt failed, or when the usual remaining time does not fit into what is left.
+
+    The time until the next check counts as remaining time: a warning at the next check would be too late.
+    """
+    oldest = state.oldest_waiting
+    if oldest is None:
+        return
+    due, remaining = oldest.arrived_at + state.sla, remaining_time(now, state)
+    arrival, progress = _arrival(now, oldest), _progress(now, state, oldest)
+    if now > due:
+        sla = state.sla // timedelta(minutes=1)
+        yield Incident(
+            IncidentKind.SLA_MISSED,
+            Severity.ALERT,
+            since=due,
+            what=f"{arrival}, and is not live; the freshness SLA is {sla} min. {progress}",
+            readers_see=state.readers_see(now),
+            next_step="open the publish run that is running (or failed) and read the log of its last task.",
+        )
+    elif _last_failure(state, oldest) or now + remaining + state.check_interval > due:
+        yield Incident(
+            IncidentKind.SLA_AT_RISK,
+            Severity.WARNING,
+            since=now,
+            what=(
+                f"{arrival}; what remains usually takes {format_duration(remaining)}, and it is due in "
+                f"{format_duration(due - now)} ({format_time(due)}). "
+                f"{progress} {over_budget(state.history, state.sla)}"
+            ).rstrip(),
+            readers_see=state.readers_see(now),
+            next_step="watch the publish run; see whether Spark or BigQuery queue, and whether a run blocks it.",
+        )
+
+
+def check_age(now: datetime, state: FeedState) -> Iterator[Incident]:
+    """The age of the live snapshot, whether or not a delivery waits."""
+    limit = state.settings.max_age_minutes
+    if limit is None or state.live is None or now - state.live.arrived_at <= timedelta(minutes=limit):
+        return
+    age = format_duration(now - state.live.arrived_at)
+    yield Incident(
+        IncidentKind.TARGET_TOO_OLD,
+        Severity.ALERT,
+        since=state.live.arrived_at + timedelta(minutes=limit),
+        what=f"the snapshot in target arrived {age} ago; its maximum age is {limit} min.",
+        readers_see=state.readers_see(now),
+        next_step="see whether a snapshot waits or none has arrived, and why (this feed's other alerts say it).",
+    )
+
+
+def _arrival(now: datetime, oldest: WaitingDelivery) -> str:
+    ago = format_duration(now - oldest.arrived_at)
+    return f"snapshot {oldest.delivery.snapshot_id} arrived {format_time(oldest.arrived_at)}, {ago} ago"
+
+
+def _last_failure(state: FeedState, oldest: WaitingDelivery) -> str:
+    """Why the last attempt to publish the delivery failed; empty when there is none, or a publish is running."""
+    intent = state.current.intent
+    if intent is not None and intent.kind is IntentKind.PUBLISH:
+        return ""
+    return next((f.reason for f in reversed(state.failures) if oldest.delivery in f.deliveries), "")
+
+
+def _progress(now: datetime, state: FeedState, oldest: WaitingDelivery) -> str:
+    text = f"{len(state.waiting)} deliveries wait. " if len(state.waiting) > 1 else ""
+    if any(not w.registered for w in state.waiting):
+        text += "The watch DAG has not registered all of them. "
+    intent, failure = state.current.intent, _last_failure(state, oldest)
+    if failure:
+        text += f"Its last attempt failed: {failure}. "
+    if intent is None:
+        return f"{text}No run holds the lease."
+    step = intent.jobs[-1] if intent.jobs else "no BigQuery job yet"
+    held = format_duration(now - intent.taken_at)
+    return f"{text}Run [{intent.run_id}] has held the lease for {held}; last step: {step}."

@@ -1,0 +1,97 @@
+"""Checks of target: is it the table that the last publish left, and do audited partitions hold what was published?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL
+from dedup_clone.freshness.durations import format_time
+from dedup_clone.freshness.feed_state import FeedState, TargetState
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.state.audits import AuditRecord, PartitionFingerprint
+
+
+def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
+    """Finds changes that somebody made by hand. Skipped before the first publish, and between a swap and its commit."""
+    target = state.target
+    if target is None or state.current.generation is None or _is_being_committed(state, target):
+        return
+    differences = _differences(state, target)
+    if differences:
+        yield Incident(
+            IncidentKind.TARGET_DRIFT,
+            Severity.ALERT,
+            since=now,
+            what="target is not what the last publish left: " + "; ".join(differences) + ".",
+            readers_see=_readers_see(state, target, now),
+            next_step="see who changed it (jobs of the dataset), put labels and options back, replay the snapshot.",
+        )
+    if target.materialized_views:
+        views = ", ".join(target.materialized_views)
+        yield Incident(
+            IncidentKind.TARGET_MATERIALIZED_VIEW,
+            Severity.WARNING,
+            since=now,
+            what=f"materialized view(s) {views} read target: no snapshot can be published any more.",
+            readers_see=state.readers_see(now),
+            next_step="drop them, or let them read a view of target, before the next snapshot is due.",
+        )
+
+
+def check_contents(now: datetime, state: FeedState) -> Iterator[Incident]:
+    """One incident for each unequal partition; it ends when an audit finds it equal, or when it has expired."""
+    for record in state.audits.unequal:
+        yield Incident(
+            IncidentKind.CONTENT_UNEQUAL,
+            Severity.ALERT,
+            since=record.audited_at,
+            what=(
+                f"partition {record.date} of target did not hold what was published as generation {record.generation}, "
+                f"audited {format_time(record.audited_at)}: {_content_difference(record)}."
+            ),
+            readers_see=f"wrong rows or wrong values on {record.date}",
+            next_step="replay the live snapshot, then audit this date again by hand; the runbook has each step.",
+            subject=record.date.isoformat(),
+        )
+
+
+def _differences(state: FeedState, target: TargetState) -> list[str]:
+    table = target.table
+    if table is None:
+        return ["it does not exist"]
+    current, found = state.current, []
+    labels = {GENERATION_LABEL: str(current.generation), MANIFEST_LABEL: str(current.manifest_digest)}
+    for label, expected in labels.items():
+        if table.labels.get(label) != expected:
+            found.append(f"label {label} is [{table.labels.get(label)}], expected [{expected}]")
+    if table.clone_of != target.staging:
+        found.append(f"it is a clone of [{table.clone_of}], expected [{target.staging}]")
+    elif target.cloned_at is not None and not table.is_cloned_as_of(target.cloned_at):
+        found.append(f"it was cloned as of [{table.clone_time}], expected [{target.cloned_at}]")
+    if table.expiration_days != target.retention_days:
+        found.append(f"partitions expire after [{table.expiration_days}] days, expected [{target.retention_days}]")
+    return found
+
+
+def _is_being_committed(state: FeedState, target: TargetState) -> bool:
+    """Whether target's label is already the generation of the run that holds the lease."""
+    intent, table = state.current.intent, target.table
+    return intent is not None and table is not None and table.labels.get(GENERATION_LABEL) == str(intent.generation)
+
+
+def _readers_see(state: FeedState, target: TargetState, now: datetime) -> str:
+    if target.table is None:
+        return "an error: the table does not exist"
+    return f"a table changed by hand ({target.table.rows} rows); published was {state.readers_see(now)}"
+
+
+def _content_difference(record: AuditRecord) -> str:
+    found, published = _rows(record.found), _rows(record.published)
+    if found != published:
+        return f"target has {found} rows, the files have {published}"
+    return f"both have {found} rows, whose values differ"
+
+
+def _rows(fingerprint: PartitionFingerprint | None) -> int:
+    return 0 if fingerprint is None else fingerprint.rows

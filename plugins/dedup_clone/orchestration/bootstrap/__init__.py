@@ -1,0 +1,1 @@
+"""The bootstrap DAG: its trigger form and its own tasks."""

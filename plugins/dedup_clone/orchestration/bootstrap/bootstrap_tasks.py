@@ -1,0 +1,65 @@
+"""The tasks of the bootstrap DAG around the steps that it shares with publish."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Context
+
+from dedup_clone.contract.errors import BootstrapRefused
+from dedup_clone.contract.records import to_plain
+from dedup_clone.orchestration.bootstrap.bootstrap_form import count_limit_bytes, read_bootstrap_request
+from dedup_clone.orchestration.shared.bigquery_operators import AttemptJobOperator
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.task_runtime import DryRunMixin, fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.publish.bootstrap.existing_export import drop_export, export_existing
+from dedup_clone.publish.bootstrap.existing_table import read_bootstrap_record, require_unchanged
+from dedup_clone.publish.bootstrap.resolve_bootstrap import resolve_bootstrap
+from dedup_clone.publish.previews.bootstrap_preview import preview_bootstrap
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
+
+SHOW_TASK = "show_existing"
+
+
+class ShowExistingOperator(DryRunMixin):
+    """Returns what would happen, with a text for the approver. Does not acquire the lease. Ends a dry run."""
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        services = open_feed_services(self.setup)
+        with fail_without_retry():
+            preview = preview_bootstrap(services, read_bootstrap_request(context), count_limit_bytes(context))
+            services.log("a bootstrap would do this:\n" + preview.text)
+            result: dict[str, Any] = to_plain(preview)
+            if context["params"]["dry_run"]:
+                self.end_dry_run(context, result)
+            elif preview.refused:
+                raise BootstrapRefused("\n".join(preview.refused))
+        return result
+
+
+def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
+    """Acquires the lease and returns the publish spec. The table must still be as it was shown."""
+    shown = context["ti"].xcom_pull(task_ids=SHOW_TASK)
+    with fail_without_retry():
+        request = read_bootstrap_request(context)
+        spec = resolve_bootstrap(open_feed_services(setup), request, shown["version"])
+        return to_plain(spec)  # type: ignore[no-any-return]
+
+
+def export(setup: FeedSetup, context: Context) -> None:
+    """Writes the table's files to state, and the request of the dedup job."""
+    with fail_without_retry():
+        export_existing(open_feed_services(setup), pull_spec(context).attempt)
+
+
+def delete_export(setup: FeedSetup, context: Context) -> int:
+    """Returns how many exported files were deleted. The generation has files of its own."""
+    return drop_export(open_feed_services(setup), pull_spec(context).attempt)
+
+
+class SwapExistingOperator(AttemptJobOperator):
+    """The swap; fails when the existing table changed after the checks."""
+
+    def prepare(self, services: Services, spec: PublishSpec) -> None:
+        require_unchanged(services, read_bootstrap_record(services, spec.attempt).existing)

@@ -1,0 +1,1 @@
+"""The content audit DAG: its tasks."""

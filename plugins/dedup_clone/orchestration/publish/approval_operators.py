@@ -1,0 +1,72 @@
+"""The checks before the swap, and the approval that the swap needs when an accepted check failed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.providers.standard.exceptions import HITLRejectException, HITLTimeoutError
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.bases.skipmixin import SkipMixin
+from airflow.sdk.exceptions import AirflowFailException
+
+from dedup_clone.contract.records import to_plain
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec, push_result
+from dedup_clone.publish.approval import approval_text, begin_wait, end_wait
+from dedup_clone.publish.check import check_before_swap
+
+EVIDENCE = "evidence"  # XCom key of the failed checks that a person shall approve, as Markdown
+
+
+class CheckStagingOperator(BaseOperator, SkipMixin):
+    """Returns the parameters of the swap. A failed check ends the run, and target keeps its content.
+
+    When no accepted check failed, this task skips `approve_task`, so that no worker starts for it.
+    """
+
+    inherits_from_skipmixin = True
+
+    def __init__(self, *, setup: FeedSetup, approve_task: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.setup = setup
+        self.approve_task = approve_task
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        services, spec = open_feed_services(self.setup), pull_spec(context)
+        with fail_without_retry():
+            swap: dict[str, Any] = to_plain(check_before_swap(services, spec))
+        if self.approve_task is not None:
+            evidence = approval_text(services, spec)
+            if evidence is None:
+                push_result(context, swap)
+                self.skip(context["ti"], [self.dag.get_task(self.approve_task)])
+            else:
+                context["ti"].xcom_push(key=EVIDENCE, value=evidence)
+        return swap
+
+
+class ApproveAcceptedOperator(ApprovalOperator):
+    """Waits for a person. Meanwhile another run may take the lease over; an approval after that is too late.
+
+    Rejection and timeout are final. The task has retries because Airflow loses it when the answer arrives before the
+    scheduler knows that the task is deferred. A retry asks the question again.
+    """
+
+    def __init__(self, *, setup: FeedSetup, check_task: str, **kwargs: Any) -> None:
+        body = "{{ ti.xcom_pull(task_ids='" + check_task + "', key='" + EVIDENCE + "') }}"
+        super().__init__(body=body, fail_on_reject=True, **kwargs)
+        self.setup = setup
+
+    def execute(self, context: Context) -> Any:
+        begin_wait(open_feed_services(self.setup), pull_spec(context))
+        return super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        try:
+            answer = super().execute_complete(context, event)
+        except (HITLRejectException, HITLTimeoutError) as error:
+            raise AirflowFailException(str(error)) from error
+        with fail_without_retry():
+            end_wait(open_feed_services(self.setup), pull_spec(context))
+        return answer

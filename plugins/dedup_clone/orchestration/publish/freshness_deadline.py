@@ -1,0 +1,82 @@
+"""The freshness deadline of a publish run, counted from the arrival of its delivery.
+
+Airflow's own deadline references do not fit: a triggered run has no logical date, and it is queued later than the
+marker was written. plugins/deadlines_plugin.py registers ArrivalReference in every Airflow component. Airflow evaluates
+it once, when it creates a run.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk.definitions.callback import AsyncCallback
+from airflow.sdk.definitions.deadline import BaseDeadlineReference, DeadlineAlert
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+
+ARRIVED_AT = "arrived_at"  # the key in a run's configuration: ISO 8601, written by the watch DAG
+CALLBACK_PATH = "dedup_clone.orchestration.publish.missed_deadline.notify_missed_deadline"
+
+log = logging.getLogger(__name__)
+
+
+class ArrivalReference(BaseDeadlineReference):
+    """The `arrived_at` of the run's configuration, or now if it has none, as in a replay by hand.
+
+    It never raises, because nothing would catch the exception, and Airflow would not create the run.
+    """
+
+    required_kwargs: ClassVar[set[str]] = {"dag_id", "run_id"}
+
+    def _evaluate_with(self, *, session: Session, dag_id: str, run_id: str) -> datetime:
+        now = datetime.now(UTC)
+        try:
+            from airflow.models import DagRun
+            from sqlalchemy import select
+
+            conf = select(DagRun.conf).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
+            return arrival_of(session.scalar(conf)) or now
+        except Exception:
+            log.exception("Cannot read the arrival of run [%s] of [%s]: its deadline counts from now", run_id, dag_id)
+            return now
+
+
+def arrival_of(conf: Any) -> datetime | None:
+    """The arrival time in a run's configuration, never later than now; None when there is no valid one."""
+    text = conf.get(ARRIVED_AT) if isinstance(conf, dict) else None
+    if not isinstance(text, str):
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+        arrived = (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        log.warning("[%s] is [%s], expected a time such as 2026-11-20T04:00:00+00:00: it is ignored", ARRIVED_AT, text)
+        return None
+    return min(arrived, datetime.now(UTC))
+
+
+def freshness_deadline(setup: FeedSetup) -> DeadlineAlert:
+    """Arrival plus the feed's freshness SLA. The callback gets its settings as arguments, because the triggerer, in
+    which it runs, does not read the feed file.
+    """
+    sla_minutes, deployment = setup.feed.freshness.sla_minutes, setup.deployment
+    return DeadlineAlert(
+        name=f"live within {sla_minutes} minutes of its arrival",
+        reference=ArrivalReference(),
+        interval=timedelta(minutes=sla_minutes),
+        callback=AsyncCallback(
+            CALLBACK_PATH,
+            kwargs={
+                "feed": setup.feed.feed,
+                "sla_minutes": sla_minutes,
+                "state_bucket": deployment.state_bucket,
+                "connection": deployment.google_cloud_connection,
+                "alerts": deployment.alerts.model_dump(mode="json"),
+            },
+        ),
+    )

@@ -1,0 +1,132 @@
+"""The trigger form of the publish DAG, and the request that a filled form makes."""
+
+from __future__ import annotations
+
+from airflow.sdk import Context, Param
+
+from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.request import Plan
+from dedup_clone.orchestration.publish.freshness_deadline import ARRIVED_AT
+from dedup_clone.orchestration.watch.delivery_sensor import publish_run_id
+from dedup_clone.publish.planning.date_ranges import parse_dates
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishRequest
+
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+# The other plans are a fallback and the reference for tests; a feed may name them, a replay need not.
+_OFFERED_PLANS = (Plan.AUTO, Plan.ADOPT, Plan.REWRITE)
+
+
+def publish_params() -> dict[str, Param]:
+    """The watch DAG fills the form for an arrival, a person for a replay."""
+    return {
+        "snapshot_id": Param(
+            None,
+            type=["null", "string"],
+            pattern="^[0-9]{1,19}$",
+            title="Snapshot id",
+            description="The snapshot to publish (its update_id). Publishing it again changes no row that is right.",
+        ),
+        "marker_generation": Param(
+            None,
+            type=["null", "string"],
+            pattern="^[0-9]{1,19}$",
+            title="Delivery",
+            description="Object generation of the marker; empty: the latest delivery of the snapshot.",
+        ),
+        "dates": Param(
+            [],
+            type=["null", "array"],
+            items={"type": "string", "pattern": f"^{_DATE}([.][.]{_DATE})?$"},
+            title="Dates",
+            description="Only these dates of the delivery, each YYYY-MM-DD or a range YYYY-MM-DD..YYYY-MM-DD; "
+            "empty: all of it.",
+        ),
+        "engine": Param(
+            None,
+            type=["null", "string"],
+            enum=[None, *(str(engine) for engine in Engine)],
+            title="Engine",
+            description="What deduplicates; empty: the feed's engine.",
+        ),
+        "plan": Param(
+            None,
+            type=["null", "string"],
+            enum=[None, *(str(plan) for plan in _OFFERED_PLANS)],
+            title="Plan",
+            description="How Spark deduplicates; empty: the feed's plan.",
+        ),
+        "accepted_checks": Param(
+            [],
+            type=["null", "array"],
+            items={"type": "string", "enum": list(ACCEPTABLE_CHECKS)},
+            examples=list(ACCEPTABLE_CHECKS),
+            title="Accepted checks",
+            description="Checks before the swap that may fail this time. If one does, the run waits for an approval.",
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Only show what would be read, computed, loaded, deleted and billed, and whether target would "
+            "change: see the log or the result of resolve_publish.",
+        ),
+        "reason": Param(
+            None,
+            type=["null", "string"],
+            title="Reason",
+            description="Why this is published by hand; stored with the check results.",
+        ),
+        ARRIVED_AT: Param(
+            None,
+            type=["null", "string"],
+            title="Arrival",
+            description="Filled by the watch DAG: the deadline counts from it. Leave it empty for a replay.",
+            section="Filled by the watch DAG",
+        ),
+    }
+
+
+def read_publish_request(services: Services, context: Context) -> PublishRequest:
+    """Raises ConfigurationError for a delivery that is not registered; the message names the registered ones."""
+    params, run = context["params"], context["dag_run"]
+    delivery = _find_delivery(services, params["snapshot_id"], params["marker_generation"])
+    accepted, reason = tuple(params["accepted_checks"] or ()), (params["reason"] or "").strip()
+    if accepted and not reason:
+        raise ConfigurationError(f"Say why {list(accepted)} may fail this time: parameter [reason].")
+    dates = parse_dates(params["dates"]) if params["dates"] else None
+    return PublishRequest(
+        dag_id=run.dag_id,
+        run_id=run.run_id,
+        delivery=delivery,
+        replay=dates is not None or run.run_id != publish_run_id(delivery),
+        engine=Engine(params["engine"]) if params["engine"] else None,
+        plan=params["plan"],
+        accepted_checks=accepted,
+        reason=reason,
+        dates=dates,
+    )
+
+
+def _find_delivery(services: Services, snapshot_id: str | None, marker_generation: str | None) -> Delivery:
+    registered = services.arrivals.deliveries()
+    ids = ", ".join(str(number) for number in sorted({d.snapshot_id for d in registered})) or "none"
+    if snapshot_id is None:
+        raise ConfigurationError(f"Name the snapshot to publish: parameter [snapshot_id]; there are: {ids}.")
+    of_snapshot = [d for d in registered if str(d.snapshot_id) == snapshot_id]
+    if not of_snapshot:
+        raise ConfigurationError(
+            f"Snapshot [{snapshot_id}] is not registered for [{services.feed.feed}]; registered snapshots: {ids}. "
+            f"Land it with its marker, or name one of these."
+        )
+    matching = [d for d in of_snapshot if marker_generation in (None, str(d.marker_generation))]
+    if not matching:
+        raise ConfigurationError(
+            f"Delivery [{marker_generation}] of snapshot [{snapshot_id}] is not registered for "
+            f"[{services.feed.feed}]; its deliveries: {', '.join(str(d.marker_generation) for d in of_snapshot)}. "
+            f"Name one of these, or leave it empty for the latest."
+        )
+    return matching[-1]

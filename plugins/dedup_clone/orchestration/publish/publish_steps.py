@@ -1,0 +1,143 @@
+"""What publish, rollback and bootstrap share: the arguments of their DAGs, and the tasks from load to commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import Asset, BaseOperator, TriggerRule, XComArg, task
+
+from dedup_clone.checks.check_result import require
+from dedup_clone.contract.records import to_plain
+from dedup_clone.orchestration.publish.approval_operators import ApproveAcceptedOperator, CheckStagingOperator
+from dedup_clone.orchestration.runners.remote_operator import stop_spark_runs
+from dedup_clone.orchestration.shared.bigquery_operators import AttemptJobOperator, LoadStagingOperator
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.swap_job import swap_configuration
+from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
+from dedup_clone.publish.commit import commit_attempt
+from dedup_clone.publish.prune import prune
+from dedup_clone.publish.recovery import finish_or_discard
+
+CHECK_TASK, APPROVE_TASK = "check_staging", "approve_accepted"
+
+
+def target_dag_arguments(setup: FeedSetup, *, task_timeout: timedelta = timedelta(hours=1)) -> dict[str, Any]:
+    """Arguments of a DAG that changes target: where its SQL templates are, and retries that outlast a restart."""
+    return {
+        "start_date": datetime(2026, 1, 1, tzinfo=UTC),
+        "auto_register": False,
+        "is_paused_upon_creation": False,
+        "template_searchpath": [str(setup.folders.sql)],
+        "user_defined_macros": {"names": setup.names},
+        "default_args": {
+            "owner": setup.feed.owner,
+            "retries": 3,
+            "retry_delay": timedelta(seconds=10),
+            "execution_timeout": task_timeout,
+        },
+    }
+
+
+@dataclass(frozen=True)
+class PublishSteps:
+    """The first and the last task from load to commit, and the task that runs when one of them failed.
+
+    A DAG puts its own tasks before `load` and after `commit`; those that hold the lease go before `on_failure` too.
+    """
+
+    load: BaseOperator
+    commit: XComArg
+    on_failure: XComArg
+
+
+def load_to_commit(
+    setup: FeedSetup,
+    *,
+    load_operator: type[LoadStagingOperator] = LoadStagingOperator,
+    swap_operator: type[AttemptJobOperator] = AttemptJobOperator,
+    with_approval: bool = False,
+    spark_task: BaseOperator | None = None,
+) -> PublishSteps:
+    """Makes the tasks from load to commit. When one fails, `reconcile_failure` also stops the runs of `spark_task`."""
+    target = Asset(
+        name=f"{setup.names.dataset}.{setup.names.target_table}",
+        uri=f"bigquery://{setup.names.project}/{setup.names.dataset}/{setup.names.target_table}",
+    )
+
+    # -- load -------- in: manifest's files     runs: BigQuery  out: staging rows; deferred; safe to retry
+    load = load_operator(task_id="load_staging", setup=setup)
+
+    # -- check ------- in: staging, manifest    runs: worker    out: parameters of the swap; check results in state
+    check = CheckStagingOperator(task_id=CHECK_TASK, setup=setup, approve_task=APPROVE_TASK if with_approval else None)
+
+    # -- approve ----- in: accepted failures    runs: a person  out: approved; skipped when no accepted check failed
+    if with_approval:
+        approve = ApproveAcceptedOperator(
+            task_id=APPROVE_TASK,
+            setup=setup,
+            check_task=CHECK_TASK,
+            subject=f"Publish {setup.feed.feed} although checks failed?",
+            response_timeout=timedelta(hours=1),
+            retry_delay=timedelta(seconds=1),
+        )
+
+    # -- swap -------- in: staging as checked   runs: BigQuery  out: target, in one statement; deferred; safe to retry
+    swap = swap_operator(
+        task_id="swap_target",
+        # The approval may be skipped, so the swap requires one upstream success and no upstream failure.
+        trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS if with_approval else TriggerRule.ALL_SUCCESS,
+        setup=setup,
+        step="swap",
+        configuration=swap_configuration(setup.feed.feed, setup.names.target_table),
+    )
+
+    # -- commit ------ in: target               runs: worker    out: ledger record, CURRENT, Asset event
+    @task(outlets=[target])
+    def commit_generation(**context: Any) -> dict[str, Any]:
+        return _commit_generation(setup, context, target)
+
+    # -- on failure -- in: lease, target        runs: worker    out: committed when the swap happened, else discarded
+    @task(trigger_rule=TriggerRule.ONE_FAILED, retries=5)
+    def reconcile_failure(**context: Any) -> None:
+        _reconcile_failure(setup, context, spark_task)
+
+    commit, on_failure = commit_generation(), reconcile_failure()
+    load >> check >> swap >> commit
+    [load, check, swap, commit] >> on_failure
+    if with_approval:
+        check >> approve >> [swap, on_failure]
+    return PublishSteps(load, commit, on_failure)
+
+
+def delete_unneeded_data(setup: FeedSetup) -> list[str]:
+    """Prunes the feed's state. Returns the deleted data folders."""
+    return prune(open_feed_services(setup))
+
+
+def _commit_generation(setup: FeedSetup, context: Any, target: Asset) -> dict[str, Any]:
+    """Returns the ledger record. Fails when a check after the swap failed; the generation is committed even then."""
+    record, verdicts = commit_attempt(open_feed_services(setup), pull_spec(context).attempt)
+    context["outlet_events"][target].extra = {
+        "snapshot_id": record.snapshot_id,
+        "generation": record.generation,
+        "lag_s": record.lag_s,
+    }
+    refresh_verdict(setup)
+    with fail_without_retry():
+        require(verdicts, "Target holds the new generation, which is committed.")
+    return to_plain(record)  # type: ignore[no-any-return]
+
+
+def _reconcile_failure(setup: FeedSetup, context: Any, spark_task: BaseOperator | None) -> None:
+    """Commits the run's attempt if its swap happened, else discards it; this frees the lease. Then stops Spark."""
+    services, run = open_feed_services(setup), context["dag_run"]
+    intent = services.current.read().intent
+    if intent is None or (intent.dag_id, intent.run_id) != (run.dag_id, run.run_id):
+        services.log("this run does not hold the lease: nothing to reconcile")
+    else:
+        finish_or_discard(services, intent)
+    stop_spark_runs(spark_task, context)
+    refresh_verdict(setup)

@@ -1,0 +1,58 @@
+"""The first task of a publish run: acquires the lease and returns the publish spec, or only shows a dry run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from dedup_clone.contract.errors import LeaseHeld
+from dedup_clone.contract.records import to_plain
+from dedup_clone.orchestration.publish.publish_form import read_publish_request
+from dedup_clone.orchestration.shared.task_runtime import DryRunMixin, fail_without_retry, open_feed_services
+from dedup_clone.publish.previews.dry_run import dry_run
+from dedup_clone.publish.previews.dry_run_text import dry_run_text
+from dedup_clone.publish.resolve import resolve
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishRequest
+
+LEASE_RETRY_INTERVAL = timedelta(seconds=10)
+
+
+class ResolvePublishOperator(DryRunMixin):
+    """Returns the publish spec. Skips the later tasks when the delivery needs no publish, and after a dry run.
+
+    While another run holds the lease it waits, deferred. Several runs of the DAG may be active, because one that waits
+    for an approval must not delay an arrival.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        services = open_feed_services(self.setup)
+        with fail_without_retry():
+            request = read_publish_request(services, context)
+            if context["params"]["dry_run"]:
+                return self._dry_run(services, request, context)
+            try:
+                spec_or_reason = resolve(services, request)
+            except LeaseHeld as error:
+                self.log.info("waits for the lease: %s", error)
+                self.defer(trigger=TimeDeltaTrigger(LEASE_RETRY_INTERVAL), method_name="retry_resolve")
+        if isinstance(spec_or_reason, str):
+            raise AirflowSkipException(spec_or_reason)
+        return to_plain(spec_or_reason)  # type: ignore[no-any-return]
+
+    def retry_resolve(self, context: Context, event: object = None) -> dict[str, Any]:
+        """Called after the retry interval: the lease may be free now."""
+        return self.execute(context)
+
+    def _dry_run(self, services: Services, request: PublishRequest, context: Context) -> dict[str, Any]:
+        """The preview is the task's result; its field `text` is for people."""
+        preview = dry_run(services, request)
+        text = dry_run_text(preview)
+        services.log(f"a publish would do this:\n{text}", snapshot_id=request.delivery.snapshot_id)
+        result = {**to_plain(preview), "text": text}
+        self.end_dry_run(context, result)
+        return result

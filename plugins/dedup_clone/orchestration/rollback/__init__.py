@@ -1,0 +1,1 @@
+"""The rollback DAG: its trigger form and its own tasks."""

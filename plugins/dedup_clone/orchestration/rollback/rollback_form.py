@@ -1,0 +1,36 @@
+"""The trigger form of the rollback DAG."""
+
+from __future__ import annotations
+
+from airflow.sdk import Context, Param
+
+from dedup_clone.contract.errors import ConfigurationError
+
+
+def rollback_params() -> dict[str, Param]:
+    """The form rejects what is not a number; the first task rejects a generation that cannot be restored."""
+    return {
+        "generation": Param(
+            None,
+            type=["null", "integer"],
+            minimum=1,
+            title="Generation",
+            description="The generation whose content readers should see again. The page Snapshots lists those that "
+            "can be restored; so does the first task when the number is wrong.",
+        ),
+        "reason": Param(
+            None,
+            type=["null", "string"],
+            minLength=1,
+            title="Reason",
+            description="Why; stored in the ledger.",
+        ),
+    }
+
+
+def requested_generation(context: Context) -> int:
+    """The generation in the form. Raises ConfigurationError when there is none."""
+    generation = context["params"]["generation"]
+    if generation is None:
+        raise ConfigurationError("Name the generation whose content shall be live again: parameter [generation].")
+    return int(generation)

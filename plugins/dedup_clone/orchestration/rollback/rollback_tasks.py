@@ -1,0 +1,46 @@
+"""The tasks of the rollback DAG before the steps that it shares with publish."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Context
+
+from dedup_clone.contract.records import to_plain
+from dedup_clone.orchestration.rollback.rollback_form import requested_generation
+from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOperator
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.publish.previews.rollback_preview import preview_rollback
+from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
+
+
+def show_difference(setup: FeedSetup, context: Context) -> dict[str, Any]:
+    """Returns what would change, with a text for the approver. Does not acquire the lease."""
+    services, run = open_feed_services(setup), context["dag_run"]
+    with fail_without_retry():
+        preview = preview_rollback(services, requested_generation(context), dag_id=run.dag_id, run_id=run.run_id)
+    services.log("a rollback would do this:\n" + preview.text, generation=preview.live_generation)
+    return to_plain(preview)  # type: ignore[no-any-return]
+
+
+def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
+    """Acquires the lease and returns the publish spec. The live generation must still be the one that was shown."""
+    run, reason = context["dag_run"], context["params"]["reason"] or ""
+    shown = context["ti"].xcom_pull(task_ids="show_difference")
+    with fail_without_retry():
+        request = RollbackRequest(
+            run.dag_id, run.run_id, requested_generation(context), shown["live_generation"], reason
+        )
+        return to_plain(resolve_rollback(open_feed_services(setup), request))  # type: ignore[no-any-return]
+
+
+class RestoreStagingOperator(LoadStagingOperator):
+    """Loads the generation's files, unless the swap can clone staging as it was then, by time travel."""
+
+    def execute(self, context: Context) -> str:
+        spec = pull_spec(context)
+        if spec.restored_at is not None:
+            self.log.info("nothing to load: the swap clones staging as of %s", spec.restored_at)
+            return ""
+        return super().execute(context)

@@ -1,0 +1,35 @@
+"""Lets the dedup task run the engine in the publish spec, since a replay may name another engine than the feed's.
+
+The engine is not known before the task runs, so all engines share the same tasks and edges.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import BaseOperator, Context
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
+
+
+class EngineDispatchMixin(BaseOperator):
+    """Base class, to be listed before a Spark operator. For an SQL engine, BigQuery jobs run instead of Spark."""
+
+    def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.setup = setup
+
+    def execute(self, context: Context) -> Any:
+        spec = pull_spec(context)
+        if spec.engine is Engine.SPARK:
+            return self.run_spark(context)
+        with fail_without_retry():
+            dedup_in_bigquery(open_feed_services(self.setup), spec.attempt)
+        return None
+
+    def run_spark(self, context: Context) -> Any:
+        """Runs the Spark operator, the next class in the method resolution order."""
+        return super().execute(context)

@@ -1,0 +1,127 @@
+"""Explains Google's error messages to an operator: the setting, role, quota or network, and the command to run.
+
+The same message may be the error of a call, or hours later the message of a failed run.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dedup_clone.settings.spark_settings import SparkSettings
+
+
+@dataclass(frozen=True)
+class Hint:
+    """`text` says what is wrong and what to do. `permanent`: a retry cannot help."""
+
+    text: str
+    permanent: bool
+
+
+@dataclass(frozen=True)
+class ErrorHints:
+    """The hints for one project and its settings, with commands that an operator can copy as they are."""
+
+    project: str
+    settings: SparkSettings
+
+    def for_message(self, message: str) -> Hint | None:
+        """The hint for an error message; None when no known pattern is in it."""
+        text = message.lower()
+        for patterns, hint in (
+            (("quota", "resourceexhausted", "resource_exhausted", "ratelimitexceeded"), self._quota_exhausted),
+            (("dns resolution failed", "name resolution", "could not resolve"), self._no_region),
+            (("has not been used in project", "it is disabled", "service_disabled"), self._api_disabled),
+            (("actas", "serviceaccountuser"), self._act_as_denied),
+            (("dataproc.tasks", "dataproc worker", "dataproc.worker"), self._worker_role_missing),
+            (("private google access", "private ip google access"), self._no_private_access),
+            (("preempt",), self._preempted),
+        ):
+            if any(pattern in text for pattern in patterns):
+                return hint()
+        missing = re.search(r"not found.*clusters/([a-z0-9-]+)", text)
+        return self._no_cluster(missing[1]) if missing else None
+
+    def permission_denied(self) -> Hint:
+        """The hint for a denied call whose message names only a permission."""
+        return Hint(
+            f"Airflow's service account lacks a role in project [{self.project}]: `gcloud projects "
+            f"add-iam-policy-binding {self.project} --member=serviceAccount:AIRFLOW_SERVICE_ACCOUNT "
+            f"--role=roles/dataproc.editor` (for runner bigquery_procedure: roles/bigquery.user, and "
+            f"roles/bigquery.connectionUser on the connection), then clear the task.",
+            permanent=True,
+        )
+
+    def _no_cluster(self, cluster: str) -> Hint:
+        return Hint(
+            f"Cluster [{cluster}] is not in project [{self.project}], region [{self._region}]: see `gcloud dataproc "
+            f"clusters list --region={self._region} --project={self.project}`, then correct [spark.cluster.name] or "
+            f"[spark.region] in the profile, or remove the name, so that each run creates a cluster.",
+            permanent=True,
+        )
+
+    def invalid_request(self) -> Hint:
+        """The hint for an invalid request; the service's own message says what is wrong."""
+        return Hint("Correct section [spark] of the profile or of the feed, then clear the task.", permanent=True)
+
+    def unknown(self) -> Hint:
+        """The hint for an error without a known cause."""
+        return Hint("The task tries again by itself.", permanent=False)
+
+    @property
+    def _region(self) -> str:
+        return self.settings.region or "-"
+
+    def _quota_exhausted(self) -> Hint:
+        return Hint(
+            f"A quota of project [{self.project}] in region [{self._region}] is exhausted: see `gcloud compute regions "
+            f"describe {self._region} --project={self.project} --flatten=quotas "
+            f"--format='table(quotas.metric,quotas.usage,quotas.limit)'`, ask for more, or set a smaller "
+            f"[spark.max_executors] in the feed. The task tries again by itself.",
+            permanent=False,
+        )
+
+    def _no_region(self) -> Hint:
+        return Hint(
+            f"Region [{self._region}] has no Dataproc, or Airflow's network cannot resolve its address: see `gcloud "
+            f"compute regions list --project={self.project}`, then correct [spark.region] in the profile.",
+            permanent=True,
+        )
+
+    def _api_disabled(self) -> Hint:
+        return Hint(
+            f"The API is not enabled in project [{self.project}]: `gcloud services enable dataproc.googleapis.com "
+            f"bigqueryconnection.googleapis.com --project={self.project}`, wait a minute, then clear the task.",
+            permanent=True,
+        )
+
+    def _act_as_denied(self) -> Hint:
+        account = self.settings.service_account or "SPARK_SERVICE_ACCOUNT"
+        return Hint(
+            f"Airflow may not run Spark as [{account}]: `gcloud iam service-accounts add-iam-policy-binding {account} "
+            f"--member=serviceAccount:AIRFLOW_SERVICE_ACCOUNT --role=roles/iam.serviceAccountUser "
+            f"--project={self.project}`, then clear the task.",
+            permanent=True,
+        )
+
+    def _worker_role_missing(self) -> Hint:
+        account = self.settings.service_account or "SPARK_SERVICE_ACCOUNT"
+        return Hint(
+            f"Service account [{account}] may not run Spark: `gcloud projects add-iam-policy-binding {self.project} "
+            f"--member=serviceAccount:{account} --role=roles/dataproc.worker`, then clear the task.",
+            permanent=True,
+        )
+
+    def _no_private_access(self) -> Hint:
+        subnetwork = self.settings.subnetwork or "default"
+        return Hint(
+            f"Subnetwork [{subnetwork}] has no Private Google Access, which machines without public addresses need: "
+            f"`gcloud compute networks subnets update {subnetwork} --region={self._region} "
+            f"--enable-private-ip-google-access --project={self.project}`, or name another in [spark.subnetwork] of "
+            f"the profile; then clear the task.",
+            permanent=True,
+        )
+
+    def _preempted(self) -> Hint:
+        return Hint("Machines were preempted during the run. The task tries again by itself.", permanent=False)

@@ -1,0 +1,60 @@
+"""Spark settings of the local stack. Dataproc needs none of them: it has its own connector."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from dedup_clone.contract.errors import ConfigurationError
+
+
+def emulator_spark_conf(storage_host: str) -> dict[str, str]:
+    """Settings that let Spark read and write `gs://` on the storage emulator at `storage_host` (`http://host:port`)."""
+    address = urlsplit(storage_host)
+    if address.scheme not in ("http", "https") or not address.netloc:
+        raise ConfigurationError(
+            f"Storage emulator is [{storage_host}], expected [http://host:port]: correct STORAGE_EMULATOR_HOST."
+        )
+    return {
+        "spark.driver.extraClassPath": connector_jar(),
+        "spark.executor.extraClassPath": connector_jar(),
+        "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
+        "spark.hadoop.fs.gs.storage.root.url": f"{address.scheme}://{address.netloc}/",
+        "spark.hadoop.fs.gs.auth.service.account.enable": "false",
+        "spark.hadoop.fs.gs.auth.null.enable": "true",
+        "spark.hadoop.fs.gs.project.id": "local",
+    }
+
+
+def local_spark_conf(driver_memory: str = "2g") -> dict[str, str]:
+    """Settings of Spark in one process: quick to start, and reachable from this machine only."""
+    return {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": driver_memory,
+        # A third less CPU time for jobs of up to a million rows, which mostly start the JVM. From about ten million
+        # rows the optimizing compiler pays off: then set other options in the Spark connection.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # This environment's Python, not whichever comes first on PATH, for the driver and its workers.
+        "spark.pyspark.python": sys.executable,
+        # The job's folder must be on PYTHONPATH.
+        "spark.python.daemon.module": "dedup_spark.execution.worker_daemon",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def connector_jar() -> str:
+    """The path of Google's connector for Spark, in the package pyspark-gcs (which is not imported)."""
+    package = importlib.util.find_spec("pyspark_gcs")
+    folder = Path(package.origin).parent / "jars" if package and package.origin else None
+    jars = sorted(folder.glob("gcs-connector-*.jar")) if folder else []
+    if not jars:
+        raise ConfigurationError(
+            "The GCS connector for Spark was not found: expected jars/gcs-connector-*.jar of the package "
+            "[pyspark-gcs]; install the locked requirements."
+        )
+    return str(jars[-1])

@@ -1,0 +1,233 @@
+"""The dedup task for remote runners: attaches to a Spark run or starts one, waits deferred, and reports the outcome.
+
+A retried task attaches to the active run, reuses one that succeeded, and starts the next one after a failure. A cleared
+task stops the runs from before the clear, then runs Spark again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from airflow.sdk import BaseOperator, BaseOperatorLink, Context
+from airflow.sdk.exceptions import AirflowFailException
+
+from dedup_clone.contract.errors import SparkRunFailed, SparkUnavailable
+from dedup_clone.orchestration.runners.engine_dispatch import EngineDispatchMixin
+from dedup_clone.orchestration.runners.error_hints import ErrorHints
+from dedup_clone.orchestration.runners.runner_config import (
+    RunnerConfig,
+    open_runner,
+    read_spark_code,
+    runner_config_of,
+    runner_of,
+)
+from dedup_clone.orchestration.runners.sizing import size_run, spark_properties
+from dedup_clone.orchestration.runners.spark_run import (
+    MAX_FAILED_RUNS,
+    RunNames,
+    SparkJobSpec,
+    SparkRun,
+    SparkRunner,
+    SparkRunState,
+    select_run,
+    stop_runs,
+)
+from dedup_clone.orchestration.runners.spark_run_trigger import TIMED_OUT, UNREACHABLE, SparkRunTrigger
+from dedup_clone.orchestration.runners.workload import read_workload
+from dedup_clone.orchestration.shared.task_runtime import (
+    fail_without_retry,
+    has_spec,
+    open_feed_services,
+    pull_spec,
+)
+
+DEFAULT_TIMEOUT = timedelta(hours=1)
+
+
+class _RunLink(BaseOperatorLink):
+    """A link on the task's page in Airflow, to the Spark run's URL with that `url_key`."""
+
+    url_key: ClassVar[str]
+
+    @property
+    def xcom_key(self) -> str:
+        return f"spark_link_{self.url_key}"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        return str(operator.urls.get(self.url_key, ""))
+
+
+class SparkRunLink(_RunLink):
+    name = "Spark run"
+    url_key = "run"
+
+
+class DriverLogLink(_RunLink):
+    name = "Driver log"
+    url_key = "log"
+
+
+class SparkUiLink(_RunLink):
+    name = "Spark UI"
+    url_key = "spark_ui"
+
+
+LINKS = (SparkRunLink(), DriverLogLink(), SparkUiLink())
+
+
+class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
+    """The dedup task of every runner but the local one. `request_uri` is the job's argument."""
+
+    template_fields = ("request_uri",)
+    operator_extra_links = LINKS
+
+    def __init__(self, *, request_uri: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.request_uri = request_uri
+        self.runner_config: RunnerConfig = runner_config_of(self.setup)
+        self.urls: Mapping[str, str] = {}
+        self.run_name: str | None = None
+
+    def run_spark(self, context: Context) -> Any:
+        """Raises SparkUnavailable and SparkRunFailed when a retry may help; otherwise fails without a retry."""
+        with fail_without_retry():
+            runner, names = open_runner(self.runner_config), run_names(self.setup.feed.feed, context)
+            for earlier in names.before_clears():
+                for name in stop_runs(runner, earlier, max_tries(self)):
+                    self.log.info("stopped Spark run %s, from before the task was cleared", name)
+            return self._attach_or_submit(context, runner, names)
+
+    def resume(self, context: Context, event: dict[str, str]) -> Any:
+        """Called when the trigger fired."""
+        with fail_without_retry():
+            runner, names = open_runner(self.runner_config), run_names(self.setup.feed.feed, context)
+            if event["reason"] == UNREACHABLE:
+                raise SparkUnavailable(event["message"])
+            if event["reason"] == TIMED_OUT:
+                stopped = ", ".join(stop_runs(runner, names, max_tries(self))) or "none was active"
+                raise AirflowFailException(
+                    f"Spark was not done within {self._timeout_s / 60:.0f} minutes (stopped: {stopped}). Raise "
+                    f"[spark.max_executors] or lower [spark.target_minutes] in the feed, then clear the run."
+                )
+            run = runner.get_run(event["name"])
+            if run is not None and run.state.is_finished:
+                return self._finish(context, runner, run)
+            return self._attach_or_submit(context, runner, names)
+
+    def on_kill(self) -> None:
+        """Called when somebody marks or clears the task while a worker runs it."""
+        if self.run_name is not None:
+            open_runner(self.runner_config).cancel(self.run_name)
+
+    def _attach_or_submit(self, context: Context, runner: SparkRunner, names: RunNames) -> Any:
+        selected = select_run(runner, names, min(context["ti"].try_number, max_tries(self)))
+        if selected is None:
+            last = names.name(MAX_FAILED_RUNS)
+            raise AirflowFailException(
+                f"{MAX_FAILED_RUNS} Spark runs of this attempt failed, the last is [{last}]: correct what its log "
+                f"says, then clear the run from its first task."
+            )
+        for failed in selected.failed:
+            runner.clean_up(failed.name)
+        self.run_name, run = selected.name, selected.run
+        if run is None or run.state is SparkRunState.READY:
+            runner.submit(selected.name, self._job_spec(context))
+            run = runner.get_run(selected.name)
+        else:
+            self.log.info("attaches to Spark run %s, which is %s", selected.name, run.state)
+        if run is None:
+            raise SparkUnavailable(f"Spark run [{selected.name}] cannot be seen yet: the task tries again by itself.")
+        if run.state.is_finished:
+            return self._finish(context, runner, run)
+        self._push_links(context, run)
+        self.defer(
+            trigger=SparkRunTrigger(
+                asdict(self.runner_config),
+                selected.name,
+                poll_s=self.setup.deployment.job_poll_interval_s,
+                timeout_at=time.time() + self._timeout_s,
+            ),
+            method_name="resume",
+        )
+        return None
+
+    def _finish(self, context: Context, runner: SparkRunner, run: SparkRun) -> str:
+        """Returns the name of a run that succeeded. Raises for one that did not."""
+        self._push_links(context, run)
+        runner.clean_up(run.name)
+        if run.state is SparkRunState.SUCCEEDED:
+            self.log.info("Spark run %s succeeded", run.name)
+            return run.name
+        log = run.urls.get("log") or run.urls.get("run", "the console")
+        if run.state is SparkRunState.CANCELLED:
+            raise AirflowFailException(
+                f"Spark run [{run.name}] was cancelled from outside ({run.message or 'no reason given'}); nothing was "
+                f"published. Clear the task to run it again. Its log: {log}"
+            )
+        hint = ErrorHints(self.runner_config.project, self.setup.deployment.spark).for_message(run.message)
+        failure = f"Spark run [{run.name}] failed: {run.message or 'no reason given'}."
+        if hint is not None and hint.permanent:
+            raise AirflowFailException(f"{failure} {hint.text} Its log: {log}")
+        advice = hint.text if hint else "The task tries again by itself; the log's last line says what to correct."
+        raise SparkRunFailed(f"{failure} {advice} Its log: {log}")
+
+    def _job_spec(self, context: Context) -> SparkJobSpec:
+        spec, feed, spark = pull_spec(context), self.setup.feed, self.setup.deployment.spark
+        code = read_spark_code(self.setup.folders.spark_code)
+        services = open_feed_services(self.setup)
+        size = size_run(read_workload(services, spec.attempt), feed.spark, runner_of(self.setup))
+        services.log(f"Spark gets {size.summary}", snapshot_id=spec.snapshot_id, generation=spec.generation)
+        context["ti"].xcom_push(key="spark_size", value=asdict(size))
+        return SparkJobSpec(
+            request_uri=self.request_uri,
+            main_uri=code.main_uri,
+            archive_uri=code.archive_uri,
+            properties=spark_properties(size, feed.spark),
+            labels={
+                **spark.labels,
+                "dedup_clone_feed": feed.feed,
+                "dedup_clone_step": "dedup",
+                "dedup_clone_attempt": spec.attempt,
+            },
+            executors=size.executors,
+            executor_cores=size.executor_cores,
+            timeout_s=int(self._timeout_s),
+        )
+
+    def _push_links(self, context: Context, run: SparkRun) -> None:
+        """Stores the run's links at once, because Airflow itself would store them only when the task ends."""
+        self.urls = run.urls
+        for link in LINKS:
+            if link.url_key in run.urls:
+                context["ti"].xcom_push(key=link.xcom_key, value=run.urls[link.url_key])
+        for key, url in run.urls.items():
+            self.log.info("%s of Spark run %s: %s", key, run.name, url)
+
+    @property
+    def _timeout_s(self) -> float:
+        return (self.execution_timeout or DEFAULT_TIMEOUT).total_seconds()
+
+
+def run_names(feed: str, context: Context) -> RunNames:
+    """The names of this attempt's runs since the DAG run was last cleared."""
+    return RunNames(feed, pull_spec(context).attempt, getattr(context["dag_run"], "clear_number", None) or 0)
+
+
+def max_tries(task: Any) -> int:
+    """How many runs a task can have started between two clears: one per try."""
+    return int(task.retries) + 1
+
+
+def stop_spark_runs(task: Any, context: Context) -> list[str]:
+    """Stops all runs of `task` and deletes what was created for them. Returns the names of the runs it stopped.
+
+    Does nothing for a task of the local runner, or when the DAG run has no publish spec.
+    """
+    if not isinstance(task, RemoteSparkOperator) or not has_spec(context):
+        return []
+    runner, names = open_runner(task.runner_config), run_names(task.setup.feed.feed, context)
+    return [name for each in (*names.before_clears(), names) for name in stop_runs(runner, each, max_tries(task))]

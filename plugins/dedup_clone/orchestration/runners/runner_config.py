@@ -1,0 +1,118 @@
+"""The configuration of a feed's runner, from which task and trigger open it, and the deployed Spark code."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.orchestration.runners.cluster import ClusterRunner
+from dedup_clone.orchestration.runners.ephemeral_cluster import EphemeralClusterRunner
+from dedup_clone.orchestration.runners.procedure import ProcedureRunner
+from dedup_clone.orchestration.runners.serverless import ServerlessRunner
+from dedup_clone.orchestration.runners.spark_run import SparkRunner
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.settings.spark_settings import Runner, SparkSettings
+
+if TYPE_CHECKING:
+    from google.cloud.bigquery import Client
+
+
+@dataclass(frozen=True)
+class RunnerConfig:
+    """Plain values, since triggers are serialized. `settings` is the profile's section `spark` as JSON."""
+
+    runner: str
+    project: str
+    location: str
+    procedure: str
+    google_cloud_connection: str
+    sql_folder: str
+    settings: str
+
+
+def runner_of(setup: FeedSetup) -> Runner:
+    """The feed's runner; the profile's when the feed names none."""
+    return setup.feed.runner or setup.deployment.runner
+
+
+def runner_config_of(setup: FeedSetup) -> RunnerConfig:
+    """Raises ConfigurationError when the profile lacks a setting that the feed's runner needs."""
+    deployment, runner = setup.deployment, runner_of(setup)
+    missing = deployment.spark.missing_setting(runner)
+    if missing:
+        raise ConfigurationError(
+            f"Feed [{setup.feed.feed}] asks for runner [{runner}], which needs [spark.{missing}] in the profile: set "
+            f"it there, or select another runner."
+        )
+    return RunnerConfig(
+        runner=runner.value,
+        project=deployment.project,
+        location=deployment.location,
+        procedure=f"{deployment.project}.{deployment.dataset}.dedup_clone_{setup.feed.feed}",
+        google_cloud_connection=deployment.google_cloud_connection,
+        sql_folder=str(setup.folders.sql),
+        settings=json.dumps(deployment.spark.model_dump(mode="json")),
+    )
+
+
+def open_runner(config: RunnerConfig) -> SparkRunner:
+    """The runner, over Airflow's connection. Its first call opens the client."""
+    settings = SparkSettings.model_validate_json(config.settings)
+    if config.runner == Runner.BIGQUERY_PROCEDURE:
+        return ProcedureRunner(
+            cache(lambda: _bigquery(config)),
+            project=config.project,
+            location=config.location,
+            procedure=config.procedure,
+            settings=settings,
+            sql_folder=Path(config.sql_folder),
+        )
+    from airflow.providers.google.cloud.hooks.dataproc import DataprocHook
+
+    hook: Any = DataprocHook(gcp_conn_id=config.google_cloud_connection)
+    batches = cache(lambda: hook.get_batch_client(region=settings.region))
+    jobs = cache(lambda: hook.get_job_client(region=settings.region))
+    clusters = cache(lambda: hook.get_cluster_client(region=settings.region))
+    if config.runner == Runner.SERVERLESS:
+        return ServerlessRunner(batches, config.project, settings)
+    cluster = settings.cluster.name
+    if cluster is None:
+        return EphemeralClusterRunner(clusters, jobs, config.project, settings)
+    return ClusterRunner(jobs, config.project, settings, lambda _: cluster)
+
+
+def _bigquery(config: RunnerConfig) -> Client:
+    from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
+
+    hook = BigQueryHook(gcp_conn_id=config.google_cloud_connection)
+    return hook.get_client(project_id=config.project, location=config.location)
+
+
+@dataclass(frozen=True)
+class SparkCode:
+    """URIs of the job's main file and of the zip file that it imports, with a digest of their content in the names."""
+
+    main_uri: str
+    archive_uri: str
+
+
+def read_spark_code(file: Path) -> SparkCode:
+    """The Spark code of these DAGs. The deployment writes `file` beside them, so that both change together.
+
+    Raises ConfigurationError when the file is missing or invalid.
+    """
+    try:
+        plain = json.loads(file.read_text(encoding="utf-8"))
+        return SparkCode(plain["main"], plain["archive"])
+    except OSError as error:
+        raise ConfigurationError(
+            f"[{file}], which names the deployed Spark code, does not exist: run `make deploy`, then clear the task."
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigurationError(
+            f"[{file}] has not the format that the deployment writes: run `make deploy`, then clear the task."
+        ) from error

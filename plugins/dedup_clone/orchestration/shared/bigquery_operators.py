@@ -1,0 +1,113 @@
+"""BigQuery jobs of a publish: one job per attempt and step, however often the task runs.
+
+The provider's operator, with force_rerun=False, raises when a job with its id has ended, even if successfully. These
+operators attach to a running job, reuse one that succeeded, and use the next job id after one that failed.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
+from airflow.providers.google.cloud.operators.bigquery import BigQueryInsertJobOperator
+from airflow.sdk import Context
+
+from dedup_clone.engines.staging_job import finish_staging, staging_configuration
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.publish.attempt_jobs import find_step_job
+from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.warehouse.jobs import BRIEF_POLL_S, poll_intervals
+
+WAIT_BEFORE_DEFERRAL_S = 5.0
+
+
+class AttemptJobOperator(BigQueryInsertJobOperator):
+    """Runs one BigQuery job while the run holds the lease."""
+
+    def __init__(self, *, setup: FeedSetup, step: str, configuration: dict[str, Any], **kwargs: Any) -> None:
+        deployment = setup.deployment
+        super().__init__(
+            configuration=configuration,
+            project_id=deployment.project,
+            location=deployment.location,
+            gcp_conn_id=deployment.google_cloud_connection,
+            deferrable=True,
+            poll_interval=deployment.job_poll_interval_s,
+            durable=False,
+            cancel_on_kill=False,  # recovery waits for the job's outcome; cancelling would race with it
+            **kwargs,
+        )
+        self.setup = setup
+        self.step = step
+
+    def submit_job(self, context: Context) -> str:
+        """Finds the attempt's job or starts it. CURRENT holds the job id before the job exists."""
+        spec, services = pull_spec(context), open_feed_services(self.setup)
+        self.hook = BigQueryHook(gcp_conn_id=self.gcp_conn_id)
+        job = find_step_job(services, spec.attempt, self.step)
+        if job.known is None:
+            self.prepare(services, spec)
+            services.current.record_job(spec.attempt, job.job_id)
+            self._job = self._submit_job(self.hook, job.job_id)
+        else:
+            self.log.info("%s job %s", "reuses successful" if job.known.ended else "attaches to running", job.job_id)
+            self._job = self.hook.get_job(project_id=self.project_id, location=self.location, job_id=job.job_id)
+        self._persist_job_links(self._job, context)
+        self._wait_before_deferral()
+        return job.job_id
+
+    def execute(self, context: Context) -> str:
+        services, spec = open_feed_services(self.setup), pull_spec(context)
+        services.current.require_intent(spec.attempt)
+        with fail_without_retry():
+            super().execute(context)
+            self.finish(services, spec)
+        return str(self.job_id)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> str:
+        super().execute_complete(context, event)
+        self.finish(open_feed_services(self.setup), pull_spec(context))
+        return str(self.job_id)
+
+    def _wait_before_deferral(self) -> None:
+        """Deferring takes longer than a job of a few seconds, because the task then has to start a second time."""
+        deadline, pause = time.monotonic() + WAIT_BEFORE_DEFERRAL_S, poll_intervals(BRIEF_POLL_S)
+        while self._job.running() and time.monotonic() < deadline:  # type: ignore[no-untyped-call]
+            time.sleep(next(pause))
+
+    def prepare(self, services: Services, spec: PublishSpec) -> None:
+        """Called before a new job is started. Raises when it must not start."""
+
+    def finish(self, services: Services, spec: PublishSpec) -> None:
+        """Called after the job succeeded."""
+
+
+class LoadStagingOperator(AttemptJobOperator):
+    """Fills staging with the generation: by a free load job of its files, or by an SQL engine's statement."""
+
+    def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
+        super().__init__(setup=setup, step="load", configuration={}, **kwargs)
+
+    def execute(self, context: Context) -> str:
+        """Loads only the changed partitions if they are known; else one deferrable job loads everything."""
+        services, spec = open_feed_services(self.setup), pull_spec(context)
+        with fail_without_retry():
+            services.current.require_intent(spec.attempt)
+            candidate, manifest = read_candidate(services, spec)
+            dates = dates_to_load(services, candidate, manifest)
+            if dates is not None:
+                load_dates(services, spec, candidate, manifest, dates)
+                return f"{len(dates)} partitions"
+        return super().execute(context)
+
+    def prepare(self, services: Services, spec: PublishSpec) -> None:
+        candidate, manifest = read_candidate(services, spec)
+        self.configuration = staging_configuration(services, spec, candidate, manifest)
+        begin_load(services, spec, manifest)
+
+    def finish(self, services: Services, spec: PublishSpec) -> None:
+        finish_staging(services, spec, *read_candidate(services, spec))

@@ -1,0 +1,34 @@
+"""The BigQuery job configuration of the swap: SQL from sql/publish, query parameters from the check's XCom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def swap_configuration(feed: str, target: str) -> dict[str, Any]:
+    """A configuration that Airflow renders. `target` is the table's name. The SQL uses the DAG's macro `names`."""
+    return {
+        "query": {
+            "query": "{% include 'publish/swap_target.sql' %}",
+            "useLegacySql": False,
+            "queryParameters": [
+                _parameter("target", "STRING", target),
+                _parameter("parent", "STRING", _xcom_field("parent")),
+                _parameter("generation", "STRING", _xcom_field("generation")),
+                _parameter("checked_at", "TIMESTAMP", _xcom_field("checked_at")),
+                _parameter("snapshot", "STRING", _xcom_field("snapshot")),
+                _parameter("manifest", "STRING", _xcom_field("manifest")),
+                _parameter("description", "STRING", _xcom_field("description")),
+                _parameter("expiration_days", "FLOAT64", _xcom_field("expiration_days")),
+            ],
+        },
+        "labels": {"dedup_clone_feed": feed, "dedup_clone_step": "swap"},
+    }
+
+
+def _xcom_field(name: str) -> str:
+    return "{{ " + f"ti.xcom_pull(task_ids='check_staging')['{name}']" + " }}"
+
+
+def _parameter(name: str, kind: str, value: str) -> dict[str, Any]:
+    return {"name": name, "parameterType": {"type": kind}, "parameterValue": {"value": value}}

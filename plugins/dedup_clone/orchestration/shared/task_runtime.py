@@ -1,0 +1,135 @@
+"""The runtime of tasks: the feed's services, the run's publish spec, and errors that must not be retried.
+
+Google's clients are imported when a task runs, not while DAGs are parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.bases.skipmixin import SkipMixin
+from airflow.sdk.exceptions import AirflowFailException
+
+from dedup_clone.contract.errors import (
+    ApprovalTooLate,
+    BootstrapRefused,
+    CheckFailed,
+    ConfigurationError,
+    DeliveryRefused,
+    RollbackRefused,
+)
+from dedup_clone.contract.records import from_plain
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.publish.services import Services, open_services
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.state.store import ObjectStore
+from dedup_clone.warehouse.bigquery import Warehouse
+
+# Retrying the task cannot help.
+PERMANENT_ERRORS = (
+    ApprovalTooLate,
+    BootstrapRefused,
+    CheckFailed,
+    ConfigurationError,
+    DeliveryRefused,
+    RollbackRefused,
+)
+
+# The tasks that return the publish spec of their run.
+RESOLVE_PUBLISH = "resolve_publish"
+RESOLVE_ROLLBACK = "resolve_rollback"
+RESOLVE_BOOTSTRAP = "resolve_bootstrap"
+RETURN_VALUE = "return_value"  # the XCom key of a task's result
+
+
+def open_feed_services(setup: FeedSetup) -> Services:
+    """The services of one feed, opened with Airflow's connections."""
+    from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
+
+    deployment = setup.deployment
+    client = BigQueryHook(gcp_conn_id=deployment.google_cloud_connection).get_client(
+        project_id=deployment.project, location=deployment.location
+    )
+    return open_services(
+        setup.feed,
+        state=open_gcs_bucket(deployment.google_cloud_connection, deployment.state_bucket),
+        landing=open_gcs_bucket(deployment.google_cloud_connection, deployment.landing_bucket),
+        warehouse=Warehouse(
+            client,
+            project=deployment.project,
+            dataset=deployment.dataset,
+            location=deployment.location,
+            sql_folder=setup.folders.sql,
+        ),
+        job_poll_s=deployment.job_poll_interval_s,
+        is_running=dag_run_is_running,
+    )
+
+
+def open_gcs_bucket(connection: str, gcs_bucket: str) -> ObjectStore:
+    from airflow.providers.google.cloud.hooks.gcs import GCSHook
+
+    return ObjectStore(GCSHook(gcp_conn_id=connection).get_conn(), gcs_bucket)
+
+
+def dag_run_is_running(dag_id: str, run_id: str) -> bool:
+    """Whether a task of the run may be running. A queued run has none yet, and its first task recovers by itself."""
+    from airflow.sdk.exceptions import AirflowRuntimeError
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    try:
+        return RuntimeTaskInstance.get_dagrun_state(dag_id, run_id) == "running"
+    except AirflowRuntimeError:
+        return False  # the run was deleted
+
+
+@contextmanager
+def fail_without_retry() -> Iterator[None]:
+    """Turns the errors of `PERMANENT_ERRORS` into AirflowFailException, which fails the task without a retry."""
+    try:
+        yield
+    except PERMANENT_ERRORS as error:
+        raise AirflowFailException(str(error)) from error
+
+
+def pull_spec(context: Context) -> PublishSpec:
+    """The run's publish spec. Raises ContractViolation when a task of another version returned it."""
+    task_id = _resolve_task_id(context)
+    return from_plain(PublishSpec, context["ti"].xcom_pull(task_ids=task_id), where=f"XCom of {task_id}")
+
+
+def has_spec(context: Context) -> bool:
+    """Whether the run's resolve task returned a publish spec."""
+    return context["ti"].xcom_pull(task_ids=_resolve_task_id(context)) is not None
+
+
+def spec_field(name: str, *, task_id: str = RESOLVE_PUBLISH) -> str:
+    """A template that renders to one field of the publish spec that the task returned."""
+    return "{{ " + f"ti.xcom_pull(task_ids='{task_id}')['{name}']" + " }}"
+
+
+def _resolve_task_id(context: Context) -> str:
+    return next(t for t in (RESOLVE_PUBLISH, RESOLVE_ROLLBACK, RESOLVE_BOOTSTRAP) if context["dag"].has_task(t))
+
+
+def push_result(context: Context, result: dict[str, Any]) -> None:
+    """Stores `result` as the task's return value, because Airflow does not store that when the task skips others."""
+    context["ti"].xcom_push(key=RETURN_VALUE, value=result)
+
+
+class DryRunMixin(BaseOperator, SkipMixin):
+    """The first task of a DAG that offers a dry run, which returns a preview and runs no other task."""
+
+    inherits_from_skipmixin = True
+
+    def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.setup = setup
+
+    def end_dry_run(self, context: Context, preview: dict[str, Any]) -> None:
+        """Stores the preview as the task's return value, and skips every later task."""
+        push_result(context, preview)
+        self.skip(context["ti"], self.get_flat_relatives(upstream=False))

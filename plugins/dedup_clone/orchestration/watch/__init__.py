@@ -1,0 +1,1 @@
+"""The watch DAG: the sensor that registers deliveries."""

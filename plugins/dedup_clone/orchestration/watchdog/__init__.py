@@ -1,0 +1,1 @@
+"""The freshness watchdog DAG: checks every feed and sends alerts."""

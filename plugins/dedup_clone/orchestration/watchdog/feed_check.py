@@ -1,0 +1,124 @@
+"""One check of one feed by the watchdog: stores its verdict, updates its incidents, sends alerts, emits metrics."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
+from dedup_clone.freshness.evaluation import evaluate
+from dedup_clone.freshness.feed_state import DagActivity, FeedState, read_feed_state
+from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
+from dedup_clone.freshness.metrics import feed_metrics
+from dedup_clone.freshness.verdict import FreshnessVerdict, write_verdict
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.task_runtime import open_feed_services
+from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
+from dedup_clone.publish.services import Services
+from dedup_clone.settings.alert_settings import AlertSettings
+from dedup_clone.settings.deployment import read_deployment
+
+log = logging.getLogger(__name__)
+
+
+def check_interval(profiles: Path) -> timedelta:
+    """How often the watchdog runs. While the profile is invalid, the default; each feed's task then shows the error."""
+    try:
+        alerts = read_deployment(profiles).alerts
+    except ConfigurationError:
+        alerts = AlertSettings()
+    return timedelta(minutes=alerts.check_interval_minutes)
+
+
+def check_feed(setup: FeedSetup) -> list[str]:
+    """Returns the names of the feed's incidents. Raises AlertNotSent when a notifier failed; the next check retries."""
+    services, notifiers = open_feed_services(setup), AlertNotifiers(setup.deployment.alerts)
+    state, verdict = _evaluate(setup, services)
+    _update_incidents(services, state, verdict, notifiers, setup.deployment.alerts)
+    write_verdict(services.store, verdict)
+    _emit_metrics(state, verdict)
+    if notifiers.failures:
+        failures = "; ".join(f"[{name}] {why}" for name, why in notifiers.failures.items())
+        raise AlertNotSent(
+            f"Notifier(s) failed: {failures}. A later check sends their alerts again: check their connections."
+        )
+    return [incident.name for incident in verdict.incidents]
+
+
+def refresh_verdict(setup: FeedSetup) -> None:
+    """Evaluates the feed between two checks, for the page; sends no alert. A failure is logged and never raised."""
+    try:
+        services = open_feed_services(setup)
+        write_verdict(services.store, _evaluate(setup, services)[1])
+    except Exception:
+        log.warning("feed=%s verdict not refreshed; the next check writes it", setup.feed.feed, exc_info=True)
+
+
+def _evaluate(setup: FeedSetup, services: Services) -> tuple[FeedState, FreshnessVerdict]:
+    now = services.now()  # before reading: of two verdicts, the one whose state was read later is stored
+    state = read_feed_state(
+        services,
+        watch_dag=dag_activity(setup.dag_id("watch")),
+        publish_dag=dag_activity(setup.dag_id("publish")),
+        check_interval=check_interval(setup.folders.profiles),
+    )
+    return state, evaluate(now, state)
+
+
+def _update_incidents(
+    services: Services,
+    state: FeedState,
+    verdict: FreshnessVerdict,
+    notifiers: AlertNotifiers,
+    settings: AlertSettings,
+) -> None:
+    """Opens and ends incident records, and sends an alert for each change."""
+    readers_see = state.readers_see(verdict.checked_at)
+
+    def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
+        return notifiers.send(build_alert(record, feed=state.feed, readers_see=readers_see, settings=settings), names)
+
+    IncidentRecords(services.store, state.feed, notifiers.names, send).update(verdict.incidents, verdict.checked_at)
+    names = ", ".join(incident.name for incident in verdict.incidents)
+    services.log(f"freshness is {verdict.status}, incidents: {names or 'none'}; readers see {readers_see}")
+
+
+def _emit_metrics(state: FeedState, verdict: FreshnessVerdict) -> None:
+    """Emits one gauge per metric. Plain StatsD drops tags, so the feed is in the name too."""
+    from airflow.sdk.observability import stats
+
+    for name, value in feed_metrics(verdict.checked_at, state, len(verdict.incidents)).items():
+        stats.gauge(f"dedup_clone.{name}.{state.feed}", value, tags={"feed": state.feed})
+
+
+def dag_activity(dag_id: str) -> DagActivity | None:
+    """What Airflow knows of a DAG and its runs; None when it does not know the DAG (yet).
+
+    It uses the task execution API, which needs no login and no database access.
+    """
+    from airflow.sdk.exceptions import AirflowRuntimeError
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    try:
+        dag = RuntimeTaskInstance.get_dag(dag_id)
+    except AirflowRuntimeError:
+        return None
+    return DagActivity(
+        dag_id=dag_id,
+        paused=dag.is_paused,
+        has_run=RuntimeTaskInstance.get_dr_count(dag_id, states=["running", "queued"]) > 0,
+        succeeded_at=_last_end(dag_id, "success"),
+        failed_at=_last_end(dag_id, "failed"),
+    )
+
+
+def _last_end(dag_id: str, state: str) -> datetime | None:
+    """When the DAG's last scheduled run of that state ended, as `ti.get_previous_dagrun` does for its own DAG."""
+    from airflow.sdk.execution_time import task_runner
+    from airflow.sdk.execution_time.comms import GetPreviousDagRun, PreviousDagRunResult
+
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    answer = task_runner.SUPERVISOR_COMMS.send(GetPreviousDagRun(dag_id=dag_id, logical_date=tomorrow, state=state))
+    run = answer.dag_run if isinstance(answer, PreviousDagRunResult) else None
+    return None if run is None else run.end_date

@@ -1,0 +1,136 @@
+"""Sends alerts to the log and to the notifiers that the profile names; one that fails does not affect the others."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from airflow.sdk import BaseNotifier
+
+from dedup_clone.contract.records import to_plain
+from dedup_clone.freshness.incident import Alert, Moment, Severity
+from dedup_clone.freshness.incident_records import IncidentRecord
+from dedup_clone.settings.alert_settings import AlertSettings
+
+log = logging.getLogger("dedup_clone.alerts")
+
+LOG = "log"  # the name of the log among the notifiers
+WEBHOOK_TIMEOUT_S = 15
+
+
+class WebhookNotifier(BaseNotifier):
+    """Posts the alert as JSON to the address of an Airflow connection.
+
+    The connection's schema (default `https`), host, port and extra `path` make the address. Its login is sent as basic
+    authorization, a password without login as a bearer token; extra `headers` are added. The field `text` of the JSON
+    is the whole message, which chat programs show.
+    """
+
+    template_fields = ("connection",)
+
+    def __init__(self, connection: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.connection = connection
+
+    def notify(self, context: Any) -> None:
+        """Raises requests.HTTPError when the server answers with an error."""
+        import requests
+        from airflow.sdk import Connection
+
+        connection, alert = Connection.get(self.connection), context["alert"]
+        extra = connection.extra_dejson
+        headers = {str(key): str(value) for key, value in (extra.get("headers") or {}).items()}
+        login = (connection.login, connection.password or "") if connection.login else None
+        if connection.password and not connection.login:
+            headers["Authorization"] = f"Bearer {connection.password}"
+        response = requests.post(
+            _url(connection, str(extra.get("path") or "")),
+            json={"title": alert.title, "text": alert.text, **to_plain(alert)},
+            headers=headers,
+            auth=login,
+            timeout=WEBHOOK_TIMEOUT_S,
+        )
+        response.raise_for_status()
+
+
+def _url(connection: Any, path: str) -> str:
+    host = str(connection.host or "")
+    base = host if "://" in host else f"{connection.schema or 'https'}://{host}"
+    port = f":{connection.port}" if connection.port else ""
+    return f"{base.rstrip('/')}{port}/{path.lstrip('/')}".rstrip("/")
+
+
+class AlertNotifiers:
+    """The log and the profile's notifiers. `failures`: the error of each notifier that failed, by its name."""
+
+    def __init__(self, settings: AlertSettings) -> None:
+        self._factories: dict[str, Callable[[], BaseNotifier]] = {}
+        for connection in settings.webhooks:
+            self._factories[f"webhook {connection}"] = partial(WebhookNotifier, connection)
+        for number, item in enumerate(settings.notifiers, 1):
+            self._factories[f"notifier {number} {item.class_path}"] = partial(
+                _notifier, item.class_path, item.arguments
+            )
+        self.failures: dict[str, str] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (LOG, *self._factories)
+
+    def send(self, alert: Alert, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Sends the alert to the notifiers in `names` and returns the names of those that accepted it."""
+        accepted = []
+        for name in names:
+            try:
+                self._send_one(alert, name)
+                accepted.append(name)
+            except Exception as error:
+                self.failures[name] = f"{type(error).__name__}: {error}"
+                log.exception("Notifier [%s] failed for [%s]", name, alert.title)
+        return tuple(accepted)
+
+    def _send_one(self, alert: Alert, name: str) -> None:
+        if name == LOG:
+            urgent = alert.moment is Moment.BEGAN and alert.severity is Severity.ALERT
+            log.log(logging.ERROR if urgent else logging.WARNING, "%s", alert.text)
+        else:
+            self._factories[name]()({"alert": alert})
+
+
+def _notifier(class_path: str, arguments: dict[str, Any]) -> BaseNotifier:
+    """A new notifier, one per alert, because rendering its templates changes it."""
+    from airflow.sdk._shared.module_loading import import_string
+
+    notifier: BaseNotifier = import_string(class_path)(**arguments)
+    return notifier
+
+
+def build_alert(
+    record: IncidentRecord, *, feed: str, readers_see: str, settings: AlertSettings, run_id: str = ""
+) -> Alert:
+    """The message that the incident began, or that it ended when the record has an end."""
+    incident, ended = record.incident, record.ended_at is not None
+    return Alert(
+        feed=feed,
+        kind=incident.kind,
+        severity=incident.severity,
+        moment=Moment.ENDED if ended else Moment.BEGAN,
+        what=incident.what,
+        since=incident.since,
+        ended_at=record.ended_at,
+        readers_see=readers_see if ended else incident.readers_see,
+        next_step=incident.next_step,
+        runbook=f"{settings.runbook}#{incident.kind}",
+        link=dag_url(f"{feed}_publish", run_id),
+    )
+
+
+def dag_url(dag_id: str, run_id: str = "") -> str:
+    """Airflow's page of a DAG, or of one of its runs."""
+    from airflow.sdk.configuration import conf
+
+    base = str(conf.get("api", "base_url", fallback="http://localhost:8080")).rstrip("/")
+    return f"{base}/dags/{quote(dag_id)}" + (f"/runs/{quote(run_id, safe='')}" if run_id else "")

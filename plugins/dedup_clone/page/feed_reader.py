@@ -1,0 +1,114 @@
+"""Reads index and freshness verdict of every feed from the state bucket, and caches them for a few seconds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.records import from_json
+from dedup_clone.freshness.verdict import FreshnessVerdict
+from dedup_clone.state.index import Index
+from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.store import ObjectStore, in_parallel
+
+CACHED_S = 3.0
+OTHER_VERSION = "Its index was written by another version of this project; the next arrival writes it anew."
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class FeedRecords:
+    """What is known of one feed. `index` is None when its object exists but cannot be read: `problem` says why."""
+
+    feed: str
+    index: Index | None
+    verdict: FreshnessVerdict | None
+    problem: str
+
+
+@dataclass
+class _CachedObject(Generic[T]):
+    """The last known content of an object. `record` is None when it is absent or of another version."""
+
+    name: str
+    record_type: type[T]
+    record: T | None = None
+    object_generation: int = 0
+
+    def refresh(self, store: ObjectStore) -> None:
+        from google.api_core.exceptions import NotFound
+
+        try:
+            stored = store.read_if_changed(self.name, self.object_generation)
+        except NotFound:
+            self.record, self.object_generation = None, 0
+            return
+        if stored is None:
+            return
+        self.object_generation = stored.object_generation
+        try:
+            self.record = from_json(self.record_type, stored.text, where=store.uri(self.name))
+        except ContractViolation:
+            self.record = None
+
+
+@dataclass
+class _CachedFeed:
+    index: _CachedObject[Index]
+    verdict: _CachedObject[FreshnessVerdict]
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    read_at: float = float("-inf")
+
+
+class FeedReader:
+    """`open_store` is called once, by the first request. `clock` counts seconds."""
+
+    def __init__(self, open_store: Callable[[], ObjectStore], clock: Callable[[], float] = time.monotonic) -> None:
+        self._open_store = open_store
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._store: ObjectStore | None = None
+        self._feeds: list[str] = []
+        self._listed_at = float("-inf")
+        self._cache: dict[str, _CachedFeed] = {}
+
+    def read_all(self) -> list[FeedRecords]:
+        """The records of every feed that has an index, ordered by name."""
+        store, feeds = self._list()
+        found = [self._read(store, feed) for feed in feeds]
+        return [records for records in found if records is not None]
+
+    def read(self, feed: str) -> FeedRecords | None:
+        """None when there is no such feed, or it has no index yet."""
+        store, feeds = self._list()
+        return self._read(store, feed) if feed in feeds else None
+
+    def _list(self) -> tuple[ObjectStore, list[str]]:
+        with self._lock:
+            if self._store is None:
+                self._store = self._open_store()
+            if self._clock() - self._listed_at > CACHED_S:
+                self._feeds = [folder.rstrip("/") for folder in self._store.folders("")]
+                self._listed_at = self._clock()
+            return self._store, self._feeds
+
+    def _read(self, store: ObjectStore, feed: str) -> FeedRecords | None:
+        with self._lock:
+            if feed not in self._cache:
+                layout = FeedLayout(feed)
+                self._cache[feed] = _CachedFeed(
+                    _CachedObject(layout.index, Index), _CachedObject(layout.freshness, FreshnessVerdict)
+                )
+            cached = self._cache[feed]
+        index, verdict = cached.index, cached.verdict
+        with cached.lock:
+            if self._clock() - cached.read_at > CACHED_S:
+                in_parallel(lambda refresh: refresh(store), [index.refresh, verdict.refresh])
+                cached.read_at = self._clock()
+            if not index.object_generation:
+                return None
+            return FeedRecords(feed, index.record, verdict.record, "" if index.record else OTHER_VERSION)

@@ -1,0 +1,151 @@
+"""What the page shows of one feed, as plain JSON values. Ids are strings: JavaScript is exact only up to 2**53."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.records import to_plain
+from dedup_clone.contract.request import Plan
+from dedup_clone.freshness.verdict import FreshnessVerdict
+from dedup_clone.page.feed_reader import FeedRecords
+from dedup_clone.page.freshness_view import UNKNOWN, arrival_view, status_view, today_view
+from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
+from dedup_clone.page.restore_options import generation_view
+from dedup_clone.state.index import Fate, Index, IndexArrival, IndexChecks
+from dedup_clone.state.ledger import LedgerRecord
+
+PUBLISHES_SHOWN = 100
+
+
+def publish_dag(feed: str) -> str:
+    return f"{feed}_publish"
+
+
+def rollback_dag(feed: str) -> str:
+    return f"{feed}_rollback"
+
+
+def feed_summary(records: FeedRecords, now: datetime) -> dict[str, Any]:
+    """One entry of the list of feeds."""
+    if records.index is None:
+        return {"feed": records.feed, "status": UNKNOWN, "headline": records.problem, "waiting": 0}
+    freshness = status_view(records.verdict, now)
+    return {
+        "feed": records.feed,
+        "status": freshness["status"],
+        "headline": freshness["headline"],
+        "waiting": len(_waiting(records.index)),
+    }
+
+
+def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> dict[str, Any]:
+    """Everything that the page shows of one feed at `now` (UTC)."""
+    shown, kinds = index.records[-PUBLISHES_SHOWN:], publish_kinds(index)
+    return {
+        "now": now.isoformat(),
+        "feed": index.feed,
+        "description": index.description,
+        "owner": index.owner,
+        "target": index.target,
+        "engine": str(index.engine),
+        "sla_minutes": index.promise_minutes,
+        "retention_days": index.retention_days,
+        "freshness": status_view(verdict, now),
+        "live": _live(index, kinds, now),
+        "today": today_view(index, now),
+        "waiting": [arrival_view(a) for a in _waiting(index)],
+        "publishes": [_publish(r, kinds[r.generation]) for r in shown],
+        "failures": [_failure(r) for r in index.failures],
+        "dates": _dates(index, now),
+        "audit": to_plain(index.audit),
+        "checks": [_checks(index, attempt) for attempt in index.checks],
+        "costs": _costs(shown),
+        "generations": [generation_view(index, g, now) for g in reversed(index.generations)],
+        "excluded": [d.name for d in index.excluded],
+        "refused": [arrival_view(a) for a in reversed(index.arrivals) if a.fate is Fate.REFUSED],
+        "replayable": [arrival_view(a) for a in reversed(index.arrivals)],
+        "choices": {
+            "engines": [str(engine) for engine in Engine],
+            "plans": [str(plan) for plan in Plan],
+            "acceptable_checks": list(ACCEPTABLE_CHECKS),
+            "publish_dag": publish_dag(index.feed),
+            "rollback_dag": rollback_dag(index.feed),
+        },
+    }
+
+
+def _waiting(index: Index) -> list[IndexArrival]:
+    """Deliveries that are not live yet, oldest first."""
+    return [a for a in index.arrivals if a.fate is Fate.WAITING]
+
+
+def _live(index: Index, kinds: dict[int, PublishKind], now: datetime) -> dict[str, Any] | None:
+    record = next((r for r in reversed(index.records) if r.generation == index.generation), None)
+    if record is None:
+        return None
+    return {**_publish(record, kinds[record.generation]), "age_s": (now - record.arrived_at).total_seconds()}
+
+
+def _publish(record: LedgerRecord, kind: PublishKind) -> dict[str, Any]:
+    cost = record.cost
+    return {
+        "kind": str(kind),
+        "generation": record.generation,
+        "parent": record.parent,
+        "restores": record.restores,
+        "snapshot_id": str(record.snapshot_id),
+        "deliveries": [d.name for d in record.deliveries],
+        "dag_id": record.dag_id,
+        "run_id": record.run_id,
+        "engine": str(record.engine),
+        "plans": list(record.plans),
+        "reason": record.reason,
+        "arrived_at": record.arrived_at.isoformat(),
+        "swapped_at": to_plain(record.swapped_at),
+        "lag_s": record.lag_s if kind is PublishKind.PUBLISH else None,
+        "rows": record.rows,
+        "new_rows": record.new_rows,
+        "changed_rows": record.changed_rows,
+        "retained_rows": record.kept_rows,
+        "dropped_rows": record.dropped_rows,
+        "phases": record.phases,
+        "query_usd": cost.query_usd if cost else None,
+        "merge_usd": cost.merge_usd if cost else None,
+        "qualify_usd": cost.qualify_usd if cost else None,
+    }
+
+
+def _failure(record: LedgerRecord) -> dict[str, Any]:
+    return {
+        "generation": record.generation,
+        "snapshot_id": str(record.snapshot_id),
+        "outcome": str(record.outcome),
+        "reason": record.reason,
+        "arrived_at": record.arrived_at.isoformat(),
+        "dag_id": record.dag_id,
+        "run_id": record.run_id,
+    }
+
+
+def _dates(index: Index, now: datetime) -> list[list[Any]]:
+    """Of each partition: date, rows, retained rows, days until BigQuery removes it (in UTC; negative: overdue)."""
+    day = now.astimezone(UTC).date()
+    return [[e.date.isoformat(), e.rows, e.survivors, (e.date - day).days + index.retention_days] for e in index.dates]
+
+
+def _checks(index: Index, checks: IndexChecks) -> dict[str, Any]:
+    published = any(r.attempt == checks.attempt for r in index.records)
+    return {**to_plain(checks), "snapshot_id": str(checks.snapshot_id), "published": published}
+
+
+def _costs(records: tuple[LedgerRecord, ...]) -> dict[str, Any]:
+    costs = [r.cost for r in records if r.cost is not None]
+    return {
+        "publishes": len(costs),
+        "query_usd": sum(c.query_usd for c in costs),
+        "merge_usd": sum(c.merge_usd for c in costs),
+        "qualify_usd": sum(c.qualify_usd for c in costs),
+    }

@@ -1,0 +1,85 @@
+"""What the page shows of a feed's freshness: the stored verdict with its age, and the arrivals of the day."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from dedup_clone.contract.records import to_plain
+from dedup_clone.freshness.arrival_checks import expected_slots
+from dedup_clone.freshness.durations import format_duration, format_time
+from dedup_clone.freshness.verdict import FreshnessVerdict
+from dedup_clone.settings.freshness_settings import ExpectedArrivals
+from dedup_clone.state.index import Index, IndexArrival
+
+UNKNOWN = "unknown"
+NO_VERDICT = (
+    "The watchdog has not checked this feed yet: see whether the DAG freshness_watchdog is paused or its task fails."
+)
+
+
+def status_view(verdict: FreshnessVerdict | None, now: datetime) -> dict[str, Any]:
+    """The verdict at `now`; its status is `unknown` when it is missing or stale."""
+    if verdict is None:
+        return {
+            "status": UNKNOWN,
+            "headline": NO_VERDICT,
+            "incidents": [],
+            "check_age_s": None,
+            "next_expected_at": None,
+        }
+    status, headline, age = str(verdict.status), verdict.headline, now - verdict.checked_at
+    if verdict.is_stale(now):
+        headline = (
+            f"The watchdog has not checked since {format_time(verdict.checked_at)}, {format_duration(age)} ago. "
+            f"Its last verdict was {status}: {headline}"
+        )
+        status = UNKNOWN
+    return {
+        "status": status,
+        "headline": headline,
+        "incidents": to_plain(verdict.incidents),
+        "check_age_s": age.total_seconds(),
+        "next_expected_at": to_plain(verdict.next_expected_at),
+    }
+
+
+def today_view(index: Index, now: datetime) -> dict[str, Any]:
+    """The day's expected and actual arrivals, in the feed's time zone (UTC when it expects none)."""
+    zone = ZoneInfo(index.expected.zone if index.expected else "UTC")
+    day = now.astimezone(zone).date()
+    begins = datetime.combine(day, time(), zone).astimezone(UTC)
+    slots = []
+    if index.expected is not None:
+        times, grace = index.expected.times, index.expected.grace_minutes
+        expected = ExpectedArrivals(times=times, zone=index.expected.zone, grace_minutes=grace)
+        arrivals = [a.arrived_at for a in index.arrivals]
+        # The longest day, on which the clocks are put back, has 25 hours.
+        slots = expected_slots(expected, arrivals, now, since=begins, until=begins + timedelta(hours=25))
+    local_slots = [(slot.at.astimezone(zone), slot.state) for slot in slots]
+    return {
+        "day": day.isoformat(),
+        "zone": zone.key,
+        "has_schedule": index.expected is not None,
+        "expected": [
+            {"at": at.isoformat(), "clock": f"{at:%H:%M}", "state": str(state)}
+            for at, state in local_slots
+            if at.date() == day
+        ],
+        "seen": [arrival_view(a) for a in index.arrivals if begins <= a.arrived_at],
+    }
+
+
+def arrival_view(arrival: IndexArrival) -> dict[str, Any]:
+    """One arrival; ids are strings, because JavaScript's numbers are exact only up to 2**53."""
+    return {
+        "snapshot_id": str(arrival.delivery.snapshot_id),
+        "marker_generation": str(arrival.delivery.marker_generation),
+        "arrived_at": arrival.arrived_at.isoformat(),
+        "files": arrival.files,
+        "bytes": arrival.bytes,
+        "fate": str(arrival.fate),
+        "reason": arrival.reason,
+        "refused_at": to_plain(arrival.refused_at),
+    }

@@ -1,0 +1,36 @@
+"""What made a generation: a delivery's first publish, a replay, a rollback or a bootstrap."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.state.index import Index
+from dedup_clone.state.ledger import LedgerRecord
+
+
+class PublishKind(StrEnum):
+    """The freshness SLA applies to PUBLISH only: a REPLAY is of deliveries that were live before, or of some dates."""
+
+    PUBLISH = "publish"
+    REPLAY = "replay"
+    ROLLBACK = "rollback"
+    BOOTSTRAP = "bootstrap"
+
+
+def publish_kinds(index: Index) -> dict[int, PublishKind]:
+    """The kind of each record in the index, by generation."""
+    kinds: dict[int, PublishKind] = {}
+    published: set[Delivery] = set()
+    for record in index.records:
+        kinds[record.generation] = _kind(record, published)
+        published.update(record.deliveries)
+    return kinds
+
+
+def _kind(record: LedgerRecord, published: set[Delivery]) -> PublishKind:
+    if record.restores is not None:
+        return PublishKind.ROLLBACK
+    if record.is_bootstrap:
+        return PublishKind.BOOTSTRAP
+    return PublishKind.REPLAY if published.issuperset(record.deliveries) else PublishKind.PUBLISH

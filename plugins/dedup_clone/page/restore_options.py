@@ -1,0 +1,41 @@
+"""Which generations a rollback can restore, as far as the index shows; the rollback's first task checks it exactly."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from dedup_clone.contract.records import to_plain
+from dedup_clone.state.index import Index, IndexGeneration
+
+# Time travel must still reach the generation after the operator has taken this long to approve.
+APPROVAL_MARGIN = timedelta(hours=1)
+
+
+def generation_view(index: Index, generation: IndexGeneration, now: datetime) -> dict[str, Any]:
+    """One generation; `restorable` is what it can be restored from (`time travel` or `files`), None when it cannot."""
+    until = _time_travel_until(index, generation)
+    restorable = None
+    if generation.generation != index.generation:
+        if until is not None and now < until:
+            restorable = "time travel"
+        elif generation.has_files:
+            restorable = "files"
+    return {
+        "generation": generation.generation,
+        "restores": generation.restores,
+        "snapshot_id": str(generation.snapshot_id),
+        "rows": generation.rows,
+        "swapped_at": generation.swapped_at.isoformat(),
+        "is_live": generation.generation == index.generation,
+        "restorable": restorable,
+        "until": to_plain(until) if restorable == "time travel" else None,
+    }
+
+
+def _time_travel_until(index: Index, generation: IndexGeneration) -> datetime | None:
+    """When time travel ends for the generation; None when staging was created anew since, or that is unknown."""
+    travel, checked_at = index.time_travel, generation.checked_at
+    if travel is None or checked_at is None or checked_at <= travel.staging_created_at:
+        return None
+    return checked_at + timedelta(hours=travel.hours) - APPROVAL_MARGIN

@@ -1,0 +1,43 @@
+// The form of numbers, times and durations. Times are UTC; durations are as in freshness/durations.py.
+
+const COUNT = new Intl.NumberFormat("en");
+const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+export const count = (n) => (n === null || n === undefined ? "–" : COUNT.format(n));
+export const short = (n) => (n === null || n === undefined ? "–" : SHORT.format(n));
+
+/** US dollars: with cents from one cent on, with hundredths of cents below. */
+export function usd(amount) {
+  if (amount === null || amount === undefined) return "–";
+  if (amount === 0) return "$0";
+  if (amount < 0.00005) return "under $0.0001";
+  const digits = amount >= 0.01 ? 2 : 4;
+  return `$${amount.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
+}
+
+/** Such as `45 s`, `12 min`, `3 h 05 min`, `2 d 4 h`. */
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 120) return `${whole} s`;
+  const minutes = Math.floor(whole / 60);
+  if (minutes < 120) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${String(minutes % 60).padStart(2, "0")} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+export const day = (iso) => new Date(iso).toISOString().slice(0, 10);
+export const clock = (iso) => new Date(iso).toISOString().slice(11, 16);
+
+/** `12:04` today, `2026-11-20 12:04` on another day. */
+export function moment(iso, now) {
+  if (!iso) return "–";
+  return day(iso) === day(now) ? clock(iso) : `${day(iso)} ${clock(iso)}`;
+}
+
+export function bytes(n) {
+  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  let unit = 0;
+  while (n >= 1000 && unit < units.length - 1) { n /= 1000; unit += 1; }
+  return `${n >= 100 || unit === 0 ? Math.round(n) : n.toFixed(1)} ${units[unit]}`;
+}

@@ -1,0 +1,126 @@
+"""BigQuery jobs of an attempt: one for each step, however often the step's task is tried.
+
+A task attaches to a running job, reuses one that succeeded, and takes the next job id after one that failed. Used by
+the operators of the DAG and, without Airflow, by the engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dedup_clone.contract.errors import OutcomeUnknown
+from dedup_clone.contract.table import Column
+from dedup_clone.publish.services import Services
+from dedup_clone.warehouse.jobs import EndedJob
+from dedup_clone.warehouse.metadata import JobMetadata
+
+FAILED_JOBS_TOLERATED = 20
+# Without them BigQuery reads a repeated field as a record with fields `list` and `element`, and an ENUM as BYTES.
+PARQUET_OPTIONS = {"enableListInference": True, "enumAsString": True}
+# The source URI is a text file of URIs, one a line.
+URI_LIST = {"fileSetSpecType": "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"}
+
+
+@dataclass(frozen=True)
+class StepJob:
+    """The id of a step's job; `known` is None while the job does not exist yet."""
+
+    job_id: str
+    known: JobMetadata | None
+
+
+def attempt_job_id(feed: str, attempt: str, step: str, number: int) -> str:
+    """The id of a step's `number`-th job: a retried task computes the same one. `step` has no hyphen."""
+    return f"dedup_clone-{feed}-{attempt}-{step}-{number}"
+
+
+def find_step_job(services: Services, attempt: str, step: str) -> StepJob:
+    """The job to attach to or to reuse, else the id for the next try. Raises OutcomeUnknown after too many failures."""
+    known: JobMetadata | None = None
+    for number in range(1, FAILED_JOBS_TOLERATED + 1):
+        job_id = attempt_job_id(services.feed.feed, attempt, step, number)
+        known = services.warehouse.job(job_id)
+        if known is None or not known.error:
+            return StepJob(job_id, known)
+    raise OutcomeUnknown(
+        f"{FAILED_JOBS_TOLERATED} BigQuery jobs of step [{step}] of attempt [{attempt}] failed, the last one with: "
+        f"{known.error if known else ''}. Mend that, then clear the run from its first task."
+    )
+
+
+def run_step_job(services: Services, attempt: str, step: str, configuration: Mapping[str, Any]) -> EndedJob:
+    """Find or start the step's job and wait for it. Its id is recorded in CURRENT before the job is started.
+
+    Raises JobFailed, and LostRace when the attempt has lost the lease.
+    """
+    job = find_step_job(services, attempt, step)
+    if job.known is None:
+        services.current.record_job(attempt, job.job_id)
+        services.warehouse.jobs.start(job.job_id, configuration)
+    return services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
+
+
+def query_configuration(
+    services: Services, step: str, sql: str, parameters: Mapping[str, tuple[str, str]], **options: Any
+) -> dict[str, Any]:
+    """A query job. `parameters`: name -> (type, value as text). `options`: further fields of the query."""
+    return {
+        "query": {
+            "query": sql,
+            "useLegacySql": False,
+            "useQueryCache": False,
+            "queryParameters": [
+                {"name": name, "parameterType": {"type": kind}, "parameterValue": {"value": value}}
+                for name, (kind, value) in parameters.items()
+            ],
+            **options,
+        },
+        "labels": job_labels(services, step),
+    }
+
+
+def load_configuration(
+    services: Services, step: str, uris: list[str], table: str, columns: Iterable[Column], **options: Any
+) -> dict[str, Any]:
+    """A load job of Parquet files into an existing table or partition. `options`: further fields of the load.
+
+    It replaces all rows, but keeps policies, constraints and description. `columns` are the table's: BigQuery takes a
+    timestamp of a file as DATETIME only if the job's schema says so.
+    """
+    columns = tuple(columns)
+    if _has_datetime(columns):
+        options["schema"] = {"fields": [_schema_field(column) for column in columns]}
+    return {
+        "load": {
+            "sourceUris": uris,
+            "sourceFormat": "PARQUET",
+            "destinationTable": table_reference(services, table),
+            "createDisposition": "CREATE_NEVER",
+            "writeDisposition": "WRITE_TRUNCATE_DATA",
+            "parquetOptions": PARQUET_OPTIONS,
+            **options,
+        },
+        "labels": job_labels(services, step),
+    }
+
+
+def _has_datetime(columns: Iterable[Column]) -> bool:
+    return any(column.type == "DATETIME" or _has_datetime(column.fields) for column in columns)
+
+
+def _schema_field(column: Column) -> dict[str, Any]:
+    field: dict[str, Any] = {"name": column.name, "type": column.type, "mode": str(column.mode)}
+    return field | {"fields": [_schema_field(inner) for inner in column.fields]} if column.fields else field
+
+
+def job_labels(services: Services, step: str) -> dict[str, str]:
+    """Labels by which the jobs of a feed and a step are found in BigQuery's job list and on the bill."""
+    return {"dedup_clone_feed": services.feed.feed, "dedup_clone_step": step}
+
+
+def table_reference(services: Services, table: str) -> dict[str, str]:
+    """A table of the dataset, as the REST API names it."""
+    names = services.names
+    return {"projectId": names.project, "datasetId": names.dataset, "tableId": table}

@@ -1,0 +1,1 @@
+"""Bootstrap: an existing table becomes a feed's first generation."""

@@ -1,0 +1,102 @@
+"""Export task of a bootstrap: exports the existing table to files in state, and writes a dedup request that names them.
+
+For the dedup job the files are the only delivery of its request. It validates them as it does landed files, except for
+the update ids, which stay as they are in the rows. `drop_export` deletes the files after the commit.
+"""
+
+from __future__ import annotations
+
+import dedup_clone
+from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import BootstrapRefused
+from dedup_clone.contract.manifest import FORMAT_VERSION
+from dedup_clone.contract.records import to_json
+from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
+from dedup_clone.publish.bootstrap.existing_table import BootstrapRecord, read_bootstrap_record, require_unchanged
+from dedup_clone.publish.planning.partition_export import export_folder, export_partitions, wrong_row_counts
+from dedup_clone.publish.services import Services
+from dedup_clone.state.current import Intent
+from dedup_clone.state.store import ObjectInfo
+
+# An id above every update id that a row may have, so that no row counts as newer than its delivery.
+EXPORT_DELIVERY = Delivery(snapshot_id=2**63 - 2, marker_generation=1)
+
+
+def export_existing(services: Services, attempt: str) -> None:
+    """Export the table that `attempt` bootstraps, and write the attempt's request. Safe to repeat.
+
+    Raises BootstrapRefused when the table was changed meanwhile, LostRace without the lease, JobFailed.
+    """
+    intent, record = services.current.require_intent(attempt), read_bootstrap_record(services, attempt)
+    existing, folder = record.existing, export_folder(services, attempt)
+    require_unchanged(services, existing)
+    services.log(
+        f"exports {len(existing.partitions)} dates of [{existing.name}] to [{services.store.uri(folder)}]",
+        generation=intent.generation,
+    )
+    table = {"projectId": services.names.project, "datasetId": existing.dataset, "tableId": existing.table}
+    rows = {partition.date: partition.rows for partition in existing.partitions}
+    files = export_partitions(services, attempt, table, rows, partition_column=services.feed.table.partition_column)
+    require_unchanged(services, existing)
+    wrong = wrong_row_counts(files, rows)
+    if wrong:
+        raise BootstrapRefused(
+            f"The export of table [{existing.name}] has other rows than its partitions: {'; '.join(wrong[:5])}. "
+            f"Target was not changed. If row access policies hide rows from the exporting account, grant it all rows. "
+            f"Clear the run from its first task, which exports anew."
+        )
+    arrival_uri = _write_arrival(services, intent, folder, [file.info for file in files])
+    services.current.require_intent(attempt)
+    services.manifests.write_request(_dedup_request(services, intent, record, arrival_uri))
+
+
+def drop_export(services: Services, attempt: str) -> int:
+    """Delete the exported files, which the commit has made needless; returns how many there were."""
+    return services.store.delete_folder(export_folder(services, attempt))
+
+
+def _write_arrival(services: Services, intent: Intent, folder: str, objects: list[ObjectInfo]) -> str:
+    """Write the arrival record outside `arrivals/`, where a publish does not find it. Returns its URI."""
+    name = services.layout.exported_arrival(intent.attempt)
+    arrival = Arrival(
+        feed=services.feed.feed,
+        delivery=EXPORT_DELIVERY,
+        bucket=services.store.bucket,
+        folder=folder,
+        marker=f"{folder}_SUCCESS",
+        arrived_at=intent.taken_at,
+        objects=tuple(LandedObject(o.name, o.object_generation, o.crc32c, o.size) for o in objects),
+        late_objects=(),
+    )
+    services.store.put(name, to_json(arrival))
+    return services.store.uri(name)
+
+
+def _dedup_request(services: Services, intent: Intent, record: BootstrapRecord, arrival_uri: str) -> DedupRequest:
+    feed, layout = services.feed, services.layout
+    return DedupRequest(
+        format_version=FORMAT_VERSION,
+        feed=feed.feed,
+        generation=intent.generation,
+        attempt=intent.attempt,
+        run_id=intent.run_id,
+        code_version=dedup_clone.__version__,
+        table=feed.table.to_contract(),
+        update_id_mode=feed.update_id_mode,
+        engine=Engine.SPARK,
+        date_folders=True,
+        plan=Plan.REWRITE,
+        retention_day=record.existing.oldest,
+        latest_day=record.existing.latest,
+        deliveries=(RequestedDelivery(EXPORT_DELIVERY, arrival_uri),),
+        folded=(),
+        excluded=(),
+        parent=None,
+        data_uri=services.store.uri(layout.data_folder(intent.attempt)),
+        attempt_uri=services.store.uri(layout.attempt_folder(intent.attempt)),
+        exact=feed.dedup.exact,
+        compare_values=feed.dedup.compare_values,
+        file_bytes=feed.dedup.file_megabytes << 20,
+        takes_over=record.duplicates,
+    )

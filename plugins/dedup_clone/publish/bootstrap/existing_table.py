@@ -1,0 +1,156 @@
+"""Reads the existing table of a bootstrap: its metadata, its partitions, and whether it can be bootstrapped."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date
+
+from dedup_clone.checks.partition_checks import partition_day
+from dedup_clone.contract.errors import BootstrapRefused, ConfigurationError, ContractViolation
+from dedup_clone.contract.records import to_json
+from dedup_clone.contract.request import Duplicates
+from dedup_clone.publish.bootstrap.existing_table_problems import feed_problems, partition_problems, table_problems
+from dedup_clone.publish.services import Services
+from dedup_clone.warehouse.sql_files import TableNames
+
+_NAME = re.compile(r"(?:(?P<dataset>[A-Za-z_][A-Za-z0-9_]*)\.)?(?P<table>[A-Za-z0-9_][A-Za-z0-9_-]*)")
+DATES_NAMED = 5
+
+
+@dataclass(frozen=True)
+class ExistingPartition:
+    """One date of the table."""
+
+    date: date
+    rows: int
+
+
+@dataclass(frozen=True)
+class ExistingTable:
+    """The table's metadata at one moment. `version` differs after every change; `size` is logical bytes.
+
+    `partitions` will be published; `expired` are older than `oldest` and will be left out.
+    """
+
+    dataset: str
+    table: str
+    is_target: bool
+    version: str
+    size: int
+    oldest: date
+    latest: date
+    partitions: tuple[ExistingPartition, ...]
+    expired: tuple[ExistingPartition, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.dataset}.{self.table}"
+
+    @property
+    def rows(self) -> int:
+        return sum(partition.rows for partition in self.partitions)
+
+    @property
+    def expired_rows(self) -> int:
+        return sum(partition.rows for partition in self.expired)
+
+
+@dataclass(frozen=True)
+class BootstrapRecord:
+    """What an attempt bootstraps, and how; saved in its folder. `compared_dates`: how many dates are compared."""
+
+    existing: ExistingTable
+    duplicates: Duplicates
+    compared_dates: int
+
+
+def save_bootstrap_record(services: Services, attempt: str, record: BootstrapRecord) -> None:
+    services.store.put(services.layout.existing_table(attempt), to_json(record))
+
+
+def read_bootstrap_record(services: Services, attempt: str) -> BootstrapRecord:
+    """Raises ContractViolation when the record is gone."""
+    name = services.layout.existing_table(attempt)
+    record = services.store.read_record(BootstrapRecord, name)
+    if record is None:
+        raise ContractViolation(f"[{services.store.uri(name)}] is gone: clear the run from its first task.")
+    return record
+
+
+def existing_table_names(services: Services, existing: ExistingTable) -> TableNames:
+    """Table names for SQL statements over the existing table, in place of target."""
+    return TableNames(services.names.project, existing.dataset, services.feed.staging, existing.table)
+
+
+def read_existing_table(services: Services, source_table: str) -> ExistingTable:
+    """Read the metadata of `source_table`: `TABLE`, `DATASET.TABLE`, or empty for target itself. One metadata query.
+
+    Raises BootstrapRefused with every reason why it cannot be bootstrapped, ConfigurationError for a malformed name.
+    """
+    dataset, name = _parse_name(services, source_table)
+    warehouse = services.warehouse.with_dataset(dataset)
+    table, is_target = warehouse.table(name), (dataset, name) == (services.names.dataset, services.feed.target)
+    full_name = f"{dataset}.{name}"
+    if table is None:
+        raise BootstrapRefused(
+            f"Table [{full_name}] does not exist: name another, or land the first snapshot, which creates target."
+        )
+    _raise_if_any(full_name, feed_problems(services, full_name, is_target) + table_problems(services, table, is_target))
+    observation = warehouse.observe(warehouse.table_names(services.feed.staging, name), name)
+    oldest, latest = services.retention_window()
+    _raise_if_any(full_name, partition_problems(services, observation, latest))
+    dated = sorted((day, p.rows) for p in observation.partitions if (day := partition_day(p)) and p.rows)
+    retained = tuple(ExistingPartition(day, rows) for day, rows in dated if day >= oldest)
+    if not retained:
+        raise BootstrapRefused(
+            f"Table [{full_name}] has no row since [{oldest}], the oldest date that feed [{services.feed.feed}] keeps: "
+            f"land the first snapshot instead (and drop the table, if it is target)."
+        )
+    return ExistingTable(
+        dataset=dataset,
+        table=name,
+        is_target=is_target,
+        version=observation.table.version,
+        size=observation.table.size,
+        oldest=oldest,
+        latest=latest,
+        partitions=retained,
+        expired=tuple(ExistingPartition(day, rows) for day, rows in dated if day < oldest),
+    )
+
+
+def require_unchanged(services: Services, existing: ExistingTable) -> None:
+    """Raises BootstrapRefused when somebody changed the table since its metadata was read."""
+    table = services.warehouse.with_dataset(existing.dataset).table(existing.table)
+    if table is None or table.version != existing.version:
+        what = "is gone" if table is None else "was changed"
+        raise BootstrapRefused(
+            f"Table [{existing.name}] {what} since its metadata was read: its export may lack rows. The bootstrap "
+            f"changed nothing. Stop whatever writes the table, and wait until partitions that expired at midnight UTC "
+            f"are gone, then trigger the bootstrap again."
+        )
+
+
+def _parse_name(services: Services, source_table: str) -> tuple[str, str]:
+    match = _NAME.fullmatch(source_table or services.feed.target)
+    if match is None:
+        raise ConfigurationError(
+            f"Source table [{source_table}] is no table's name, expected [TABLE] or [DATASET.TABLE] of project "
+            f"[{services.names.project}]; copy a table of another project first (bq cp, free of charge)."
+        )
+    return match["dataset"] or services.names.dataset, match["table"]
+
+
+def _raise_if_any(full_name: str, problems: list[str]) -> None:
+    if problems:
+        raise BootstrapRefused(
+            f"Table [{full_name}] cannot be taken over; nothing was changed:\n  - " + "\n  - ".join(problems)
+        )
+
+
+def describe_partitions(partitions: tuple[ExistingPartition, ...]) -> str:
+    """Name the first few partitions with their row counts."""
+    named = ", ".join(f"{p.date}: {p.rows}" for p in partitions[:DATES_NAMED])
+    left = len(partitions) - DATES_NAMED
+    return f"{named} and {left} more dates" if left > 0 else named

@@ -1,0 +1,113 @@
+"""Reasons why a table cannot become a feed's first generation, each with its remedy."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from dedup_clone.checks.partition_checks import partition_day
+from dedup_clone.contract.table import Column, ColumnMode
+from dedup_clone.publish.services import Services
+from dedup_clone.warehouse.metadata import Observation, TableMetadata
+
+
+def feed_problems(services: Services, full_name: str, is_target: bool) -> list[str]:
+    """Problems of the feed: it publishes already, or its own tables are in the way. `full_name`: DATASET.TABLE."""
+    feed, problems = services.feed, []
+    generation = services.current.read().generation
+    if generation is not None:
+        problems.append(
+            f"feed [{feed.feed}] publishes already (generation [{generation}]): a bootstrap is the first publish of a "
+            f"feed; take the table over as a feed of another name"
+        )
+    if full_name == f"{services.names.dataset}.{feed.staging}":
+        problems.append("it is the feed's own staging table: name the table that readers query")
+    if not is_target and services.warehouse.table(feed.target) is not None:
+        problems.append(
+            f"target [{feed.target}] exists, and another table is to be taken over: leave [source_table] empty to take "
+            f"over target itself, or rename target"
+        )
+    return problems
+
+
+def table_problems(services: Services, table: TableMetadata, is_target: bool) -> list[str]:
+    """Problems of the table's kind, location, layout, columns and, for target, what a replacement would lose."""
+    contract, location = services.feed.table.to_contract(), services.warehouse.location
+    if table.kind != "TABLE":
+        return [f"it is a [{table.kind}], expected a table: copy its rows into one, and name that"]
+    problems = []
+    if table.location.lower() != location.lower():
+        problems.append(f"it lies in [{table.location}], expected [{location}]: copy its dataset there")
+    layout = (table.partition_column, table.granularity)
+    if layout != (contract.partition_column, "DAY"):
+        problems.append(
+            f"it is partitioned by [{table.partition_column or 'no column'}] ([{table.granularity or 'none'}]), "
+            f"expected by [{contract.partition_column}] ([DAY]): copy its rows into a table of that layout, and name it"
+        )
+    if is_target and table.cluster_by != contract.cluster_by:
+        problems.append(
+            f"it is clustered by [{', '.join(table.cluster_by) or 'no column'}], expected by "
+            f"[{', '.join(contract.cluster_by) or 'no column'}], because BigQuery cannot replace a table by one "
+            f"of another layout: put the table's clustering into the feed's file"
+        )
+    problems += _column_problems(table.columns, contract.columns)
+    if table.has_streaming_buffer:
+        problems.append("rows are in its streaming buffer: stop whoever streams; it is flushed within 90 minutes")
+    return problems + (_lost_with_target(services) if is_target else [])
+
+
+def _column_problems(existing: tuple[Column, ...], declared: tuple[Column, ...]) -> list[str]:
+    have, want = {c.name: c for c in existing}, {c.name: c for c in declared}
+    problems = [f"column [{name}] is missing, expected {_type(want[name])}" for name in want if name not in have]
+    problems += [
+        f"column [{name}] is not in the feed's file: drop it, or declare it" for name in have if name not in want
+    ]
+    return problems + [
+        f"column [{name}] is {_type(have[name])}, expected {_type(want[name])}"
+        for name in want
+        if name in have and _type(have[name]) != _type(want[name])
+    ]
+
+
+def _type(column: Column) -> str:
+    """The type without NULLABLE or REQUIRED: the rows show whether a column has NULLs."""
+    inner = f"STRUCT<{', '.join(f'{f.name} {_type(f)}' for f in column.fields)}>" if column.fields else column.type
+    return f"ARRAY<{inner}>" if column.mode is ColumnMode.REPEATED else inner
+
+
+def _lost_with_target(services: Services) -> list[str]:
+    """Policies and materialized views that target has and its replacement would lack."""
+    declared, held = services.feed.table.policies, services.warehouse.policies(services.feed.target)
+    policies = sorted({*held.row_access} - {*declared.row_access})
+    tags = sorted(name for name, tag in held.column_tags.items() if declared.column_tags.get(name) != tag)
+    problems = []
+    if policies or tags:
+        problems.append(
+            f"it has row access policies {policies} and policy tags on columns {tags} that the feed's file does not "
+            f"declare, and that its replacement would lack: declare them, and create staging with them"
+        )
+    views = services.warehouse.materialized_views_of(services.feed.target)
+    if views:
+        problems.append(f"materialized views {views} read it, and would break when it is replaced: drop them first")
+    return problems
+
+
+def partition_problems(services: Services, observation: Observation, latest: date) -> list[str]:
+    """Rows without a date, and rows of dates after `latest`, the last allowed one."""
+    column, problems = services.feed.table.partition_column, []
+    special = [p for p in observation.partitions if partition_day(p) is None and p.rows]
+    if special:
+        problems.append(
+            f"column [{column}]: {sum(p.rows for p in special)} rows are [NULL] or not in their partition yet "
+            f"({', '.join(p.partition_id for p in special)}), expected a date in every row: delete or correct them"
+        )
+    late = [
+        p
+        for p in sorted(observation.partitions, key=lambda p: p.partition_id)
+        if (day := partition_day(p)) and day > latest and p.rows
+    ]
+    if late:
+        problems.append(
+            f"column [{column}]: {sum(p.rows for p in late)} rows have dates after [{latest}], up to "
+            f"[{late[-1].partition_id}]: delete or correct them"
+        )
+    return problems

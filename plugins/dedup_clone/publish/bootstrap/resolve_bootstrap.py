@@ -1,0 +1,97 @@
+"""First task of a bootstrap: an existing table is to become the feed's first generation.
+
+Its rows are exported to state (free), validated and written there by the Spark job, loaded into staging, compared with
+the table, and swapped in, under a lease as for every publish. Until the swap the table stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import BootstrapRefused
+from dedup_clone.contract.request import Duplicates
+from dedup_clone.publish.bootstrap.existing_table import (
+    BootstrapRecord,
+    ExistingTable,
+    describe_partitions,
+    read_existing_table,
+    save_bootstrap_record,
+)
+from dedup_clone.publish.lease import acquire_lease
+from dedup_clone.publish.recovery import recover
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.state.current import IntentKind
+
+SNAPSHOT_UNKNOWN = 0
+
+
+@dataclass(frozen=True)
+class BootstrapRequest:
+    """The form of a bootstrap run. `source_table`: as for `read_existing_table`. `drop_expired`: rows older than the
+    retention may be left out. `compared_dates`: how many dates are compared in all columns, by two queries each."""
+
+    dag_id: str
+    run_id: str
+    source_table: str
+    duplicates: Duplicates
+    drop_expired: bool
+    compared_dates: int
+    reason: str
+
+
+def resolve_bootstrap(services: Services, bootstrap_request: BootstrapRequest, version_shown: str) -> PublishSpec:
+    """Recover, read the table again, acquire the lease and record what is bootstrapped; returns the spec.
+
+    `version_shown` is the table's version that the operator approved. Raises LeaseHeld, LostRace, and
+    BootstrapRefused when the table cannot be bootstrapped or was changed since.
+    """
+    dag_id, run_id = bootstrap_request.dag_id, bootstrap_request.run_id
+    recover(services, dag_id=dag_id, run_id=run_id)
+    existing = read_existing_table(services, bootstrap_request.source_table)
+    if existing.version != version_shown:
+        raise BootstrapRefused(
+            f"Table [{existing.name}] was changed since it was shown, and not by the bootstrap. Stop whatever writes "
+            f"it, then trigger the bootstrap again."
+        )
+    problems = form_problems(existing, bootstrap_request)
+    if problems:
+        raise BootstrapRefused(" ".join(problems))
+    intent = acquire_lease(services, IntentKind.BOOTSTRAP, dag_id=dag_id, run_id=run_id, parent=None)
+    if services.warehouse.table(services.feed.staging) is None:
+        services.warehouse.create_staging(services.names, services.feed.table.to_contract())
+    record = BootstrapRecord(existing, bootstrap_request.duplicates, bootstrap_request.compared_dates)
+    save_bootstrap_record(services, intent.attempt, record)
+    services.log(
+        f"acquired the lease for attempt [{intent.attempt}]: takes over [{existing.name}], {existing.rows} rows in "
+        f"{len(existing.partitions)} dates",
+        generation=intent.generation,
+    )
+    return PublishSpec(
+        feed=services.feed.feed,
+        generation=intent.generation,
+        attempt=intent.attempt,
+        parent=None,
+        engine=Engine.SPARK,
+        snapshot_id=SNAPSHOT_UNKNOWN,
+        request_uri=services.store.uri(services.layout.request(intent.attempt)),
+        reason=_ledger_reason(existing, bootstrap_request),
+    )
+
+
+def form_problems(existing: ExistingTable, bootstrap_request: BootstrapRequest) -> list[str]:
+    """What the operator would have to accept in the form and has not accepted."""
+    if not existing.expired or bootstrap_request.drop_expired:
+        return []
+    return [
+        f"Table [{existing.name}] has [{existing.expired_rows}] rows in [{len(existing.expired)}] dates before "
+        f"[{existing.oldest}], which the feed's retention does not keep ({describe_partitions(existing.expired)}): "
+        f"they would not be in target. Accept that with [drop_expired], or raise retention_days in the feed's file."
+    ]
+
+
+def _ledger_reason(existing: ExistingTable, bootstrap_request: BootstrapRequest) -> str:
+    left_out = f", without [{existing.expired_rows}] rows before [{existing.oldest}]" if existing.expired else ""
+    given = f": {bootstrap_request.reason}" if bootstrap_request.reason else ""
+    return f"takes over [{existing.name}]{left_out}, duplicates [{bootstrap_request.duplicates}]{given}"

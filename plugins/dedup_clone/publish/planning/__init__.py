@@ -1,0 +1,1 @@
+"""What a publish includes: deliveries, dates and the parent generation."""

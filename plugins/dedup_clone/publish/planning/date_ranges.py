@@ -1,0 +1,49 @@
+"""Parses and formats dates and ranges of dates as people write them: `2026-02-03`, `2026-01-01..2026-01-31`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, timedelta
+
+from dedup_clone.contract.errors import ConfigurationError
+
+LONGEST_RANGE = 10_000  # days; a BigQuery table has no more partitions
+RANGES_NAMED = 10
+
+
+def parse_dates(texts: Iterable[str]) -> tuple[date, ...]:
+    """All dates of the texts, ascending and without repetition. Raises ConfigurationError for a malformed text."""
+    found: set[date] = set()
+    for text in texts:
+        first, last = _range(text)
+        found.update(first + timedelta(days=offset) for offset in range((last - first).days + 1))
+    return tuple(sorted(found))
+
+
+def _range(text: str) -> tuple[date, date]:
+    first, dots, last = text.strip().partition("..")
+    try:
+        start = date.fromisoformat(first.strip())
+        end = date.fromisoformat(last.strip()) if dots else start
+    except ValueError as error:
+        raise ConfigurationError(
+            f"[{text}] names no date ({error}): write [YYYY-MM-DD], or a range [YYYY-MM-DD..YYYY-MM-DD]."
+        ) from error
+    if not start <= end or (end - start).days >= LONGEST_RANGE:
+        raise ConfigurationError(
+            f"[{text}] is no range of dates: write the earlier one first, and at most [{LONGEST_RANGE}] days."
+        )
+    return start, end
+
+
+def format_dates(dates: Iterable[date]) -> str:
+    """The dates as ascending ranges, `2026-01-01..2026-01-03, 2026-01-05`; `none` without any."""
+    ranges: list[list[date]] = []
+    for day in sorted(dates):
+        if ranges and day - ranges[-1][1] == timedelta(days=1):
+            ranges[-1][1] = day
+        else:
+            ranges.append([day, day])
+    texts = [str(first) if first == last else f"{first}..{last}" for first, last in ranges]
+    more = f" and {len(texts) - RANGES_NAMED} more ranges" if len(texts) > RANGES_NAMED else ""
+    return (", ".join(texts[:RANGES_NAMED]) + more) or "none"

@@ -1,0 +1,81 @@
+"""Decides what a publish that starts now would include, and on top of which generation. Changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dedup_clone.contract.delivery import Backlog, Delivery
+from dedup_clone.contract.engine import Engine, unsupported_reason
+from dedup_clone.contract.errors import ConfigurationError, DeliveryRefused, LostRace
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.publish.planning.replayed_dates import require_replayable
+from dedup_clone.publish.planning.waiting_deliveries import find_backlog, find_backlog_with_replay
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishRequest
+
+
+@dataclass(frozen=True)
+class Decision:
+    """`parent`: the live generation, None before the first. `skip_reason`: why there is nothing to publish, or None."""
+
+    parent: Manifest | None
+    backlog: Backlog
+    skip_reason: str | None
+
+    @property
+    def parent_generation(self) -> int | None:
+        return None if self.parent is None else self.parent.generation
+
+
+def decide(services: Services, publish_request: PublishRequest) -> Decision:
+    """Raises ConfigurationError (engine or dates do not fit), DeliveryRefused (refused earlier), ContractViolation
+    (not registered), LostRace (registered just now)."""
+    _require_fitting_engine(services, publish_request)
+    generation = services.current.read().generation
+    parent = None if generation is None else services.manifests.read(generation)
+    backlog = _backlog(services, publish_request, parent)
+    skip_reason = _skip_reason(services, publish_request.delivery, backlog, parent)
+    if publish_request.dates is not None and skip_reason is None:
+        require_replayable(services, publish_request.delivery, publish_request.dates, parent)
+        # Other waiting deliveries are published by their own runs.
+        backlog = Backlog(apply=(publish_request.delivery,), superseded=())
+    return Decision(parent, backlog, skip_reason)
+
+
+def engine_of(services: Services, publish_request: PublishRequest) -> Engine:
+    return publish_request.engine or services.feed.engine
+
+
+def _require_fitting_engine(services: Services, publish_request: PublishRequest) -> None:
+    """Check an engine that a replay names; the feed's own was checked when its file was read."""
+    feed, engine = services.feed, publish_request.engine
+    problem = engine and unsupported_reason(engine, feed.table.to_contract(), feed.update_id_mode)
+    if problem:
+        raise ConfigurationError(f"Feed [{feed.feed}]: {problem}.")
+
+
+def _backlog(services: Services, publish_request: PublishRequest, parent: Manifest | None) -> Backlog:
+    if not publish_request.replay:
+        return find_backlog(services, parent)
+    services.arrivals.read(publish_request.delivery)  # raises for an unknown one, and names those that are registered
+    return find_backlog_with_replay(services, parent, publish_request.delivery)
+
+
+def _skip_reason(services: Services, delivery: Delivery, backlog: Backlog, parent: Manifest | None) -> str | None:
+    if delivery in backlog.apply:
+        return None
+    if delivery in backlog.superseded:
+        return f"Delivery [{delivery.name}] is superseded by a later delivery of snapshot {delivery.snapshot_id}."
+    if parent and delivery in parent.deliveries:
+        return f"Delivery [{delivery.name}] is part of generation {parent.generation} already."
+    if parent and delivery in parent.excluded:
+        return f"Delivery [{delivery.name}] was excluded by a rollback: replay it by hand to publish it after all."
+    if delivery in services.arrivals.refused():
+        raise DeliveryRefused(
+            f"Delivery [{delivery.name}] was refused and set aside: see "
+            f"[{services.store.uri(services.layout.refusal(delivery))}]; ask the producer for a new delivery."
+        )
+    if parent and any(d.snapshot_id == delivery.snapshot_id and d > delivery for d in parent.deliveries):
+        return f"A later delivery of snapshot {delivery.snapshot_id} is part of generation {parent.generation}."
+    services.arrivals.read(delivery)  # raises for an unknown one, and names those that are registered
+    raise LostRace(f"Delivery [{delivery.name}] was registered just now: this task tries again by itself.")

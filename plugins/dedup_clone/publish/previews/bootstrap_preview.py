@@ -1,0 +1,164 @@
+"""What a bootstrap would do, for the operator who approves it. Changes nothing and acquires no lease."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import date
+
+from dedup_clone.contract.billing import GIB, TIB, USD_PER_TIB
+from dedup_clone.contract.request import Duplicates
+from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
+from dedup_clone.publish.bootstrap.bootstrap_checks import evenly_spaced, fingerprint_query
+from dedup_clone.publish.bootstrap.existing_table import (
+    ExistingTable,
+    describe_partitions,
+    existing_table_names,
+    read_existing_table,
+)
+from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, form_problems
+from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.publish.services import Services
+
+DUPLICATES_SQL_FILE = "bootstrap/duplicates.sql"
+DATES_NAMED = 5
+
+
+@dataclass(frozen=True)
+class BootstrapPreview:
+    """`text` is Markdown for the operator; the rest is for programs.
+
+    `surplus_rows`: rows whose key another row has too; None if they were not counted, because the query would have
+    read `count_bytes`, which is more than allowed. `refused`: the reasons why the run would end here.
+    """
+
+    feed: str
+    table: str
+    version: str
+    rows: int
+    dates: int
+    expired_rows: int
+    exported_bytes: int
+    compared_bytes: int
+    count_bytes: int
+    surplus_rows: int | None
+    refused: tuple[str, ...]
+    text: str
+
+
+def preview_bootstrap(
+    services: Services, bootstrap_request: BootstrapRequest, scan_limit_bytes: int
+) -> BootstrapPreview:
+    """What the bootstrap would do. Duplicate keys are counted if that query reads at most `scan_limit_bytes`.
+
+    Raises BootstrapRefused with every reason why the table cannot be bootstrapped, ConfigurationError, JobFailed.
+    """
+    existing = read_existing_table(services, bootstrap_request.source_table)
+    days = evenly_spaced([p.date for p in existing.partitions], bootstrap_request.compared_dates)
+    compared_bytes = 2 * sum(  # the table's partition, and staging's
+        services.warehouse.jobs.dry_run_bytes(fingerprint_query(services, existing_table_names(services, existing), d))
+        for d in days
+    )
+    duplicates = _Duplicates.count(services, existing, bootstrap_request.run_id, scan_limit_bytes)
+    refused = form_problems(existing, bootstrap_request)
+    if duplicates.rows and bootstrap_request.duplicates is Duplicates.REFUSE:
+        refused.append(
+            f"Table [{existing.name}] has {duplicates}. Remove them from the table, or say with [duplicates] how they "
+            f"are resolved."
+        )
+    return BootstrapPreview(
+        feed=services.feed.feed,
+        table=existing.name,
+        version=existing.version,
+        rows=existing.rows,
+        dates=len(existing.partitions),
+        expired_rows=existing.expired_rows,
+        exported_bytes=existing.size,
+        compared_bytes=compared_bytes,
+        count_bytes=duplicates.bytes,
+        surplus_rows=duplicates.rows,
+        refused=tuple(refused),
+        text=_text(services, existing, bootstrap_request, duplicates, days, compared_bytes, refused),
+    )
+
+
+@dataclass(frozen=True)
+class _Duplicates:
+    """Surplus rows of equal keys; `rows` is None if they were not counted. `named`: the first dates as text."""
+
+    bytes: int
+    rows: int | None
+    named: str
+
+    @classmethod
+    def count(cls, services: Services, existing: ExistingTable, run_id: str, scan_limit_bytes: int) -> _Duplicates:
+        sql = services.warehouse.render(
+            DUPLICATES_SQL_FILE, names=existing_table_names(services, existing), table=services.feed.table.to_contract()
+        )
+        parameters = {"retention_day": ("DATE", existing.oldest.isoformat())}
+        configuration = query_configuration(services, "preview", sql, parameters)
+        size = services.warehouse.jobs.dry_run_bytes(configuration)
+        if size > scan_limit_bytes:
+            return cls(size, None, "")
+        # The query changes nothing and needs no lease. A retried task finds the job by this name.
+        name = hashlib.sha256(f"{run_id} {existing.version}".encode()).hexdigest()[:12]
+        job = find_step_job(services, f"preview-{name}", "duplicates")
+        if job.known is None:
+            services.warehouse.jobs.start(job.job_id, configuration)
+        services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
+        found = list(services.warehouse.jobs.rows(job.job_id))
+        named = [
+            f"{r['found_day']}: {r['surplus_rows']}, such as {'; '.join(r['examples'])}" for r in found[:DATES_NAMED]
+        ]
+        return cls(size, sum(int(row["surplus_rows"]) for row in found), ". ".join(named))
+
+    def __str__(self) -> str:
+        if self.rows is None:
+            return f"not counted, because the query would read {_size(self.bytes)}"
+        return f"[{self.rows}] rows whose key another row has ({self.named})" if self.rows else "no key twice"
+
+
+def _text(
+    services: Services,
+    existing: ExistingTable,
+    bootstrap_request: BootstrapRequest,
+    duplicates: _Duplicates,
+    days: list[date],
+    compared_bytes: int,
+    refused: list[str],
+) -> str:
+    names, feed = services.names, services.feed
+    fate = "It serves readers until it is replaced by" if existing.is_target else "It stays as it is; readers get"
+    waiting = [d.name for d in find_backlog(services, None).apply]
+    expired = (
+        f"{existing.expired_rows} rows before {existing.oldest} ({describe_partitions(existing.expired)})"
+        if existing.expired
+        else "none"
+    )
+    resolution = {
+        Duplicates.REFUSE: "doubled keys end the run, which names them",
+        Duplicates.KEEP_LATEST: f"of each key the row of the highest {feed.table.snapshot_id_column} stays",
+    }[bootstrap_request.duplicates]
+    lines = [
+        f"**{feed.feed}: takes over {existing.name}**",
+        "",
+        f"- {existing.rows} rows in {len(existing.partitions)} dates, {existing.partitions[0].date} to "
+        f"{existing.partitions[-1].date}. {fate} a clone of {names.staging_table} as {names.target_table}.",
+        f"- Left out, because the retention is {feed.table.retention_days} days: {expired}.",
+        f"- Duplicates: {duplicates}; {resolution}. The Spark job looks at every key, which scans nothing in BigQuery.",
+        f"- Exported to state: about {_size(existing.size)}, free. Read and written anew by Spark: as much. Loaded "
+        f"into {names.staging_table}: as much, free.",
+        f"- Billed: {_size(compared_bytes)} ({compared_bytes / TIB * USD_PER_TIB:.2f} USD on demand), to compare all "
+        f"columns of {len(days)} dates ({', '.join(map(str, days[:DATES_NAMED])) or 'none'}) with staging; "
+        f"and a few queries of metadata. No query is billed less than 10 MB.",
+        "- Update ids stay as they are. The next delivery builds on them; it changes no row that is newer than itself. "
+        f"Waiting now: {', '.join(waiting) or 'none'}.",
+        "- Nobody may write the table from now on until the swap: a change ends the run, and target stays as it is.",
+    ]
+    if refused:
+        lines += ["", "**It would be refused:**", "", *(f"- {text}" for text in refused)]
+    return "\n".join(lines)
+
+
+def _size(count: int) -> str:
+    return f"{count / GIB:.1f} GiB" if count >= GIB // 10 else f"{count} bytes"

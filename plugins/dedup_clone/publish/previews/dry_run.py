@@ -1,0 +1,222 @@
+"""A dry run: what a publish that starts now would read, load, delete and cost. Changes nothing, acquires no lease.
+
+It uses state, frozen inventories, listings and a few Parquet footers. It reads no landed row, so it does not know which
+rows would change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from statistics import median
+
+from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.landed_objects import SUFFIX, objects_by_date
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.contract.request import Plan
+from dedup_clone.publish.planning.decision import Decision, decide, engine_of
+from dedup_clone.publish.planning.landing_changes import changes_since_arrival
+from dedup_clone.publish.prune import obsolete_after_next_publish
+from dedup_clone.publish.records.publish_costs import expected_cost
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishRequest
+from dedup_clone.state.index import published_records
+from dedup_clone.state.ledger import PUBLISHES_COMPARED, Cost
+from dedup_clone.state.parquet_footers import read_footers
+
+FOOTERS_READ = 100
+
+
+@dataclass(frozen=True)
+class LandingInput:
+    """What would be read from landing. `size` in bytes. `dates` is None for a feed without date folders.
+
+    `too_old`: dates before the retention. `problems`: changes of landing since the deliveries were registered.
+    """
+
+    files: int
+    size: int
+    rows: int
+    rows_are_estimated: bool
+    dates: tuple[date, ...] | None
+    too_old: tuple[date, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LiveInput:
+    """What becomes of the live generation. `carried`: how many of its dates would be copied as they are.
+
+    Sizes are bytes of stored files; `expired` are dates that leave the retention.
+    """
+
+    dates: int
+    carried: int
+    size: int
+    size_of_delivered: int
+    expired: tuple[date, ...]
+    expired_rows: int
+    folders_deleted: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """`changes_target`: whether readers may see other rows; `effect` says how. `at_work`: the run that holds the lease.
+
+    `seconds`: the dedup step's expected time, from earlier publishes; None before there are any.
+    """
+
+    feed: str
+    delivery: Delivery
+    only_dates: tuple[date, ...] | None
+    engine: Engine
+    plan: Plan
+    live_generation: int | None
+    changes_target: bool
+    effect: str
+    applied: tuple[Delivery, ...]
+    superseded: tuple[Delivery, ...]
+    at_work: str
+    landed: LandingInput
+    state: LiveInput
+    loaded_bytes: int
+    seconds: float | None
+    cost: Cost
+
+
+def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
+    """Raises what `decide` raises, as the publish itself would."""
+    decision, engine = decide(services, publish_request), engine_of(services, publish_request)
+    applied = () if decision.skip_reason else decision.backlog.apply
+    intent = services.current.read().intent
+    changes, effect = _effect(publish_request, decision)
+    plan = Plan(publish_request.plan) if publish_request.plan else services.feed.dedup.plan
+    read_deliveries = () if _reads_nothing(services, decision, engine, plan) else applied
+    landed = _landing_input(services, [services.arrivals.read(d) for d in read_deliveries], publish_request.dates)
+    live = _live_input(services, decision.parent, landed, publishes=bool(applied))
+    table = services.warehouse.table(services.feed.staging)
+    table_bytes = max(table.size if table else 0, landed.size)
+    return DryRun(
+        feed=services.feed.feed,
+        delivery=publish_request.delivery,
+        only_dates=publish_request.dates,
+        engine=engine,
+        plan=plan,
+        live_generation=decision.parent_generation,
+        changes_target=changes,
+        effect=effect,
+        applied=applied,
+        superseded=decision.backlog.superseded,
+        at_work="" if intent is None else f"run [{intent.run_id}] of [{intent.dag_id}]",
+        landed=landed,
+        state=live,
+        loaded_bytes=max(live.size, landed.size) if applied and engine is Engine.SPARK else 0,
+        seconds=_expected_seconds(services, engine, landed.size) if applied else None,
+        cost=expected_cost(engine, table_bytes=table_bytes) if applied else Cost(0, 0, 0, 0.0, 0.0, 0.0),
+    )
+
+
+def _effect(publish_request: PublishRequest, decision: Decision) -> tuple[bool, str]:
+    parent, applied = decision.parent, decision.backlog.apply
+    if decision.skip_reason:
+        return False, f"nothing would be published: {decision.skip_reason}"
+    if parent is None:
+        return True, "the first publish: all rows are new"
+    new = [d for d in applied if d not in parent.deliveries]
+    if not new:
+        return False, "all of it is in the live generation already: the same rows, as a new generation"
+    only = (
+        "" if publish_request.dates is None else ", on the requested dates; the delivery itself stays to be published"
+    )
+    if new[-1].snapshot_id < parent.snapshot_id or (parent.deliveries and new[-1] < parent.deliveries[-1]):
+        newest = parent.snapshot_id
+        return (
+            True,
+            f"older than snapshot {newest}, which is live: only fills gaps, rows that newer snapshots lack{only}",
+        )
+    return True, f"rows of {', '.join(d.name for d in new)} replace older ones; rows that they lack stay{only}"
+
+
+def _reads_nothing(services: Services, decision: Decision, engine: Engine, plan: Plan) -> bool:
+    """Whether the Spark job would not read landing: all deliveries are included already, and no plan rewrites them."""
+    live = decision.parent
+    if live is None or engine is not Engine.SPARK or plan not in (Plan.AUTO, Plan.ADOPT):
+        return False
+    return (
+        set(live.deliveries).issuperset(decision.backlog.apply) and services.retention_window()[0] >= live.retention_day
+    )
+
+
+def _landing_input(services: Services, arrivals: list[Arrival], only: tuple[date, ...] | None) -> LandingInput:
+    oldest, _ = services.retention_window()
+    files: list[LandedObject] = []
+    dates: set[date] = set()
+    for arrival in arrivals:
+        if not services.feed.landing.date_folders:
+            files += [landed for landed in arrival.objects if landed.name.endswith(SUFFIX)]
+            continue
+        for day, date_files in objects_by_date(arrival, services.feed.table.partition_column).items():
+            if only is None or day in only:
+                files += date_files
+                dates.add(day)
+    problems = [problem for arrival in arrivals for problem in changes_since_arrival(services, arrival)]
+    rows, estimated = (0, True) if problems else _count_rows(services, files)
+    return LandingInput(
+        files=len(files),
+        size=sum(file.size for file in files),
+        rows=rows,
+        rows_are_estimated=estimated,
+        dates=tuple(sorted(d for d in dates if d >= oldest)) if services.feed.landing.date_folders else None,
+        too_old=tuple(sorted(d for d in dates if d < oldest)),
+        problems=tuple(problems),
+    )
+
+
+def _count_rows(services: Services, files: list[LandedObject]) -> tuple[int, bool]:
+    """Rows by the files' footers, and whether they are estimated: of many files only some footers are read."""
+    step = -(-len(files) // FOOTERS_READ) or 1
+    sample = files[::step]
+    footers = read_footers(services.landing.store, [file.name for file in sample])
+    rows, size = sum(footer.rows for footer in footers), sum(file.size for file in sample)
+    if step == 1 or not size:
+        return rows, False
+    return round(rows / size * sum(file.size for file in files)), True
+
+
+def _live_input(services: Services, live: Manifest | None, landed: LandingInput, *, publishes: bool) -> LiveInput:
+    if live is None or not publishes:
+        return LiveInput(len(live.dates) if live else 0, len(live.dates) if live else 0, 0, 0, (), 0, ())
+    oldest, _ = services.retention_window()
+    retained = [e.date for e in live.dates if e.date >= oldest]
+    delivered = set(retained if landed.dates is None else landed.dates)
+    sizes = _sizes(services, live, retained)
+    return LiveInput(
+        dates=len({*retained, *delivered}),
+        carried=len(set(retained) - delivered),
+        size=sum(sizes.values()),
+        size_of_delivered=sum(size for day, size in sizes.items() if day in delivered),
+        expired=tuple(e.date for e in live.dates if e.date < oldest),
+        expired_rows=sum(e.rows for e in live.dates if e.date < oldest),
+        folders_deleted=tuple(obsolete_after_next_publish(services, live)),
+    )
+
+
+def _sizes(services: Services, live: Manifest, dates: Iterable[date]) -> dict[date, int]:
+    """Bytes of each date's files; 0 where an SQL engine made the generation, which then has none."""
+    sizes = dict.fromkeys(dates, 0)
+    listed = services.manifests.files(live.generation)
+    for file in listed.files if listed else ():
+        if file.date in sizes:
+            sizes[file.date] += file.size
+    return sizes
+
+
+def _expected_seconds(services: Services, engine: Engine, size: int) -> float | None:
+    """The size times the median seconds per byte of the engine's last publishes; at least what the fastest took."""
+    records = [r for r in published_records(services.store, services.feed.feed) if r.engine is engine and r.bytes_read]
+    known = [(r.phases["dedup"], r.bytes_read) for r in records if "dedup" in r.phases][-PUBLISHES_COMPARED:]
+    if not known:
+        return None
+    return max(min(seconds for seconds, _ in known), median(seconds / read for seconds, read in known) * size)

@@ -1,0 +1,119 @@
+"""What a rollback would change, for the operator who approves it. Changes nothing and acquires no lease."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.errors import RollbackRefused
+from dedup_clone.contract.manifest import DateEntry, Manifest
+from dedup_clone.publish.planning.waiting_deliveries import excluded_after, find_backlog
+from dedup_clone.publish.rollback.resolve_rollback import RestorableGeneration, find_restorable
+from dedup_clone.publish.services import Services
+
+DATES_NAMED = 10
+
+
+@dataclass(frozen=True)
+class RollbackPreview:
+    """`text` is Markdown for the operator; the numbers are for programs."""
+
+    feed: str
+    live_generation: int
+    restored_generation: int
+    live_rows: int
+    restored_rows: int
+    differing_dates: int
+    text: str
+
+
+def preview_rollback(services: Services, generation: int, *, dag_id: str, run_id: str) -> RollbackPreview:
+    """What a rollback to `generation` by this run would do.
+
+    Raises RollbackRefused while another run is at work, because its result changes the preview; ConfigurationError
+    when the generation cannot be restored.
+    """
+    _require_no_other_run(services, (dag_id, run_id))
+    wanted = find_restorable(services, generation)
+    live_generation = services.current.read().generation
+    if live_generation is None:  # cannot happen: a restorable generation means that another is live
+        raise LookupError(f"[{services.feed.feed}] has no live generation.")
+    live, restored = services.manifests.read(live_generation), wanted.manifest
+    dates = _differing(live, restored)
+    return RollbackPreview(
+        feed=services.feed.feed,
+        live_generation=live.generation,
+        restored_generation=restored.generation,
+        live_rows=live.rows,
+        restored_rows=restored.rows,
+        differing_dates=len(dates),
+        text=_text(services, wanted, live, dates),
+    )
+
+
+def _require_no_other_run(services: Services, own: tuple[str, str]) -> None:
+    intent = services.current.read().intent
+    if intent is None or intent.waits_for_approval or (intent.dag_id, intent.run_id) == own:
+        return
+    if not services.is_running(intent.dag_id, intent.run_id):
+        return
+    raise RollbackRefused(
+        f"[{services.feed.feed}] cannot be rolled back now: run [{intent.run_id}] of [{intent.dag_id}] ({intent.kind}, "
+        f"generation {intent.generation}) is at work, and only its end shows what a rollback would change. "
+        f"Nothing was changed. Wait for its end, or mark that run as failed, and trigger the rollback again."
+    )
+
+
+def _differing(live: Manifest, restored: Manifest) -> list[tuple[DateEntry | None, DateEntry | None]]:
+    """Dates whose rows differ, newest first, as pairs (live, restored); None where a generation lacks the date."""
+    now, then = {e.date: e for e in live.dates}, {e.date: e for e in restored.dates}
+    pairs = [(now.get(day), then.get(day)) for day in sorted({*now, *then}, reverse=True)]
+    return [(a, b) for a, b in pairs if a is None or b is None or _identity(a) != _identity(b)]
+
+
+def _identity(entry: DateEntry) -> tuple[object, ...]:
+    return entry.rows, entry.min_update_id, entry.max_update_id, entry.files_digest
+
+
+def _text(
+    services: Services,
+    wanted: RestorableGeneration,
+    live: Manifest,
+    dates: list[tuple[DateEntry | None, DateEntry | None]],
+) -> str:
+    restored = wanted.manifest
+    excluded = set(excluded_after(services, live, restored)) - set(live.excluded)
+    released = set(live.excluded) - set(excluded_after(services, live, restored))
+    waiting = [d.name for d in find_backlog(services, live).apply]
+    how = (
+        f"a clone of staging as it was at {wanted.restored_at:%Y-%m-%d %H:%M:%S} UTC"
+        if wanted.restored_at
+        else "a load of the generation's files"
+    )
+    lines = [
+        f"**{services.feed.feed}: from generation {live.generation} to the content of {restored.generation}**",
+        "",
+        f"- Readers see snapshot {live.snapshot_id} now ({live.rows} rows), and then again snapshot "
+        f"{wanted.snapshot_id} ({restored.rows} rows), published at {wanted.swapped_at:%Y-%m-%d %H:%M:%S} UTC.",
+        f"- It is restored by {how}, and swapped in one statement.",
+        f"- Excluded until somebody replays them or they are delivered again: {_names(excluded)}.",
+        f"- No longer excluded: {_names(released)}.",
+        f"- The next arrival builds on the restored rows. Waiting now: {', '.join(waiting) or 'none'}.",
+        "",
+        f"{len(dates)} of {len({e.date for e in (*live.dates, *restored.dates)})} dates differ.",
+    ]
+    if dates:
+        lines += ["", "| date | rows now | rows then |", "| --- | --- | --- |"]
+        lines += [_row(a, b) for a, b in dates[:DATES_NAMED]]
+        lines += [f"| and {len(dates) - DATES_NAMED} more | | |"] if len(dates) > DATES_NAMED else []
+    return "\n".join(lines)
+
+
+def _row(live: DateEntry | None, restored: DateEntry | None) -> str:
+    known = live or restored
+    day = known.date if known else ""
+    return f"| {day} | {live.rows if live else 'none'} | {restored.rows if restored else 'none'} |"
+
+
+def _names(deliveries: set[Delivery]) -> str:
+    return ", ".join(sorted(d.name for d in deliveries)) or "none"

@@ -1,0 +1,56 @@
+"""What an attempt leaves in state: check results, what it was allowed to swap, and the deliveries that it refused."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from dedup_clone.checks.check_result import CheckResults, Level
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.manifest import RefusedDelivery
+from dedup_clone.contract.records import to_json
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import SwapSpec
+from dedup_clone.state.arrivals import Refusal
+
+_LOG_LEVELS = {Level.PASS: logging.INFO, Level.WARN: logging.WARNING, Level.FAIL: logging.ERROR}
+
+
+def save_check_results(
+    services: Services, attempt: str, results: CheckResults, *, snapshot_id: int, generation: int
+) -> None:
+    """Write the results into the attempt's folder, and log one line for each."""
+    services.store.put(services.layout.verdicts(attempt, results.phase), to_json(results))
+    for item in results.items:
+        level = _LOG_LEVELS[item.level]
+        services.log(f"check {item}", snapshot_id=snapshot_id, generation=generation, level=level)
+
+
+def find_check_results(services: Services, attempt: str, phase: str) -> CheckResults | None:
+    """The results of phase `before` or `after` the swap; None when the attempt ended earlier or was pruned."""
+    return services.store.read_record(CheckResults, services.layout.verdicts(attempt, phase))
+
+
+def read_check_results(services: Services, attempt: str, phase: str) -> CheckResults:
+    """As `find_check_results`, but raises ContractViolation when there are none."""
+    results = find_check_results(services, attempt, phase)
+    if results is None:
+        name = services.store.uri(services.layout.verdicts(attempt, phase))
+        raise ContractViolation(f"[{name}] is gone: restore it (soft delete keeps it seven days).")
+    return results
+
+
+def save_swap(services: Services, swap: SwapSpec) -> None:
+    services.store.put(services.layout.swap_spec(swap.attempt), to_json(swap))
+
+
+def find_swap(services: Services, attempt: str) -> SwapSpec | None:
+    """What the attempt was allowed to swap; None when it failed before the swap or was pruned."""
+    return services.store.read_record(SwapSpec, services.layout.swap_spec(attempt))
+
+
+def record_refusals(services: Services, refused: Iterable[RefusedDelivery], *, run_id: str) -> None:
+    """Record refused deliveries, so that no later publish includes them."""
+    for item in refused:
+        services.arrivals.refuse(Refusal(item.delivery, item.reason, run_id, services.now()))
+        services.log(f"refused delivery [{item.delivery.name}]: {item.reason}", snapshot_id=item.delivery.snapshot_id)

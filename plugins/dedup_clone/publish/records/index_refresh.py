@@ -1,0 +1,234 @@
+"""Rewrites index.json, which the page reads: after each commit, discarded attempt, arrival and audit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.errors import ContractViolation, DedupCloneError
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.publish.records.attempt_records import find_check_results, find_swap
+from dedup_clone.publish.services import Services
+from dedup_clone.settings.freshness_settings import ExpectedArrivals
+from dedup_clone.state.audits import AuditsFile
+from dedup_clone.state.index import (
+    MAX_FAILURES,
+    MAX_RECORDS,
+    ExpectedTimes,
+    Fate,
+    Index,
+    IndexArrival,
+    IndexAudit,
+    IndexChecks,
+    IndexDate,
+    IndexFile,
+    IndexGeneration,
+    IndexVerdict,
+    TimeTravel,
+)
+from dedup_clone.state.ledger import LedgerRecord, Outcome
+from dedup_clone.state.store import retry_lost_race
+
+ARRIVALS_LISTED = 200
+ATTEMPTS_WITH_CHECKS = 10
+GENERATIONS_LISTED = 50  # on the page, and for a rollback to choose from
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the index is derived from: its previous version, the live manifest, the attempt that has just ended."""
+
+    before: Index | None
+    live: Manifest | None
+    ended: LedgerRecord | None
+
+
+def refresh_index(services: Services, *, ended: LedgerRecord | None = None, committed: Manifest | None = None) -> None:
+    """Derive the index again and write it. `ended`: the attempt that has just ended; `committed`: its manifest.
+
+    Raises LostRace after five lost races.
+    """
+    file = IndexFile(services.store, services.feed.feed)
+
+    def write() -> None:
+        stored = file.read()
+        live = committed or _live_manifest(services, stored.index)
+        index = _derive(services, Inputs(stored.index, live, ended))
+        file.write(index, expected_object_generation=stored.object_generation)
+
+    retry_lost_race(write)
+
+
+def try_refresh_index(services: Services, *, ended: LedgerRecord | None = None) -> None:
+    """As `refresh_index`, but log a failure instead of raising it: the page must not stop a publish."""
+    from google.api_core.exceptions import GoogleAPICallError
+
+    try:
+        refresh_index(services, ended=ended)
+    except (DedupCloneError, GoogleAPICallError) as error:
+        services.log(f"index.json is not updated until the next publish: {error}", level=logging.WARNING)
+
+
+def _live_manifest(services: Services, before: Index | None) -> Manifest | None:
+    """The newer of CURRENT's and the index's generation, because a commit writes the index before CURRENT."""
+    generations = [services.current.read().generation, before.generation if before else None]
+    existing = [g for g in generations if g is not None]
+    return services.manifests.read(max(existing)) if existing else None
+
+
+def _derive(services: Services, inputs: Inputs) -> Index:
+    feed, live = services.feed, inputs.live
+    records, failures = _attempts(services, inputs)
+    return Index(
+        feed=feed.feed,
+        description=feed.description,
+        owner=feed.owner,
+        target=f"{services.names.project}.{services.names.dataset}.{services.names.target_table}",
+        engine=feed.engine,
+        promise_minutes=feed.freshness.sla_minutes,
+        expected=_expected(feed.freshness.expected_arrivals),
+        max_age_minutes=feed.freshness.max_age_minutes,
+        generation=live.generation if live else None,
+        retention_days=live.table.retention_days if live else feed.table.retention_days,
+        dates=_dates(live),
+        records=records,
+        failures=failures,
+        arrivals=_arrivals(services, inputs),
+        checks=_checks(services, inputs),
+        generations=_generations(services, inputs, records),
+        excluded=live.excluded if live else (),
+        time_travel=_time_travel(services, inputs),
+        audit=_audit(services),
+    )
+
+
+def _expected(arrivals: ExpectedArrivals | None) -> ExpectedTimes | None:
+    return ExpectedTimes(arrivals.times, arrivals.zone, arrivals.grace_minutes) if arrivals else None
+
+
+def _dates(live: Manifest | None) -> tuple[IndexDate, ...]:
+    return tuple(IndexDate(e.date, e.rows, e.survivors) for e in live.dates) if live else ()
+
+
+def _attempts(services: Services, inputs: Inputs) -> tuple[tuple[LedgerRecord, ...], tuple[LedgerRecord, ...]]:
+    """The records of publishes, and those of attempts that changed nothing."""
+    if inputs.before is None:
+        attempts = services.ledger.read_last(MAX_RECORDS)
+    else:
+        attempts = [*inputs.before.records, *inputs.before.failures]
+    if inputs.ended is not None:
+        attempts = [*(r for r in attempts if r.attempt != inputs.ended.attempt), inputs.ended]
+    attempts.sort(key=lambda r: r.attempt)
+    published = [r for r in attempts if r.outcome is Outcome.PUBLISHED]
+    others = [r for r in attempts if r.outcome is not Outcome.PUBLISHED]
+    return tuple(published[-MAX_RECORDS:]), tuple(others[-MAX_FAILURES:])
+
+
+def _arrivals(services: Services, inputs: Inputs) -> tuple[IndexArrival, ...]:
+    backlog = find_backlog(services, inputs.live)
+    refused = set(services.arrivals.refused())
+    before = {a.delivery: a for a in inputs.before.arrivals} if inputs.before else {}
+    published = set(inputs.live.deliveries) if inputs.live else set()
+    excluded = set(inputs.live.excluded) if inputs.live else set()
+
+    def fate(delivery: Delivery) -> Fate:
+        if delivery in backlog.apply:
+            return Fate.WAITING
+        if delivery in excluded:
+            return Fate.EXCLUDED
+        if delivery in published:
+            return Fate.PUBLISHED
+        return Fate.REFUSED if delivery in refused else Fate.SUPERSEDED
+
+    listed = sorted({*services.arrivals.deliveries()[-ARRIVALS_LISTED:], *backlog.apply})
+    arrivals = [_arrival(services, before.get(d), d, fate(d)) for d in listed]
+    return tuple(sorted(arrivals, key=lambda a: (a.arrived_at, a.delivery)))
+
+
+def _arrival(services: Services, before: IndexArrival | None, delivery: Delivery, fate: Fate) -> IndexArrival:
+    if before is None:
+        record = services.arrivals.read(delivery)
+        size = sum(item.size for item in record.objects)
+        before = IndexArrival(delivery, record.arrived_at, len(record.objects), size, fate, "", None)
+    if fate is not Fate.REFUSED or before.refused_at is not None:
+        return replace(before, fate=fate)
+    refusal = services.arrivals.refusal(delivery)
+    if refusal is None:
+        return replace(before, fate=fate)
+    return replace(before, fate=fate, reason=refusal.reason, refused_at=refusal.refused_at)
+
+
+def _checks(services: Services, inputs: Inputs) -> tuple[IndexChecks, ...]:
+    before = inputs.before.checks if inputs.before else ()
+    record = inputs.ended
+    if record is None:
+        return before
+    results = [r for phase in ("before", "after") for r in _check_results(services, record.attempt, phase)]
+    if not results:
+        return before
+    checks = IndexChecks(record.attempt, record.generation, record.snapshot_id, tuple(results))
+    others = [c for c in before if c.attempt != record.attempt]
+    return (*others, checks)[-ATTEMPTS_WITH_CHECKS:]
+
+
+def _check_results(services: Services, attempt: str, phase: str) -> Iterable[IndexVerdict]:
+    results = find_check_results(services, attempt, phase)
+    if results is None:
+        return []
+    return [IndexVerdict(phase, r.check, str(r.level), r.found, r.expected, r.next_step) for r in results.items]
+
+
+def _generations(services: Services, inputs: Inputs, records: tuple[LedgerRecord, ...]) -> tuple[IndexGeneration, ...]:
+    before = {g.generation: g for g in inputs.before.generations} if inputs.before else {}
+    generations = []
+    for record in records[-GENERATIONS_LISTED:]:
+        generation = before.get(record.generation) or _generation(services, record)
+        if generation is not None:
+            generations.append(generation)
+    folders = {g.generation: g.data_folder for g in generations}
+    # Prune retains the folders of the live generation and its parent.
+    retained = {folders.get(inputs.live.generation), folders.get(inputs.live.parent or 0)} if inputs.live else set()
+    return tuple(replace(g, has_files=g.data_folder is not None and g.data_folder in retained) for g in generations)
+
+
+def _generation(services: Services, record: LedgerRecord) -> IndexGeneration | None:
+    if record.swapped_at is None:
+        return None
+    swap = find_swap(services, record.attempt)
+    try:
+        manifest = services.manifests.read(record.generation)
+    except ContractViolation:
+        return None  # somebody deleted it; the generation cannot be restored without it
+    return IndexGeneration(
+        generation=record.generation,
+        restores=record.restores,
+        snapshot_id=record.snapshot_id,
+        rows=record.rows,
+        swapped_at=record.swapped_at,
+        checked_at=swap.checked_at if swap else None,
+        data_folder=manifest.data_folder,
+        has_files=False,
+    )
+
+
+def _time_travel(services: Services, inputs: Inputs) -> TimeTravel | None:
+    """How far time travel reaches, read from BigQuery after each publish; else as in the previous index."""
+    before = inputs.before.time_travel if inputs.before else None
+    if inputs.ended is None or inputs.ended.outcome is not Outcome.PUBLISHED:
+        return before
+    staging = services.warehouse.table(services.feed.staging)
+    if staging is None:
+        return None
+    return TimeTravel(services.warehouse.time_travel_window().total_seconds() / 3600, staging.created_at)
+
+
+def _audit(services: Services) -> IndexAudit | None:
+    audits = AuditsFile(services.store, services.feed.feed).read()
+    last = audits.last
+    if last is None:
+        return None
+    unequal = tuple(record.date for record in audits.unequal)
+    return IndexAudit(unequal, last.date, last.generation, str(last.outcome), last.audited_at)

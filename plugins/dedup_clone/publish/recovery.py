@@ -1,0 +1,48 @@
+"""Recovery after a failed task or a dead run: commit its generation if the swap happened, else discard its attempt."""
+
+from __future__ import annotations
+
+from dedup_clone.checks.table_checks import labelled_generation
+from dedup_clone.publish.commit import commit_attempt
+from dedup_clone.publish.discard import discard
+from dedup_clone.publish.services import Services
+from dedup_clone.state.current import Intent, lease_held_error
+
+
+def recover(services: Services, *, dag_id: str, run_id: str) -> None:
+    """Free the lease for this run, if it is held by a dead run, by a run that waits for approval, or by this run.
+
+    Raises LeaseHeld while another run is at work, LostRace when the swap of the waiting run was just approved.
+    """
+    intent = services.current.read().intent
+    if intent is None:
+        return
+    is_own = (intent.dag_id, intent.run_id) == (dag_id, run_id)
+    if not is_own and services.is_running(intent.dag_id, intent.run_id):
+        if not intent.waits_for_approval:
+            raise lease_held_error(services.feed.feed, intent)
+        services.current.take_over_lease(intent, dag_id=dag_id, run_id=run_id)
+        services.log(f"run [{intent.run_id}] waits for approval and yields the lease", generation=intent.generation)
+    finish_or_discard(services, intent)
+
+
+def finish_or_discard(services: Services, intent: Intent) -> bool:
+    """Commit the attempt of `intent` if its swap happened, else discard it; True if committed. Safe to repeat.
+
+    A task that only seems dead may still start a job that it recorded. So every recorded id that has no job is fenced
+    first, and BigQuery rejects a later job of that id.
+    """
+    for job_id in intent.jobs:
+        services.warehouse.fence_job_id(job_id)
+    services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
+    live = labelled_generation(services.warehouse.table(services.feed.target))
+    if live == str(intent.generation):
+        services.log(f"recovering run [{intent.run_id}]: commits its swap", generation=intent.generation)
+        commit_attempt(services, intent.attempt)
+        return True
+    discard(services, intent)
+    services.log(
+        f"discarded attempt [{intent.attempt}] of run [{intent.run_id}]: target keeps generation {live or 'none'}",
+        generation=intent.generation,
+    )
+    return False

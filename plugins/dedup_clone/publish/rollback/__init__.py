@@ -1,0 +1,1 @@
+"""Rollback: the content of an earlier generation becomes a new generation."""

@@ -1,0 +1,172 @@
+"""First task of a rollback: prepares an earlier generation's content as a new generation, for load, check and swap.
+
+If BigQuery's time travel still reaches the time when staging held that generation, the swap clones staging as of that
+time, and nothing is loaded. Otherwise the generation is loaded from its files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import dedup_clone
+from dedup_clone.contract.errors import ConfigurationError, RollbackRefused
+from dedup_clone.contract.manifest import Candidate, DateOutcome, DedupMetrics, FileList, Manifest
+from dedup_clone.publish.lease import acquire_lease
+from dedup_clone.publish.planning.waiting_deliveries import excluded_after
+from dedup_clone.publish.records.attempt_records import find_swap
+from dedup_clone.publish.records.index_refresh import GENERATIONS_LISTED
+from dedup_clone.publish.recovery import recover
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.state.current import Intent, IntentKind
+from dedup_clone.state.index import published_records
+
+# The clone must still be possible when the swap runs, after load and checks.
+TIME_TRAVEL_MARGIN = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class RollbackRequest:
+    """The form of a rollback run. `live_shown`: the live generation that the operator saw in the preview."""
+
+    dag_id: str
+    run_id: str
+    generation: int
+    live_shown: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class RestorableGeneration:
+    """A generation that can be restored: by time travel to `restored_at`, or from its files if that is None."""
+
+    manifest: Manifest
+    snapshot_id: int
+    swapped_at: datetime
+    restored_at: datetime | None
+
+
+def restorable_generations(services: Services) -> list[RestorableGeneration]:
+    """The generations that a rollback can restore, newest first, without the live one."""
+    live, oldest = services.current.read().generation, _oldest_in_time_travel(services)
+    restorable = []
+    for record in reversed(published_records(services.store, services.feed.feed)[-GENERATIONS_LISTED:]):
+        if record.generation != live and record.swapped_at:
+            manifest = services.manifests.read(record.generation)
+            restored_at = _clonable_as_of(services, manifest, oldest)
+            if restored_at or services.manifests.files_exist(manifest):
+                restorable.append(RestorableGeneration(manifest, record.snapshot_id, record.swapped_at, restored_at))
+    return restorable
+
+
+def find_restorable(services: Services, generation: int) -> RestorableGeneration:
+    """Raises ConfigurationError when it cannot be restored, and names those that can."""
+    restorable = restorable_generations(services)
+    by_generation = {r.manifest.generation: r for r in restorable}
+    if generation not in by_generation:
+        raise ConfigurationError(
+            f"Generation [{generation}] of [{services.feed.feed}] cannot be made live again: it is live, was "
+            f"never published, or is neither within BigQuery's time travel nor among the retained files. "
+            f"Choose one of: {_names(restorable)}; or replay a snapshot."
+        )
+    return by_generation[generation]
+
+
+def _names(restorable: list[RestorableGeneration]) -> str:
+    return ", ".join(f"{r.manifest.generation} (snapshot {r.snapshot_id})" for r in restorable) or "none"
+
+
+def resolve_rollback(services: Services, rollback_request: RollbackRequest) -> PublishSpec:
+    """Recover, acquire the lease, write the restored generation as this attempt's candidate; returns the spec.
+
+    Raises LeaseHeld while another run is at work, RollbackRefused when another generation is live than the operator
+    saw, ConfigurationError when the generation cannot be restored, LostRace.
+    """
+    dag_id, run_id = rollback_request.dag_id, rollback_request.run_id
+    recover(services, dag_id=dag_id, run_id=run_id)
+    live = services.current.read().generation
+    if live != rollback_request.live_shown:
+        raise RollbackRefused(
+            f"Generation [{live}] of [{services.feed.feed}] is live by now, expected [{rollback_request.live_shown}], "
+            f"which the approved preview was made for. Nothing was changed: trigger the rollback again to see what "
+            f"it would change now. It can restore: {_names(restorable_generations(services))}."
+        )
+    wanted = find_restorable(services, rollback_request.generation)
+    intent = acquire_lease(services, IntentKind.ROLLBACK, dag_id=dag_id, run_id=run_id, parent=live)
+    manifest = _restored_manifest(services, wanted, intent, services.manifests.read(rollback_request.live_shown))
+    services.manifests.write_candidate(intent.attempt, _candidate(services, wanted, manifest))
+    services.log(
+        f"acquired the lease for attempt [{intent.attempt}]: restores generation {wanted.manifest.generation} "
+        + (f"as staging was at {wanted.restored_at:%Y-%m-%d %H:%M:%S} UTC" if wanted.restored_at else "from its files")
+        + f", excludes {[d.name for d in manifest.excluded]}",
+        snapshot_id=wanted.snapshot_id,
+        generation=intent.generation,
+    )
+    return PublishSpec(
+        feed=services.feed.feed,
+        generation=intent.generation,
+        attempt=intent.attempt,
+        parent=intent.parent,
+        engine=manifest.engine,
+        snapshot_id=wanted.snapshot_id,
+        request_uri="",
+        restores=wanted.manifest.generation,
+        restored_at=wanted.restored_at,
+        reason=rollback_request.reason,
+    )
+
+
+def _oldest_in_time_travel(services: Services) -> datetime | None:
+    """The earliest time as of which staging can be cloned; None without staging."""
+    staging = services.warehouse.table(services.feed.staging)
+    if staging is None:
+        return None
+    window = services.warehouse.time_travel_window() - TIME_TRAVEL_MARGIN
+    return max(services.now() - window, staging.created_at)
+
+
+def _clonable_as_of(services: Services, manifest: Manifest, oldest: datetime | None) -> datetime | None:
+    """A time when staging held exactly this generation; None if time travel does not reach it."""
+    swap = find_swap(services, manifest.attempt)
+    return swap.checked_at if swap and oldest and swap.checked_at > oldest else None
+
+
+def _restored_manifest(services: Services, wanted: RestorableGeneration, intent: Intent, live: Manifest) -> Manifest:
+    source = wanted.manifest
+    has_files = services.manifests.files_exist(source)
+    reason = f"content of generation {source.generation}"
+    return replace(
+        source,
+        generation=intent.generation,
+        parent=intent.parent,
+        restores=source.generation,
+        data_folder=source.data_folder if has_files else None,
+        file_list_digest=source.file_list_digest if has_files else "",
+        excluded=excluded_after(services, live, source),
+        applied=(),
+        code_version=dedup_clone.__version__,
+        run_id=intent.run_id,
+        attempt=intent.attempt,
+        created_at=services.now(),
+        dropped_rows=0,
+        dates=tuple(
+            replace(e, new_keys=0, changed=None, ties=0, plan=DateOutcome.RESTORED, plan_reason=reason)
+            for e in source.dates
+        ),
+    )
+
+
+def _candidate(services: Services, wanted: RestorableGeneration, manifest: Manifest) -> Candidate:
+    files = services.manifests.files(wanted.manifest.generation)
+    file_list_uri = load_uris_uri = None
+    if files is not None and manifest.data_folder is not None:
+        file_list_uri = services.store.uri(services.layout.file_list(wanted.manifest.generation))
+        load_uris_uri = _write_uris(services, manifest, files)
+    return Candidate(manifest, file_list_uri, load_uris_uri, (), (), (), DedupMetrics(0, 0, {}))
+
+
+def _write_uris(services: Services, manifest: Manifest, files: FileList) -> str:
+    name = f"{services.layout.attempt_folder(manifest.attempt)}uris.txt"
+    services.store.put(name, "".join(f"{manifest.data_folder}{file.path}\n" for file in files.files))
+    return services.store.uri(name)

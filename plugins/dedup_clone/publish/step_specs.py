@@ -1,0 +1,68 @@
+"""Inputs of the steps. Each is small enough for XCom; everything larger is an object in the attempt's folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
+
+
+@dataclass(frozen=True)
+class PublishRequest:
+    """Why a publish run was started: a new delivery, or a replay that an operator requested.
+
+    `engine` and `plan`: None for the feed's own. `dates`: the only dates of the delivery to replay; None for all.
+    """
+
+    dag_id: str
+    run_id: str
+    delivery: Delivery
+    replay: bool
+    engine: Engine | None
+    plan: str | None
+    accepted_checks: tuple[str, ...]
+    reason: str
+    dates: tuple[date, ...] | None = None
+
+
+@dataclass(frozen=True)
+class PublishSpec:
+    """One attempt under the lease, which makes `generation` on top of generation `parent`.
+
+    `snapshot_id` is the snapshot that readers are told they see; `dates` as in PublishRequest.
+
+    A rollback `restores` an earlier generation: from its files, or, with `restored_at`, by a clone of staging as of
+    that time.
+    """
+
+    feed: str
+    generation: int
+    attempt: str
+    parent: int | None
+    engine: Engine
+    snapshot_id: int
+    request_uri: str
+    reason: str
+    restores: int | None = None
+    restored_at: datetime | None = None
+    accepted_checks: tuple[str, ...] = ()
+    dates: tuple[date, ...] | None = None
+
+
+@dataclass(frozen=True)
+class SwapSpec:
+    """What was checked and may go live: staging as of `checked_at`. The SQL of the swap takes text parameters."""
+
+    attempt: str
+    generation: str
+    parent: str
+    snapshot: str
+    manifest: str
+    description: str
+    checked_at: datetime
+    expiration_days: int
+    reason: str
+    bytes_billed: int
+    staging_bytes: int

@@ -1,0 +1,58 @@
+"""A feed's section `freshness`: its SLA, and when its snapshots are expected."""
+
+from __future__ import annotations
+
+from datetime import time
+from typing import Annotated, Any, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AliasChoices, Field, field_validator, model_validator
+
+from dedup_clone.settings.strict_yaml import StrictModel
+
+ClockTime = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+
+
+class ExpectedArrivals(StrictModel):
+    """A snapshot is due every day at `times` (HH:MM) in the IANA time zone `zone`, and late `grace_minutes` after."""
+
+    times: Annotated[tuple[ClockTime, ...], Field(min_length=1)]
+    zone: str = "UTC"
+    grace_minutes: Annotated[int, Field(ge=0, le=24 * 60)] = 30
+
+    @field_validator("times", mode="before")
+    @classmethod
+    def times_are_quoted(cls, times: Any) -> Any:
+        if not isinstance(times, (list, tuple)):
+            return times
+        if any(isinstance(item, int) for item in times):
+            raise ValueError('write each time in quotes, as "10:00": otherwise YAML reads it as a number')
+        return tuple(times)  # strict mode accepts a list as a tuple from JSON only, not from a validator
+
+    @model_validator(mode="after")
+    def zone_is_known(self) -> Self:
+        try:
+            ZoneInfo(self.zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ValueError(f"zone [{self.zone}] is no IANA time zone such as [Europe/Berlin]") from error
+        if len(set(self.times)) != len(self.times):
+            raise ValueError(f"times contain one twice: {list(self.times)}")
+        return self
+
+    @property
+    def clock_times(self) -> tuple[time, ...]:
+        return tuple(sorted(time.fromisoformat(text) for text in self.times))
+
+
+class FreshnessSettings(StrictModel):
+    """`sla_minutes`: from a snapshot's arrival to its swap, at most (deprecated name: `promise_minutes`).
+
+    `expected_arrivals`: alert when a snapshot is overdue (null: never). `max_age_minutes`: alert when the snapshot that
+    readers see arrived longer ago than this (null: no limit).
+    """
+
+    sla_minutes: Annotated[
+        int, Field(ge=1, le=24 * 60, validation_alias=AliasChoices("sla_minutes", "promise_minutes"))
+    ] = 60
+    expected_arrivals: ExpectedArrivals | None = None
+    max_age_minutes: Annotated[int, Field(ge=1)] | None = None

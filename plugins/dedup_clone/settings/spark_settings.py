@@ -1,0 +1,143 @@
+"""Settings of Spark: a profile says where it runs, a feed with how many executors and with which properties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from dedup_clone.settings.identifiers import BucketName
+from dedup_clone.settings.strict_yaml import StrictModel
+
+Region = Annotated[str, StringConstraints(pattern=r"^[a-z]+-[a-z]+[0-9]+$")]
+ServiceAccount = Annotated[str, StringConstraints(pattern=r"^[^@\s]+@[^@\s]+\.gserviceaccount\.com$")]
+ClusterName = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,49}[a-z0-9])?$")]
+Subnetwork = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./:-]+$")]
+NetworkTag = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")]
+MachineType = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+-[a-z]+-[0-9]+$")]
+RuntimeVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+$")]
+ImageVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+(\.[0-9]+)?-[a-z]+[0-9]+$")]
+ConnectionPath = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+\.[A-Za-z0-9-]+\.[A-Za-z0-9_-]+$")]
+LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
+LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,63}$")]
+
+MIN_IDLE_MINUTES = 5  # Dataproc's minimum for deleting an idle cluster
+
+# Why feeds may not set these properties. A name that ends in a dot stands for all names that begin with it.
+_FORBIDDEN = {
+    "spark.master": "the service chooses where Spark runs",
+    "spark.submit.": "the service submits the job",
+    "spark.yarn.": "serverless batches have no YARN and reject the property",
+    "spark.shuffle.service.": "serverless batches have no external shuffle service and reject the property",
+    "spark.kubernetes.": "the service decides it",
+    "spark.app.name": "the job names itself",
+    "spark.jars": "the job needs no jar, and an unpinned one is code that nobody reviewed",
+}
+# Properties that are derived from a feed's section `spark`, and the key there that determines each.
+_SET_BY_KEY = {
+    "spark.executor.instances": "executors",
+    "spark.executor.cores": "executor_cores",
+    "spark.executor.memory": "memory_gb_per_core",
+    "spark.executor.memoryOverhead": "memory_gb_per_core",
+    "spark.driver.cores": "driver_cores",
+    "spark.driver.memory": "memory_gb_per_core",
+    "spark.driver.memoryOverhead": "memory_gb_per_core",
+    "spark.dynamicAllocation.": "max_executors",
+    "spark.default.parallelism": "max_executors",
+}
+
+
+class Runner(StrEnum):
+    """Where Spark runs."""
+
+    LOCAL = "local"
+    SERVERLESS = "serverless"
+    CLUSTER = "cluster"
+    BIGQUERY_PROCEDURE = "bigquery_procedure"
+
+
+class ClusterSettings(StrictModel):
+    """Runner `cluster`: `name` is an existing cluster. Without a name, each run creates a cluster and deletes it.
+
+    The other settings describe a created cluster. `idle_delete_minutes`: Dataproc deletes it after this idle time,
+    in case the run did not.
+    """
+
+    name: ClusterName | None = None
+    image_version: ImageVersion = "2.3-debian12"
+    machine_type: MachineType = "n2-standard-8"
+    disk_gb: Annotated[int, Field(ge=30, le=10_000)] = 200
+    idle_delete_minutes: Annotated[int, Field(ge=MIN_IDLE_MINUTES, le=24 * 60)] = 10
+
+
+class SparkSettings(StrictModel):
+    """The profile's section `spark`, for all runners but `local`.
+
+    `runtime_version`: of serverless batches and procedures. `subnetwork`: must have Private Google Access.
+    `procedure_connection`: BigQuery's connection to Spark, `project.location.name`, for runner `bigquery_procedure`.
+    """
+
+    region: Region | None = None
+    service_account: ServiceAccount | None = None
+    subnetwork: Subnetwork | None = None
+    network_tags: tuple[NetworkTag, ...] = ()
+    staging_bucket: BucketName | None = None
+    runtime_version: RuntimeVersion = "2.3"
+    cluster: ClusterSettings = ClusterSettings()
+    procedure_connection: ConnectionPath | None = None
+    labels: dict[LabelKey, LabelValue] = Field(default_factory=dict)
+
+    def missing_setting(self, runner: Runner) -> str | None:
+        """The absent setting that `runner` requires; None when it has all."""
+        needed = {
+            Runner.LOCAL: None,
+            Runner.SERVERLESS: "region",
+            Runner.CLUSTER: "region",
+            Runner.BIGQUERY_PROCEDURE: "procedure_connection",
+        }[runner]
+        return needed if needed and getattr(self, needed) is None else None
+
+
+class SparkSize(StrictModel):
+    """A feed's section `spark`. Each publish computes its number of executors from the amount of work.
+
+    `target_minutes`: how long the job should take. `executors`: a fixed number instead, at most `max_executors`.
+    `memory_gb_per_core`: for the JVM heap and Python together. `properties`: further Spark properties.
+    """
+
+    target_minutes: Annotated[int, Field(ge=3, le=24 * 60)] = 20
+    max_executors: Annotated[int, Field(ge=2, le=2000)] = 100
+    executors: Annotated[int, Field(ge=2, le=2000)] | None = None
+    executor_cores: Literal[4, 8, 16] = 4
+    driver_cores: Literal[4, 8, 16] = 4
+    memory_gb_per_core: Annotated[int, Field(ge=2, le=7)] = 3
+    properties: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def size_and_properties_are_allowed(self) -> Self:
+        problem = forbidden_property(self.properties)
+        if problem:
+            raise ValueError(problem)
+        if self.executors is not None and self.executors > self.max_executors:
+            raise ValueError(f"executors [{self.executors}] are more than max_executors [{self.max_executors}]")
+        return self
+
+
+def forbidden_property(properties: Mapping[str, str]) -> str | None:
+    """The first property that may not be set, and why; None when all may."""
+    for name in properties:
+        if not name.startswith("spark."):
+            return f"property [{name}] is none of Spark's, expected a name that starts with [spark.]"
+        for prefix, reason in _FORBIDDEN.items():
+            if _matches(name, prefix):
+                return f"property [{name}] cannot be set: {reason}"
+        for prefix, key in _SET_BY_KEY.items():
+            if _matches(name, prefix):
+                return f"property [{name}] follows from the size: set [{key}] instead"
+    return None
+
+
+def _matches(name: str, prefix: str) -> bool:
+    return name == prefix or (prefix.endswith(".") and name.startswith(prefix))

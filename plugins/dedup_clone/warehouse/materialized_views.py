@@ -1,0 +1,34 @@
+"""Finds the materialized views that read a table. BigQuery has no list of them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from google.cloud.bigquery import Client
+
+
+def reads_table(sql: str, project: str, dataset: str, table: str) -> bool:
+    """Whether a query of this project names the table, with or without the project."""
+    name = rf"(?:{re.escape(project)}\.)?{re.escape(dataset)}\.{re.escape(table)}"
+    plain = re.sub(r"\s*\.\s*", ".", sql.replace("`", ""))
+    return re.search(rf"(?<![\w.:-]){name}(?![\w-])", plain) is not None
+
+
+def materialized_views_of(client: Client, project: str, dataset: str, table: str, location: str) -> list[str]:
+    """Views of the project in this location that read the table, as `dataset.view`, of datasets that may be read."""
+    from google.api_core.exceptions import Forbidden, NotFound
+
+    views = []
+    for item in client.list_datasets(project):
+        if item._properties.get("location", location).lower() != location.lower():
+            continue
+        with contextlib.suppress(Forbidden, NotFound):  # may not be read, or was dropped meanwhile
+            for listed in client.list_tables(item.reference):
+                if listed.table_type == "MATERIALIZED_VIEW":
+                    query = client.get_table(listed.reference).mview_query
+                    if reads_table(query or "", project, dataset, table):
+                        views.append(f"{listed.dataset_id}.{listed.table_id}")
+    return views

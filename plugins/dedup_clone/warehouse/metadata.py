@@ -1,0 +1,137 @@
+"""Metadata of tables, partitions and jobs, independent of the client library's classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from dedup_clone.contract.table import Column, ColumnMode
+
+if TYPE_CHECKING:
+    from google.cloud.bigquery import SchemaField, Table
+
+T = TypeVar("T")
+MILLISECONDS_PER_DAY = 24 * 60 * 60 * 1000
+# The REST API gives types their names in legacy SQL.
+_STANDARD_TYPES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL", "RECORD": "STRUCT"}
+
+
+@dataclass(frozen=True)
+class TableMetadata:
+    """A table as tables.get describes it, free of charge. `size` in logical bytes.
+
+    `kind`: TABLE, VIEW, EXTERNAL, …. `granularity` of the time partitioning: DAY, HOUR, …; None without one. `version`
+    changes with every change of rows, schema or description.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    rows: int
+    size: int
+    partition_column: str | None
+    expiration_days: float | None
+    cluster_by: tuple[str, ...]
+    labels: dict[str, str]
+    has_streaming_buffer: bool
+    clone_of: str | None
+    clone_time: datetime | None
+    created_at: datetime
+    kind: str = "TABLE"
+    granularity: str | None = None
+    location: str = ""
+    version: str = ""
+
+    def is_cloned_as_of(self, moment: datetime) -> bool:
+        """Whether it is a clone as of that time, to the millisecond: former releases recorded microseconds."""
+        return self.clone_time is not None and to_milliseconds(self.clone_time) == to_milliseconds(moment)
+
+
+@dataclass(frozen=True)
+class Policies:
+    """Row access policies by name, and the policy tag of each tagged column (top level)."""
+
+    row_access: tuple[str, ...]
+    column_tags: dict[str, str]
+
+
+@dataclass(frozen=True)
+class PartitionMetadata:
+    """One row of INFORMATION_SCHEMA.PARTITIONS; `partition_id` is YYYYMMDD or __NULL__."""
+
+    partition_id: str
+    rows: int
+    last_modified_at: datetime
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A table and its partitions as of `observed_at`, by BigQuery's clock. `bytes_billed`: by the metadata query.
+
+    `observed_at` is floored to a millisecond, the resolution in which BigQuery shows the time of a clone.
+    """
+
+    table: TableMetadata
+    partitions: tuple[PartitionMetadata, ...]
+    observed_at: datetime
+    bytes_billed: int
+
+
+@dataclass(frozen=True)
+class JobMetadata:
+    """A BigQuery job. `started_at`, `ended_at`: None until it starts or ends. `error`: None unless it failed."""
+
+    job_id: str
+    kind: str
+    ended: bool
+    error: str | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    bytes_processed: int
+    bytes_billed: int
+    slot_ms: int
+
+
+def to_milliseconds(moment: datetime) -> datetime:
+    """The time floored to a millisecond, which is as BigQuery shows the time of a clone."""
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def contract_column(field: SchemaField) -> Column:
+    """A column of a BigQuery schema as the table contract has it, nested columns included."""
+    return Column(
+        name=field.name,
+        type=_STANDARD_TYPES.get(field.field_type, field.field_type),
+        mode=ColumnMode(field.mode or "NULLABLE"),
+        fields=tuple(contract_column(inner) for inner in field.fields),
+    )
+
+
+def table_metadata(table: Table) -> TableMetadata:
+    properties = table.to_api_repr()
+    partitioning, clone = table.time_partitioning, table.clone_definition
+    expiration_ms = None if partitioning is None else partitioning.expiration_ms
+    return TableMetadata(
+        name=table.table_id,
+        columns=tuple(contract_column(field) for field in table.schema),
+        rows=table.num_rows or 0,
+        size=table.num_bytes or 0,
+        partition_column=None if partitioning is None else partitioning.field,
+        expiration_days=None if expiration_ms is None else expiration_ms / MILLISECONDS_PER_DAY,
+        cluster_by=tuple(table.clustering_fields or ()),
+        labels=dict(table.labels),
+        has_streaming_buffer="streamingBuffer" in properties,
+        clone_of=None if clone is None else _present(clone.base_table_reference).table_id,
+        clone_time=None if clone is None else clone.clone_time,
+        created_at=_present(table.created),
+        kind=table.table_type or "",
+        granularity=None if partitioning is None else partitioning.type_,
+        location=table.location or "",
+        version=f"{table.etag} {table.modified}",
+    )
+
+
+def _present(value: T | None) -> T:
+    if value is None:
+        raise LookupError("BigQuery described a table without its creation time or clone source.")
+    return value

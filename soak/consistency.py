@@ -1,0 +1,103 @@
+"""Checks, after a publish, the table against an independent computation and the records in the state bucket."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dedup_clone.checks.table_checks import GENERATION_LABEL
+from dedup_clone.publish.records.status_table import STATUS_TABLE
+from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.ledger import LedgerRecord, Outcome
+from dedup_clone.state.staging import StagingState
+from devstack.demo import expected_table
+from devstack.demo.delivery_progress import publish_run_id
+from devstack.demo.table_comparison import compare, read_target
+from devstack.producer.landing import Landed
+from testkit.proxied_stack import ProxiedStack
+
+RETAINED_GENERATIONS = 2
+
+
+def find_problems(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> list[str]:
+    """Everything that is wrong with the feed now that all `deliveries` have been published, as sentences."""
+    published_records = [r for r in stack.ledger(feed) if r.outcome is Outcome.PUBLISHED]
+    return [
+        *_wrong_rows(stack, feed),
+        *_wrong_runs(stack, feed, deliveries),
+        *_wrong_deliveries(stack, feed, deliveries, published_records),
+        *_wrong_parents(published_records),
+        *_wrong_generation(stack, feed, published_records),
+        *_wrong_data_folders(stack, feed, published_records),
+    ]
+
+
+def _wrong_rows(stack: ProxiedStack, feed: str) -> list[str]:
+    result = compare(read_target(stack.connection, feed), expected_table.expected_table(stack.landing, feed))
+    if result.is_equal:
+        return []
+    return [f"table: {result.too_many} rows too many, {result.too_few} too few: {'; '.join(result.samples)}"]
+
+
+def _wrong_runs(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> list[str]:
+    expected, found = sorted(publish_run_id(d) for d in deliveries), stack.run_ids(feed)
+    return [] if found == expected else [f"runs: {_difference(found, expected)}"]
+
+
+def _wrong_deliveries(
+    stack: ProxiedStack, feed: str, deliveries: list[Landed], records: list[LedgerRecord]
+) -> list[str]:
+    expected = sorted(f"{d.snapshot_id}-{d.marker_generation}" for d in deliveries)
+    publish_counts = Counter(d.name for record in records for d in record.deliveries)
+    found = [f"delivery [{name}] was published {count} times" for name, count in publish_counts.items() if count != 1]
+    found += [f"delivery [{name}] was never published" for name in expected if name not in publish_counts]
+    registered = [d.name for d in stack.arrivals(feed).deliveries()]
+    if sorted(registered) != expected:
+        found.append(f"arrivals: {_difference(sorted(registered), expected)}")
+    return found
+
+
+def _wrong_parents(records: list[LedgerRecord]) -> list[str]:
+    """The parent of each generation must be the generation before it."""
+    found = []
+    parent: int | None = None
+    for record in sorted(records, key=lambda r: r.generation):
+        if record.parent != parent:
+            found.append(f"generation {record.generation} builds on {record.parent}, expected {parent}")
+        parent = record.generation
+    return found
+
+
+def _wrong_generation(stack: ProxiedStack, feed: str, records: list[LedgerRecord]) -> list[str]:
+    """CURRENT, ledger, manifest, target, STAGING and the readers' status table must name the same generation."""
+    current = stack.current(feed)
+    if current.generation is None or not records:
+        return [f"CURRENT names generation [{current.generation}], the ledger has {len(records)} publishes"]
+    newest = max(records, key=lambda r: r.generation)
+    digest = stack.manifests(feed).read(current.generation).digest
+    staging = stack.staging(feed)
+    target = stack.bigquery.get_table(f"{stack.connection.dataset}.{feed}")
+    status_sql = f"SELECT generation FROM {stack.connection.dataset}.{STATUS_TABLE} WHERE feed = '{feed}'"
+    status = [row["generation"] for row in stack.bigquery.query_and_wait(status_sql)]
+    seen = {
+        "lease": (current.intent, None),
+        "ledger": (newest.generation, current.generation),
+        "manifest": (digest, current.manifest_digest),
+        "target": (target.labels.get(GENERATION_LABEL), str(current.generation)),
+        "STAGING": (staging and (staging.state, staging.manifest_digest), (StagingState.LOADED, digest)),
+        "status table": (status, [current.generation]),
+    }
+    return [
+        f"{name}: found [{found}], expected [{wanted}]" for name, (found, wanted) in seen.items() if found != wanted
+    ]
+
+
+def _wrong_data_folders(stack: ProxiedStack, feed: str, records: list[LedgerRecord]) -> list[str]:
+    newest = sorted(records, key=lambda r: r.generation)[-RETAINED_GENERATIONS:]
+    expected = sorted(r.attempt for r in newest)
+    found = sorted(f.rstrip("/").rsplit("/", 1)[1] for f in stack.store.folders(FeedLayout(feed).data))
+    return [] if found == expected else [f"data folders: {_difference(found, expected)}"]
+
+
+def _difference(found: list[str], expected: list[str]) -> str:
+    surplus, missing = Counter(found) - Counter(expected), Counter(expected) - Counter(found)
+    return f"too many [{', '.join(surplus)}], missing [{', '.join(missing)}]"

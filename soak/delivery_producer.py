@@ -1,0 +1,71 @@
+"""Lands small snapshots with growing ids for the long runs, and remembers all of them.
+
+It uploads files and markers in two steps, so that many markers can arrive at once.
+"""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from devstack.producer import landing
+from devstack.producer.landing import Landed
+from soak.small_snapshots import small_snapshot, today
+
+MARKER = "_SUCCESS"
+
+
+@dataclass
+class DeliveryProducer:
+    """`landed` has the deliveries of each feed in the order of their landing."""
+
+    bucket: Any
+    next_id: int = 1
+    landed: dict[str, list[Landed]] = field(default_factory=dict)
+
+    def land(self, feed: str) -> Landed:
+        return self.land_at_once(feed, 1)[0]
+
+    def land_at_once(self, feed: str, count: int) -> list[Landed]:
+        """Upload all files first, then all markers in parallel."""
+        tables = {
+            snapshot_id: small_snapshot(snapshot_id, today())
+            for snapshot_id in range(self.next_id, self.next_id + count)
+        }
+        self.next_id += count
+        for snapshot_id, table in tables.items():
+            self._upload_files(feed, snapshot_id, table)
+        with ThreadPoolExecutor(count) as pool:
+            landed = list(
+                pool.map(lambda snapshot_id: self._upload_marker(feed, snapshot_id, tables[snapshot_id]), tables)
+            )
+        self.landed.setdefault(feed, []).extend(landed)
+        return landed
+
+    def _upload_files(self, feed: str, snapshot_id: int, table: pa.Table) -> None:
+        for day in pc.unique(table["date"]).to_pylist():
+            sink = io.BytesIO()
+            pq.write_table(table.filter(pc.equal(table["date"], pa.scalar(day))), sink)
+            name = f"{landing.folder(feed, snapshot_id)}date={day.isoformat()}/part-00000.parquet"
+            self.bucket.blob(name).upload_from_string(sink.getvalue(), content_type="application/octet-stream")
+
+    def _upload_marker(self, feed: str, snapshot_id: int, table: pa.Table) -> Landed:
+        marker = self.bucket.blob(landing.folder(feed, snapshot_id) + MARKER)
+        marker.upload_from_string(b"", content_type="application/octet-stream")
+        marker.reload()
+        return Landed(
+            feed=feed,
+            snapshot_id=snapshot_id,
+            marker_generation=int(marker.generation),
+            arrived_at=marker.time_created,
+            dates=pc.count_distinct(table["date"]).as_py(),
+            rows=table.num_rows,
+            bytes=0,
+            is_redelivery=False,
+        )

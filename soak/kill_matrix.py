@@ -1,0 +1,137 @@
+"""Runs the kill matrix: kills a process at a moment of each publish, and requires every publish to succeed."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import psutil  # type: ignore[import-untyped]  # it ships no types
+from google.api_core.exceptions import GoogleAPIError
+
+from dedup_clone.contract.errors import DedupCloneError
+from devstack.demo.airflow_api import DemoError
+from devstack.demo.delivery_progress import publish_run_id
+from devstack.producer.landing import Landed
+from soak import consistency, victim_processes
+from soak.delivery_producer import DeliveryProducer
+from soak.kill_points import KillPoint
+from soak.kill_run import ENDED, KillRun, MomentMissed
+from testkit.errors import HarnessError
+from testkit.proxied_stack import ProxiedStack, wait_for
+
+RECOVERY_TIMEOUT_S = 1200.0
+WARM_UP_PUBLISHES = 2
+# Errors that make a point fail, after which the next point can still run.
+FAILURES = (HarnessError, DemoError, DedupCloneError, GoogleAPIError, psutil.Error, OSError, LookupError)
+ENDED_TASKS = ("success", "skipped", "failed", "upstream_failed", "removed")
+
+
+@dataclass(frozen=True)
+class PointResult:
+    """`recovered_s`: seconds from the kill until the publish had succeeded and every part of the stack was healthy."""
+
+    point: str
+    step: str
+    victim: str
+    how: str
+    hit: str
+    recovered_by: str
+    recovered_s: float | None
+    seconds: float
+    problems: tuple[str, ...]
+
+    @property
+    def is_good(self) -> bool:
+        return not self.problems
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether nothing was killed, because the moment did not come."""
+        return any(problem.startswith(MomentMissed.__name__) for problem in self.problems)
+
+
+@dataclass
+class KillMatrix:
+    """Runs points one after the other on one stack, each with a delivery of its own."""
+
+    stack: ProxiedStack
+    deliveries: DeliveryProducer
+
+    def publish_undisturbed(self, feeds: list[str], when: str) -> None:
+        """Publish once in each feed without a kill, on a new stack twice, so that the next publish prunes.
+
+        Raises HarnessError when a publish fails, because points after it would prove nothing.
+        """
+        for _ in range(1 if self.deliveries.landed else WARM_UP_PUBLISHES):
+            landed = {feed: self.deliveries.land(feed) for feed in feeds}
+            for feed, delivery in landed.items():
+                if found := self._wait_and_check(feed, delivery, time.monotonic())[1]:
+                    raise HarnessError(f"The publish {when} went wrong for [{feed}]: {'; '.join(found)}")
+
+    def run(self, point: KillPoint) -> PointResult:
+        """Kill at the point, wait for the recovery, and check the feed."""
+        began = time.monotonic()
+        hit, recovered_by, recovered_s = "", "", None
+        try:
+            kill = KillRun(self.stack, point, lambda: self.deliveries.land(point.feed))
+            hit = kill.kill_at_moment()
+            recovered_s, found = self._wait_and_check(point.feed, kill.delivery, kill.killed_at)
+            recovered_by = kill.recovery()
+        except FAILURES as error:
+            found = [f"{type(error).__name__}: {error}", *self._wait_for_all_runs(point.feed)]
+        self._kill_orphaned_workers()
+        seconds = time.monotonic() - began
+        return PointResult(
+            point=point.name,
+            step=point.moment.step,
+            victim=str(point.victim),
+            how=point.moment.how,
+            hit=hit,
+            recovered_by=recovered_by,
+            recovered_s=recovered_s,
+            seconds=seconds,
+            problems=tuple(found),
+        )
+
+    def _wait_and_check(self, feed: str, delivery: Landed, since: float) -> tuple[float | None, list[str]]:
+        """Seconds from `since` until the publish had succeeded (None when it failed), and the problems found."""
+        run_id = publish_run_id(delivery)
+        wait_for(lambda: self._has_ended(feed, run_id), RECOVERY_TIMEOUT_S, f"run [{run_id}] has ended")
+        state = self.stack.run_state(feed, run_id)
+        if state != "success":
+            tasks = ", ".join(f"{t.task_id} {t.state} (try {t.try_number})" for t in self.stack.tasks(feed, run_id))
+            return None, [f"run [{run_id}] ended as [{state}]: {tasks}", *self._find_problems(feed)]
+        wait_for(self.stack.are_healthy, RECOVERY_TIMEOUT_S, "every part of the stack is healthy")
+        return time.monotonic() - since, self._find_problems(feed)
+
+    def _wait_for_all_runs(self, feed: str) -> list[str]:
+        """After a failed point: wait until no publish of the feed runs any more, so that the next point can start."""
+        try:
+            for delivery in self.deliveries.landed.get(feed, []):
+                run_id = publish_run_id(delivery)
+                wait_for(partial(self._has_ended, feed, run_id), RECOVERY_TIMEOUT_S, f"run [{run_id}] has ended")
+        except FAILURES as error:
+            return [f"its publishes did not end: {type(error).__name__}: {error}"]
+        return []
+
+    def _find_problems(self, feed: str) -> list[str]:
+        return consistency.find_problems(self.stack, feed, self.deliveries.landed[feed])
+
+    def _has_ended(self, feed: str, run_id: str) -> bool:
+        if self.stack.run_state(feed, run_id) not in ENDED:
+            return False
+        return all(task.state in ENDED_TASKS for task in self.stack.tasks(feed, run_id))
+
+    def _kill_orphaned_workers(self) -> None:
+        """Executor workers of a killed scheduler wait for ever for a task, and take memory."""
+        scheduler = self.stack.parts()["scheduler"].pid
+
+        def is_orphan(process: psutil.Process) -> bool:
+            with suppress(psutil.Error):
+                title = " ".join(process.cmdline())
+                return "LocalExecutor" in title and process.ppid() != scheduler
+            return False
+
+        victim_processes.end_orphans(self.stack, is_orphan)

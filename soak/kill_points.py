@@ -1,0 +1,134 @@
+"""The points of the kill matrix: which process is killed at which moment of a publish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from soak import kill_moments
+from soak.kill_moments import KillMoment
+from testkit.proxied_stack import BY_SPARK, EXAMPLE
+
+
+class Victim(StrEnum):
+    """The process to kill.
+
+    TASK runs the code of an Airflow task. EXECUTOR_WORKER is its parent, which reports its state. DATABASE is
+    Airflow's own.
+    """
+
+    TASK = "task"
+    EXECUTOR_WORKER = "executor_worker"
+    SPARK_DRIVER = "spark_driver"
+    SPARK_JVM = "spark_jvm"
+    SPARK_WORKER = "spark_worker"
+    SPARK_DAEMON = "spark_daemon"
+    SCHEDULER = "scheduler"
+    TRIGGERER = "triggerer"
+    TRIGGER_RUNNER = "trigger_runner"
+    API_SERVER = "api_server"
+    DAG_PROCESSOR = "dag_processor"
+    BIGQUERY = "bigquery"
+    STORAGE = "fake_gcs"
+    DATABASE = "database"
+
+
+# The sender of the held request, or an ancestor of the sender: the request is lost when one of these is killed.
+_SENDERS = frozenset({
+    Victim.TASK, Victim.SPARK_DRIVER, Victim.SPARK_JVM, Victim.SPARK_WORKER, Victim.SPARK_DAEMON, Victim.TRIGGER_RUNNER,
+})  # fmt: skip
+SPARK_PROCESSES = frozenset({Victim.SPARK_JVM, Victim.SPARK_WORKER, Victim.SPARK_DAEMON})
+
+_MOMENTS_OF: dict[Victim, tuple[str, ...]] = {
+    Victim.TASK: tuple(m.name for m in kill_moments.ALL if not m.idle and not m.deferred),
+    Victim.EXECUTOR_WORKER: ("resolve.leased", "dedup.handing_back", "load.inserting", "swap.committed"),
+    Victim.SPARK_DRIVER: ("dedup.examining", "dedup.handing_back", "dedup.handed_back"),
+    Victim.SPARK_JVM: ("dedup.examining", "dedup.writing", "dedup.handing_back"),
+    Victim.SPARK_WORKER: ("dedup.writing",),
+    Victim.SPARK_DAEMON: ("dedup.writing",),
+    Victim.SCHEDULER: (
+        "notice.registered", "resolve.leased", "dedup.writing", "load.running", "check.judged", "swap.committed",
+        "commit.ledger", "prune.deleting",
+    ),
+    Victim.TRIGGERER: (
+        "notice.waiting", "resolve.leased", "dedup.writing", "load.deferred", "check.judged", "swap.deferred",
+        "commit.ledger", "prune.deleting",
+    ),
+    Victim.TRIGGER_RUNNER: ("notice.waiting", "swap.deferred"),
+    Victim.BIGQUERY: (
+        "notice.registering", "resolve.leased", "dedup.handing_back", "load.running", "load.ended", "check.observing",
+        "swap.running", "swap.committed", "commit.status", "prune.deleting",
+    ),
+    Victim.STORAGE: (
+        "notice.registering", "resolve.leasing", "resolve.leased", "dedup.writing", "dedup.handed_back", "load.running",
+        "load.noting", "check.judged", "swap.committed", "commit.ledger", "commit.current", "commit.committed",
+        "prune.deleting",
+    ),
+    Victim.API_SERVER: ("resolve.leased", "swap.committed"),
+    Victim.DAG_PROCESSOR: ("dedup.handing_back",),
+    Victim.DATABASE: ("resolve.leased", "dedup.writing", "load.deferred", "swap.committed", "commit.ledger"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KillPoint:
+    """One process at one moment of a publish of `feed`."""
+
+    victim: Victim
+    moment: KillMoment
+    feed: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.moment.name}:{self.victim}"
+
+    @property
+    def loses_request(self) -> bool:
+        """Whether the held request (or its answer) is lost when the victim is killed."""
+        return self.victim in _SENDERS or self.victim == str(_server_of(self.moment))
+
+
+def _feed_for(victim: Victim) -> str:
+    """Spark's own processes take part only in a plan that needs Spark."""
+    return BY_SPARK if victim in SPARK_PROCESSES else EXAMPLE
+
+
+def _server_of(moment: KillMoment) -> Victim:
+    return Victim.STORAGE if moment.service == "storage" else Victim.BIGQUERY
+
+
+def all_points() -> list[KillPoint]:
+    """In the order of the protocol."""
+    wanted = {(name, victim) for victim, names in _MOMENTS_OF.items() for name in names}
+    return [
+        KillPoint(victim, moment, _feed_for(victim))
+        for moment in kill_moments.ALL
+        for victim in Victim
+        if (moment.name, victim) in wanted
+    ]
+
+
+def select_points(names: str) -> list[KillPoint]:
+    """The points that `names` selects: names of points, moments, steps or victims, separated by commas.
+
+    Without names all points. Raises ValueError for an unknown name.
+    """
+    points = all_points()
+    chosen: list[KillPoint] = []
+    for name in filter(None, names.split(",")):
+        fitting = [p for p in points if name in (p.name, p.moment.name, p.moment.step, str(p.victim))]
+        if not fitting:
+            known = "\n  ".join(p.name for p in points)
+            raise ValueError(f"point [{name}] is unknown; points are:\n  {known}")
+        chosen += [p for p in fitting if p not in chosen]
+    return chosen or points
+
+
+def markdown_table() -> list[str]:
+    """For docs/soak.md: a line for each moment, with the processes that are killed at it."""
+    points = all_points()
+    lines = ["| Moment | How it is hit | Killed there, each in a publish of its own |", "| --- | --- | --- |"]
+    for moment in kill_moments.ALL:
+        victims = ", ".join(str(p.victim) for p in points if p.moment is moment)
+        lines.append(f"| `{moment.name}` | {moment.how} | {victims} |")
+    return lines

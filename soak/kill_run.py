@@ -1,0 +1,146 @@
+"""One kill: a proxy holds one request of a publish, and while it is held a process of the stack is killed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]  # it ships no types
+
+from dedup_clone.state.ledger import Outcome
+from devstack.demo.delivery_progress import publish_run_id
+from devstack.producer.landing import Landed
+from soak import victim_processes
+from soak.kill_points import KillPoint, Victim
+from testkit.errors import HarnessError
+from testkit.holding_proxy import Hold
+from testkit.proxied_stack import POLL_INTERVAL_S, ProxiedStack, wait_for
+
+MOMENT_TIMEOUT_S = 900.0
+ENDED = ("success", "failed")
+
+
+class MomentMissed(HarnessError):
+    """The held request never came: nothing was killed, so the point proves nothing."""
+
+
+class KillRun:
+    """Lands one delivery, holds its publish at the point's moment, and kills the point's victim."""
+
+    def __init__(self, stack: ProxiedStack, point: KillPoint, land: Callable[[], Landed]) -> None:
+        self.stack = stack
+        self.point = point
+        self.killed_at = 0.0
+        self._land = land
+        self._delivery: Landed | None = None
+        self._pids_before = {name: part.pid for name, part in stack.parts().items()}
+        self._records_before = len(stack.ledger(point.feed))
+
+    @property
+    def delivery(self) -> Landed:
+        if self._delivery is None:
+            raise HarnessError(f"Point [{self.point.name}] has not landed its delivery.")
+        return self._delivery
+
+    def kill_at_moment(self) -> str:
+        """Describes the held request and the killed process. Raises MomentMissed when the moment did not come."""
+        moment, feed = self.point.moment, self.point.feed
+        proxy = self.stack.proxies[moment.service]
+        if moment.queued:
+            pattern = f"dedup_clone-{feed}-.*-{moment.queued}-"
+            self.stack.add_fault({"match": {"job_id": pattern}, "effect": "queue", "times": 100})
+        hold: Hold | None = None
+        try:
+            if moment.deferred:
+                self._delivery = self._land()
+                self._wait_until_deferred(moment.deferred)
+            hold = proxy.hold(lambda request: moment.matches(feed, request), moment.when)
+            if moment.idle:
+                self._wait_for(hold)
+            if self._delivery is None:
+                self._delivery = self._land()
+            self._wait_for(hold)
+            hit = self._kill(hold, proxy.url)
+            if self.point.loses_request:
+                hold.drop()
+            return hit
+        finally:
+            if hold is not None:
+                proxy.forget(hold)
+            if moment.queued:
+                self.stack.clear_faults()
+
+    def _wait_for(self, hold: Hold) -> None:
+        deadline = time.monotonic() + MOMENT_TIMEOUT_S
+        while not hold.wait(POLL_INTERVAL_S):
+            has_ended = self._delivery is not None and self._run_state() in ENDED
+            if has_ended and not hold.is_hit():
+                raise MomentMissed(
+                    f"the publish ended ({self._run_state()}) without the moment [{self.point.moment.name}]"
+                )
+            if time.monotonic() > deadline:
+                raise MomentMissed(
+                    f"the moment [{self.point.moment.name}] did not come within {MOMENT_TIMEOUT_S:.0f} s"
+                )
+
+    def _run_state(self) -> str | None:
+        return self.stack.run_state(self.point.feed, publish_run_id(self.delivery))
+
+    def _wait_until_deferred(self, task_id: str) -> None:
+        def deferred() -> bool:
+            tasks = self.stack.tasks(self.point.feed, publish_run_id(self.delivery))
+            return any(task.task_id == task_id and task.state == "deferred" for task in tasks)
+
+        wait_for(deferred, MOMENT_TIMEOUT_S, f"task [{task_id}] is deferred")
+
+    def _kill(self, hold: Hold, proxy_url: str) -> str:
+        request = hold.request
+        if request is None:
+            raise MomentMissed("no request is held")
+        client = victim_processes.sender_of(self.stack, hold.client_port, int(proxy_url.rsplit(":", 1)[1]))
+        if self.point.moment.done:
+            job_id = find_job_id(request.text)
+            wait_for(lambda: _is_done(self.stack.job(job_id)), MOMENT_TIMEOUT_S, f"job [{job_id}] is done")
+        victim = self._victim(client)
+        hit = (
+            f"held {request} of process {victim_processes.describe(client)}; killed {victim_processes.describe(victim)}"
+        )
+        self.killed_at = time.monotonic()
+        victim_processes.kill(victim)
+        return hit
+
+    def _victim(self, client: psutil.Process) -> psutil.Process:
+        find: dict[Victim, Callable[[], psutil.Process]] = {
+            Victim.TASK: lambda: victim_processes.task_process(self.stack, client),
+            Victim.EXECUTOR_WORKER: lambda: victim_processes.executor_worker(self.stack, client),
+            Victim.SPARK_JVM: lambda: victim_processes.java_ancestor(client),
+            Victim.SPARK_DAEMON: client.parent,
+        }
+        if self.point.victim in find:
+            return find[self.point.victim]()
+        if self.point.victim in (Victim.SPARK_DRIVER, Victim.SPARK_WORKER, Victim.TRIGGER_RUNNER):
+            return client
+        return victim_processes.main_process(self.stack, str(self.point.victim))
+
+    def recovery(self) -> str:
+        """What the recovery took: parts that supervisord restarted, tasks that Airflow retried, discarded attempts."""
+        parts = self.stack.parts()
+        tasks = self.stack.tasks(self.point.feed, publish_run_id(self.delivery))
+        records = self.stack.ledger(self.point.feed)[self._records_before :]
+        discarded = sum(record.outcome is not Outcome.PUBLISHED for record in records)
+        steps = [f"supervisord restarted {name}" for name, pid in self._pids_before.items() if parts[name].pid != pid]
+        steps += [f"Airflow tried {t.task_id} again (try {t.try_number})" for t in tasks if t.try_number > 1]
+        if discarded:
+            steps.append(f"{discarded} attempt(s) discarded")
+        return "; ".join(steps) or "nothing had to be repeated"
+
+
+def find_job_id(text: str) -> str:
+    """The job id in the body of the request that inserts the job."""
+    start = text.index('"dedup_clone-') + 1
+    return text[start : text.index('"', start)]
+
+
+def _is_done(job: Any) -> bool:
+    return bool(job and job["status"]["state"] == "DONE")

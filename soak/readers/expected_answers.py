@@ -1,0 +1,84 @@
+"""Computes which answers a reader may get at which time, from the swaps and the answers of their generations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+Row = Mapping[str, Any]
+Key = tuple[Any, ...]
+Answer = tuple[tuple[int, ...], ...]
+
+
+class ReaderQuery(StrEnum):
+    """The readers' two queries. No two generations give the same answer to either of them."""
+
+    WHOLE = "SELECT COUNT(*) AS n, SUM(attr_value) AS total FROM {table}"
+    BY_SNAPSHOT = (
+        "SELECT update_id, COUNT(*) AS n, SUM(attr_value) AS total FROM {table} GROUP BY update_id ORDER BY update_id"
+    )
+
+
+def expected_answers(rows: Iterable[Row]) -> dict[ReaderQuery, Answer]:
+    """The answers that a table with these rows gives."""
+    by_snapshot: dict[int, tuple[int, int]] = {}
+    for row in rows:
+        count, total = by_snapshot.get(row["update_id"], (0, 0))
+        by_snapshot[row["update_id"]] = (count + 1, total + row["attr_value"])
+    answer_by_snapshot = tuple((id_, *by_snapshot[id_]) for id_ in sorted(by_snapshot))
+    whole = (sum(count for _, count, _ in answer_by_snapshot), sum(total for _, _, total in answer_by_snapshot))
+    return {ReaderQuery.WHOLE: (whole,), ReaderQuery.BY_SNAPSHOT: answer_by_snapshot}
+
+
+@dataclass(frozen=True)
+class Swap:
+    """One swap: it took effect at one instant between `began` and `ended` (`time.monotonic()`)."""
+
+    generation: int
+    expected_answers: Mapping[ReaderQuery, Answer]
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True)
+class ObservedAnswer:
+    """The outcome of one query of one reader. `error` is empty unless the query failed."""
+
+    query: ReaderQuery
+    began: float
+    ended: float
+    answer: Answer
+    error: str = ""
+
+
+def find_faults(observed: Iterable[ObservedAnswer], swaps: list[Swap]) -> list[str]:
+    """The wrong answers of one reader, as sentences. `observed` must be in the order of its queries.
+
+    An answer is right when it is that of a generation that may have been live during the query, and that is not older
+    than the generation that the same reader saw before.
+    """
+    faults: list[str] = []
+    last_index = 0
+    for one in observed:
+        if one.error:
+            faults.append(f"a query failed: {one.error}")
+            continue
+        matching = [i for i, swap in enumerate(swaps) if swap.expected_answers[one.query] == one.answer]
+        allowed = [i for i in matching if i >= last_index and _may_be_live(i, one, swaps)]
+        if allowed:
+            last_index = allowed[0]
+        elif not matching:
+            faults.append(f"{one.query.name} answered {one.answer}, which no generation does")
+        else:
+            generations = [swaps[i].generation for i in matching]
+            seen_before = swaps[last_index].generation
+            faults.append(f"{one.query.name} answered as of generation {generations} after generation {seen_before}")
+    return faults
+
+
+def _may_be_live(index: int, one: ObservedAnswer, swaps: list[Swap]) -> bool:
+    """Whether the generation may have been live at some instant of the query."""
+    next_swap = swaps[index + 1] if index + 1 < len(swaps) else None
+    return swaps[index].began <= one.ended and (next_swap is None or next_swap.ended >= one.began)

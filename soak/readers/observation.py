@@ -1,0 +1,66 @@
+"""Runs readers while a scenario runs, and checks every answer against the swaps of the scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from statistics import quantiles
+
+from soak.readers.expected_answers import ObservedAnswer, find_faults
+from soak.readers.oracle_publisher import OraclePublisher
+from soak.readers.reader_process import Readers
+from soak.readers.stand_in_servers import Servers
+from soak.report import Section
+
+PROBLEMS_SHOWN = 10
+MIN_RATE_SHARE = 0.99
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The answers of each reader during `seconds`. `target_rate`: the queries per second that were asked for."""
+
+    by_reader: list[list[ObservedAnswer]]
+    seconds: float
+    target_rate: float
+
+    @property
+    def rate(self) -> float:
+        """Queries per second."""
+        return sum(map(len, self.by_reader)) / self.seconds
+
+    @property
+    def keeps_rate(self) -> bool:
+        return self.rate >= self.target_rate * MIN_RATE_SHARE
+
+
+def observe(servers: Servers, per_second: float, scenario: Callable[[], None]) -> Observation:
+    """Run readers for as long as `scenario` takes. Their table must exist already."""
+    readers = Readers(servers.new_client, f"warehouse.{servers.world.feed.target}", per_second)
+    readers.start()
+    try:
+        scenario()
+    finally:
+        by_reader = readers.stop()
+    return Observation(by_reader, readers.seconds, per_second)
+
+
+def make_section(name: str, publisher: OraclePublisher, observation: Observation, problems: Iterable[str]) -> Section:
+    """The section of the report, with `problems` and the readers' wrong answers."""
+    swaps, by_reader = publisher.swaps, observation.by_reader
+    found = [*problems, *(fault for observed in by_reader for fault in find_faults(observed, swaps))]
+    queries = [query for observed in by_reader for query in observed]
+    median, p99 = (quantiles((query.ended - query.began for query in queries), n=100)[at] for at in (49, 98))
+    answers = {query.answer for query in queries}
+    generations = sum(any(answer in answers for answer in swap.expected_answers.values()) for swap in swaps)
+    events = ", ".join(f"{count} x {event}" for event, count in sorted(publisher.events.items()))
+    facts = (
+        f"{len(swaps)} swaps in {observation.seconds:.0f} s; {events}",
+        f"{len(queries)} queries by {len(by_reader)} readers, {observation.rate:.1f} per second "
+        f"(asked for: {observation.target_rate:.0f}); "
+        f"median {median * 1000:.0f} ms, 99 % within {p99 * 1000:.0f} ms",
+        f"answers of {generations} of {len(swaps)} generations were seen",
+    )
+    if len(found) > PROBLEMS_SHOWN:
+        found = [*found[:PROBLEMS_SHOWN], f"… and {len(found) - PROBLEMS_SHOWN} more"]
+    return Section(name, facts, tuple(found))

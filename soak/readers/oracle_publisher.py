@@ -1,0 +1,109 @@
+"""Publishes one feed step by step, and computes with the oracle what readers must see after each swap."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from dedup_clone.publish.step_specs import PublishSpec
+from soak.readers.expected_answers import Swap, expected_answers
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
+from testkit.oracle import OracleDelivery, OracleState, OracleTable
+
+PRODUCTS = 200
+TABLE = OracleTable("date", "update_id", ("date", "product_id", "store_id", "attribute_id"), ("attr_value",))
+RETENTION_DAY = TODAY - timedelta(days=700)
+
+
+class OraclePublisher:
+    """`swaps`: every swap so far, with the answers that readers may get after it. `events`: the count per action."""
+
+    def __init__(self, world: FeedOnStandIn) -> None:
+        self.world = world
+        self.swaps: list[Swap] = []
+        self.events: Counter[str] = Counter()
+        self._landed: dict[str, OracleDelivery] = {}
+        self._backlog: list[OracleDelivery] = []
+        self._state = OracleState(TABLE)
+        self._states: dict[int, OracleState] = {}
+
+    @property
+    def next_id(self) -> int:
+        return len(self._landed) + 1
+
+    def land(self) -> str:
+        """Land one more snapshot and return its delivery's name. Consecutive snapshots lack different products."""
+        snapshot_id = self.next_id
+        rows = [
+            row(snapshot_id, product, snapshot_id * 1000 + product, day=day)
+            for day in (YESTERDAY, TODAY)
+            for product in range(PRODUCTS)
+            if product != snapshot_id % PRODUCTS
+        ]
+        name = self.world.land(snapshot_id, rows)
+        self._landed[name] = OracleDelivery(snapshot_id, rows)
+        self._backlog.append(self._landed[name])
+        return name
+
+    def remove_from_backlog(self, name: str) -> None:
+        """Expect that the job refuses this delivery."""
+        self._backlog.remove(self._landed[name])
+
+    def prepare(self, name: str, **conf: Any) -> PublishSpec:
+        """Resolve and deduplicate, up to the point where staging can be loaded."""
+        spec = self.world.resolve(name, **conf)
+        self.world.deduplicate(spec)
+        return spec
+
+    def check_and_swap(self, spec: PublishSpec, *replayed: OracleDelivery) -> None:
+        """Check, and make the whole backlog and the replayed deliveries live."""
+        swap = self.world.check(spec)
+        applied = sorted([*self._backlog, *replayed], key=lambda delivery: delivery.snapshot_id)
+        expected_state = self._state.apply(applied, RETENTION_DAY)
+        began = time.monotonic()
+        self.world.swap(spec, swap)
+        self._record_swap(spec.generation, expected_state, began)
+        self._backlog.clear()
+
+    def publish(self, name: str) -> None:
+        """Publish a delivery, with the whole backlog, without a fault."""
+        spec = self.prepare(name)
+        self.world.load(spec)
+        self.check_and_swap(spec)
+        self.world.commit(spec)
+        self.events["publish"] += 1
+
+    def replay(self, name: str) -> None:
+        """Replay a delivery, which may be live, excluded or older than the live snapshot."""
+        spec = self.prepare(name, replay=True, run_id=f"replay-{len(self.swaps)}", reason="once more")
+        self.world.load(spec)
+        self.check_and_swap(spec, self._landed[name])
+        self.world.commit(spec)
+        self.events["replay"] += 1
+
+    def roll_back(self, generation: int) -> None:
+        """Make the content of a generation live again. The backlog stays."""
+        began = time.monotonic()
+        record = self.world.roll_back(generation, run_id=f"rollback-{len(self.swaps)}")
+        self._record_swap(record.generation, self._states[generation], began)
+        self.events["rollback"] += 1
+
+    def differences(self) -> Sequence[str]:
+        """A sentence that says how target differs from the oracle's table; empty when it does not."""
+        found, wanted = Counter(self.world.rows()), Counter(expected(*self._state.rows.values()))
+        if found == wanted:
+            return ()
+        surplus, missing = found - wanted, wanted - found
+        generation = self.swaps[-1].generation
+        examples = ", ".join(map(str, [*surplus, *missing][:3]))
+        return (
+            f"target of generation {generation}: {surplus.total()} rows too many, {missing.total()} too few: "
+            f"{examples}",
+        )
+
+    def _record_swap(self, generation: int, state: OracleState, began: float) -> None:
+        self._state = self._states[generation] = state
+        self.swaps.append(Swap(generation, expected_answers(state.rows.values()), began, time.monotonic()))

@@ -1,0 +1,118 @@
+"""Runs readers in a separate process, as threads that query at a steady rate like dashboards.
+
+Readers and publisher share only the server, so neither waits for the other's interpreter lock.
+Times are `time.monotonic()`, which is the same clock for all processes of a machine.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from itertools import cycle
+from multiprocessing.connection import Connection
+from typing import Any
+
+from soak.readers.expected_answers import ObservedAnswer, ReaderQuery
+from testkit.errors import HarnessError
+
+THREADS = 8
+# A late reader catches up on queries, but not on those that were due more than this ago.
+CATCH_UP_S = 5.0
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 120.0
+
+
+class Reader(threading.Thread):
+    """Queries every `interval_s` seconds until it is stopped. No other thread uses its `client`."""
+
+    def __init__(self, client: Any, table: str, interval_s: float, delay_s: float) -> None:
+        super().__init__(daemon=True)
+        self.observed: list[ObservedAnswer] = []
+        self._client = client
+        self._table = table
+        self._interval_s = interval_s
+        self._delay_s = delay_s
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        due = time.monotonic() + self._delay_s
+        for query in cycle(ReaderQuery):
+            if self._stopping.wait(max(0.0, due - time.monotonic())):
+                return
+            self.observed.append(self._run_query(query))
+            due = max(due + self._interval_s, time.monotonic() - CATCH_UP_S)
+
+    def _run_query(self, query: ReaderQuery) -> ObservedAnswer:
+        began = time.monotonic()
+        try:
+            rows = list(self._client.query_and_wait(query.value.format(table=self._table)))
+        except Exception as error:  # any error that a reader would see
+            return ObservedAnswer(query, began, time.monotonic(), (), f"{type(error).__name__}: {error}")
+        return ObservedAnswer(query, began, time.monotonic(), tuple(tuple(row.values()) for row in rows))
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+
+def run_readers(channel: Connection, new_client: Callable[[], Any], table: str, per_second: float) -> None:
+    """The main function of the readers' process.
+
+    Sends a message when the readers have started, runs them until it receives one, and sends what each has observed.
+    """
+    interval_s = THREADS / per_second
+    readers = [Reader(new_client(), table, interval_s, interval_s * number / THREADS) for number in range(THREADS)]
+    for reader in readers:
+        reader.start()
+    channel.send(None)
+    channel.recv()
+    for reader in readers:
+        reader.stop()
+    for reader in readers:
+        reader.join()
+    channel.send([reader.observed for reader in readers])
+
+
+class Readers:
+    """Starts and stops the readers' process. All readers together run `per_second` queries a second.
+
+    `new_client` makes a BigQuery client and must be a function that can be pickled.
+    """
+
+    def __init__(self, new_client: Callable[[], Any], table: str, per_second: float) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self._parent_end, child_end = spawn.Pipe()
+        self._process = spawn.Process(target=run_readers, args=(child_end, new_client, table, per_second), daemon=True)
+        self._child_end = child_end
+        self._began = 0.0
+        self.seconds = 0.0
+
+    def start(self) -> None:
+        """Returns when the readers have started. Raises HarnessError when they do not."""
+        self._process.start()
+        self._child_end.close()  # otherwise the end of the process would not close the pipe
+        self._receive(START_TIMEOUT_S)
+        self._began = time.monotonic()
+
+    def stop(self) -> list[list[ObservedAnswer]]:
+        """What each reader has observed, in order. Raises HarnessError when the process has died or does not end."""
+        with closing(self._parent_end):
+            self.seconds = time.monotonic() - self._began
+            try:
+                self._parent_end.send(None)
+            except OSError as error:
+                raise HarnessError("The readers' process has died: see its traceback above.") from error
+            observed: list[list[ObservedAnswer]] = self._receive(STOP_TIMEOUT_S)
+        self._process.join(STOP_TIMEOUT_S)
+        return observed
+
+    def _receive(self, timeout_s: float) -> Any:
+        try:
+            if self._parent_end.poll(timeout_s):
+                return self._parent_end.recv()
+        except EOFError as error:
+            raise HarnessError("The readers' process has died: see its traceback above.") from error
+        self._process.kill()
+        raise HarnessError(f"The readers' process did not answer within {timeout_s:.0f} s.")

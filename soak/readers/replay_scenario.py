@@ -1,0 +1,67 @@
+"""Readers query the table during replays and rollbacks, and must get exactly the replayed or restored content.
+
+First every snapshot is replayed while all of them are live, which changes nothing. Then the table is rolled back by
+some generations, one by one, and forward again. At last it is rolled back to the first generation, and all other
+snapshots are replayed in random order: the table must end as it was after the last publish.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from soak.readers.observation import make_section, observe
+from soak.readers.oracle_publisher import OraclePublisher
+from soak.readers.stand_in_servers import open_servers
+from soak.report import Section
+
+GENERATIONS_BACK = 3
+
+
+class ReplayScenario:
+    """`problems`: a sentence for each step after which the table differed from the oracle's."""
+
+    def __init__(self, publisher: OraclePublisher, rng: random.Random) -> None:
+        self.problems: list[str] = []
+        self._publisher = publisher
+        self._rng = rng
+        self._names: list[str] = []
+
+    def publish(self) -> None:
+        """Publish one more snapshot."""
+        self._names.append(self._publisher.land())
+        self._run(self._publisher.publish, self._names[-1])
+
+    def run(self, snapshots: int) -> None:
+        """Publish until `snapshots` snapshots are live, then replay and roll back. The first one must be live."""
+        publisher = self._publisher
+        for _ in range(snapshots - 1):
+            self.publish()
+        published = [swap.generation for swap in publisher.swaps]
+        self._replay(self._names)
+        earlier_generations = published[-2 : -2 - GENERATIONS_BACK : -1]
+        for generation in (*earlier_generations, published[-1], published[0]):
+            self._run(publisher.roll_back, generation)
+        self._replay(self._names[1:])
+        if publisher.swaps[-1].expected_answers != publisher.swaps[snapshots - 1].expected_answers:
+            self.problems.append("replays in another order ended in another table than the publishes")
+
+    def _replay(self, names: list[str]) -> None:
+        for name in self._rng.sample(names, len(names)):
+            self._run(self._publisher.replay, name)
+
+    def _run(self, action: Callable[[Any], None], argument: Any) -> None:
+        action(argument)
+        self.problems += self._publisher.differences()
+
+
+def run(folder: Path, *, snapshots: int, per_second: float, seed: int) -> Section:
+    """Run the scenario on servers of its own below `folder`. The same seed gives the same orders of replays."""
+    with open_servers(folder) as servers:
+        publisher = OraclePublisher(servers.world)
+        scenario = ReplayScenario(publisher, random.Random(seed))
+        scenario.publish()
+        observation = observe(servers, per_second, lambda: scenario.run(snapshots))
+    return make_section("Replays and rollbacks under readers", publisher, observation, scenario.problems)

@@ -1,0 +1,34 @@
+"""Starts an object store and a BigQuery stand-in for the worked example's feed, and always stops them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dedup_clone.settings.feed import read_feed
+from devstack.stack.layout import CHECKOUT
+from testkit.feed_on_stand_in import FeedOnStandIn
+from testkit.server_clients import bigquery_client, open_clients
+
+
+@dataclass(frozen=True)
+class Servers:
+    """`new_client` makes one more BigQuery client. It can be pickled, so another process can call it."""
+
+    world: FeedOnStandIn
+    stand_in_url: str
+    new_client: Callable[[], Any]
+
+
+@contextmanager
+def open_servers(folder: Path) -> Iterator[Servers]:
+    """Start the servers, which store everything below `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    feed = read_feed(CHECKOUT / "dags" / "feeds" / "worked_example.yaml")
+    with open_clients(folder) as (storage, bigquery):
+        url = str(bigquery._connection.API_BASE_URL)
+        yield Servers(FeedOnStandIn(feed, storage, bigquery), url, partial(bigquery_client, url))

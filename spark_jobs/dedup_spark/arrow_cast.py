@@ -1,0 +1,55 @@
+"""Casts Arrow data to the declared types. A NULL STRUCT may have REQUIRED fields, which pyarrow's own cast refuses."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def cast_table(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the rows in the form of `schema`, whose columns they have in the same order."""
+    columns = [
+        pa.chunked_array([cast_array(chunk, field.type) for chunk in column.chunks], type=field.type)
+        for column, field in zip(rows.columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def cast_array(values: pa.Array, declared: pa.DataType) -> pa.Array:
+    """Return the values in type `declared`."""
+    if values.type == declared:
+        return values
+    nullable = _nullable(declared)
+    cast = values.cast(nullable)
+    return cast if nullable == declared else _marked(cast, declared)
+
+
+def _nullable(declared: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(declared):
+        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in declared])
+    if pa.types.is_list(declared):
+        return pa.list_(declared.value_field.with_type(_nullable(declared.value_type)))
+    return declared
+
+
+def _marked(values: pa.Array, declared: pa.DataType) -> pa.Array:
+    """Mark REQUIRED fields as not nullable. Below a NULL STRUCT they get a value that nobody sees."""
+    if values.type == declared:
+        return values
+    if pa.types.is_list(declared):
+        offsets = pa.array(values.offsets.to_numpy())  # a copy: a slice cannot be combined with a mask
+        elements = _marked(values.values, declared.value_type)
+        return pa.ListArray.from_arrays(offsets, elements, type=declared, mask=values.is_null())
+    absent = values.is_null()
+    children = []
+    for number, field in enumerate(declared):
+        child = values.field(number)
+        if not field.nullable and child.null_count:
+            child = pc.if_else(absent, _unseen(child.type), child)
+        children.append(_marked(child, field.type))
+    return pa.StructArray.from_arrays(children, fields=list(declared), mask=absent)
+
+
+def _unseen(kind: pa.DataType) -> pa.Scalar:
+    """Return the value, never NULL, that pyarrow itself puts below a NULL STRUCT."""
+    return pa.array([None], type=pa.struct([pa.field("field", kind)])).field(0)[0]

@@ -1,0 +1,1 @@
+"""What the job returns: the new generation's manifest, metrics and examples of keys."""

@@ -1,0 +1,29 @@
+"""What the job read and wrote, as a whole and by date."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from dedup_clone.contract.manifest import DateMetrics, DedupMetrics
+from dedup_spark.candidate.new_manifest import Results
+from dedup_spark.landing.delivery_validation import ValidatedDelivery
+
+
+def dedup_metrics(applied: tuple[ValidatedDelivery, ...], results: Results, seconds: dict[str, float]) -> DedupMetrics:
+    """Return the cost of the job: each landed file is read once for the examination, the cost of the dates is added."""
+    by_date = tuple(_date_metrics(day, results) for day in sorted(results.written))
+    return DedupMetrics(
+        bytes_read=sum(examined.bytes for examined in applied) + sum(metrics.bytes_read for metrics in by_date),
+        bytes_written=sum(metrics.bytes_written for metrics in by_date),
+        seconds=dict(seconds),
+        dates=by_date,
+    )
+
+
+def _date_metrics(day: date, results: Results) -> DateMetrics:
+    """A date that was declined costs twice: the comparison of its keys, and the plan that writes it."""
+    cost, declined = results.written[day].cost, results.declined.get(day)
+    if declined is None:
+        return DateMetrics(day, cost.bytes_read, cost.bytes_written, cost.seconds)
+    first = declined.cost
+    return DateMetrics(day, first.bytes_read + cost.bytes_read, first.bytes_written + cost.bytes_written, cost.seconds)

@@ -1,0 +1,192 @@
+"""The new generation's dates, files and manifest, from what was written and what is copied forward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.manifest import FORMAT_VERSION, DataFile, DateEntry, DateOutcome, KeyExample, Manifest
+from dedup_clone.contract.records import digest
+from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark.parent import Parent
+from dedup_spark.plan_selection import DatePlan
+from dedup_spark.plans.adopt.adopt_task import AdoptedDate, DeclinedAdoption
+from dedup_spark.plans.rewrite.rewrite_task import DeclinedRewrite, RewrittenDate
+from dedup_spark.plans.written_date import WrittenDate
+
+
+@dataclass
+class Results:
+    """What the plans wrote, and the dates that a plan declined before another wrote them.
+
+    `fingerprints` are the known key fingerprints of dates that DataFrames write.
+    """
+
+    written: dict[date, WrittenDate] = field(default_factory=dict)
+    declined: dict[date, DeclinedAdoption | DeclinedRewrite] = field(default_factory=dict)
+    fingerprints: dict[date, str] = field(default_factory=dict)
+
+    def add(self, outcome: WrittenDate | DeclinedAdoption | DeclinedRewrite) -> None:
+        """Record what a plan did with a date."""
+        if isinstance(outcome, WrittenDate):
+            self.written[outcome.day] = outcome
+            return
+        self.declined[outcome.day] = outcome
+        if isinstance(outcome, DeclinedAdoption) and outcome.key_fingerprint is not None:
+            self.fingerprints[outcome.day] = outcome.key_fingerprint
+
+    def surplus_rows(self, source: int) -> int:
+        """Rows of the applied delivery of this number that lost against an equal key of the same delivery."""
+        return sum(written.surplus_rows.get(source, 0) for written in self.written.values())
+
+    def examples(self) -> list[KeyExample]:
+        return [example for written in self.written.values() for example in written.examples]
+
+
+@dataclass(frozen=True)
+class NewGeneration:
+    """Dates and files of the new generation. `copied` are the dates whose files are to be copied from the parent.
+
+    `same_fingerprints` are the dates whose fingerprints are to be copied from the parent.
+    """
+
+    dates: tuple[DateEntry, ...]
+    files: tuple[DataFile, ...]
+    copied: frozenset[date]
+    same_fingerprints: frozenset[date]
+
+
+def assemble_generation(
+    mode: UpdateIdMode,
+    plans: Mapping[date, DatePlan],
+    delivered: Mapping[date, int],
+    results: Results,
+    parent: Parent,
+) -> NewGeneration:
+    """Return the new generation. `delivered` is how many applied deliveries have a date.
+
+    Raises ContractViolation where the parent's files do not hold the rows that its manifest names.
+    """
+    entries: list[DateEntry] = []
+    files: list[DataFile] = []
+    copied: set[date] = set()
+    same_fingerprints: set[date] = set()
+    for day, plan in plans.items():
+        before = parent.dates.get(day)
+        if plan.outcome in (DateOutcome.COPIED_FORWARD, DateOutcome.UNCHANGED):
+            written, own = None, None
+            entry = _copied_entry(parent.dates[day], plan)
+        else:
+            written = results.written[day]
+            own = written.files
+            entry = _written_entry(written, plan, before)
+        _require_parent_complete(entry, before)
+        if before and day not in delivered:
+            entry = replace(entry, survivors=before.survivors)
+        # With several deliveries a value may change and change back: the row is as before, its update_id is not.
+        once = mode is UpdateIdMode.LAST_CHANGED and delivered.get(day) == 1
+        if own and not isinstance(written, RewrittenDate) and once and _is_as_before(entry, before):
+            entry = replace(entry, plan_reason=f"{plan.reason}; no row changed, so the parent's files are kept")
+            own = None
+        if own is None:
+            own = parent.files_of(day)
+            copied.add(day)
+        entries.append(replace(entry, files_digest=files_digest(own)))
+        files += own
+        known = before.key_fingerprint if before else None
+        if known is not None and known == entry.key_fingerprint and not _wrote_fingerprints(day, results):
+            same_fingerprints.add(day)
+    return NewGeneration(tuple(entries), tuple(files), frozenset(copied), frozenset(same_fingerprints))
+
+
+def _wrote_fingerprints(day: date, results: Results) -> bool:
+    written = results.written.get(day)
+    if isinstance(written, RewrittenDate):
+        return written.wrote_fingerprints
+    return isinstance(written, AdoptedDate) or isinstance(results.declined.get(day), DeclinedAdoption)
+
+
+def _copied_entry(before: DateEntry, plan: DatePlan) -> DateEntry:
+    outcome = before.plan if plan.outcome == DateOutcome.UNCHANGED else plan.outcome
+    return replace(before, new_keys=0, changed=0, ties=0, plan=outcome, plan_reason=plan.reason)
+
+
+def _written_entry(written: WrittenDate, plan: DatePlan, before: DateEntry | None) -> DateEntry:
+    if written.files is None:
+        assert before
+        rows, ids = before.rows, [before.min_update_id, before.max_update_id]
+    else:
+        rows = sum(file.rows for file in written.files)
+        ids = [update_id for file in written.files for update_id in (file.min_update_id, file.max_update_id)]
+    return DateEntry(
+        date=written.day,
+        rows=rows,
+        new_keys=written.new_keys,
+        changed=written.changed,
+        survivors=written.survivors,
+        ties=sum(written.surplus_rows.values()),
+        plan=plan.outcome,
+        plan_reason=plan.reason,
+        min_update_id=min(ids),
+        max_update_id=max(ids),
+        adopted_delivery=written.delivery if isinstance(written, AdoptedDate) else None,
+        key_fingerprint=written.key_fingerprint,
+        content_fingerprint=written.content_fingerprint,
+        files_digest="",
+    )
+
+
+def _require_parent_complete(entry: DateEntry, before: DateEntry | None) -> None:
+    held = before.rows if before else 0
+    if entry.rows - entry.new_keys != held:
+        raise ContractViolation(
+            f"Date [{entry.date}] has [{entry.rows - entry.new_keys}] keys of the parent after the dedup, expected "
+            f"[{held}] as the parent's manifest says: its data files were changed. Restore them, then retry."
+        )
+
+
+def _is_as_before(entry: DateEntry, before: DateEntry | None) -> bool:
+    return before is not None and not entry.new_keys and not entry.changed
+
+
+def files_digest(files: Iterable[DataFile]) -> str:
+    lines = sorted(f"{file.path} {file.rows} {file.size}" for file in files)
+    return digest("\n".join(lines))
+
+
+def build_manifest(
+    request: DedupRequest,
+    generation: NewGeneration,
+    applied: tuple[Delivery, ...],
+    *,
+    dropped_rows: int,
+    file_list_digest: str,
+) -> Manifest:
+    """Return the manifest. `dropped_rows` are rows older than the retention, of the deliveries and of the parent."""
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        feed=request.feed,
+        generation=request.generation,
+        parent=request.parent.generation if request.parent else None,
+        restores=None,
+        engine=Engine.SPARK,
+        table=request.table,
+        update_id_mode=request.update_id_mode,
+        retention_day=request.retention_day,
+        data_folder=request.data_uri,
+        file_list_digest=file_list_digest,
+        deliveries=request.included_with(applied),
+        excluded=request.excluded,
+        applied=applied,
+        code_version=request.code_version,
+        run_id=request.run_id,
+        attempt=request.attempt,
+        created_at=datetime.now(UTC),
+        dropped_rows=dropped_rows,
+        dates=generation.dates,
+    )

@@ -1,0 +1,76 @@
+"""An existing table becomes the first generation: its export is examined and written like a delivery.
+
+Its rows keep their update ids. Keys that it holds more than once end the attempt, unless the request says how they are
+resolved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date
+
+from pyspark.sql import functions as f
+
+from dedup_clone.contract.manifest import DateEntry, RefusedDelivery
+from dedup_clone.contract.request import DedupRequest, Duplicates
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark.candidate.key_examples import EXAMPLES_PER_DATE, key_texts
+from dedup_spark.candidate.new_manifest import NewGeneration
+from dedup_spark.execution.session import Spark
+from dedup_spark.fingerprints.key_columns import key_columns
+from dedup_spark.landing.delivery_validation import ValidatedDelivery
+from dedup_spark.plans.dataframe.sources import delivered_rows
+
+_DATES_NAMED = 5
+
+
+@dataclass(frozen=True)
+class TableTakeover:
+    """Starts Spark's session only where there are duplicate keys to name."""
+
+    request: DedupRequest
+    spark: Spark
+
+    def refusal(self, applied: tuple[ValidatedDelivery, ...], generation: NewGeneration) -> RefusedDelivery | None:
+        """Return why the table cannot be taken over: keys that it holds more than once. None where it can."""
+        duplicated = sorted((e for e in generation.dates if e.ties), key=lambda e: (-e.ties, e.date))
+        if not duplicated or self.request.takes_over is not Duplicates.REFUSE:
+            return None
+        named = "; ".join(
+            f"{e.date}: {e.ties}, such as {self._examples(applied, e.date)}" for e in duplicated[:_DATES_NAMED]
+        )
+        more = f"; and {len(duplicated) - _DATES_NAMED} more dates" if len(duplicated) > _DATES_NAMED else ""
+        reason = (
+            f"The existing table cannot become feed [{self.request.feed}]: it holds "
+            f"[{sum(e.ties for e in duplicated)}] rows whose key ({', '.join(self.request.table.keys)}) another row "
+            f"has, on [{len(duplicated)}] dates: {named}{more}. Nothing was changed. Next: remove them from the table, "
+            f"or trigger the bootstrap again with duplicates [{Duplicates.KEEP_LATEST}], which keeps of each key the "
+            f"row of the highest {self.request.table.snapshot_id_column}, and of those the one with the greatest "
+            f"values."
+        )
+        return RefusedDelivery(applied[0].delivery, reason)
+
+    def without_mixed_fingerprints(self, generation: NewGeneration) -> NewGeneration:
+        """Return the generation without the fingerprints of dates whose rows have several update ids.
+
+        The next publish would misread them.
+        """
+        return replace(generation, dates=tuple(map(self._without_mixed_fingerprints, generation.dates)))
+
+    def _without_mixed_fingerprints(self, entry: DateEntry) -> DateEntry:
+        is_fit = self.request.update_id_mode is UpdateIdMode.LAST_CHANGED or entry.min_update_id == entry.max_update_id
+        return entry if is_fit else replace(entry, key_fingerprint=None, content_fingerprint=None)
+
+    def _examples(self, applied: tuple[ValidatedDelivery, ...], day: date) -> str:
+        table = self.request.table
+        rows = delivered_rows(self.spark.session(), table, applied, {day})
+        assert rows is not None  # the date has rows, some of them too many
+        of_day = rows.where(f.col(table.partition_column) == f.lit(day))
+        duplicated = of_day.groupBy(*table.keys).count().where("count > 1").limit(EXAMPLES_PER_DATE).collect()
+        values = [[_plain(row[column.name]) for row in duplicated] for column in key_columns(table)]
+        return "; ".join(key_texts(table, values))
+
+
+def _plain(value: object) -> object:
+    """Spark hands bytes back as an array that can be changed."""
+    return bytes(value) if isinstance(value, bytearray) else value

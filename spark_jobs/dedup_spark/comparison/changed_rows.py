@@ -1,0 +1,81 @@
+"""Counts rows whose values changed, by hashes of the values that include the hash of the row's key."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dedup_spark.arrays import BoolArray, Indices, U64Array
+from dedup_spark.comparison.key_comparison import diff_keys, indices_of
+from dedup_spark.comparison.selected_rows import SelectedRows
+
+_ONE = np.uint64(1)
+# Candidates for examples of changed rows.
+_MOST_CANDIDATES = 1000
+# A bitmap with so many slots for each hash lets one of sixteen other hashes pass.
+_SLOTS_PER_HASH, _LEAST_BITS, _MOST_BITS = 16, 10, 24
+_PARTITION_BITS = 12
+
+
+def find_changed_rows(
+    newest: SelectedRows, parent: SelectedRows, parent_keys: U64Array, missing: U64Array, sample: int
+) -> tuple[int, Indices]:
+    """Of the keys in both inputs, those with other values: their number, and the indices of up to `sample` in `parent`.
+
+    `parent_keys` are the packed keys of `parent`; `missing` are those, sorted, that the newest delivery lacks. A value
+    hash is of a key and its values, so rows need not be matched: the keys in both, less the hashes in both, changed.
+    """
+    # `diff_keys` takes 63 bits of a hash.
+    hashes = parent.value_hashes >> _ONE
+    gone = diff_keys(newest.value_hashes >> _ONE, hashes, 0).missing
+    count = (len(parent_keys) - len(missing)) - (len(hashes) - len(gone))
+    if not count:
+        return 0, indices_of(hashes, gone[:0])
+    # Hashes that are gone are of changed rows or of missing keys. The first ones are enough for examples.
+    rows = indices_of(hashes, gone[: sample + len(missing)][:_MOST_CANDIDATES])
+    is_changed = np.ones(len(rows), dtype=bool)
+    is_changed[indices_of(parent_keys[rows], missing)] = False
+    return count, rows[is_changed][:sample]
+
+
+def count_overruled_rows(order: Indices, is_last: BoolArray, is_parent: BoolArray, value_hashes: U64Array) -> int:
+    """How many rows of the parent are overruled by an older delivery's row of the same key with other values.
+
+    `order` sorts the rows by key and precedence; `is_last` marks, in that order, the row of each key that wins. The
+    other two arrays are in the rows' own order.
+    """
+    winners = np.flatnonzero(is_last)
+    overruled = np.flatnonzero(is_parent[order] & ~is_last)
+    winning = winners[np.searchsorted(winners, overruled)]
+    return int((value_hashes[order[overruled]] != value_hashes[order[winning]]).sum())
+
+
+def count_missing(wanted: U64Array, present: U64Array) -> int:
+    """How many of the distinct hashes `wanted` are not among the distinct hashes `present`.
+
+    A bitmap finds nearly all of them. Sums over many small partitions show where it missed some, and only those
+    partitions are sorted: sorting costs more than all the rest.
+    """
+    gone, new = wanted[~_may_be_in(present, wanted)], present[~_may_be_in(wanted, present)]
+    differs = _partition_sums(wanted) - _partition_sums(gone) != _partition_sums(present) - _partition_sums(new)
+    exact = diff_keys(present[differs[_partition(present)]] >> _ONE, wanted[differs[_partition(wanted)]] >> _ONE, 0)
+    return int((~differs[_partition(gone)]).sum()) + len(exact.missing)
+
+
+def _may_be_in(hashes: U64Array, wanted: U64Array) -> BoolArray:
+    """For each `wanted` hash whether one of `hashes` begins with the same bits."""
+    bits = min(max((len(hashes) * _SLOTS_PER_HASH).bit_length(), _LEAST_BITS), _MOST_BITS)
+    shift = np.uint64(64 - bits)
+    bitmap = np.zeros(1 << bits, dtype=bool)
+    bitmap[(hashes >> shift).astype(np.intp)] = True
+    return bitmap[(wanted >> shift).astype(np.intp)]
+
+
+def _partition_sums(hashes: U64Array) -> U64Array:
+    sums = np.zeros(1 << _PARTITION_BITS, dtype=np.uint64)
+    np.add.at(sums, _partition(hashes), hashes)
+    return sums
+
+
+def _partition(hashes: U64Array) -> Indices:
+    """A partition by low bits, which the bitmap does not use. The lowest is left out: `diff_keys` does not get it."""
+    return ((hashes >> _ONE) & np.uint64((1 << _PARTITION_BITS) - 1)).astype(np.intp)

@@ -1,0 +1,152 @@
+"""Rows of one delivery with equal keys: finds them, and decides which row of each key is retained.
+
+The row with the highest update_id is retained, then the one with the greatest values; the other rows are surplus.
+Values compare as the data contract says: column by column in schema order, NULL lowest, NaN highest, text by its UTF-8
+bytes, lists and structs element by element.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dedup_clone.contract.table import Column
+from dedup_spark.arrays import NO_INDICES, I64Array, Indices, U64Array
+from dedup_spark.comparison.bucket_ranges import BucketRange
+from dedup_spark.comparison.bucket_selection import in_buckets
+from dedup_spark.comparison.key_comparison import indices_of
+from dedup_spark.comparison.key_source import KeySource
+from dedup_spark.comparison.packed_keys import pack_keys
+from dedup_spark.comparison.selected_rows import Columns, RowSelection, RowSelector, SelectedRows, take_rows
+
+# Limits for rows of repeated keys, whose values are compared one by one in Python, some microseconds each.
+_MOST_ROWS = 1 << 18
+_MOST_BYTES = 64 << 20
+# So many are converted at a time: Python's values take much memory.
+_ROWS_AT_A_TIME = 1 << 12
+
+
+@dataclass(frozen=True)
+class ResolvedDuplicates:
+    """Rows in which each key is there once, and the surplus rows that were taken out of them.
+
+    `keys` are the packed keys of `retained`; `surplus` comes without value columns. Where `is_exact` is False there
+    were too many rows to compare their values: the numbers are right, but an arbitrary row of each key was retained.
+    """
+
+    retained: SelectedRows
+    keys: U64Array
+    surplus: SelectedRows
+    is_exact: bool
+
+
+def find_duplicates(
+    source: KeySource, columns: tuple[Column, ...], ranges: list[BucketRange], bits: int
+) -> Iterator[ResolvedDuplicates]:
+    """Resolves all duplicate keys of a delivery, range by range; `retained` has rows of repeated keys alone.
+
+    Equal keys have equal hashes, so only keys whose first hash repeats are compared themselves.
+    """
+    for part in ranges:
+        hashes = source.first_hashes(in_buckets(part.mask(bits), bits))
+        hashes.sort()  # in place: they may take a quarter of a worker's memory
+        repeated = repeated_in(hashes)
+        if len(repeated):
+            candidates = source.select(with_hashes(repeated), with_values=True)
+            (keys,) = pack_keys(columns, [candidates.key_columns]).parts
+            yield resolve_duplicates(source, candidates, keys, repeated_in(np.sort(keys)))
+
+
+def resolve_duplicates(source: KeySource, rows: SelectedRows, keys: U64Array, repeated: U64Array) -> ResolvedDuplicates:
+    """Resolves the duplicates among selected rows of `source`, whose packed keys are `keys`.
+
+    `repeated` are the sorted packed keys to resolve. Values that `rows` lacks are read from the files.
+    """
+    indices = indices_of(keys, repeated)
+    if not len(indices):
+        return ResolvedDuplicates(rows, keys, rows.take(NO_INDICES), is_exact=True)
+    duplicates = rows.take(indices)
+    values = _value_columns(source, duplicates)
+    some = repetitions(keys[indices]) if values is None else lower_ranked(keys[indices], duplicates.update_ids, values)
+    is_retained = np.ones(len(keys), dtype=bool)
+    is_retained[indices[some]] = False
+    retained = np.flatnonzero(is_retained)
+    surplus = replace(rows, value_columns=None).take(np.sort(indices[some]))
+    return ResolvedDuplicates(rows.take(retained), keys[retained], surplus, is_exact=values is not None)
+
+
+def repeated_in(ordered: U64Array) -> U64Array:
+    """The distinct values that are more than once in a sorted list."""
+    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+
+
+def repetitions(keys: U64Array) -> Indices:
+    """Indices of all rows but one of each key."""
+    order = np.argsort(keys, kind="stable")
+    again = np.flatnonzero(keys[order][1:] == keys[order][:-1]) + 1
+    return order[again]
+
+
+def with_hashes(wanted: U64Array) -> RowSelector:
+    """Selects rows whose first hash is one of `wanted`, which are sorted."""
+    return lambda first_hashes: RowSelection(indices_of(first_hashes, wanted), NO_INDICES)
+
+
+def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indices:
+    """Indices of all rows but the highest of each key, by update_id and values. Of equal rows any is left out."""
+    lower: list[int] = []
+    order = np.argsort(keys, kind="stable")
+    best = -1
+    best_rank: tuple[Any, ...] = ()
+    for begin in range(0, len(order), _ROWS_AT_A_TIME):
+        some = order[begin : begin + _ROWS_AT_A_TIME]
+        columns = [update_ids[some].tolist(), *(column.to_pylist() for column in take_rows(values, some))]
+        for index, row in zip(some.tolist(), zip(*columns, strict=True), strict=True):
+            rank = tuple(map(_comparable, row))
+            is_same_key = best >= 0 and keys[index] == keys[best]
+            if is_same_key and rank <= best_rank:
+                lower.append(index)
+                continue
+            if is_same_key:
+                lower.append(best)
+            best, best_rank = index, rank
+    return np.array(lower, dtype=np.intp)
+
+
+def _comparable(value: Any) -> tuple[Any, ...]:
+    """A tuple that Python orders as the data contract orders the value."""
+    if value is None:
+        return (0,)
+    if isinstance(value, float) and math.isnan(value):
+        return (2,)
+    if isinstance(value, dict):
+        return (1, tuple(map(_comparable, value.values())))
+    if isinstance(value, list):
+        return (1, tuple(map(_comparable, value)))
+    return (1, value)
+
+
+def _value_columns(source: KeySource, rows: SelectedRows) -> Columns | None:
+    """The rows' value columns. None where they are too many, or too large to hold in memory."""
+    if len(rows) > _MOST_ROWS:
+        return None
+    if rows.value_columns is not None:
+        return rows.value_columns
+    tables, size = [], 0
+    for file in np.unique(rows.file_numbers):
+        wanted = np.sort(rows.row_numbers[rows.file_numbers == file])
+        for table in source.whole_rows(int(file), wanted):
+            tables.append(table)
+            size += table.nbytes
+            if size > _MOST_BYTES:
+                return None
+    read = pa.concat_tables(tables).select(list(source.value_columns))
+    read_order = np.lexsort((rows.row_numbers, rows.file_numbers))
+    own_order = np.empty_like(read_order)
+    own_order[read_order] = np.arange(len(read_order))
+    return tuple(read.take(pa.array(own_order)).columns)

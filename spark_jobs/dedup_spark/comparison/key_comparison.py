@@ -1,0 +1,69 @@
+"""Exact comparison of two lists of packed keys: which keys are repeated, added or missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dedup_spark.arrays import NO_INDICES, Indices, U64Array
+
+_ONE = np.uint64(1)
+# A bitmap with so many slots for each key lets one of so many other keys pass.
+_SLOTS_PER_KEY, _LEAST_BITMAP_BITS, _MOST_BITMAP_BITS = 16, 16, 26
+_BITMAP_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class KeyDiff:
+    """`surplus` has one entry for each repetition in the new list; `missing` are the distinct old keys that it lacks.
+
+    `added` counts the distinct new keys that the old list lacks; `added_sample` has a few of them.
+    """
+
+    surplus: U64Array
+    missing: U64Array
+    added: int
+    added_sample: U64Array
+
+
+def diff_keys(new: U64Array, old: U64Array, sample: int) -> KeyDiff:
+    """Compares keys of at most 63 bits. The merged list has the list that a key comes from in its lowest bit.
+
+    `missing` and `added_sample` are ascending; `added_sample` has at most `sample` keys.
+    """
+    both = np.empty(len(new) + len(old), dtype=np.uint64)
+    np.left_shift(old, _ONE, out=both[: len(old)])
+    np.left_shift(new, _ONE, out=both[len(old) :])
+    both[len(old) :] |= _ONE
+    both.sort()
+    keys, is_new = both >> _ONE, (both & _ONE).astype(bool)
+    same_as_next = np.zeros(len(keys), dtype=bool)
+    np.equal(keys[1:], keys[:-1], out=same_as_next[:-1])
+    is_first = np.ones(len(keys), dtype=bool)
+    np.logical_not(same_as_next[:-1], out=is_first[1:])
+    only_new = np.flatnonzero(is_first & is_new)
+    return KeyDiff(
+        surplus=keys[same_as_next & is_new],
+        missing=keys[~same_as_next & ~is_new],
+        added=len(only_new),
+        added_sample=keys[only_new[:sample]],
+    )
+
+
+def indices_of(keys: U64Array, wanted: U64Array) -> Indices:
+    """Ascending indices of the `keys` that are among `wanted`, which is sorted."""
+    if not len(wanted):
+        return NO_INDICES
+    # A bitmap filters out most keys first: the exact search costs a cache miss for each of its steps.
+    bits = min(max((len(wanted) * _SLOTS_PER_KEY).bit_length(), _LEAST_BITMAP_BITS), _MOST_BITMAP_BITS)
+    bitmap = np.zeros(1 << bits, dtype=bool)
+    bitmap[_bitmap_slot(wanted, bits)] = True
+    passed = np.flatnonzero(bitmap[_bitmap_slot(keys, bits)])
+    found = np.minimum(np.searchsorted(wanted, keys[passed]), len(wanted) - 1)
+    return np.asarray(passed[wanted[found] == keys[passed]], dtype=np.intp)
+
+
+def _bitmap_slot(keys: U64Array, bits: int) -> Indices:
+    slot: Indices = ((keys * _BITMAP_FACTOR) >> np.uint64(64 - bits)).view(np.intp)
+    return slot

@@ -1,0 +1,103 @@
+"""Streams the key columns of Parquet files, batch by batch, cast to the declared types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from threading import Lock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dedup_clone.contract.table import Column, TableContract
+from dedup_spark import storage
+from dedup_spark.arrays import I64Array
+from dedup_spark.fingerprints.key_columns import as_declared, key_columns
+
+# A batch of so many rows, of a few columns, stays in the processor's cache while it is hashed.
+_BATCH_ROWS = 1 << 16
+_BATCH_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class KeyBatch:
+    """Consecutive rows of a file, from row number `first_row` on.
+
+    `update_ids` and `value_columns` are None when they were not requested.
+    """
+
+    first_row: int
+    key_columns: tuple[pa.Array, ...]
+    update_ids: I64Array | None
+    value_columns: tuple[pa.Array, ...] | None
+
+    @property
+    def rows(self) -> int:
+        return len(self.key_columns[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of keys and update_ids in memory."""
+        keys = sum(int(array.nbytes) for array in self.key_columns)
+        return keys + (0 if self.update_ids is None else self.update_ids.nbytes)
+
+
+@dataclass
+class KeyReader:
+    """Reads files of one table. `bytes_read` counts what it decoded, as compressed bytes. Safe to share by threads."""
+
+    table: TableContract
+    bytes_read: int = 0
+    _lock: Lock = field(default_factory=Lock)
+
+    def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
+        """The file's rows in order, in batches that are not empty. Update_ids and value columns only on request."""
+        wanted = [column.name for column in key_columns(self.table)]
+        wanted += [self.table.snapshot_id_column] if with_ids else []
+        wanted += [column.name for column in self.table.value_columns] if with_values else []
+        first_row = 0
+        with storage.open_input(uri) as source, pq.ParquetFile(source, pre_buffer=True) as file:
+            # One row group at a time, so that a large file's pages are not all held in memory.
+            for group in range(file.num_row_groups):
+                self.count(compressed_bytes(file, group, wanted))
+                rows = batch_rows(file, group, wanted)
+                for batch in file.iter_batches(rows, row_groups=[group], columns=wanted, use_threads=False):
+                    if batch.num_rows:
+                        yield self.key_batch(first_row, batch, with_ids=with_ids, with_values=with_values)
+                    first_row += batch.num_rows
+
+    def key_batch(self, first_row: int, batch: pa.RecordBatch, *, with_ids: bool, with_values: bool) -> KeyBatch:
+        """The requested columns of a decoded batch, cast to the declared types."""
+
+        def declared(columns: tuple[Column, ...]) -> tuple[pa.Array, ...]:
+            return tuple(as_declared(column, batch.column(column.name)) for column in columns)
+
+        ids = batch.column(self.table.snapshot_id_column).cast(pa.int64()).to_numpy() if with_ids else None
+        values = declared(self.table.value_columns) if with_values else None
+        return KeyBatch(first_row, declared(key_columns(self.table)), ids, values)
+
+    def count(self, compressed_bytes: int) -> None:
+        with self._lock:
+            self.bytes_read += compressed_bytes
+
+
+def batch_rows(file: pq.ParquetFile, group: int, columns: list[str]) -> int:
+    """How many rows of this row group make a batch (see `rows_per_batch`)."""
+    size = sum(chunk.total_uncompressed_size for chunk in _chunks(file, group, columns))
+    return rows_per_batch(file.metadata.row_group(group).num_rows, size)
+
+
+def rows_per_batch(rows: int, size: int) -> int:
+    """As many rows as stay in the processor's cache, fewer where they are wide. `rows` have `size` bytes together."""
+    return min(_BATCH_ROWS, max(_BATCH_BYTES * rows // max(size, 1), 1))
+
+
+def compressed_bytes(file: pq.ParquetFile, group: int, columns: list[str]) -> int:
+    """Bytes of the row group's column chunks that belong to these top-level columns."""
+    return sum(chunk.total_compressed_size for chunk in _chunks(file, group, columns))
+
+
+def _chunks(file: pq.ParquetFile, group: int, columns: list[str]) -> list[pq.ColumnChunkMetaData]:
+    metadata, wanted = file.metadata.row_group(group), set(columns)
+    chunks = (metadata.column(number) for number in range(metadata.num_columns))
+    return [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in wanted]

@@ -1,0 +1,21 @@
+"""A limit of memory that several readers share."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+
+class MemoryBudget:
+    """Bytes that may be held in memory. Safe to share by threads."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+        self._lock = Lock()
+
+    def reserve(self, size: int) -> bool:
+        """False, and nothing reserved, when less than `size` bytes are left."""
+        with self._lock:
+            if size > self._left:
+                return False
+            self._left -= size
+            return True

@@ -1,0 +1,80 @@
+"""Reads whole rows by their row numbers, from the row groups that hold them, cast to the declared columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dedup_clone.contract.table import TableContract
+from dedup_spark import storage
+from dedup_spark.arrays import EMPTY_I64, BoolArray, I64Array
+from dedup_spark.arrow_cast import cast_table
+from dedup_spark.column_types import arrow_schema
+from dedup_spark.comparison.key_reader import KeyReader, batch_rows, compressed_bytes
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """Rows to read from a file: those in `included`, and all with an update_id below `ids_below` except `excluded`.
+
+    `included` and `excluded` are ascending row numbers; `rows` is the number of rows in the file. Where the wanted rows
+    are in memory already they are in `decoded`, and the file is not read.
+    """
+
+    uri: str
+    rows: int
+    included: I64Array
+    excluded: I64Array
+    ids_below: int | None
+    decoded: tuple[pa.Table, ...] = ()
+
+    @property
+    def max_rows(self) -> int:
+        """Upper limit of the rows that are read."""
+        return len(self.included) if self.ids_below is None else self.rows - len(self.excluded)
+
+
+def sorted_row_numbers(parts: Sequence[I64Array]) -> I64Array:
+    return np.sort(np.concatenate([EMPTY_I64, *parts]))
+
+
+def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
+    """The rows of `source` in the file's order. Compressed bytes that are decoded count in `reader.bytes_read`."""
+    if source.decoded:
+        yield from source.decoded
+        return
+    table = reader.table
+    names = [column.name for column in table.columns]
+    schema = arrow_schema(table.columns)
+    with storage.open_input(source.uri) as stream, pq.ParquetFile(stream, pre_buffer=True) as file:
+        group_start = 0
+        for group in range(file.num_row_groups):
+            group_end = group_start + file.metadata.row_group(group).num_rows
+            if source.ids_below is not None or len(_between(source.included, group_start, group_end)):
+                reader.count(compressed_bytes(file, group, names))
+                first_row = group_start
+                size = batch_rows(file, group, names)
+                for batch in file.iter_batches(size, row_groups=[group], columns=names, use_threads=False):
+                    wanted = batch.filter(pa.array(_mask(table, source, batch, first_row)))
+                    first_row += batch.num_rows
+                    if wanted.num_rows:
+                        yield cast_table(pa.Table.from_batches([wanted]).select(names), schema)
+            group_start = group_end
+
+
+def _mask(table: TableContract, source: RowSource, batch: pa.RecordBatch, first_row: int) -> BoolArray:
+    """Which rows of the batch are wanted."""
+    mask = np.zeros(batch.num_rows, dtype=bool)
+    if source.ids_below is not None:
+        mask = batch.column(table.snapshot_id_column).cast(pa.int64()).to_numpy() < source.ids_below
+        mask[_between(source.excluded, first_row, first_row + batch.num_rows) - first_row] = False
+    mask[_between(source.included, first_row, first_row + batch.num_rows) - first_row] = True
+    return mask
+
+
+def _between(ascending: I64Array, start: int, stop: int) -> I64Array:
+    return ascending[np.searchsorted(ascending, start) : np.searchsorted(ascending, stop)]

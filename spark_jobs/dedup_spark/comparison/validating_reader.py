@@ -1,0 +1,61 @@
+"""Reads landed files that were not validated yet: validates them and returns their keys in one pass.
+
+This pass decodes all columns. Keys, dates and update_ids are validated by their values. The other columns must be
+readable too, because an adopted file is loaded as it is: an unreadable page would fail the load job of all files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dedup_spark import storage
+from dedup_spark.comparison.key_reader import KeyBatch, KeyReader, rows_per_batch
+from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile, open_landed
+
+
+class UnsuitableFile(Exception):
+    """A landed file is invalid, or pyarrow cannot cast it to the schema that the job writes.
+
+    Batches of the file that were returned before must be discarded.
+    """
+
+
+@dataclass(kw_only=True)
+class ValidatingReader(KeyReader):
+    """Validates each file of `landed` when it is first read; `validations` are the results of the valid ones.
+
+    The first read of these files does not count in `bytes_read`.
+    """
+
+    validator: FileValidator
+    landed: dict[str, LandedFile]
+    validations: dict[str, FileValidation] = field(default_factory=dict)
+
+    def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
+        """Raises UnsuitableFile, or any error of pyarrow for a damaged file."""
+        if uri in self.landed and uri not in self.validations:
+            return self._validated(self.landed[uri], with_ids=with_ids, with_values=with_values)
+        return super().batches(uri, with_ids=with_ids, with_values=with_values)
+
+    def _validated(self, landed: LandedFile, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
+        with storage.open_input(landed.uri) as source, open_landed(source) as file:
+            validation = self.validator.begin(landed, file)
+            if not validation.footer.is_castable:
+                raise UnsuitableFile(landed.uri)
+            first_row = 0
+            for group in range(file.num_row_groups):
+                # Not the sizes of the column chunks: pyarrow crashes on the metadata of an encrypted column chunk.
+                metadata = file.metadata.row_group(group)
+                rows = rows_per_batch(metadata.num_rows, metadata.total_byte_size)
+                for batch in file.iter_batches(rows, row_groups=[group], use_threads=False):
+                    validation.add(batch)
+                    if not validation.is_valid:
+                        raise UnsuitableFile(landed.uri)
+                    if batch.num_rows:
+                        yield self.key_batch(first_row, batch, with_ids=with_ids, with_values=with_values)
+                    first_row += batch.num_rows
+            result = validation.finish(file)
+        if result.problems:
+            raise UnsuitableFile(landed.uri)
+        self.validations[landed.uri] = result

@@ -1,0 +1,162 @@
+"""Validates all deliveries of a request: which are applied, which are refused and why. Writes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+
+from dedup_clone.contract.delivery import Arrival, Delivery
+from dedup_clone.contract.errors import DeliveryRefused
+from dedup_clone.contract.manifest import RefusedDelivery
+from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark import storage
+from dedup_spark.execution.fan_out import FanOut
+from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
+from dedup_spark.landing.inventory import changed_objects, data_files
+from dedup_spark.landing.spark_probe import unreadable_by_spark
+
+# Returns a result for each file, in any order.
+ValidateFiles = Callable[[Sequence[LandedFile]], list[FileValidation]]
+
+_PROBLEMS_NAMED = 5
+
+
+@dataclass(frozen=True)
+class ValidatedDelivery:
+    """A delivery without problems. `rows_by_date` counts all its rows, `retained_rows` those within the retention."""
+
+    arrival: Arrival
+    files: tuple[FileValidation, ...]
+    rows_by_date: dict[date, int]
+    retained_rows: dict[date, int]
+
+    @property
+    def delivery(self) -> Delivery:
+        return self.arrival.delivery
+
+    @property
+    def bytes(self) -> int:
+        return sum(f.file.size for f in self.files)
+
+    def files_of(self, day: date) -> tuple[FileValidation, ...]:
+        """The files with rows of the date."""
+        return self._files_by_date.get(day, ())
+
+    @cached_property
+    def _files_by_date(self) -> dict[date, tuple[FileValidation, ...]]:
+        found: defaultdict[date, list[FileValidation]] = defaultdict(list)
+        for file in self.files:
+            for day, rows in file.rows_by_date.items():
+                if rows:
+                    found[day].append(file)
+        return {day: tuple(files) for day, files in found.items()}
+
+
+@dataclass(frozen=True)
+class ValidatedDeliveries:
+    """`applied` in ascending precedence."""
+
+    applied: tuple[ValidatedDelivery, ...]
+    refused: tuple[RefusedDelivery, ...]
+
+
+def validate_deliveries(
+    request: DedupRequest,
+    arrivals: tuple[Arrival, ...],
+    newest_known: int | None,
+    fan_out: FanOut,
+    *,
+    probe_with_spark: bool,
+    validate: ValidateFiles | None = None,
+) -> ValidatedDeliveries:
+    """Validates every delivery. `newest_known` is the highest snapshot id of the parent, None without a parent.
+
+    `probe_with_spark`: Spark reads every valid file too; for use after Spark failed. `validate` replaces
+    `validate_files`, for a caller that does more with the rows in the same pass.
+    """
+    problems: dict[Delivery, list[str]] = {}
+    files: list[LandedFile] = []
+    delivery_of: dict[str, Delivery] = {}
+    for arrival in arrivals:
+        found, wrong = data_files(arrival, request)
+        wrong += changed_objects(arrival) + _order_problems(request, arrival.delivery, newest_known)
+        problems[arrival.delivery] = wrong
+        if not wrong:
+            files += found
+            delivery_of.update((f.uri, arrival.delivery) for f in found)
+    validated: defaultdict[Delivery, list[FileValidation]] = defaultdict(list)
+    for result in validate(files) if validate else validate_files(request, files, fan_out):
+        delivery = delivery_of[result.file.uri]
+        validated[delivery].append(result)
+        problems[delivery] += result.problems
+    for arrival in arrivals:
+        if not problems[arrival.delivery] and not any(f.rows_by_date for f in validated[arrival.delivery]):
+            problems[arrival.delivery] += _no_rows(arrival, len(validated[arrival.delivery]))
+    if probe_with_spark:
+        valid = [file for delivery, results in validated.items() if not problems[delivery] for file in results]
+        for result, error in unreadable_by_spark(fan_out.spark, valid):
+            uri = result.file.uri
+            problems[delivery_of[uri]].append(f"file [{uri}] cannot be read by Spark: {error}")
+    return ValidatedDeliveries(
+        applied=tuple(_validated(request, a, validated[a.delivery]) for a in arrivals if not problems[a.delivery]),
+        refused=tuple(
+            RefusedDelivery(a.delivery, _reason(request, a.delivery, problems[a.delivery]))
+            for a in arrivals
+            if problems[a.delivery]
+        ),
+    )
+
+
+def validate_files(request: DedupRequest, files: Sequence[LandedFile], fan_out: FanOut) -> list[FileValidation]:
+    """Validates each file in a pass of its own."""
+    validator = FileValidator(request.table, request.latest_day, own_ids=request.takes_over is not None)
+    return fan_out.map(validator, files, sum(f.size for f in files), "validate landed files")
+
+
+def require_unchanged(request: DedupRequest, applied: tuple[ValidatedDelivery, ...]) -> None:
+    """Raises DeliveryRefused when landed objects changed while the job read them."""
+    for validated in applied:
+        changes = changed_objects(validated.arrival)
+        if changes:
+            raise DeliveryRefused(_reason(request, validated.delivery, changes))
+
+
+def _validated(request: DedupRequest, arrival: Arrival, files: list[FileValidation]) -> ValidatedDelivery:
+    rows: Counter[date] = Counter()
+    for file in files:
+        rows.update(file.rows_by_date)
+    retained = {day: count for day, count in rows.items() if day >= request.retention_day}
+    return ValidatedDelivery(arrival, tuple(files), dict(rows), retained)
+
+
+def _no_rows(arrival: Arrival, files: int) -> list[str]:
+    folder = storage.object_uri(arrival.bucket, arrival.folder)
+    return [f"folder [{folder}] holds no row in [{files}] data files, expected a complete snapshot"]
+
+
+def _order_problems(request: DedupRequest, delivery: Delivery, newest_known: int | None) -> list[str]:
+    late = newest_known is not None and delivery.snapshot_id < newest_known
+    if request.update_id_mode is UpdateIdMode.LAST_SEEN or not late:
+        return []
+    return [
+        f"snapshot id [{delivery.snapshot_id}] is below [{newest_known}], the highest that the table has: "
+        f"update_id mode [last_changed] needs snapshots in order"
+    ]
+
+
+def _reason(request: DedupRequest, delivery: Delivery, problems: list[str]) -> str:
+    named = "; ".join(problems[:_PROBLEMS_NAMED])
+    more = f"; and {len(problems) - _PROBLEMS_NAMED} more" if len(problems) > _PROBLEMS_NAMED else ""
+    if request.takes_over is not None:
+        return (
+            f"The existing table cannot become feed [{request.feed}]: {named}{more}. Nothing was changed. "
+            f"Next: correct these rows in the table, then trigger the bootstrap again."
+        )
+    return (
+        f"Delivery [{delivery.name}] of feed [{request.feed}] is refused, nothing of it was used: {named}{more}. "
+        f"Next: correct it and deliver snapshot [{delivery.snapshot_id}] again, the marker last."
+    )

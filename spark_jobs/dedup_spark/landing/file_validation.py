@@ -1,0 +1,206 @@
+"""Validates one landed file: its footer, and the decoded values of all its rows.
+
+Footer statistics are never trusted. Every column is decoded, because a file may be loaded as it is: an unreadable
+page, or a value that BigQuery cannot store, would fail the load job of all files. Runs on the driver or on executors,
+one call for each file, and returns counts, never rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dedup_clone.contract.table import ColumnMode, TableContract
+from dedup_spark import storage
+from dedup_spark.landing.file_format import describe_unreadable, unsupported_formats
+from dedup_spark.landing.footer_schema import Footer, read_footer
+from dedup_spark.landing.value_checks import InvalidValues, count_invalid_values, to_plain_array
+
+_BATCH_ROWS = 1 << 17
+_EPOCH = date(1970, 1, 1)
+# A file up to this size is read whole with one request; of a larger one only the parts that its footer names are read.
+_READ_WHOLE_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class LandedFile:
+    """A data file of a delivery; `folder_date` is None when the feed has no date folders."""
+
+    uri: str
+    size: int
+    snapshot_id: int
+    folder_date: date | None
+
+
+@dataclass(frozen=True)
+class FileValidation:
+    """The result for one file, which is valid when it has no `problems`. `rows_by_date` counts all its rows.
+
+    `spark_schema` is the schema, as JSON, with which Spark reads the file. `has_written_schema`: its columns, types and
+    modes are exactly those that the job writes, so that BigQuery can load it together with written files.
+    `is_castable`: pyarrow can cast it to that schema.
+    """
+
+    file: LandedFile
+    spark_schema: str
+    rows_by_date: dict[date, int]
+    problems: tuple[str, ...]
+    has_written_schema: bool = False
+    is_castable: bool = False
+
+
+@dataclass(frozen=True)
+class FileValidator:
+    """Validates files of one request. `own_ids`: rows have update_ids of their own, not the delivery's snapshot id."""
+
+    table: TableContract
+    latest_day: date
+    own_ids: bool = False
+
+    def __call__(self, landed: LandedFile) -> FileValidation:
+        """Reads the file. A file that cannot be read is invalid; raises only what the storage raises."""
+        if not landed.size:
+            return self._invalid(landed, "is empty (0 bytes), expected a Parquet file")
+        if landed.size > _READ_WHOLE_BYTES:
+            try:
+                with storage.open_input(landed.uri) as source:
+                    return self._validate(landed, source)
+            except Exception:
+                # The storage may have failed, and not the file. Only what fails again in memory is the file's fault.
+                pass
+        with storage.open_input(landed.uri) as source:
+            content = source.read()
+        try:
+            return self._validate(landed, pa.BufferReader(content))
+        except Exception as error:  # damaged files raise many kinds of errors, which must not fail the other files
+            return self._invalid(landed, describe_unreadable(content, error))
+
+    def _validate(self, landed: LandedFile, source: pa.NativeFile) -> FileValidation:
+        with open_landed(source) as file:
+            validation = self.begin(landed, file)
+            if validation.footer.problems:
+                return self._invalid(landed, *validation.footer.problems)
+            # One row group at a time, so that a large file's pages are not all held in memory.
+            for group in range(file.num_row_groups):
+                for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False):
+                    validation.add(batch)
+            return validation.finish(file)
+
+    def begin(self, landed: LandedFile, file: pq.ParquetFile) -> RunningValidation:
+        """Validates the footer. The caller reads all rows and adds them to the result."""
+        footer = read_footer(self.table, file)
+        return RunningValidation(self.table, landed, self.latest_day, footer, own_ids=self.own_ids)
+
+    @staticmethod
+    def _invalid(landed: LandedFile, *problems: str) -> FileValidation:
+        return FileValidation(landed, "", {}, tuple(f"file [{landed.uri}] {problem}" for problem in problems))
+
+
+def open_landed(source: pa.NativeFile) -> pq.ParquetFile:
+    """A reader that verifies the checksums of pages."""
+    return pq.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
+
+
+@dataclass
+class RunningValidation:
+    """The state of one file's validation: its footer, and counts over the batches that were added so far."""
+
+    table: TableContract
+    landed: LandedFile
+    latest_day: date
+    footer: Footer
+    rows_by_date: Counter[date] = field(default_factory=Counter)
+    nulls: Counter[str] = field(default_factory=Counter)
+    invalid_values: InvalidValues = field(default_factory=Counter)
+    other_ids: int = 0
+    own_ids: bool = False
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Validates a batch that has all columns of the file."""
+        table = self.table
+        required = [c.name for c in table.columns if c.mode is ColumnMode.REQUIRED]
+        for name in {*table.keys, table.snapshot_id_column, *required}:
+            self.nulls[name] += batch.column(name).null_count
+        dates = to_plain_array(batch.column(table.partition_column)).drop_null().cast(pa.date32())
+        all_in_folder = self._count_dates(dates.cast(pa.int32()))
+        for column in table.columns:
+            # The date of a folder is always in BigQuery's range.
+            if column.name != table.partition_column or not all_in_folder:
+                count_invalid_values(column, batch.column(column.name), self.invalid_values)
+        if not self.own_ids:
+            self._count_other_ids(to_plain_array(batch.column(table.snapshot_id_column)).drop_null().cast(pa.int64()))
+
+    def _count_other_ids(self, ids: pa.Array) -> None:
+        bounds, expected = pc.min_max(ids), self.landed.snapshot_id
+        if len(ids) and not bounds["min"].as_py() == bounds["max"].as_py() == expected:
+            self.other_ids += pc.not_equal(ids, expected).true_count
+
+    def _count_dates(self, days: pa.Array) -> bool:
+        """Counts rows by date. Returns whether all have the folder's date."""
+        bounds = pc.min_max(days)
+        if len(days) and bounds["min"] == bounds["max"]:
+            day = _as_date(bounds["min"].as_py())
+            self.rows_by_date[day] += len(days)
+            return day == self.landed.folder_date
+        for entry in pc.value_counts(days):
+            self.rows_by_date[_as_date(entry["values"].as_py())] += entry["counts"].as_py()
+        return False
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether no problem was found so far."""
+        return not self.footer.problems and not self._problems()
+
+    def finish(self, file: pq.ParquetFile) -> FileValidation:
+        """The result, after all rows were added."""
+        # Not earlier: pyarrow ends the process when asked for the compression of an encrypted column.
+        found = unsupported_formats(file.metadata) + self._problems()
+        footer = self.footer
+        return FileValidation(
+            file=self.landed,
+            spark_schema=footer.schema.json(),
+            rows_by_date=dict(self.rows_by_date),
+            problems=tuple(f"file [{self.landed.uri}] {problem}" for problem in found),
+            has_written_schema=footer.has_written_schema,
+            is_castable=footer.is_castable,
+        )
+
+    def _problems(self) -> list[str]:
+        table, landed = self.table, self.landed
+        found = [
+            f"column [{name}]: {count} rows are [NULL], expected none"
+            for name, count in sorted(self.nulls.items())
+            if count
+        ]
+        found += [
+            f"column [{path}]: {count} {problem}" for (path, problem), count in sorted(self.invalid_values.items())
+        ]
+        late = {day: count for day, count in self.rows_by_date.items() if day > self.latest_day}
+        if late:
+            found.append(
+                f"column [{table.partition_column}]: {sum(late.values())} rows have a date up to [{max(late)}], "
+                f"expected at most [{self.latest_day}]"
+            )
+        other = {day: count for day, count in self.rows_by_date.items() if landed.folder_date not in (None, day)}
+        if other:
+            found.append(
+                f"column [{table.partition_column}]: {sum(other.values())} rows have another date such as "
+                f"[{min(other)}], expected its folder's [{landed.folder_date}]"
+            )
+        if self.other_ids:
+            found.append(
+                f"column [{table.snapshot_id_column}]: {self.other_ids} rows have another id, "
+                f"expected the folder's [{landed.snapshot_id}]"
+            )
+        return found
+
+
+def _as_date(days_since_epoch: int) -> date:
+    """Python's first or last date for a day outside its range, which every contract refuses."""
+    earliest, latest = (date.min - _EPOCH).days, (date.max - _EPOCH).days
+    return _EPOCH + timedelta(days=min(max(days_since_epoch, earliest), latest))

@@ -1,0 +1,123 @@
+"""Compares the columns of a Parquet file, by its footer, with the declared columns.
+
+The result is the Spark schema to read the file with, or the problems. The Spark schema has the file's own types in the
+declared order; a cast to the declared types follows. Types are taken from Parquet's own schema: an Arrow schema that
+may be stored in the file is only a hint of its writer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import types as spark
+
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_spark.column_types import STRUCT
+from dedup_spark.landing.parquet_types import describe_expected, describe_leaf, spark_type_of
+from dedup_spark.landing.written_schema import has_written_schema, is_castable
+
+
+@dataclass(frozen=True)
+class Footer:
+    """Spark reads the file with `schema` when there are no `problems`.
+
+    `has_written_schema` and `is_castable` are those of `FileValidation`.
+    """
+
+    schema: spark.StructType
+    problems: tuple[str, ...]
+    has_written_schema: bool = False
+    is_castable: bool = False
+
+
+class _Mismatch(Exception):
+    """A column has another type than declared. The message is the problem."""
+
+
+def read_footer(table: TableContract, file: pq.ParquetFile) -> Footer:
+    """Compares the file's columns with those of the table."""
+    problems: list[str] = []
+    declared = {c.name: c for c in table.columns}
+    found: dict[str, spark.DataType] = {}
+    leaves = iter([file.schema.column(i) for i in range(len(file.schema))])
+    for field in file.schema_arrow:
+        own_leaves = iter([next(leaves) for _ in range(_leaf_count(field.type))])
+        column = declared.get(field.name)
+        if column is None:
+            problems.append(_undeclared(field.name, declared))
+            continue
+        try:
+            found[field.name] = _spark_type(column, column.name, field.type, own_leaves)
+        except _Mismatch as mismatch:
+            problems.append(str(mismatch))
+            found[field.name] = spark.NullType()
+    twice = [name for name, count in Counter(file.schema_arrow.names).items() if count > 1]
+    problems += [f"column [{name}] is in the file more than once, expected once" for name in twice]
+    missing = [name for name in declared if name not in found]
+    problems += [f"column [{name}] is missing, expected [{declared[name].type}]" for name in missing]
+    schema = spark.StructType([spark.StructField(c.name, found[c.name]) for c in table.columns if c.name in found])
+    if problems:
+        return Footer(schema, tuple(problems))
+    is_written = has_written_schema(table.columns, file)
+    return Footer(schema, (), is_written, is_written or is_castable(table.columns, file))
+
+
+def _undeclared(name: str, declared: dict[str, Column]) -> str:
+    similar = next((other for other in declared if other.lower() == name.lower()), None)
+    hint = f": only its case differs from [{similar}], write it as declared" if similar else ""
+    return f"column [{name}] is not declared in the feed file{hint}"
+
+
+def _spark_type(column: Column, path: str, arrow: pa.DataType, leaves: Iterator[Any]) -> spark.DataType:
+    """The type to read a column with. `leaves` are its leaf columns in Parquet's schema. Raises _Mismatch."""
+    if column.mode is ColumnMode.REPEATED:
+        if not _is_list(arrow):
+            raise _Mismatch(f"column [{path}] is [{_describe(arrow, leaves)}], expected [ARRAY of {column.type}]")
+        element = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
+        return spark.ArrayType(_spark_type(element, path, arrow.value_type, leaves))
+    if column.type == STRUCT:
+        return _spark_struct(column, path, arrow, leaves)
+    if pa.types.is_nested(arrow):
+        raise _Mismatch(f"column [{path}] is [{arrow}], expected {describe_expected(column.type)}")
+    leaf = next(leaves)
+    kind = spark_type_of(column.type, leaf.physical_type, json.loads(leaf.logical_type.to_json()))
+    if kind is None:
+        raise _Mismatch(f"column [{path}] is [{describe_leaf(leaf)}], expected {describe_expected(column.type)}")
+    return kind
+
+
+def _spark_struct(column: Column, path: str, arrow: pa.DataType, leaves: Iterator[Any]) -> spark.DataType:
+    if not pa.types.is_struct(arrow):
+        raise _Mismatch(f"column [{path}] is [{_describe(arrow, leaves)}], expected [STRUCT]")
+    names = [arrow.field(i).name for i in range(arrow.num_fields)]
+    if sorted(names) != sorted(f.name for f in column.fields):
+        raise _Mismatch(f"column [{path}] has fields {names}, expected {[f.name for f in column.fields]}")
+    declared = {f.name: f for f in column.fields}
+    kinds = {
+        name: _spark_type(declared[name], f"{path}.{name}", arrow.field(i).type, leaves) for i, name in enumerate(names)
+    }
+    return spark.StructType([spark.StructField(f.name, kinds[f.name]) for f in column.fields])
+
+
+def _leaf_count(arrow: pa.DataType) -> int:
+    if pa.types.is_map(arrow):
+        return _leaf_count(arrow.key_type) + _leaf_count(arrow.item_type)
+    if _is_list(arrow):
+        return _leaf_count(arrow.value_type)
+    if pa.types.is_struct(arrow):
+        return sum(_leaf_count(arrow.field(i).type) for i in range(arrow.num_fields))
+    return 1
+
+
+def _is_list(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_list(arrow) or pa.types.is_large_list(arrow) or pa.types.is_fixed_size_list(arrow))
+
+
+def _describe(arrow: pa.DataType, leaves: Iterator[Any]) -> str:
+    return str(arrow) if pa.types.is_nested(arrow) else describe_leaf(next(leaves))

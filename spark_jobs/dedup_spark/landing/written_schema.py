@@ -1,0 +1,57 @@
+"""Whether a Parquet file has exactly the schema that the job writes: only such a file is loaded as it is.
+
+A load job takes its schema from one file, and BigQuery does not promise to widen that of the others. So a file with a
+narrower integer, milliseconds, another order of columns or another name inside a list is read and rewritten.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dedup_clone.contract.table import Column
+from dedup_spark.column_types import arrow_schema
+
+# A Parquet leaf column: path, physical type, logical type, definition level, repetition level.
+_Leaf = tuple[str, str, str, int, int]
+_NO_ANNOTATION = {"Type": "None"}
+_SAME_AS_NONE = {"Type": "Int", "bitWidth": 64, "isSigned": True}
+# They depend on how the writer spelled the annotation, and do not change its meaning.
+_IGNORED = ("is_from_converted_type", "force_set_converted_type")
+
+
+def has_written_schema(columns: tuple[Column, ...], file: pq.ParquetFile) -> bool:
+    return _leaves(file) == _written_leaves(columns)
+
+
+def is_castable(columns: tuple[Column, ...], file: pq.ParquetFile) -> bool:
+    """Whether pyarrow can cast the file's columns to the schema that the job writes. Tries it without rows."""
+    schema = arrow_schema(columns)
+    try:
+        file.schema_arrow.empty_table().select(schema.names).cast(schema)
+    except (pa.ArrowException, ValueError):
+        return False
+    return True
+
+
+@lru_cache(maxsize=8)
+def _written_leaves(columns: tuple[Column, ...]) -> list[_Leaf]:
+    sink = pa.BufferOutputStream()
+    pq.write_table(arrow_schema(columns).empty_table(), sink)
+    with pq.ParquetFile(pa.BufferReader(sink.getvalue())) as file:
+        return _leaves(file)
+
+
+def _leaves(file: pq.ParquetFile) -> list[_Leaf]:
+    """All leaf columns, in the file's order."""
+    return [_leaf(file.schema.column(i)) for i in range(len(file.schema))]
+
+
+def _leaf(leaf: Any) -> _Leaf:
+    logical = {key: value for key, value in json.loads(leaf.logical_type.to_json()).items() if key not in _IGNORED}
+    text = json.dumps(_NO_ANNOTATION if logical == _SAME_AS_NONE else logical, sort_keys=True)
+    return leaf.path, leaf.physical_type, text, leaf.max_definition_level, leaf.max_repetition_level

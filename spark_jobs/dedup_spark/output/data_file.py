@@ -1,0 +1,81 @@
+"""Writes one Parquet file of a date from Arrow tables, in the form that all files of the job have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dedup_clone.contract.manifest import DataFile
+from dedup_clone.contract.table import TableContract
+from dedup_spark import storage
+from dedup_spark.column_types import arrow_schema
+
+_ROW_GROUP_ROWS = 1 << 20
+
+
+class DataFileWriter:
+    """`name` is the prefix of the file's name; a unique suffix keeps two tries of a task apart."""
+
+    def __init__(self, table: TableContract, data_uri: str, day: date, name: str) -> None:
+        self._path = f"{table.partition_column}={day.isoformat()}/{name}-{uuid4().hex[:12]}.parquet"
+        self._day = day
+        self._id_column = table.snapshot_id_column
+        self._rows = 0
+        self._ids: list[int] = []
+        self._stream = storage.open_output(storage.join(data_uri, self._path))
+        self._parquet = pq.ParquetWriter(
+            self._stream, arrow_schema(table.columns), compression="zstd", store_schema=False
+        )
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return int(self._stream.tell())
+
+    def write(self, rows: pa.Table) -> None:
+        """Write `rows`, which have the table's Arrow schema, as row groups of their own."""
+        self._parquet.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
+        bounds = pc.min_max(rows[self._id_column])
+        self._ids += [bounds["min"].as_py(), bounds["max"].as_py()]
+        self._rows += rows.num_rows
+
+    def close(self) -> DataFile:
+        """Finish the file, to which some row was written, and return its record."""
+        self._parquet.close()
+        size = self.size
+        self._stream.close()
+        return DataFile(self._path, self._day, self._rows, size, min(self._ids), max(self._ids))
+
+
+@dataclass
+class TableBuffer:
+    """Collects tables until they reach `max_rows` or `max_bytes`, the limits of one write."""
+
+    max_rows: int
+    max_bytes: int
+    _tables: list[pa.Table] = field(default_factory=list)
+    _rows: int = 0
+    _bytes: int = 0
+
+    def add(self, table: pa.Table) -> None:
+        self._tables.append(table)
+        self._rows += table.num_rows
+        self._bytes += table.nbytes
+
+    @property
+    def is_full(self) -> bool:
+        return self._rows >= self.max_rows or self._bytes >= self.max_bytes
+
+    def __bool__(self) -> bool:
+        return self._rows > 0
+
+    def take(self) -> pa.Table:
+        """Return the rows as one table, and empty the buffer."""
+        table = pa.concat_tables(self._tables)
+        self._tables, self._rows, self._bytes = [], 0, 0
+        return table

@@ -1,0 +1,64 @@
+"""Writes the rows of one date into Parquet files of a target size, sorted by the clustering columns.
+
+As many rows as memory allows are sorted at a time: a small date is one sorted file, a file of a large date is a few
+sorted runs, one after another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup_clone.contract.manifest import DataFile
+from dedup_clone.contract.table import TableContract
+from dedup_spark.output.data_file import DataFileWriter, TableBuffer
+
+_SORTED_ROWS = 2 << 20
+_SORTED_BYTES = 64 << 20
+
+
+@dataclass
+class SortedFilesWriter:
+    """`name` is the prefix of the files' names. `file_bytes` is the target size of a file, None for a single file."""
+
+    table: TableContract
+    data_uri: str
+    day: date
+    name: str
+    file_bytes: int | None
+    _buffer: TableBuffer = field(default_factory=lambda: TableBuffer(_SORTED_ROWS, _SORTED_BYTES))
+    _writer: DataFileWriter | None = None
+    _files: list[DataFile] = field(default_factory=list)
+
+    def add(self, rows: pa.Table) -> None:
+        """Add `rows`, which have the table's Arrow schema."""
+        self._buffer.add(rows)
+        if self._buffer.is_full:
+            self._write_run()
+
+    def close(self) -> tuple[DataFile, ...]:
+        """Write what is left, and return the files: none where no row was added."""
+        if self._buffer:
+            self._write_run()
+        self._finish_file()
+        return tuple(self._files)
+
+    def _write_run(self) -> None:
+        run = self._buffer.take()
+        keys = [name for name in self.table.keys if name != self.table.partition_column]
+        order = list(dict.fromkeys([*self.table.cluster_by, *keys]))
+        if order:
+            run = run.take(pc.sort_indices(run, [(name, "ascending") for name in order]))
+        if self._writer is None:
+            self._writer = DataFileWriter(self.table, self.data_uri, self.day, self.name)
+        self._writer.write(run)
+        if self.file_bytes is not None and self._writer.size >= self.file_bytes:
+            self._finish_file()
+
+    def _finish_file(self) -> None:
+        if self._writer:
+            self._files.append(self._writer.close())
+            self._writer = None

@@ -1,0 +1,197 @@
+"""Which plan each date of the new generation takes, and why. Decided once for each date, before any plan runs."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from datetime import date
+
+from dedup_clone.contract.manifest import DateEntry, DateOutcome
+from dedup_clone.contract.request import FILES_PER_JOB, DedupRequest, Plan
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark.landing.delivery_validation import ValidatedDelivery
+from dedup_spark.parent import Parent
+from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptTask, DeclinedAdoption
+from dedup_spark.plans.adopt.adopt_task_builder import adopt_tasks, is_above_parent
+from dedup_spark.plans.adopt.survivor_files import MAX_FILES
+from dedup_spark.plans.rewrite.rewrite_task import DeclinedRewrite, RewriteOutcome, RewriteTask, RewrittenDate
+from dedup_spark.plans.rewrite.rewrite_task_builder import rewrite_tasks
+
+
+@dataclass(frozen=True)
+class DatePlan:
+    """`outcome` and `reason` go into the manifest as the date's plan and its reason.
+
+    `ineligible_reason` is why plan rewrite cannot stream the date, None where it can. It is set for dates of plan adopt
+    too: those that adopt declines are rewritten. `task` is what plan adopt or streaming does for the date.
+    """
+
+    outcome: DateOutcome
+    reason: str
+    ineligible_reason: str | None = None
+    task: AdoptTask | RewriteTask | None = None
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether plan rewrite streams the date."""
+        return self.outcome == DateOutcome.REWRITE and self.ineligible_reason is None
+
+    @property
+    def needs_session(self) -> bool:
+        """Whether Spark's DataFrames write the date."""
+        if self.outcome == DateOutcome.REWRITE:
+            return not self.is_streamed
+        return self.outcome in (DateOutcome.WINDOW, DateOutcome.ANTIJOIN)
+
+    def after(self, outcome: AdoptOutcome | RewriteOutcome) -> DatePlan:
+        """The plan once its task has this outcome. Dates that were declined are rewritten by Spark's DataFrames."""
+        match outcome:
+            case AdoptedDate():
+                return replace(self, reason=outcome.reason)
+            case RewrittenDate():
+                return replace(self, reason=f"{self.reason}; {outcome.how}")
+            case DeclinedAdoption():
+                return _rewrite(f"not adopted: {outcome.reason}", self.ineligible_reason or outcome.reason)
+            case DeclinedRewrite():
+                return _rewrite(self.reason, outcome.reason)
+
+
+def _rewrite(reason: str, ineligible_reason: str | None) -> DatePlan:
+    if ineligible_reason and ineligible_reason not in reason:
+        reason = f"{reason}; written by Spark: {ineligible_reason}"
+    return DatePlan(DateOutcome.REWRITE, reason, ineligible_reason)
+
+
+_COPIED_FORWARD = DatePlan(DateOutcome.COPIED_FORWARD, "no applied delivery has this date")
+_UNCHANGED = DatePlan(DateOutcome.UNCHANGED, "every delivery asked for is part of the parent already: nothing was read")
+
+
+def select_plans(request: DedupRequest, applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, DatePlan]:
+    """Return the plan of every date that the parent or an applied delivery has, ascending; none if none is applied."""
+    if not applied:
+        return {}
+    deliveries: defaultdict[date, list[ValidatedDelivery]] = defaultdict(list)
+    for examined in applied:
+        for day in examined.retained_rows:
+            deliveries[day].append(examined)
+    too_many_files = _in_too_many_files(applied, parent)
+    plans = {
+        day: _select(request, day, deliveries.get(day, []), parent.dates.get(day), too_many_files.get(day))
+        for day in sorted(deliveries.keys() | parent.dates.keys())
+    }
+    to_adopt = [day for day, plan in plans.items() if plan.outcome == DateOutcome.ADOPT]
+    to_stream = [day for day, plan in plans.items() if plan.is_streamed]
+    tasks: list[AdoptTask | RewriteTask] = [*adopt_tasks(to_adopt, applied, parent)]
+    tasks += rewrite_tasks(request, to_stream, applied, parent)
+    for task in tasks:
+        plans[task.day] = replace(plans[task.day], task=task)
+    return plans
+
+
+def unchanged_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePlan] | None:
+    """Return the plans of a replay of what is live, for which no file is read; None where the request may change dates.
+
+    Applying a snapshot once more changes nothing. Excepted are requests for a plan that writes in any case, and those
+    that retain days which the parent had dropped.
+    """
+    if request.plan not in (Plan.AUTO, Plan.ADOPT) or request.retention_day < parent.complete_since:
+        return None
+    requested = [delivery.delivery for delivery in request.deliveries]
+    is_late = any(delivery.snapshot_id != parent.newest_id for delivery in requested)
+    if is_late and request.update_id_mode is UpdateIdMode.LAST_CHANGED:
+        return None  # the examination refuses it
+    return dict.fromkeys(sorted(parent.dates), _UNCHANGED) if parent.deliveries.issuperset(requested) else None
+
+
+def uses_only_dataframes(request: DedupRequest) -> bool:
+    """Whether Spark's DataFrames write every date, whatever the landed files hold."""
+    return request.plan in (Plan.WINDOW, Plan.ANTIJOIN) or _compares_exact_values(request)
+
+
+def _compares_exact_values(request: DedupRequest) -> bool:
+    return request.exact and request.update_id_mode is UpdateIdMode.LAST_CHANGED
+
+
+def _select(
+    request: DedupRequest,
+    day: date,
+    deliveries: list[ValidatedDelivery],
+    before: DateEntry | None,
+    too_many_files: str | None,
+) -> DatePlan:
+    if request.plan in (Plan.WINDOW, Plan.REWRITE):
+        if request.dates is not None and day not in request.dates:
+            return _COPIED_FORWARD
+        reason = "asked for: every date is written anew"
+        if request.plan is Plan.WINDOW:
+            return DatePlan(DateOutcome.WINDOW, reason)
+        return _rewrite(reason, _rewrite_ineligible_reason(request, day, deliveries))
+    if not deliveries:
+        return _COPIED_FORWARD
+    if request.plan is Plan.ANTIJOIN:
+        return DatePlan(
+            DateOutcome.ANTIJOIN, "asked for" if before else "asked for; the parent has no row of this date"
+        )
+    adopt = DatePlan(DateOutcome.ADOPT, "", _rewrite_ineligible_reason(request, day, deliveries))
+    ineligible_reason = _adopt_ineligible_reason(request, day, deliveries, before) or too_many_files
+    if ineligible_reason is None:
+        return adopt
+    return _rewrite(f"not adopted: {ineligible_reason}", adopt.ineligible_reason)
+
+
+def _adopt_ineligible_reason(
+    request: DedupRequest, day: date, deliveries: list[ValidatedDelivery], before: DateEntry | None
+) -> str | None:
+    if request.update_id_mode is not UpdateIdMode.LAST_SEEN:
+        return f"update_id mode [{request.update_id_mode}] compares values"
+    newest = deliveries[-1].delivery
+    if not is_above_parent(newest, before):
+        highest = before.max_update_id if before else None
+        return f"snapshot id [{newest.snapshot_id}] is not above [{highest}], the date's highest"
+    return _unfit_file(day, deliveries)
+
+
+def _rewrite_ineligible_reason(request: DedupRequest, day: date, deliveries: list[ValidatedDelivery]) -> str | None:
+    if _compares_exact_values(request):
+        return "values are compared themselves, as asked for"
+    if len(deliveries) > 1:
+        return f"[{len(deliveries)}] deliveries have the date"
+    return _unfit_file(day, deliveries)
+
+
+def _unfit_file(day: date, deliveries: list[ValidatedDelivery]) -> str | None:
+    """Why a file of the date can be read by Spark's DataFrames only; None where none is such."""
+    for inspected in (inspected for examined in deliveries for inspected in examined.files_of(day)):
+        uri, dates = inspected.file.uri, len(inspected.rows_by_date)
+        if dates > 1:
+            return f"file [{uri}] holds [{dates}] dates"
+        if not inspected.is_castable:
+            return f"file [{uri}] has columns that only Spark brings into the form that the job writes"
+    return None
+
+
+def _in_too_many_files(applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, str]:
+    """Why these delivered dates are not adopted: with their files the generation had more than one load job takes.
+
+    They are the dates in the most files, as few of them as suffice.
+    """
+    newest = {day: examined for examined in applied for day in examined.retained_rows}
+    counts = Counter(file.date for file in parent.files if file.date not in newest)
+    for day, examined in newest.items():
+        counts[day] = _max_survivor_files(day, parent) + len(examined.files_of(day))
+    total, reasons = counts.total(), {}
+    for day, count in counts.most_common():
+        if total <= FILES_PER_JOB:
+            break
+        if day in newest:
+            files = len(newest[day].files_of(day))
+            reasons[day] = f"its [{files}] files are too many beside the others' for one load job"
+            total -= count
+    return reasons
+
+
+def _max_survivor_files(day: date, parent: Parent) -> int:
+    """The survivor files that the date has, and one that is written; never more than are left in place."""
+    before = parent.dates.get(day)
+    held = sum(file.max_update_id < before.max_update_id for file in parent.files_of(day)) if before else 0
+    return min(held + 1, MAX_FILES)

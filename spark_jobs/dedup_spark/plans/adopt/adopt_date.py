@@ -1,0 +1,155 @@
+"""Plan adopt for one date, from task to outcome. Runs on the driver or in a Spark task; uses no Spark objects."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from dedup_clone.contract.manifest import Difference, KeyExample
+from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.table import TableContract
+from dedup_spark import storage
+from dedup_spark.candidate.key_examples import key_texts
+from dedup_spark.comparison.bucket_ranges import too_many_rows
+from dedup_spark.comparison.key_reader import KeyReader
+from dedup_spark.comparison.selected_rows import Columns
+from dedup_spark.comparison.validating_reader import ValidatingReader
+from dedup_spark.fingerprints import stored
+from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptTask, DeclinedAdoption
+from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredFingerprints, open_inputs
+from dedup_spark.plans.adopt.diff_result import EXAMPLES, DiffResult
+from dedup_spark.plans.adopt.differences import DEFAULT_LIMITS, Limits, find_differences
+from dedup_spark.plans.adopt.normalized_files import NormalizedFiles, write_normalized
+from dedup_spark.plans.adopt.survivor_files import write_survivors
+from dedup_spark.plans.delivered_date import expected_rows
+from dedup_spark.plans.written_date import DateCost
+
+
+@dataclass(frozen=True)
+class AdoptDate:
+    """`held_bytes` of decoded keys stay in memory between two passes over a file. `exact` trusts no fingerprint.
+
+    `compare_values` counts changed rows, for which value columns are read too.
+    """
+
+    table: TableContract
+    data_uri: str
+    exact: bool
+    compare_values: bool
+    held_bytes: int
+    limits: Limits
+
+    @classmethod
+    def of(cls, request: DedupRequest, held_bytes: int) -> Self:
+        return cls(request.table, request.data_uri, request.exact, request.compare_values, held_bytes, DEFAULT_LIMITS)
+
+    def __call__(self, task: AdoptTask) -> AdoptOutcome:
+        """Write the date's survivors and fingerprints below the data folder; or decline the date, for another plan."""
+        began, reader = time.monotonic(), KeyReader(self.table)
+        inputs = self._open(task, reader, task.newest.rows)
+        return self.decide(task, inputs, inputs.fingerprints(), reader, began)
+
+    def scan(self, presumed: AdoptTask, reader: ValidatingReader) -> tuple[AdoptTask, AdoptOutcome] | None:
+        """The same for a presumed task, whose files are validated meanwhile; return also the task with its rows.
+
+        None where the newest delivery has no row.
+        """
+        began = time.monotonic()
+        inputs = self._open(presumed, reader, expected_rows(presumed.newest, presumed.parent))
+        delivered = inputs.fingerprints()
+        newest, *older = (part.with_validations(presumed.day, reader.validations) for part in presumed.deliveries)
+        seen = replace(presumed, newest=newest, older=tuple(older))
+        newest, *older = (part.without_empty_files() for part in seen.deliveries)
+        if not newest.files:
+            return None
+        task = replace(seen, newest=newest, older=tuple(part for part in older if part.files))
+        return task, self.decide(seen, inputs, delivered, reader, began)
+
+    def _open(self, task: AdoptTask, reader: KeyReader, rows: int) -> ComparisonInputs:
+        """Return the inputs of the comparison. `rows` is about the number of rows of the newest delivery."""
+        return open_inputs(self.table, task, reader, self.held_bytes, rows, compare_values=self.compare_values)
+
+    def decide(
+        self,
+        task: AdoptTask,
+        inputs: ComparisonInputs,
+        delivered: DeliveredFingerprints,
+        reader: KeyReader,
+        began: float,
+    ) -> AdoptOutcome:
+        """Compare the inputs, and write or decline the date. `began` is the monotonic time when work on it began."""
+        diff = find_differences(inputs, delivered, exact=self.exact, limits=self.limits)
+        if diff.uncompared:
+            return DeclinedAdoption(task.day, too_many_rows(diff.uncompared), None, DateCost.since(began, reader, 0))
+        written = self._write_fingerprints(task, inputs, diff)
+        decline_reason = _decline_reason(diff)
+        if decline_reason:
+            cost = DateCost.since(began, reader, written)
+            return DeclinedAdoption(task.day, decline_reason, diff.fingerprints.digest(), cost)
+        survivors = write_survivors(task, diff, reader, self.data_uri)
+        normalized = write_normalized(task, diff, reader, self.data_uri)
+        new_files = (*normalized.files, *survivors.written)
+        return AdoptedDate(
+            day=task.day,
+            delivery=task.newest.delivery,
+            normalized=normalized.uris,
+            files=(*survivors.copied, *new_files),
+            new_keys=diff.new_keys,
+            changed=diff.changed if task.parent else 0,
+            survivors=sum(file.rows for file in (*survivors.copied, *survivors.written)),
+            surplus_rows={**diff.older_surplus_rows, task.newest.source: diff.surplus_rows},
+            reason=_reason(task, inputs, diff, self.exact) + _normalized_reason(normalized, diff),
+            key_fingerprint=diff.fingerprints.digest(),
+            content_fingerprint=diff.fingerprints.values_digest(),
+            examples=tuple(self._examples(task, diff)),
+            cost=DateCost.since(began, reader, written + sum(file.size for file in new_files)),
+        )
+
+    def _write_fingerprints(self, task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult) -> int:
+        kept = stored.StoredFingerprints(task.newest.delivery.snapshot_id, diff.fingerprints)
+        return stored.write(storage.join(self.data_uri, stored.path_of(task.day)), kept, inputs.columns)
+
+    def _examples(self, task: AdoptTask, diff: DiffResult) -> Iterable[KeyExample]:
+        for difference, samples in (
+            (Difference.NEW, diff.new_examples),
+            (Difference.CHANGED, diff.changed_examples),
+            (Difference.SURVIVOR, diff.survivor_examples),
+        ):
+            for text in _texts(self.table, samples)[:EXAMPLES]:
+                yield KeyExample(task.day, difference, text)
+
+
+def _texts(table: TableContract, samples: Sequence[Columns]) -> list[str]:
+    return [text for values in samples for text in key_texts(table, [column.to_pylist() for column in values])]
+
+
+def _decline_reason(diff: DiffResult) -> str | None:
+    if diff.unresolved:
+        return f"deliveries hold keys more than once: [{diff.unresolved}] surplus rows, more than are looked for here"
+    return None
+
+
+def _reason(task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult, exact: bool) -> str:
+    if task.parent is None:
+        return "the parent has no row of this date"
+    if exact:
+        how = "all keys compared, as asked for"
+    elif not diff.differing_buckets:
+        same = "same keys and values as before" if diff.changed is not None else "same keys as before"
+        return f"{same}: the parent's rows were not read" if inputs.base_was_stored else same
+    else:
+        what = "keys" if diff.changed is None else "keys and values"
+        how = f"{what} compared in {diff.differing_buckets} of {diff.buckets} buckets"
+    source = "carried" if inputs.base_was_stored else "computed"
+    return f"{how}, {'by rank' if diff.ranked else 'as 64-bit words'}; fingerprints of the parent {source}"
+
+
+def _normalized_reason(normalized: NormalizedFiles, diff: DiffResult) -> str:
+    said = ""
+    if diff.surplus:
+        said += f"; [{diff.surplus_rows}] surplus rows of repeated keys left out"
+    if normalized.cast:
+        said += f"; [{normalized.cast}] files brought into the written form"
+    return f"{said}; [{len(normalized.uris)}] files written anew" if said else ""

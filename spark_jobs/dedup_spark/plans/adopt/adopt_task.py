@@ -1,0 +1,65 @@
+"""The task of one date for plan adopt, and its outcome: small records that travel between driver and Spark tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.manifest import DataFile
+from dedup_spark.parent import ParentDate
+from dedup_spark.plans.delivered_date import DeliveredDate
+from dedup_spark.plans.written_date import DateCost, WrittenDate
+
+
+@dataclass(frozen=True)
+class AdoptTask:
+    """`older` deliveries ascend in precedence; all are below `newest`, whose id is above every id of `parent`.
+
+    The parent's rows with its highest update_id are the base, the others are survivors.
+    """
+
+    day: date
+    newest: DeliveredDate
+    older: tuple[DeliveredDate, ...]
+    parent: ParentDate | None
+    threads: int = field(default=1, compare=False)
+
+    @property
+    def deliveries(self) -> tuple[DeliveredDate, ...]:
+        return (self.newest, *self.older)
+
+    @property
+    def objects(self) -> int:
+        return len(self.newest.files)
+
+    @property
+    def bytes(self) -> int:
+        """As stored, of deliveries and parent."""
+        return sum(part.bytes for part in self.deliveries) + (self.parent.bytes if self.parent else 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdoptedDate(WrittenDate):
+    """A date whose survivors are written. `files` lack the delivery's own files until these are copied.
+
+    `normalized` are the URIs of landed files that were rewritten: the new files are among `files`.
+    """
+
+    files: tuple[DataFile, ...]
+    delivery: Delivery
+    normalized: frozenset[str]
+    reason: str
+
+
+@dataclass(frozen=True)
+class DeclinedAdoption:
+    """A date that another plan has to write. `key_fingerprint` is of the newest delivery's distinct keys, if known."""
+
+    day: date
+    reason: str
+    key_fingerprint: str | None
+    cost: DateCost
+
+
+AdoptOutcome = AdoptedDate | DeclinedAdoption

@@ -1,0 +1,76 @@
+"""Builds the tasks of plan adopt, one for each date, from deliveries and parent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import date
+from statistics import median
+
+from dedup_clone.contract.delivery import Arrival, Delivery
+from dedup_clone.contract.manifest import DateEntry
+from dedup_clone.contract.request import DedupRequest, Plan
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark.execution.date_fan_out import AnyDateTask, largest_first
+from dedup_spark.landing.delivery_validation import ValidatedDelivery
+from dedup_spark.landing.file_validation import LandedFile
+from dedup_spark.parent import Parent
+from dedup_spark.plans.adopt.adopt_task import AdoptTask
+from dedup_spark.plans.delivered_date import DeliveredDate, deliveries_by_date, presumed_deliveries
+
+# A date this many times as large as the median is read by several threads, or it would finish long after the others.
+_LARGE_TIMES = 4
+_LARGE_BYTES = 1 << 30
+_MAX_THREADS = 4
+
+
+def adopt_tasks(dates: Iterable[date], applied: Sequence[ValidatedDelivery], parent: Parent) -> list[AdoptTask]:
+    """Return one task for each date, the largest first."""
+    delivered = deliveries_by_date(dates, applied)
+    return _with_threads([_task(day, found, parent) for day, found in delivered.items()])
+
+
+def presumed_adopt_tasks(
+    request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile], parent: Parent
+) -> list[AdoptTask]:
+    """Return the tasks as they will be if every delivery that has `files` is applied; no file was opened yet.
+
+    Left out are dates that cannot be adopted whatever their files hold.
+    """
+    if request.update_id_mode is not UpdateIdMode.LAST_SEEN or request.plan not in (Plan.AUTO, Plan.ADOPT):
+        return []
+    delivered = presumed_deliveries(request, arrivals, files).items()
+    return _with_threads(
+        [
+            _task(day, found, parent)
+            for day, found in delivered
+            if is_above_parent(found[-1].delivery, parent.dates.get(day))
+        ]
+    )
+
+
+def is_above_parent(newest: Delivery, before: DateEntry | None) -> bool:
+    """Whether the date's newest delivery is above all ids that the date has: only such a delivery can be adopted."""
+    return before is None or newest.snapshot_id > before.max_update_id
+
+
+def _task(day: date, delivered: Sequence[DeliveredDate], parent: Parent) -> AdoptTask:
+    *older, newest = delivered
+    return AdoptTask(day, newest, tuple(older), parent.of(day))
+
+
+def _with_threads(tasks: Sequence[AdoptTask]) -> list[AdoptTask]:
+    """Return the same tasks, the largest first, with the number of threads that each should have."""
+    usual_bytes = median(task.bytes for task in tasks) if tasks else 0
+    return largest_first(replace(task, threads=_threads(task, usual_bytes)) for task in tasks)
+
+
+def _threads(task: AdoptTask, usual_bytes: float) -> int:
+    return _MAX_THREADS if task.bytes >= max(_LARGE_BYTES, _LARGE_TIMES * usual_bytes) else 1
+
+
+def with_spare_threads(task: AnyDateTask, threads: int) -> AnyDateTask:
+    """Return a task of plan adopt for use by this many threads, within bounds; never by fewer than it has."""
+    if not isinstance(task, AdoptTask):
+        return task
+    return replace(task, threads=max(task.threads, min(threads, _MAX_THREADS)))

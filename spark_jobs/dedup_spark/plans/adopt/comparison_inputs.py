@@ -1,0 +1,125 @@
+"""The inputs of one date's comparison, and the fingerprints that the last publish stored of its base."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from dedup_clone.contract.manifest import DataFile
+from dedup_clone.contract.table import Column, TableContract
+from dedup_spark.comparison.key_reader import KeyReader
+from dedup_spark.comparison.key_source import KeySource, RowHashers
+from dedup_spark.comparison.memory_budget import MemoryBudget
+from dedup_spark.fingerprints.buckets import LEAST_BITS, BucketFingerprints, bits_for
+from dedup_spark.fingerprints.hashing import KeyHasher
+from dedup_spark.fingerprints.key_columns import WORD_BYTES, key_columns
+from dedup_spark.fingerprints.value_hashing import ValueHasher
+from dedup_spark.parent import ParentDate
+from dedup_spark.plans.adopt.adopt_task import AdoptTask
+from dedup_spark.plans.delivered_date import DeliveredDate
+
+# Stored fingerprints with this many fewer bits than needed would differ in too many buckets: they are computed anew.
+_COARSER_BITS = 3
+# Holding a smaller share of the keys in memory would save too little of the second pass.
+_LEAST_HELD = 0.25
+
+
+@dataclass(frozen=True)
+class ComparisonInputs:
+    """`older` are (source number, key source), ascending in precedence. `base` are fingerprints of the parent's base.
+
+    The newest delivery's fingerprints have 2**`bits` buckets. `base_was_stored` is False where the base's fingerprints
+    were computed from its rows. `survivor_rows` is the number of the parent's rows outside its base.
+    """
+
+    columns: tuple[Column, ...]
+    hashing: RowHashers
+    bits: int
+    newest: KeySource
+    older: tuple[tuple[int, KeySource], ...]
+    parent: KeySource | None
+    base: BucketFingerprints | None
+    base_id: int | None
+    survivor_rows: int
+    base_was_stored: bool
+
+    def fingerprints(self) -> DeliveredFingerprints:
+        """Read the deliveries' files. Raises whatever the reader of a damaged file raises."""
+        newest = self.newest.fingerprints(self.bits)
+        return DeliveredFingerprints(newest, tuple(side.fingerprints(self.bits) for _, side in self.older))
+
+
+@dataclass(frozen=True)
+class DeliveredFingerprints:
+    """Fingerprints of all rows of the deliveries; `older` in the order of the inputs."""
+
+    newest: BucketFingerprints
+    older: tuple[BucketFingerprints, ...]
+
+
+def open_inputs(
+    table: TableContract, task: AdoptTask, reader: KeyReader, held_bytes: int, rows: int, *, compare_values: bool
+) -> ComparisonInputs:
+    """Read the parent's fingerprints, or its key columns where no stored ones fit.
+
+    `rows` is about the number of rows of the newest delivery: it determines the number of buckets.
+    """
+    columns = key_columns(table)
+    hashing = RowHashers(KeyHasher(columns), ValueHasher(table.value_columns) if compare_values else None)
+    budget = MemoryBudget(held_bytes if held_bytes >= _LEAST_HELD * _key_bytes(columns, rows) else 0)
+    make = partial(KeySource, reader, hashing, budget=budget, threads=task.threads)
+
+    def delivered(part: DeliveredDate) -> KeySource:
+        return make([file.uri for file in part.files], [part.delivery.snapshot_id] * len(part.files))
+
+    parent = task.parent
+    bits = bits_for(rows, parent.differing_share if parent and parent.entry.new_keys else None)
+    parent_source = make([parent.uri(file) for file in parent.files], parent.constant_ids) if parent else None
+    base, base_was_stored = _base(task, columns, parent_source, bits, with_values=compare_values)
+    return ComparisonInputs(
+        columns=columns,
+        hashing=hashing,
+        bits=bits,
+        newest=delivered(task.newest),
+        older=tuple((part.source, delivered(part)) for part in task.older),
+        parent=parent_source,
+        base=base,
+        base_id=parent.entry.max_update_id if parent else None,
+        survivor_rows=parent.entry.rows - base.rows if parent and base else 0,
+        base_was_stored=base_was_stored,
+    )
+
+
+def _key_bytes(columns: tuple[Column, ...], rows: int) -> int:
+    """About the bytes of decoded keys and a hash of each; texts may take more."""
+    return rows * (len(columns) + 1) * WORD_BYTES
+
+
+def _base(
+    task: AdoptTask, columns: tuple[Column, ...], side: KeySource | None, bits: int, *, with_values: bool
+) -> tuple[BucketFingerprints | None, bool]:
+    parent = task.parent
+    if parent is None or side is None:
+        return None, False
+    base_id, stored_base = parent.entry.max_update_id, _stored_base(parent, columns)
+    # Those of a delivery with repeated keys have no value sums.
+    has_values = stored_base is not None and stored_base.value_sums is not None
+    if stored_base and stored_base.bits >= max(bits - _COARSER_BITS, LEAST_BITS) and (has_values or not with_values):
+        return stored_base, True
+    holding = [number for number, file in enumerate(parent.files) if file.max_update_id == base_id]
+    return side.fingerprints(bits, files=holding, only_id=base_id), False
+
+
+def _stored_base(parent: ParentDate, columns: tuple[Column, ...]) -> BucketFingerprints | None:
+    found = parent.stored_fingerprints(columns)
+    if found is None or found.update_id != parent.entry.max_update_id:
+        return None
+    least, most = _base_rows(parent.files, found.update_id)
+    return found.buckets if least <= found.buckets.rows <= most else None
+
+
+def _base_rows(files: tuple[DataFile, ...], base_id: int) -> tuple[int, int]:
+    """Return the least and the most rows that the base may have by the file list; equal if no file mixes update_ids."""
+    whole = sum(file.rows for file in files if file.min_update_id == base_id)
+    mixed = sum(file.rows for file in files if file.min_update_id < base_id == file.max_update_id)
+    return whole, whole + mixed

@@ -1,0 +1,80 @@
+"""What the newest delivery changes on a date."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from dedup_spark.comparison.duplicate_keys import ResolvedDuplicates
+from dedup_spark.comparison.selected_rows import Columns, SelectedRows
+from dedup_spark.fingerprints.buckets import BucketFingerprints
+
+EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class DecodedRows:
+    """Survivors, decoded: key columns, update_ids, value columns."""
+
+    values: Columns
+    ids: npt.NDArray[np.int64]
+    others: Columns
+
+
+@dataclass
+class DiffResult:
+    """N is the newest delivery. Row numbers are kept by (source number, file number).
+
+    `surviving` are rows that become survivors, `decoded` those of them whose values were read already. `removed` are
+    earlier survivors that are none any more. `surplus` are N's surplus rows, `older_surplus_rows` counts those of the
+    older deliveries by source. For `unresolved` surplus rows it is not known which row of the key counts, and
+    `uncompared` rows were too many to compare: in both cases another plan has to write the date. `fingerprints` are of
+    N's distinct keys. `changed` is None where values are not compared.
+    """
+
+    fingerprints: BucketFingerprints
+    buckets: int
+    differing_buckets: int
+    new_keys: int = 0
+    changed: int | None = None
+    ranked: bool = False
+    older_surplus_rows: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    surviving: defaultdict[tuple[int, int], list[npt.NDArray[np.int64]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    decoded: defaultdict[tuple[int, int], list[DecodedRows]] = field(default_factory=lambda: defaultdict(list))
+    removed: defaultdict[tuple[int, int], list[npt.NDArray[np.int64]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    surplus: list[SelectedRows] = field(default_factory=list)
+    unresolved: int = 0
+    uncompared: int = 0
+    new_examples: list[Columns] = field(default_factory=list)
+    changed_examples: list[Columns] = field(default_factory=list)
+    survivor_examples: list[Columns] = field(default_factory=list)
+
+    @property
+    def surplus_rows(self) -> int:
+        return sum(map(len, self.surplus))
+
+    def surplus_in(self, file: int) -> npt.NDArray[np.int64]:
+        """Return the row numbers of the surplus rows in N's file of this number, ascending."""
+        rows = [part.row_numbers[part.file_numbers == file] for part in self.surplus]
+        return np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *rows]))
+
+    def without_surplus(self, newest: SelectedRows) -> SelectedRows:
+        """Return the rows of N without its surplus rows."""
+        counts = np.ones(len(newest), dtype=bool)
+        for file in np.unique(newest.file_numbers):
+            of_file = np.flatnonzero(newest.file_numbers == file)
+            counts[of_file[np.isin(newest.row_numbers[of_file], self.surplus_in(int(file)))]] = False
+        return newest.take(np.flatnonzero(counts))
+
+    def add_duplicates(self, resolved: ResolvedDuplicates) -> None:
+        """Add N's surplus rows."""
+        if len(resolved.surplus):
+            self.surplus.append(resolved.surplus)
+            self.unresolved += 0 if resolved.is_exact else len(resolved.surplus)

@@ -1,0 +1,199 @@
+"""Finds what a date's newest delivery N changes: survivors, new keys, changed values and duplicate keys.
+
+The parent's date is a base B (the rows with its highest update_id) and survivors S, disjoint from B. Where the bucket
+fingerprints of N, B and the older deliveries agree they hold the same keys: none of S is among them, all of S stays,
+nothing survives from B. In the other buckets the keys themselves are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dedup_spark.arrays import EMPTY_U64, NO_INDICES, BoolArray, Indices, U64Array
+from dedup_spark.comparison.bucket_ranges import split_buckets
+from dedup_spark.comparison.bucket_selection import BucketSelection, select_all_keys, select_differing_keys
+from dedup_spark.comparison.changed_rows import find_changed_rows
+from dedup_spark.comparison.duplicate_keys import find_duplicates, resolve_duplicates, with_hashes
+from dedup_spark.comparison.key_comparison import diff_keys, indices_of
+from dedup_spark.comparison.packed_keys import pack_keys
+from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
+from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
+from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredFingerprints
+from dedup_spark.plans.adopt.diff_result import EXAMPLES, DiffResult
+from dedup_spark.plans.adopt.row_selection import select_differing_rows
+from dedup_spark.plans.adopt.surviving_rows import find_survivors
+from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Rows compared at a time, and hashes sorted at a time: the memory that one date may take.
+
+    For more rows than fit, the files are read again, `passes` times at most.
+    """
+
+    rows: int
+    hashes: int
+    passes: int
+
+
+# About 100 bytes a row and 8 a hash.
+DEFAULT_LIMITS = Limits(rows=2 << 20, hashes=32 << 20, passes=8)
+
+
+def find_differences(
+    inputs: ComparisonInputs, delivered: DeliveredFingerprints, *, exact: bool, limits: Limits
+) -> DiffResult:
+    """`exact` compares all keys themselves, whatever the fingerprints say."""
+    newest, older, base = delivered.newest, delivered.older, inputs.base
+    common = min(inputs.bits, base.bits) if base else inputs.bits
+    folded = [part.folded(common) for part in (newest, *([base] if base else []), *older)]
+    is_compared = np.full(1 << common, exact and len(folded) > 1)
+    for other in folded[1:]:
+        is_compared |= folded[0].differs(other)
+    values_differ = folded[0].values_differ(folded[1]) if base else None
+    if values_differ is not None:
+        is_compared |= values_differ
+    diff = DiffResult(newest, len(is_compared), int(is_compared.sum()), changed=None if values_differ is None else 0)
+    if base is None:
+        _find_duplicates(inputs, folded[0], limits, diff)
+        diff.new_keys = newest.rows - diff.surplus_rows
+        _count_older_surplus(inputs, is_compared, common, diff)
+    expected = np.full(1 << common, inputs.survivor_rows / (1 << common), dtype=np.float32)
+    for part in folded:
+        expected += part.counts
+    # With several deliveries a bucket has more than two sides, and no sum tells them apart.
+    narrow = base is not None and not older and not exact
+    selection = select_differing_keys(folded[0], folded[1]) if narrow else select_all_keys(is_compared, common)
+    if narrow and _is_lopsided(inputs, selection, expected, limits):
+        _find_duplicates(inputs, folded[0], limits, diff)
+        _compare_with_few(inputs, folded[0], is_compared, diff)
+    else:
+        left = _compare_ranges(inputs, selection, expected, limits, diff)
+        if len(left):
+            is_compared = np.zeros_like(is_compared)
+            is_compared[left] = True
+            _compare_ranges(inputs, select_all_keys(is_compared, common), expected, limits, diff)
+    for surplus in diff.surplus:
+        newest.remove(*inputs.newest.key_hashes(surplus), surplus.value_hashes)
+    if diff.unresolved:
+        newest.value_sums = None
+    return diff
+
+
+def _find_duplicates(inputs: ComparisonInputs, newest: BucketFingerprints, limits: Limits, diff: DiffResult) -> None:
+    """Of the newest delivery's keys, whatever the parent holds."""
+    ranges = split_buckets(newest.counts, limits.hashes)
+    for resolved in find_duplicates(inputs.newest, inputs.columns, ranges, newest.bits):
+        diff.add_duplicates(resolved)
+
+
+def _count_older_surplus(inputs: ComparisonInputs, is_compared: BoolArray, bits: int, diff: DiffResult) -> None:
+    """In a bucket that is not compared the older deliveries hold the same keys, as often."""
+    surplus = (surplus.first_hashes for surplus in diff.surplus)
+    same = sum(int((~is_compared[bucket_of(firsts, bits)]).sum()) for firsts in surplus)
+    for source, _ in inputs.older:
+        diff.older_surplus_rows[source] += same
+
+
+def _is_lopsided(
+    inputs: ComparisonInputs, selection: BucketSelection, expected: npt.NDArray[np.float32], limits: Limits
+) -> bool:
+    """The delivery differs too much for a few passes over both sides, and the parent's rows are few."""
+    assert inputs.base
+    passes = len(split_buckets(selection.expected_rows(expected), limits.rows))
+    return passes > limits.passes and inputs.base.rows + inputs.survivor_rows <= limits.rows
+
+
+def _compare_with_few(
+    inputs: ComparisonInputs, newest: BucketFingerprints, is_compared: BoolArray, diff: DiffResult
+) -> None:
+    """All rows of the parent's compared buckets at once, with those of the delivery that have a hash of theirs."""
+    assert inputs.parent
+    parent = inputs.parent.select(select_all_keys(is_compared, newest.bits).select_rows, with_values=True)
+    shared = diff.without_surplus(inputs.newest.select(with_hashes(np.unique(parent.first_hashes))))
+    # Where a key is repeated the buckets differ: all surplus rows are among those counted.
+    diff.new_keys += int(newest.counts[is_compared].sum()) - diff.surplus_rows - len(shared)
+    _compare_selected(inputs, shared, [(PARENT_SOURCE, parent)], diff, find_duplicates_of_newest=False)
+
+
+def _compare_ranges(
+    inputs: ComparisonInputs,
+    selection: BucketSelection,
+    expected: npt.NDArray[np.float32],
+    limits: Limits,
+    diff: DiffResult,
+) -> Indices:
+    """`expected` rows by bucket. Returns the buckets that were left out (see `select_differing_rows`)."""
+    weights = selection.expected_rows(expected)
+    ranges = split_buckets(weights, limits.rows)
+    if len(ranges) > limits.passes:
+        diff.uncompared += int(weights.sum())
+        return NO_INDICES
+    return np.concatenate([NO_INDICES, *(_compare_keys(inputs, selection.within(part), diff) for part in ranges)])
+
+
+def _compare_keys(inputs: ComparisonInputs, selection: BucketSelection, diff: DiffResult) -> Indices:
+    """Returns the buckets that were left out."""
+    rows = select_differing_rows(inputs, selection)
+    others = [(PARENT_SOURCE, rows.parent)] if inputs.parent else []
+    others += [(source, side.select(selection.select_rows)) for source, side in inputs.older]
+    if diff.changed is not None:
+        diff.changed += rows.changed
+    _compare_selected(inputs, rows.newest, others, diff, find_duplicates_of_newest=inputs.parent is not None)
+    return rows.left
+
+
+def _compare_selected(
+    inputs: ComparisonInputs,
+    newest: SelectedRows,
+    others: Sequence[tuple[int, SelectedRows]],
+    diff: DiffResult,
+    *,
+    find_duplicates_of_newest: bool,
+) -> None:
+    """`others` are the parent's rows, where there is one, and then the older deliveries'."""
+    packed = pack_keys(inputs.columns, [newest.key_columns, *(rows.key_columns for _, rows in others)])
+    keys, *other_keys = packed.parts
+    diff.ranked |= packed.ranked
+    compared = diff_keys(keys, np.concatenate([EMPTY_U64, *other_keys]), EXAMPLES)
+    if find_duplicates_of_newest and len(compared.surplus):
+        resolved = resolve_duplicates(inputs.newest, newest, keys, np.unique(compared.surplus))
+        diff.add_duplicates(resolved)
+        newest, keys = resolved.retained, resolved.keys
+    if diff.changed is not None:
+        missing = diff_keys(keys, other_keys[0], 0).missing if inputs.older else compared.missing
+        count, indices = find_changed_rows(newest, others[0][1], other_keys[0], missing, EXAMPLES)
+        diff.changed += count
+        if len(indices) and len(diff.changed_examples) < EXAMPLES:
+            diff.changed_examples.append(take_rows(others[0][1].key_columns, indices))
+    if inputs.older:
+        _count_new(inputs, [newest, *(rows for _, rows in others)], [keys, *other_keys], diff)
+    else:
+        diff.new_keys += compared.added
+        _add_new_examples(newest, keys, compared.added_sample, diff)
+    find_survivors(inputs, others, other_keys, compared.missing, diff)
+
+
+def _count_new(
+    inputs: ComparisonInputs, selected: Sequence[SelectedRows], keys: Sequence[U64Array], diff: DiffResult
+) -> None:
+    """Keys of any delivery that the parent lacks. Without a parent N's own are counted already."""
+    first_older = 2 if inputs.parent else 1
+    delivered = [0, *range(first_older, len(keys))]
+    held = keys[1] if inputs.parent else keys[0]
+    asked = np.concatenate([keys[number] for number in (delivered if inputs.parent else delivered[1:])] or [EMPTY_U64])
+    compared = diff_keys(asked, held, EXAMPLES)
+    diff.new_keys += compared.added
+    for number in delivered:
+        _add_new_examples(selected[number], keys[number], compared.added_sample, diff)
+
+
+def _add_new_examples(rows: SelectedRows, keys: U64Array, wanted: U64Array, diff: DiffResult) -> None:
+    indices = indices_of(keys, wanted)[:EXAMPLES]
+    if len(indices) and len(diff.new_examples) < EXAMPLES:
+        diff.new_examples.append(take_rows(rows.key_columns, indices))

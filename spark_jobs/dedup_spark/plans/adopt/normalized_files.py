@@ -1,0 +1,77 @@
+"""Rewrites the landed files of an adopted date that cannot be copied as they are, in the order of their rows.
+
+Some hold surplus rows, which are left out. Others have types, modes or an order of columns of their own: a load job
+takes its schema from one file, and must find it in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from dedup_clone.contract.manifest import DataFile
+from dedup_spark.arrays import EMPTY_I64, I64Array
+from dedup_spark.comparison.key_reader import KeyReader
+from dedup_spark.comparison.row_reader import RowSource, read_rows
+from dedup_spark.output.data_file import DataFileWriter, TableBuffer
+from dedup_spark.plans.adopt.adopt_task import AdoptTask
+from dedup_spark.plans.adopt.diff_result import DiffResult
+from dedup_spark.plans.delivered_date import DeliveredFile
+
+# A row group ends at so many rows or bytes.
+_PENDING_ROWS = 1 << 20
+_PENDING_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class NormalizedFiles:
+    """`uris` of the landed files, and the files written from them: none for a file that holds only surplus rows.
+
+    `cast` is how many of them had another schema.
+    """
+
+    uris: frozenset[str]
+    cast: int
+    files: tuple[DataFile, ...]
+
+
+def write_normalized(task: AdoptTask, diff: DiffResult, reader: KeyReader, data_uri: str) -> NormalizedFiles:
+    """Rewrite files of the newest delivery, which was compared before."""
+    numbered = ((part, diff.surplus_in(number)) for number, part in enumerate(task.newest.files) if part.rows)
+    to_write = [(part, surplus) for part, surplus in numbered if len(surplus) or not part.has_written_schema]
+
+    def write(one: tuple[DeliveredFile, I64Array]) -> DataFile | None:
+        return _write(task, *one, reader, data_uri)
+
+    with ThreadPoolExecutor(task.threads) as pool:
+        written = list(pool.map(write, to_write))
+    return NormalizedFiles(
+        uris=frozenset(part.uri for part, _ in to_write),
+        cast=sum(not part.has_written_schema for part, _ in to_write),
+        files=tuple(file for file in written if file),
+    )
+
+
+def _write(
+    task: AdoptTask, part: DeliveredFile, surplus: I64Array, reader: KeyReader, data_uri: str
+) -> DataFile | None:
+    every_id = task.newest.delivery.snapshot_id + 1
+    source = RowSource(part.uri, part.rows, included=EMPTY_I64, excluded=surplus, ids_below=every_id)
+    file = None
+    for rows in _row_groups(read_rows(reader, source)):
+        file = file or DataFileWriter(reader.table, data_uri, task.day, "mended")
+        file.write(rows)
+    return file.close() if file else None
+
+
+def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    pending = TableBuffer(_PENDING_ROWS, _PENDING_BYTES)
+    for table in tables:
+        pending.add(table)
+        if pending.is_full:
+            yield pending.take()
+    if pending:
+        yield pending.take()

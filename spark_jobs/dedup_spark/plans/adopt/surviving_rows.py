@@ -1,0 +1,98 @@
+"""Finds the survivors of a date: of the rows whose key the newest delivery lacks, those that win."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dedup_spark.arrays import EMPTY_I64, EMPTY_U64, Indices, U64Array
+from dedup_spark.comparison.changed_rows import count_overruled_rows
+from dedup_spark.comparison.duplicate_keys import repeated_in, resolve_duplicates
+from dedup_spark.comparison.key_comparison import indices_of
+from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
+from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs
+from dedup_spark.plans.adopt.diff_result import EXAMPLES, DecodedRows, DiffResult
+from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
+
+
+def find_survivors(
+    inputs: ComparisonInputs,
+    others: Sequence[tuple[int, SelectedRows]],
+    other_keys: Sequence[U64Array],
+    missing: U64Array,
+    diff: DiffResult,
+) -> None:
+    """Add the survivors to `diff`: of each `missing` key the row of the highest update_id, then of the later delivery.
+
+    `others` are the rows of each source beside the newest delivery, `other_keys` their packed keys.
+    """
+    others, other_keys = _without_duplicates(inputs, others, other_keys, missing, diff)
+    candidates = [
+        (source, rows, keys, indices_of(keys, missing)) for (source, rows), keys in zip(others, other_keys, strict=True)
+    ]
+    keys = np.concatenate([EMPTY_U64, *(keys[indices] for _, _, keys, indices in candidates)])
+    ids = np.concatenate([EMPTY_I64, *(rows.update_ids[indices] for _, rows, _, indices in candidates)])
+    sources = np.concatenate([EMPTY_I64, *(np.full(len(indices), source) for source, _, _, indices in candidates)])
+    order = np.lexsort((sources, ids, keys))
+    is_last = np.ones(len(order), dtype=bool)
+    is_last[:-1] = keys[order][1:] != keys[order][:-1]
+    wins = np.zeros(len(order), dtype=bool)
+    wins[order[is_last]] = True
+    if diff.changed is not None:
+        hashes = np.concatenate([rows.value_hashes[indices] for _, rows, _, indices in candidates])
+        diff.changed += count_overruled_rows(order, is_last, sources == PARENT_SOURCE, hashes)
+    begin = 0
+    for source, rows, _, indices in candidates:
+        winners = indices[wins[begin : begin + len(indices)]]
+        begin += len(indices)
+        if source == PARENT_SOURCE:
+            _find_parent_survivors(inputs, rows, winners, diff)
+        else:
+            _add_survivors(source, rows, winners, diff)
+
+
+def _without_duplicates(
+    inputs: ComparisonInputs,
+    others: Sequence[tuple[int, SelectedRows]],
+    other_keys: Sequence[U64Array],
+    missing: U64Array,
+    diff: DiffResult,
+) -> tuple[list[tuple[int, SelectedRows]], list[U64Array]]:
+    """Count the surplus rows of older deliveries, and leave out those of keys that may survive. The parent has none."""
+    by_source = dict(inputs.older)
+    retained, retained_keys = [], []
+    for (source, rows), keys in zip(others, other_keys, strict=True):
+        if source != PARENT_SOURCE:
+            diff.older_surplus_rows[source] += len(keys) - len(np.unique(keys))
+            surviving = np.intersect1d(repeated_in(np.sort(keys)), missing, assume_unique=True)
+            if len(surviving):
+                resolved = resolve_duplicates(by_source[source], rows, keys, surviving)
+                diff.unresolved += 0 if resolved.is_exact else len(resolved.surplus)
+                rows, keys = resolved.retained, resolved.keys
+        retained.append((source, rows))
+        retained_keys.append(keys)
+    return retained, retained_keys
+
+
+def _find_parent_survivors(inputs: ComparisonInputs, parent: SelectedRows, winners: Indices, diff: DiffResult) -> None:
+    """Base rows that win survive. Earlier survivors stay in their files, unless they lost or their key came back."""
+    is_base = parent.update_ids == inputs.base_id
+    _add_survivors(PARENT_SOURCE, parent, winners[is_base[winners]], diff)
+    stays = is_base.copy()
+    stays[winners] = True
+    removed = np.flatnonzero(~stays)
+    for file in np.unique(parent.file_numbers[removed]):
+        of_file = removed[parent.file_numbers[removed] == file]
+        diff.removed[PARENT_SOURCE, int(file)].append(parent.row_numbers[of_file])
+
+
+def _add_survivors(source: int, rows: SelectedRows, indices: Indices, diff: DiffResult) -> None:
+    for file in np.unique(rows.file_numbers[indices]):
+        of_file = indices[rows.file_numbers[indices] == file]
+        diff.surviving[source, int(file)].append(rows.row_numbers[of_file])
+        if rows.value_columns is not None:
+            keys, values = take_rows(rows.key_columns, of_file), take_rows(rows.value_columns, of_file)
+            diff.decoded[source, int(file)].append(DecodedRows(keys, rows.update_ids[of_file], values))
+    if len(indices) and len(diff.survivor_examples) < EXAMPLES:
+        diff.survivor_examples.append(take_rows(rows.key_columns, indices[:EXAMPLES]))

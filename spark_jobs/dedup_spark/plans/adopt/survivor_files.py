@@ -1,0 +1,110 @@
+"""Writes the files of a date's survivors: unchanged files of the parent are copied, the others are written anew.
+
+A new file also takes the rows of files that are not larger than itself, as in a merge sort: a row is rewritten only a
+few times, and a date has few files after any number of snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from dedup_clone.contract.manifest import DataFile
+from dedup_clone.contract.table import TableContract
+from dedup_spark import storage
+from dedup_spark.arrays import EMPTY_I64
+from dedup_spark.column_types import arrow_schema
+from dedup_spark.comparison.key_reader import KeyReader
+from dedup_spark.comparison.row_reader import RowSource, read_rows, sorted_row_numbers
+from dedup_spark.fingerprints.key_columns import key_columns
+from dedup_spark.output.sorted_files import SortedFilesWriter
+from dedup_spark.plans.adopt.adopt_task import AdoptTask
+from dedup_spark.plans.adopt.diff_result import DecodedRows, DiffResult
+from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
+
+MAX_FILES = 8
+
+
+@dataclass(frozen=True)
+class SurvivorFiles:
+    """`copied` have the same names as in the parent; `written` are new."""
+
+    copied: tuple[DataFile, ...]
+    written: tuple[DataFile, ...]
+
+
+def write_survivors(task: AdoptTask, diff: DiffResult, reader: KeyReader, data_uri: str) -> SurvivorFiles:
+    """Copy and write the survivor files. Raises pyarrow's errors when an older delivery's file cannot be read."""
+    copied, sources = _split_files(task, diff, reader.table)
+    copied = _merge_small_files(copied, sources, task)
+    state_uri = task.parent.data_uri if task.parent else ""
+    for file in copied:
+        storage.copy(storage.join(state_uri, file.path), storage.join(data_uri, file.path))
+    written = SortedFilesWriter(reader.table, data_uri, task.day, "survivors", file_bytes=None)
+    for table in (table for source in sources for table in read_rows(reader, source)):
+        written.add(table)
+    return SurvivorFiles(tuple(copied), written.close())
+
+
+def _split_files(task: AdoptTask, diff: DiffResult, table: TableContract) -> tuple[list[DataFile], list[RowSource]]:
+    """Return the parent's survivor files that lose no row, and the sources of the new file's rows."""
+    copied: list[DataFile] = []
+    sources: list[RowSource] = []
+    parent = task.parent
+    for number, file in enumerate(parent.files if parent else ()):
+        assert parent
+        kept = sorted_row_numbers(diff.surviving[PARENT_SOURCE, number])
+        removed = sorted_row_numbers(diff.removed[PARENT_SOURCE, number])
+        uri, base_id = parent.uri(file), parent.entry.max_update_id
+        if file.max_update_id < base_id and not len(removed):
+            copied.append(file)
+        elif file.min_update_id < base_id:
+            sources.append(RowSource(uri, file.rows, kept, removed, base_id))
+        elif len(kept):
+            decoded = _decoded(table, task, diff.decoded[PARENT_SOURCE, number], len(kept))
+            sources.append(RowSource(uri, file.rows, kept, removed, None, decoded))
+    for part in task.older:
+        for number, landed in enumerate(part.files):
+            kept = sorted_row_numbers(diff.surviving[part.source, number])
+            if len(kept):
+                sources.append(RowSource(landed.uri, landed.rows, kept, EMPTY_I64, None))
+    return copied, sources
+
+
+def _decoded(
+    table: TableContract, task: AdoptTask, parts: Sequence[DecodedRows], expected: int
+) -> tuple[pa.Table, ...]:
+    """The rows as declared; nothing unless all that are expected are at hand."""
+    if sum(len(part.ids) for part in parts) != expected:
+        return ()
+    return tuple(_as_table(table, task, part) for part in parts)
+
+
+def _as_table(table: TableContract, task: AdoptTask, rows: DecodedRows) -> pa.Table:
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {
+        table.partition_column: pa.repeat(pa.scalar(task.day, pa.date32()), len(rows.ids)),
+        table.snapshot_id_column: pa.array(rows.ids, pa.int64()),
+    }
+    columns.update(zip((column.name for column in key_columns(table)), rows.values, strict=True))
+    columns.update(zip((column.name for column in table.value_columns), rows.others, strict=True))
+    return pa.table([columns[column.name] for column in table.columns], schema=arrow_schema(table.columns))
+
+
+def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: AdoptTask) -> list[DataFile]:
+    """Move small files into `sources` where a file is written anyway, and all files where they are too many.
+
+    Returns the others, which are copied.
+    """
+    rows = sum(source.max_rows for source in sources)
+    left = sorted(copied, key=lambda file: file.rows)
+    # Other plans may have left many small files of old rows.
+    all_of_them = len(left) > MAX_FILES
+    while left and (all_of_them or (rows and (left[0].rows <= rows or len(left) >= MAX_FILES))):
+        assert task.parent
+        file = left.pop(0)
+        rows += file.rows
+        base_id = task.parent.entry.max_update_id
+        sources.append(RowSource(task.parent.uri(file), file.rows, EMPTY_I64, EMPTY_I64, base_id))
+    return left

@@ -1,0 +1,115 @@
+"""Runs a DataFrame plan over its dates: read, deduplicate and write, in one Spark job."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import date
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from dedup_clone.contract.manifest import DataFile, DateOutcome, Difference, KeyExample
+from dedup_clone.contract.request import DedupRequest
+from dedup_spark.execution.progress import SparkProgress
+from dedup_spark.landing.delivery_validation import ValidatedDelivery
+from dedup_spark.parent import Parent
+from dedup_spark.plans.dataframe import join_by_key, row_number
+from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE, require_free_names
+from dedup_spark.plans.dataframe.output_partitions import partition_dates
+from dedup_spark.plans.dataframe.partition_writer import RECORD_SCHEMA, PartitionWriter, examples_column
+from dedup_spark.plans.dataframe.sources import Sources, delivered_rows, parent_rows
+from dedup_spark.plans.written_date import DateCost, WrittenDate
+
+# Dates of plan rewrite come here only where they cannot be streamed.
+DEDUPLICATE: dict[DateOutcome, Callable[[Sources], DataFrame]] = {
+    DateOutcome.WINDOW: row_number.deduplicate,
+    DateOutcome.ANTIJOIN: join_by_key.deduplicate,
+    DateOutcome.REWRITE: join_by_key.deduplicate,
+}
+
+
+def run_dataframe_plan(
+    session: SparkSession,
+    request: DedupRequest,
+    plan: DateOutcome,
+    dates: set[date],
+    applied: tuple[ValidatedDelivery, ...],
+    parent: Parent,
+    file_bytes: int,
+    log: Callable[[str], None],
+) -> list[WrittenDate]:
+    """Write the files of `dates`, all of this plan, below the request's data folder; return what was written.
+
+    `file_bytes` is the size that a written file should have.
+    """
+    require_free_names(request.table)
+    context = session.sparkContext
+    partitions = partition_dates(bytes_by_date(dates, applied, parent), file_bytes, context.defaultParallelism)
+    progress = SparkProgress(context, partitions.files, log)
+    sources = Sources(
+        request.table,
+        request.update_id_mode,
+        partitions,
+        delivered_rows(session, request.table, applied, dates),
+        parent_rows(session, request.table, parent, dates),
+    )
+    writer = PartitionWriter(
+        request.table,
+        request.data_uri,
+        {day: newest_source(day, applied) for day in dates},
+        len(applied),
+        progress.reporter(),
+    )
+    context.setJobDescription(f"{request.feed} generation {request.generation}: {plan} over {len(dates)} dates, write")
+    records = DEDUPLICATE[plan](sources).mapInArrow(writer.write, RECORD_SCHEMA)
+    by_date: defaultdict[date, list[Row]] = defaultdict(list)
+    with progress.reporting():
+        for record in records.collect():
+            by_date[record.date].append(record)
+    parent_bytes = parent.bytes_by_date()
+    return [_written_date(day, files, parent_bytes.get(day, 0)) for day, files in by_date.items()]
+
+
+def _written_date(day: date, records: list[Row], parent_bytes: int) -> WrittenDate:
+    """Return the date of these records, one a file."""
+    surplus_rows = map(sum, zip(*(r.surplus_rows for r in records), strict=True))
+    return WrittenDate(
+        day=day,
+        files=tuple(DataFile(r.path, day, r.rows, r.size, r.min_update_id, r.max_update_id) for r in records),
+        new_keys=sum(r.new_keys for r in records),
+        changed=sum(r.changed for r in records),
+        survivors=sum(r.survivors for r in records),
+        surplus_rows=dict(enumerate(surplus_rows, start=PARENT_SOURCE)),
+        key_fingerprint=None,
+        content_fingerprint=None,
+        examples=tuple(
+            KeyExample(day, difference, key)
+            for r in records
+            for difference in Difference
+            for key in r[examples_column(difference)]
+        ),
+        cost=DateCost(parent_bytes, sum(r.size for r in records), seconds=None),
+    )
+
+
+def newest_source(day: date, applied: tuple[ValidatedDelivery, ...]) -> int:
+    """Return the number of the last applied delivery that has the date; PARENT_SOURCE when none has."""
+    having = [
+        number for number, examined in enumerate(applied, start=PARENT_SOURCE + 1) if day in examined.retained_rows
+    ]
+    return max(having, default=PARENT_SOURCE)
+
+
+def bytes_by_date(dates: set[date], applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, int]:
+    """Return about what each date will hold: as much as its largest source, for the sources overlap almost wholly."""
+    largest = {day: size for day, size in parent.bytes_by_date().items() if day in dates}
+    for examined in applied:
+        sizes = dict.fromkeys(dates, 0.0)
+        for inspected in examined.files:
+            rows = sum(inspected.rows_by_date.values())
+            for day, count in inspected.rows_by_date.items():
+                if day in sizes:
+                    sizes[day] += inspected.file.size * count / rows
+        for day, size in sizes.items():
+            largest[day] = max(largest.get(day, 0), int(size))
+    return largest

@@ -1,0 +1,83 @@
+"""Plan `antijoin`: rows of the parent stay where the deliveries lack their key, or where they outrank them.
+
+The deliveries are ranked among themselves first. One outer join by key then finds the survivors (the anti-join), the
+new keys and the changed values in one pass.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from dedup_clone.contract.table import TableContract, UpdateIdMode
+from dedup_spark.plans.dataframe.helper_columns import (
+    CHANGED,
+    HELPER_COLUMNS,
+    IN_PARENT,
+    NEWEST,
+    OUTPUT_FILE,
+    PARENT_SOURCE,
+    SOURCE,
+    SURPLUS,
+    UNBROKEN,
+)
+from dedup_spark.plans.dataframe.row_ranking import key_order, rank
+from dedup_spark.plans.dataframe.sources import Sources
+
+_NEW = "new"
+_OLD = "old"
+
+
+def deduplicate(sources: Sources) -> DataFrame:
+    """Return winners and surplus rows with helper columns, in the order in which they are written."""
+    table = sources.table
+    deliveries, parent = sources.repartitioned_deliveries(), sources.repartitioned_parent()
+    if deliveries is None:
+        rows = _unchanged(sources.repartitioned_union())
+    else:
+        rows = rank(deliveries, table, sources.mode)
+        if parent is not None:
+            rows = _join(rows, parent, table, sources.mode)
+    columns = [column.name for column in table.columns]
+    return rows.select(*columns, *HELPER_COLUMNS).sortWithinPartitions(*key_order(table)[:2], *table.cluster_by)
+
+
+def _unchanged(parent: DataFrame) -> DataFrame:
+    return (
+        parent.withColumn(SURPLUS, f.lit(False))
+        .withColumn(NEWEST, f.lit(PARENT_SOURCE))
+        .withColumn(IN_PARENT, f.lit(True))
+        .withColumn(CHANGED, f.lit(False))
+    )
+
+
+def _join(ranked: DataFrame, parent: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame:
+    new, old = ranked.alias(_NEW), parent.alias(_OLD)
+    condition = ~_of(_NEW, SURPLUS)  # a surplus row is joined with nothing: it passes, to be counted
+    for name in key_order(table):
+        condition = condition & (_of(_NEW, name) == _of(_OLD, name))
+    is_delivered, is_in_parent = _of(_NEW, SOURCE).isNotNull(), _of(_OLD, SOURCE).isNotNull()
+    snapshot_id = table.snapshot_id_column
+    outranks = is_delivered & (~is_in_parent | (_of(_NEW, snapshot_id) >= _of(_OLD, snapshot_id)))
+    differs = ~_values(_NEW, table).eqNullSafe(_values(_OLD, table))
+    delivered = {c.name: _of(_NEW, c.name) for c in table.columns}
+    if mode is UpdateIdMode.LAST_CHANGED:
+        is_as_before = is_in_parent & _of(_NEW, UNBROKEN) & ~differs
+        delivered[snapshot_id] = f.when(is_as_before, _of(_OLD, snapshot_id)).otherwise(_of(_NEW, snapshot_id))
+    return new.join(old, condition, "full_outer").select(
+        *[f.when(outranks, delivered[c.name]).otherwise(_of(_OLD, c.name)).alias(c.name) for c in table.columns],
+        f.coalesce(_of(_NEW, OUTPUT_FILE), _of(_OLD, OUTPUT_FILE)).alias(OUTPUT_FILE),
+        f.coalesce(_of(_NEW, SOURCE), _of(_OLD, SOURCE)).alias(SOURCE),
+        f.coalesce(_of(_NEW, SURPLUS), f.lit(False)).alias(SURPLUS),
+        f.coalesce(_of(_NEW, NEWEST), f.lit(PARENT_SOURCE)).alias(NEWEST),
+        is_in_parent.alias(IN_PARENT),
+        (is_delivered & is_in_parent & outranks & differs).alias(CHANGED),
+    )
+
+
+def _of(rows: str, name: str) -> Column:
+    return f.col(f"{rows}.`{name}`")
+
+
+def _values(rows: str, table: TableContract) -> Column:
+    return f.struct(f.lit(0), *[_of(rows, c.name) for c in table.value_columns])

@@ -1,0 +1,103 @@
+"""Writes deduplicated rows as Parquet and counts while it writes. Runs in Spark's Python workers.
+
+In: rows sorted by date, output file and clustering columns. Out: one record a file. A file's name is unique to the task
+attempt, and only the records of attempts that Spark accepted reach the driver: what a lost or doubled attempt wrote is
+never listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from dedup_clone.contract.manifest import Difference
+from dedup_clone.contract.table import TableContract
+from dedup_spark.column_types import arrow_schema
+from dedup_spark.plans.dataframe.counting_file import CountingFile
+from dedup_spark.plans.dataframe.helper_columns import OUTPUT_FILE
+
+
+def examples_column(difference: Difference) -> str:
+    """Return the name of the record's column with examples of keys of this difference."""
+    return f"{difference.value}_examples"
+
+
+RECORD_SCHEMA = (
+    "path string, date date, rows bigint, size bigint, min_update_id bigint, max_update_id bigint, "
+    "new_keys bigint, changed bigint, survivors bigint, surplus_rows array<bigint>, "
+    + ", ".join(f"{examples_column(difference)} array<string>" for difference in Difference)
+)
+_RECORD_ARROW = pa.schema(
+    [
+        ("path", pa.string()),
+        ("date", pa.date32()),
+        *[(name, pa.int64()) for name in ("rows", "size", "min_update_id", "max_update_id")],
+        *[(name, pa.int64()) for name in ("new_keys", "changed", "survivors")],
+        ("surplus_rows", pa.list_(pa.int64())),
+        *[(examples_column(difference), pa.list_(pa.string())) for difference in Difference],
+    ]
+)
+
+
+@dataclass(frozen=True)
+class PartitionWriter:
+    """`newest_source` is for each date the last applied delivery that has it: rows that it lacks are survivors.
+
+    `finished` is called with date and number of each output file that is written.
+    """
+
+    table: TableContract
+    data_uri: str
+    newest_source: dict[date, int]
+    sources: int
+    finished: Callable[[date, int], None]
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write one task's rows; yields the records of the files, in the form of RECORD_SCHEMA."""
+        schema = arrow_schema(self.table.columns)
+        context = TaskContext.get()
+        name = f"part-{context.partitionId() if context else 0:05d}-{uuid4().hex[:12]}"
+        current: tuple[date, int] | None = None
+        file: CountingFile | None = None
+        records: list[dict[str, Any]] = []
+        for batch in batches:
+            for output_file, rows in _split(batch, self.table.partition_column):
+                if output_file != current or file is None:
+                    if current and file:
+                        records.append(self._close(file, current))
+                    current = output_file
+                    file = self._open(current[0], f"{name}-{len(records):04d}.parquet", schema)
+                file.add(rows)
+        if current and file:
+            records.append(self._close(file, current))
+        if records:
+            yield from pa.Table.from_pylist(records, schema=_RECORD_ARROW).to_batches()
+
+    def _open(self, day: date, name: str, schema: pa.Schema) -> CountingFile:
+        path = f"{self.table.partition_column}={day.isoformat()}/{name}"
+        return CountingFile(self.data_uri, path, schema, self.table, self.newest_source[day], self.sources)
+
+    def _close(self, file: CountingFile, output_file: tuple[date, int]) -> dict[str, Any]:
+        record = file.close()
+        self.finished(*output_file)
+        examples = {examples_column(difference): keys for difference, keys in file.examples.items()}
+        return {"date": output_file[0], **record, **examples}
+
+
+def _split(batch: pa.RecordBatch, partition_column: str) -> Iterator[tuple[tuple[date, int], pa.RecordBatch]]:
+    """Yield date and number of each output file in the batch, with its rows."""
+    if not batch.num_rows:
+        return
+    days = batch.column(partition_column)
+    day_numbers = days.cast(pa.int32()).to_numpy()
+    files = batch.column(OUTPUT_FILE).to_numpy()
+    cuts = np.flatnonzero((np.diff(day_numbers) != 0) | (np.diff(files) != 0)) + 1
+    for start, end in zip([0, *cuts], [*cuts, batch.num_rows], strict=True):
+        yield (days[start].as_py(), int(files[start])), batch.slice(start, end - start)

@@ -1,0 +1,83 @@
+"""The rows of the applied deliveries and of the parent, read with the declared types and numbered by source."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from dedup_clone.contract.table import TableContract, UpdateIdMode
+from dedup_spark.column_types import spark_schema
+from dedup_spark.execution.session import read_files
+from dedup_spark.landing.delivery_validation import ValidatedDelivery
+from dedup_spark.parent import Parent
+from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE, SOURCE
+from dedup_spark.plans.dataframe.output_partitions import OutputPartitions, repartition
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Rows with their source; each method brings equal keys into one task, by one shuffle.
+
+    `deliveries` is None where no delivery has the dates, `parent` where the parent has no row of them.
+    """
+
+    table: TableContract
+    mode: UpdateIdMode
+    partitions: OutputPartitions
+    deliveries: DataFrame | None
+    parent: DataFrame | None
+
+    def repartitioned_union(self) -> DataFrame:
+        present = [rows for rows in (self.parent, self.deliveries) if rows is not None]
+        return repartition(reduce(DataFrame.unionByName, present), self.table, self.partitions)
+
+    def repartitioned_deliveries(self) -> DataFrame | None:
+        return None if self.deliveries is None else repartition(self.deliveries, self.table, self.partitions)
+
+    def repartitioned_parent(self) -> DataFrame | None:
+        return None if self.parent is None else repartition(self.parent, self.table, self.partitions)
+
+
+def delivered_rows(
+    session: SparkSession, table: TableContract, applied: tuple[ValidatedDelivery, ...], dates: set[date]
+) -> DataFrame | None:
+    """Return the rows of these dates from all deliveries; None where there are none."""
+    parts = [
+        part.withColumn(SOURCE, f.lit(number))
+        for number, examined in enumerate(applied, start=PARENT_SOURCE + 1)
+        for part in _by_file_schema(session, table, examined, dates)
+    ]
+    return reduce(DataFrame.unionByName, parts) if parts else None
+
+
+def _by_file_schema(
+    session: SparkSession, table: TableContract, examined: ValidatedDelivery, dates: set[date]
+) -> Iterable[DataFrame]:
+    """Return one DataFrame a physical schema: Spark 3.5 widens no types while it reads, a cast afterwards does."""
+    paths: defaultdict[str, list[str]] = defaultdict(list)
+    for inspected in examined.files:
+        if not dates.isdisjoint(inspected.rows_by_date):
+            paths[inspected.spark_schema].append(inspected.file.uri)
+    everything = dates.issuperset(examined.rows_by_date)
+    for schema, uris in paths.items():
+        rows = read_files(session, StructType.fromJson(json.loads(schema)), uris)
+        if not everything:
+            rows = rows.where(f.col(table.partition_column).isin(sorted(dates)))
+        declared = spark_schema(table.columns)
+        yield rows.select([f.col(c.name).cast(c.dataType).alias(c.name) for c in declared.fields])
+
+
+def parent_rows(session: SparkSession, table: TableContract, parent: Parent, dates: set[date]) -> DataFrame | None:
+    """Return the parent's rows of these dates; None where it has none."""
+    uris = [parent.uri(file) for file in parent.files if file.date in dates]
+    if not uris:
+        return None
+    return read_files(session, spark_schema(table.columns), uris).withColumn(SOURCE, f.lit(PARENT_SOURCE))

@@ -1,0 +1,134 @@
+"""A delivery's files of one date, as the tasks of the streaming plans name them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+import pyarrow.parquet as pq
+
+from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
+from dedup_clone.contract.request import DedupRequest
+from dedup_spark import storage
+from dedup_spark.landing.delivery_validation import ValidatedDelivery
+from dedup_spark.landing.file_validation import FileValidation, LandedFile
+from dedup_spark.parent import ParentDate
+from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
+
+# Sizes that differ by less are those of about as many rows.
+_LIKE_TIMES = 2
+
+
+@dataclass(frozen=True)
+class DeliveredFile:
+    """One file of a delivery with rows of this date only; object generation and crc32c are those of the inventory.
+
+    `has_written_schema`: the date may have the file as it is. Not so, and `rows` 0, where the file was not opened yet.
+    """
+
+    uri: str
+    size: int
+    generation: int
+    crc32c: str
+    rows: int
+    has_written_schema: bool
+
+
+@dataclass(frozen=True)
+class DeliveredDate:
+    """A delivery's files of the date, by URI. `source` is the delivery's number among the applied ones."""
+
+    source: int
+    delivery: Delivery
+    files: tuple[DeliveredFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """As stored."""
+        return sum(file.size for file in self.files)
+
+    def landed(self, day: date) -> list[LandedFile]:
+        return [LandedFile(file.uri, file.size, self.delivery.snapshot_id, day) for file in self.files]
+
+    def with_validations(self, day: date, found: Mapping[str, FileValidation]) -> DeliveredDate:
+        """The same once its files are read; files without rows are still included."""
+        files = (
+            replace(
+                file,
+                rows=found[file.uri].rows_by_date.get(day, 0),
+                has_written_schema=found[file.uri].has_written_schema,
+            )
+            for file in self.files
+        )
+        return replace(self, files=tuple(files))
+
+    def without_empty_files(self) -> DeliveredDate:
+        return replace(self, files=tuple(file for file in self.files if file.rows))
+
+
+def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
+    """As many as a parent of like size has, else as the footers of the files say.
+
+    They choose the buckets' number: fingerprints that are too coarse would open all buckets of the next snapshot.
+    """
+    if parent:
+        smaller, larger = sorted((delivered.bytes, parent.bytes))
+        if larger <= _LIKE_TIMES * smaller:
+            return parent.entry.rows
+    return sum(_footer_rows(file.uri) for file in delivered.files)
+
+
+def _footer_rows(uri: str) -> int:
+    with storage.open_input(uri) as source:
+        return int(pq.read_metadata(source).num_rows)
+
+
+def deliveries_by_date(
+    dates: Iterable[date], applied: Sequence[ValidatedDelivery]
+) -> dict[date, tuple[DeliveredDate, ...]]:
+    """Return for each of `dates` the applied deliveries that have it, in ascending precedence."""
+    found: dict[date, tuple[DeliveredDate, ...]] = dict.fromkeys(dates, ())
+    for source, validated in enumerate(applied, start=PARENT_SOURCE + 1):
+        inventory = _inventory(validated.arrival)
+        for day in found.keys() & validated.retained_rows.keys():
+            files = {file.file.uri: file for file in validated.files_of(day)}
+            unopened = _unopened(source, validated.arrival, inventory, files)
+            found[day] += (unopened.with_validations(day, files),)
+    return found
+
+
+def presumed_deliveries(
+    request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile]
+) -> dict[date, tuple[DeliveredDate, ...]]:
+    """The same, if every delivery that has `files` is applied: no file was opened yet, so dates come from folders."""
+    landed: defaultdict[int, defaultdict[date, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for file in files:
+        of_delivery = landed[file.snapshot_id]
+        if file.folder_date and request.retention_day <= file.folder_date <= request.latest_day:
+            of_delivery[file.folder_date].append(file.uri)
+    present = [arrival for arrival in arrivals if arrival.delivery.snapshot_id in landed]
+    found: defaultdict[date, tuple[DeliveredDate, ...]] = defaultdict(tuple)
+    for source, arrival in enumerate(present, start=PARENT_SOURCE + 1):
+        inventory = _inventory(arrival)
+        for day, uris in landed[arrival.delivery.snapshot_id].items():
+            found[day] += (_unopened(source, arrival, inventory, uris),)
+    return found
+
+
+def _inventory(arrival: Arrival) -> dict[str, LandedObject]:
+    """The frozen objects by URI. Built once for each delivery, which may have many thousand."""
+    return {storage.object_uri(arrival.bucket, landed.name): landed for landed in arrival.objects}
+
+
+def _unopened(
+    source: int, arrival: Arrival, inventory: Mapping[str, LandedObject], uris: Iterable[str]
+) -> DeliveredDate:
+    named = ((uri, inventory[uri]) for uri in sorted(uris))
+    files = (DeliveredFile(uri, o.size, o.generation, o.crc32c, rows=0, has_written_schema=False) for uri, o in named)
+    return DeliveredDate(source, arrival.delivery, tuple(files))

@@ -1,0 +1,113 @@
+"""Validates landed files and works on their dates in one pass, before it is known which deliveries are applied.
+
+A date's outcome is used only if its task turns out as presumed: no delivery refused, none of its files unsuitable. All
+other outcomes are deleted, and their dates are done again by the plan that is selected.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.request import DedupRequest
+from dedup_spark import storage
+from dedup_spark.comparison.validating_reader import ValidatingReader
+from dedup_spark.execution.date_fan_out import over_dates
+from dedup_spark.execution.fan_out import FanOut
+from dedup_spark.execution.session import Spark
+from dedup_spark.fingerprints import stored
+from dedup_spark.landing.delivery_validation import validate_files
+from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
+from dedup_spark.output.file_sizes import target_file_bytes
+from dedup_spark.parent import Parent
+from dedup_spark.plans.adopt.adopt_date import AdoptDate
+from dedup_spark.plans.adopt.adopt_task import AdoptOutcome, AdoptTask
+from dedup_spark.plans.adopt.adopt_task_builder import presumed_adopt_tasks, with_spare_threads
+from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
+from dedup_spark.plans.rewrite.rewrite_task import RewriteOutcome, RewriteTask
+from dedup_spark.plans.rewrite.rewrite_task_builder import presumed_rewrite_tasks
+from dedup_spark.plans.written_date import WrittenDate
+
+_logger = logging.getLogger("dedup_spark")
+
+Task = AdoptTask | RewriteTask
+Outcome = AdoptOutcome | RewriteOutcome
+
+
+@dataclass(frozen=True)
+class ScannedDate:
+    """Validations of a date's files. `found`: the date's task with its rows counted, and the outcome of that task.
+
+    `found` is None where the files could not be used.
+    """
+
+    validations: tuple[FileValidation, ...]
+    found: tuple[Task, Outcome] | None
+
+
+@dataclass(frozen=True)
+class DateScan:
+    """Scans the files of one presumed task. Runs on the driver or in a Spark task."""
+
+    adopt: AdoptDate
+    rewrite: RewriteDate
+    validator: FileValidator
+
+    def __call__(self, presumed: Task) -> ScannedDate:
+        """Never fails for what it reads: the files are then validated one by one, and the date is left to its plan."""
+        landed = {file.uri: file for part in presumed.deliveries for file in part.landed(presumed.day)}
+        reader = ValidatingReader(self.adopt.table, validator=self.validator, landed=landed)
+        found: tuple[Task, Outcome] | None = None
+        try:
+            if isinstance(presumed, AdoptTask):
+                found = self.adopt.scan(presumed, reader)
+            else:
+                found = self.rewrite.scan(presumed, reader)
+        except Exception as error:  # validation or the plan names the cause
+            _logger.info("date [%s] is left to its plan: %s: %s", presumed.day, type(error).__name__, error)
+        validations = (reader.validations.get(uri) or self.validator(file) for uri, file in landed.items())
+        return ScannedDate(tuple(validations), found)
+
+
+@dataclass
+class FusedScan:
+    """Validates the files of a request, and keeps the outcomes of their dates until the plans ask for them."""
+
+    request: DedupRequest
+    arrivals: Sequence[Arrival]
+    parent: Parent
+    spark: Spark
+    log: Callable[[str], None]
+    _outcomes: dict[Task, Outcome] = field(default_factory=dict)
+
+    def validate(self, files: Sequence[LandedFile]) -> list[FileValidation]:
+        """Return a validation of each file, in any order."""
+        inputs = (self.request, self.arrivals, files, self.parent)
+        # Each update_id mode has tasks of one of the two plans.
+        tasks: list[Task] = [*presumed_adopt_tasks(*inputs), *presumed_rewrite_tasks(*inputs)]
+        size = target_file_bytes(self.request, sum(file.size for file in files), self.parent)
+
+        def work(held_bytes: int) -> DateScan:
+            rewrite = RewriteDate(self.request.table, self.request.data_uri, size, held_bytes)
+            validator = FileValidator(self.request.table, self.request.latest_day)
+            return DateScan(AdoptDate.of(self.request, held_bytes), rewrite, validator)
+
+        what = f"{self.request.feed} generation {self.request.generation}: validate and compare"
+        scanned = over_dates(self.spark, work, tasks, what, self.log, with_spare_threads)
+        self._outcomes = dict(one.found for one in scanned if one.found)
+        validations = [validation for one in scanned for validation in one.validations]
+        seen = {validation.file.uri for validation in validations}
+        others = [file for file in files if file.uri not in seen]
+        return validations + validate_files(self.request, others, FanOut(self.spark))
+
+    def claim(self, tasks: Iterable[Task]) -> dict[date, Outcome]:
+        """Return the outcomes found for these tasks; delete what was written for all others."""
+        for task in self._outcomes.keys() - set(tasks):
+            outcome = self._outcomes.pop(task)
+            files = (outcome.files or ()) if isinstance(outcome, WrittenDate) else ()
+            for path in (*(file.path for file in files), stored.path_of(task.day)):
+                storage.delete(storage.join(self.request.data_uri, path))
+        return {task.day: outcome for task, outcome in self._outcomes.items()}

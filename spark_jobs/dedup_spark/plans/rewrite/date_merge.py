@@ -1,0 +1,180 @@
+"""Finds what a date's one delivery changes: by fingerprints first, and by keys in the buckets where these differ."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dedup_clone.contract.manifest import Difference
+from dedup_clone.contract.table import Column, TableContract
+from dedup_spark.arrays import I64Array, Indices
+from dedup_spark.candidate.key_examples import EXAMPLES_PER_DATE, key_texts
+from dedup_spark.comparison.bucket_ranges import split_buckets, too_many_rows
+from dedup_spark.comparison.bucket_selection import in_buckets
+from dedup_spark.comparison.duplicate_keys import ResolvedDuplicates, find_duplicates, repeated_in, resolve_duplicates
+from dedup_spark.comparison.key_source import KeySource
+from dedup_spark.comparison.packed_keys import pack_keys
+from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
+from dedup_spark.fingerprints.buckets import BucketFingerprints, bits_for
+from dedup_spark.fingerprints.key_columns import key_columns
+from dedup_spark.parent import ParentDate
+from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
+from dedup_spark.plans.rewrite.row_pairs import RowPairs, pair_rows
+
+# Rows compared at a time, and how often files may be read for that. What differs more takes less time with a shuffle.
+ROWS_PER_RANGE = 4 << 20
+MOST_RANGES = 8
+# Hashes sorted at a time.
+_HASHES_PER_RANGE = 16 << 20
+_TOO_MANY_DUPLICATES = "the delivery holds keys more than once: [{}] surplus rows, more than are looked for here"
+# Stored fingerprints with so many fewer bits than wanted are not used: too many of their buckets would differ.
+_COARSER_BITS = 3
+
+# Ascending row numbers by file number.
+RowNumbers = dict[int, I64Array]
+
+
+@dataclass
+class DateMerge:
+    """The delivered rows to write (`inserted`), and the rows of the parent that they replace (`removed`).
+
+    Where `inserted` is None, all delivered rows are written except `surplus`, rows of duplicate keys. `surplus_rows` is
+    the number of surplus rows in any case. `fingerprints` are of the delivery's keys, each key once, and values.
+    `used_stored` says whether the parent's stored fingerprints were usable.
+    """
+
+    fingerprints: BucketFingerprints
+    used_stored: bool
+    buckets: int
+    differing_buckets: int
+    new_keys: int = 0
+    changed: int = 0
+    surplus_rows: int = 0
+    inserted: RowNumbers | None = field(default_factory=dict)
+    surplus: RowNumbers = field(default_factory=dict)
+    removed: RowNumbers = field(default_factory=dict)
+    examples: dict[Difference, list[str]] = field(default_factory=lambda: {kind: [] for kind in Difference})
+
+    @property
+    def changes_nothing(self) -> bool:
+        return not self.new_keys and not self.removed
+
+    def remove_surplus(self, newest: KeySource, duplicates: list[ResolvedDuplicates]) -> None:
+        """Takes surplus rows out of the fingerprints: the next publish compares with each key once."""
+        for resolved in duplicates:
+            self.surplus_rows += len(resolved.surplus)
+            self.fingerprints.remove(*newest.key_hashes(resolved.surplus), resolved.surplus.value_hashes)
+
+
+def merge_date(
+    table: TableContract, task: RewriteTask, newest: KeySource, parent: KeySource | None, rows: int
+) -> DateMerge | str:
+    """Compares the delivery `newest` with the parent's rows of the date. `task` must have a delivery.
+
+    `rows` is about the number of rows of the delivery: it determines the number of buckets.
+    Returns the reason as text where the date has to be left to Spark.
+    """
+    assert task.delivered
+    columns = key_columns(table)
+    if task.parent is None or parent is None:
+        return _all_new(columns, newest, rows)
+    snapshot_id = task.delivered.delivery.snapshot_id
+    before = _stored_fingerprints(task.parent, columns) if task.policy is MergePolicy.BY_VALUE else None
+    bits = bits_for(rows, task.parent.differing_share)
+    if before and before.bits < bits - _COARSER_BITS:
+        before = None
+    fingerprints = newest.fingerprints(bits)
+    common_bits = min(bits, before.bits) if before else bits
+    differs = np.ones(1 << common_bits, dtype=bool)
+    if before:
+        now, then = fingerprints.folded(common_bits), before.folded(common_bits)
+        values_differ = now.values_differ(then)
+        differs = now.differs(then) if values_differ is None else now.differs(then) | values_differ
+    merge = DateMerge(fingerprints, before is not None, len(differs), int(differs.sum()))
+    expected_rows = fingerprints.folded(common_bits).counts + task.parent.entry.rows / len(differs)
+    ranges = split_buckets(np.where(differs, expected_rows, 0.0), ROWS_PER_RANGE)
+    if len(ranges) > MOST_RANGES:
+        return too_many_rows(expected_rows[differs].sum())
+    inserted: _RowNumberParts = defaultdict(list)
+    removed: _RowNumberParts = defaultdict(list)
+    duplicates = []
+    for part in ranges:
+        selector = in_buckets(differs & part.mask(common_bits), common_bits)
+        new_rows, old_rows = newest.select(selector), parent.select(selector)
+        new_keys, old_keys = pack_keys(columns, [new_rows.key_columns, old_rows.key_columns]).parts
+        pairs = pair_rows(new_keys, old_keys, new_rows, old_rows, task.policy, snapshot_id)
+        if pairs is None:
+            resolved = resolve_duplicates(newest, new_rows, new_keys, repeated_in(np.sort(new_keys)))
+            if not resolved.is_exact:
+                return _TOO_MANY_DUPLICATES.format(len(resolved.surplus))
+            duplicates.append(resolved)
+            new_rows = resolved.retained
+            pairs = pair_rows(resolved.keys, old_keys, new_rows, old_rows, task.policy, snapshot_id)
+            assert pairs
+        merge.new_keys += len(pairs.new)
+        merge.changed += len(pairs.changed)
+        _add_row_numbers(inserted, new_rows, np.concatenate([pairs.new, pairs.replacing]))
+        _add_row_numbers(removed, old_rows, pairs.replaced)
+        _add_examples(table, merge.examples, new_rows, old_rows, pairs)
+    merge.inserted, merge.removed = _sorted(inserted), _sorted(removed)
+    merge.remove_surplus(newest, duplicates)
+    return merge
+
+
+def _all_new(columns: tuple[Column, ...], newest: KeySource, rows: int) -> DateMerge | str:
+    """Without rows of the parent only duplicate keys have to be found."""
+    bits = bits_for(rows, None)
+    fingerprints = newest.fingerprints(bits)
+    merge = DateMerge(fingerprints, False, 1 << bits, 1 << bits, inserted=None)
+    ranges = split_buckets(fingerprints.counts.astype(float), _HASHES_PER_RANGE)
+    duplicates = list(find_duplicates(newest, columns, ranges, bits))
+    if not all(resolved.is_exact for resolved in duplicates):
+        return _TOO_MANY_DUPLICATES.format(sum(len(resolved.surplus) for resolved in duplicates))
+    surplus: _RowNumberParts = defaultdict(list)
+    for resolved in duplicates:
+        _add_row_numbers(surplus, resolved.surplus, np.arange(len(resolved.surplus)))
+    merge.surplus = _sorted(surplus)
+    merge.remove_surplus(newest, duplicates)
+    merge.new_keys = fingerprints.rows
+    return merge
+
+
+def _stored_fingerprints(parent: ParentDate, columns: tuple[Column, ...]) -> BucketFingerprints | None:
+    """Fingerprints of the date's previous delivery. The parent has all of its rows, with the same values."""
+    entry = parent.entry
+    found = parent.stored_fingerprints(columns) if entry.content_fingerprint else None
+    if found is None or found.buckets.values_digest() != entry.content_fingerprint:
+        return None
+    return found.buckets if found.buckets.rows == entry.rows - entry.survivors else None
+
+
+_RowNumberParts = defaultdict[int, list[I64Array]]
+
+
+def _add_row_numbers(parts: _RowNumberParts, rows: SelectedRows, indices: Indices) -> None:
+    for file in np.unique(rows.file_numbers[indices]):
+        parts[int(file)].append(rows.row_numbers[indices[rows.file_numbers[indices] == file]])
+
+
+def _sorted(parts: _RowNumberParts) -> RowNumbers:
+    return {file: np.sort(np.concatenate(numbers)) for file, numbers in parts.items()}
+
+
+def _add_examples(
+    table: TableContract,
+    examples: dict[Difference, list[str]],
+    delivered: SelectedRows,
+    parent: SelectedRows,
+    pairs: RowPairs,
+) -> None:
+    for difference, rows, indices in (
+        (Difference.NEW, delivered, pairs.new),
+        (Difference.CHANGED, parent, pairs.changed),
+        (Difference.SURVIVOR, parent, pairs.missing),
+    ):
+        wanted = EXAMPLES_PER_DATE - len(examples[difference])
+        if wanted > 0 and len(indices):
+            keys = take_rows(rows.key_columns, indices[:wanted])
+            examples[difference] += key_texts(table, [column.to_pylist() for column in keys])

@@ -1,0 +1,192 @@
+"""Rewrites one date, from its task to its result. Runs on the driver or in a Spark task, without any Spark objects."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from dedup_clone.contract.manifest import DataFile, KeyExample
+from dedup_clone.contract.table import TableContract
+from dedup_spark import storage
+from dedup_spark.arrays import EMPTY_I64
+from dedup_spark.comparison.key_reader import KeyReader
+from dedup_spark.comparison.key_source import KeySource, RowHashers
+from dedup_spark.comparison.memory_budget import MemoryBudget
+from dedup_spark.comparison.row_reader import RowSource, read_rows
+from dedup_spark.comparison.validating_reader import ValidatingReader
+from dedup_spark.fingerprints import stored
+from dedup_spark.fingerprints.hashing import KeyHasher
+from dedup_spark.fingerprints.key_columns import key_columns
+from dedup_spark.fingerprints.value_hashing import ValueHasher
+from dedup_spark.output.file_sizes import are_scattered
+from dedup_spark.output.sorted_files import SortedFilesWriter
+from dedup_spark.plans.delivered_date import DeliveredDate, expected_rows
+from dedup_spark.plans.rewrite.date_merge import DateMerge, merge_date
+from dedup_spark.plans.rewrite.rewrite_task import (
+    DeclinedRewrite,
+    MergePolicy,
+    RewriteOutcome,
+    RewriteTask,
+    RewrittenDate,
+)
+from dedup_spark.plans.written_date import DateCost
+
+
+@dataclass(frozen=True)
+class RewriteDate:
+    """`file_bytes` is the target size of a file, `held_bytes` the limit for decoded keys held between two passes."""
+
+    table: TableContract
+    data_uri: str
+    file_bytes: int
+    held_bytes: int
+
+    def __call__(self, task: RewriteTask) -> RewriteOutcome:
+        """Writes the date's files and fingerprints below the data folder; no files where no row changed."""
+        reader = KeyReader(self.table)
+        if task.delivered is None:
+            return self._rewrite_parent(task, reader)
+        return self._merge(task, task.delivered, reader, task.delivered.rows)
+
+    def scan(self, presumed: RewriteTask, reader: ValidatingReader) -> tuple[RewriteTask, RewriteOutcome] | None:
+        """The same for a presumed task, whose files are validated meanwhile; returns also the task with its rows.
+
+        None where the delivery has no row.
+        """
+        assert presumed.delivered
+        rows = expected_rows(presumed.delivered, presumed.parent)
+        outcome = self._merge(presumed, presumed.delivered, reader, rows)
+        delivered = presumed.delivered.with_validations(presumed.day, reader.validations).without_empty_files()
+        return (replace(presumed, delivered=delivered), outcome) if delivered.files else None
+
+    def _merge(self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader, rows: int) -> RewriteOutcome:
+        """The delivery's files are read first. `rows` is about the number of their rows."""
+        began = time.monotonic()
+        newest, parent = self._key_sources(task, delivered, reader)
+        merge = merge_date(self.table, task, newest, parent, rows)
+        if isinstance(merge, str):
+            return DeclinedRewrite(task.day, merge, DateCost.since(began, reader, 0))
+        is_unchanged = self._is_unchanged(task, merge)
+        files = None if is_unchanged else self._write(task, merge, reader)
+        next_fingerprints = _fingerprints_for_next(task, delivered, merge, files or ())
+        written = 0
+        if next_fingerprints.new:
+            uri = storage.join(self.data_uri, stored.path_of(task.day))
+            written = stored.write(uri, next_fingerprints.new, key_columns(self.table))
+        rows = task.parent.entry.rows if is_unchanged and task.parent else sum(file.rows for file in files or ())
+        return RewrittenDate(
+            day=task.day,
+            files=files,
+            new_keys=merge.new_keys,
+            changed=merge.changed,
+            survivors=rows - merge.fingerprints.rows,
+            surplus_rows={delivered.source: merge.surplus_rows},
+            how=_how(task, merge, is_unchanged=is_unchanged),
+            key_fingerprint=next_fingerprints.keys,
+            content_fingerprint=next_fingerprints.values,
+            wrote_fingerprints=next_fingerprints.new is not None,
+            examples=tuple(KeyExample(task.day, kind, key) for kind, keys in merge.examples.items() for key in keys),
+            cost=DateCost.since(began, reader, written + sum(file.size for file in files or ())),
+        )
+
+    def _key_sources(
+        self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader
+    ) -> tuple[KeySource, KeySource | None]:
+        """The delivery's and the parent's rows."""
+        hashers = RowHashers(KeyHasher(key_columns(self.table)), ValueHasher(self.table.value_columns))
+        budget = MemoryBudget(self.held_bytes)
+        uris = [file.uri for file in delivered.files]
+        constant_id = None if task.has_own_ids else delivered.delivery.snapshot_id
+        newest = KeySource(reader, hashers, uris, [constant_id] * len(uris), budget, threads=1)
+        if task.parent is None:
+            return newest, None
+        uris = [task.parent.uri(file) for file in task.parent.files]
+        return newest, KeySource(reader, hashers, uris, task.parent.constant_ids, budget, threads=1)
+
+    def _is_unchanged(self, task: RewriteTask, merge: DateMerge) -> bool:
+        """Whether the parent's files stay: no row changed, by values, and they are not too many small files."""
+        if task.parent is None or task.policy is not MergePolicy.BY_VALUE or not merge.changes_nothing:
+            return False
+        return not are_scattered(task.parent.files, self.file_bytes)
+
+    def _rewrite_parent(self, task: RewriteTask, reader: KeyReader) -> RewrittenDate:
+        """Sorts the parent's rows of a date that no delivery has into new files."""
+        assert task.parent
+        began, entry = time.monotonic(), task.parent.entry
+        files = self._write(task, None, reader)
+        return RewrittenDate(
+            day=task.day,
+            files=files,
+            new_keys=0,
+            changed=0,
+            survivors=entry.survivors,
+            surplus_rows={},
+            how="rows sorted into new files",
+            key_fingerprint=entry.key_fingerprint,
+            content_fingerprint=entry.content_fingerprint,
+            wrote_fingerprints=False,
+            examples=(),
+            cost=DateCost.since(began, reader, sum(file.size for file in files)),
+        )
+
+    def _write(self, task: RewriteTask, merge: DateMerge | None, reader: KeyReader) -> tuple[DataFile, ...]:
+        """Writes the merged rows. Delivered rows come first: they are usually few, and are sorted in early."""
+        files = SortedFilesWriter(self.table, self.data_uri, task.day, "rewritten", self.file_bytes)
+        sources = []
+        if merge and task.delivered:
+            every_id = task.delivered.delivery.snapshot_id + 1
+            for number, landed in enumerate(task.delivered.files):
+                if merge.inserted is None:
+                    surplus = merge.surplus.get(number, EMPTY_I64)
+                    sources.append(RowSource(landed.uri, landed.rows, EMPTY_I64, surplus, every_id))
+                elif number in merge.inserted:
+                    sources.append(RowSource(landed.uri, landed.rows, merge.inserted[number], EMPTY_I64, None))
+        if task.parent:
+            for number, file in enumerate(task.parent.files):
+                removed = merge.removed.get(number, EMPTY_I64) if merge else EMPTY_I64
+                sources.append(RowSource(task.parent.uri(file), file.rows, EMPTY_I64, removed, file.max_update_id + 1))
+        for source in sources:
+            for table in read_rows(reader, source):
+                files.add(table)
+        return files.close()
+
+
+@dataclass(frozen=True)
+class _NextFingerprints:
+    """Digests for the manifest, which the next publish uses; `new` are the fingerprints if they are to be written."""
+
+    keys: str | None
+    values: str | None
+    new: stored.StoredFingerprints | None
+
+
+def _fingerprints_for_next(
+    task: RewriteTask, delivered: DeliveredDate, merge: DateMerge, files: tuple[DataFile, ...]
+) -> _NextFingerprints:
+    before, snapshot_id = task.parent.entry if task.parent else None, delivered.delivery.snapshot_id
+    if task.policy is MergePolicy.LATE and before:
+        # The rows with the highest update_id stay the same, unless the delivery has that very id and adds rows to them.
+        if snapshot_id < before.max_update_id:
+            return _NextFingerprints(before.key_fingerprint, before.content_fingerprint, None)
+        return _NextFingerprints(None, None, None)
+    # Without a parent, rows may come from an existing table, with update_ids of their own.
+    newest_id = snapshot_id if before else max(file.max_update_id for file in files)
+    fingerprints = merge.fingerprints
+    is_stored = task.policy is MergePolicy.BY_VALUE and merge.used_stored and not merge.differing_buckets
+    new = None if is_stored else stored.StoredFingerprints(newest_id, fingerprints)
+    return _NextFingerprints(fingerprints.digest(), fingerprints.values_digest(), new)
+
+
+def _how(task: RewriteTask, merge: DateMerge, *, is_unchanged: bool) -> str:
+    if task.parent is None:
+        return "the parent has no row of this date"
+    if merge.used_stored and not merge.differing_buckets:
+        how = "same keys and values as in the last snapshot: the parent's rows were not compared"
+    elif merge.used_stored:
+        how = f"keys and values compared in {merge.differing_buckets} of {merge.buckets} buckets"
+    else:
+        how = "all keys compared"
+    if is_unchanged:
+        return f"{how}; no row changed, so the parent's files are kept"
+    is_scattered = merge.changes_nothing and task.policy is MergePolicy.BY_VALUE
+    return f"{how}; [{len(task.parent.files)}] files become few" if is_scattered else how

@@ -1,0 +1,73 @@
+"""Input and result of the rewrite of one date. Small records: they are sent between the driver and Spark tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from dedup_spark.parent import ParentDate
+from dedup_spark.plans.delivered_date import DeliveredDate
+from dedup_spark.plans.written_date import DateCost, WrittenDate
+
+
+class MergePolicy(StrEnum):
+    """Which of two rows with the same key is retained.
+
+    IN_ORDER: always the delivered one. LATE: the one with the higher update_id. BY_VALUE: the delivered one if its
+    values differ.
+    """
+
+    IN_ORDER = "in order"
+    LATE = "late"
+    BY_VALUE = "by value"
+
+
+@dataclass(frozen=True)
+class RewriteTask:
+    """`delivered` is None for a date that no delivery has, `parent` for a date that the parent lacks.
+
+    With `has_own_ids`, as in an existing table, delivered rows have update_ids of their own, else the delivery's.
+    """
+
+    day: date
+    policy: MergePolicy
+    delivered: DeliveredDate | None
+    has_own_ids: bool
+    parent: ParentDate | None
+
+    @property
+    def deliveries(self) -> tuple[DeliveredDate, ...]:
+        return (self.delivered,) if self.delivered else ()
+
+    @property
+    def objects(self) -> int:
+        return sum(len(part.files) for part in (*self.deliveries, self.parent) if part)
+
+    @property
+    def bytes(self) -> int:
+        """As stored, of delivery and parent."""
+        return sum(part.bytes for part in (*self.deliveries, self.parent) if part)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewrittenDate(WrittenDate):
+    """With `wrote_fingerprints` these are below the data folder; otherwise the parent's, if the same, are still right.
+
+    `how` is appended to the reason for the plan.
+    """
+
+    how: str
+    wrote_fingerprints: bool
+
+
+@dataclass(frozen=True)
+class DeclinedRewrite:
+    """A date that could not be streamed after all, and why."""
+
+    day: date
+    reason: str
+    cost: DateCost
+
+
+RewriteOutcome = RewrittenDate | DeclinedRewrite

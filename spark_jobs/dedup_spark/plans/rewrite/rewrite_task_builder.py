@@ -1,0 +1,51 @@
+"""Builds the tasks of plan rewrite, one for each date, from deliveries and parent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.request import DedupRequest, Plan
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark.execution.date_fan_out import largest_first
+from dedup_spark.landing.delivery_validation import ValidatedDelivery
+from dedup_spark.landing.file_validation import LandedFile
+from dedup_spark.parent import Parent
+from dedup_spark.plans.delivered_date import DeliveredDate, deliveries_by_date, presumed_deliveries
+from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
+
+
+def rewrite_tasks(
+    request: DedupRequest, dates: Iterable[date], applied: Sequence[ValidatedDelivery], parent: Parent
+) -> list[RewriteTask]:
+    """Return one task for each date, which at most one delivery has."""
+    return [_task(request, day, found, parent) for day, found in deliveries_by_date(dates, applied).items()]
+
+
+def presumed_rewrite_tasks(
+    request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile], parent: Parent
+) -> list[RewriteTask]:
+    """Return the tasks as they will be if the one delivery that has `files` is applied; no file was opened yet.
+
+    There are none in mode last_seen, which adopts, nor if several deliveries have files.
+    """
+    if (
+        request.takes_over is not None
+        or request.update_id_mode is not UpdateIdMode.LAST_CHANGED
+        or request.exact
+        or request.plan not in (Plan.AUTO, Plan.ADOPT, Plan.REWRITE)
+        or len({file.snapshot_id for file in files}) != 1
+    ):
+        return []
+    delivered = presumed_deliveries(request, arrivals, files)
+    return largest_first(_task(request, day, found, parent) for day, found in delivered.items())
+
+
+def _task(request: DedupRequest, day: date, found: Sequence[DeliveredDate], parent: Parent) -> RewriteTask:
+    delivered, before = next(iter(found), None), parent.dates.get(day)
+    late = delivered and before and delivered.delivery.snapshot_id <= before.max_update_id
+    policy = MergePolicy.LATE if late else MergePolicy.IN_ORDER
+    if request.update_id_mode is UpdateIdMode.LAST_CHANGED:
+        policy = MergePolicy.BY_VALUE
+    return RewriteTask(day, policy, delivered, request.takes_over is not None, parent.of(day))

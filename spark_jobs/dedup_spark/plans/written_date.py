@@ -1,0 +1,45 @@
+"""What a plan wrote for one date, and what that cost: small records that Spark tasks return to the driver."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import date
+from typing import Self
+
+from dedup_clone.contract.manifest import DataFile, KeyExample
+from dedup_spark.comparison.key_reader import KeyReader
+
+
+@dataclass(frozen=True)
+class DateCost:
+    """Bytes as stored; seconds of wall time, None where Spark works on many dates at a time."""
+
+    bytes_read: int
+    bytes_written: int
+    seconds: float | None
+
+    @classmethod
+    def since(cls, began: float, reader: KeyReader, written: int) -> Self:
+        """Return the cost of work that began at this monotonic time."""
+        return cls(reader.bytes_read, written, round(time.monotonic() - began, 3))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenDate:
+    """`files` is None where no row changed, so that the parent's files are copied forward.
+
+    `changed` is None where values were not compared. `surplus_rows` counts surplus rows of duplicate keys by source
+    number. The fingerprints are for the next publish.
+    """
+
+    day: date
+    files: tuple[DataFile, ...] | None
+    new_keys: int
+    changed: int | None
+    survivors: int
+    surplus_rows: dict[int, int]
+    key_fingerprint: str | None
+    content_fingerprint: str | None
+    examples: tuple[KeyExample, ...]
+    cost: DateCost

@@ -1,0 +1,216 @@
+"""A fake of the Spark dedup job in plain Python, for tests of the protocol: it starts no Spark.
+
+It reads a request, and writes data files and the candidate as the job does. It implements only what the protocol needs:
+a delivery has no duplicate keys and no expired rows, and a date is copied forward only if the request excludes it.
+"""
+
+from __future__ import annotations
+
+import io
+import secrets
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.landed_objects import data_objects
+from dedup_clone.contract.manifest import (
+    FORMAT_VERSION,
+    Candidate,
+    DataFile,
+    DateEntry,
+    DateOutcome,
+    DedupMetrics,
+    DeliveryMetrics,
+    Difference,
+    FileList,
+    KeyExample,
+    Manifest,
+    RefusedDelivery,
+)
+from dedup_clone.contract.records import digest, from_json, to_json
+from dedup_clone.contract.request import DedupRequest, Duplicates
+
+Row = dict[str, Any]
+METRICS = DedupMetrics(1, 1, {"all": 1.0})
+SCHEMA = pa.schema(
+    [
+        ("date", pa.date32()),
+        ("product_id", pa.int64()),
+        ("store_id", pa.int64()),
+        ("attribute_id", pa.int64()),
+        ("attr_value", pa.int64()),
+        ("update_id", pa.int64()),
+    ]
+)
+
+
+class FakeDedupJob:
+    """`refused_ids`: the ids of the snapshots that this job refuses."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.refused_ids: set[int] = set()
+
+    def run(self, request_uri: str) -> None:
+        request = from_json(DedupRequest, self._read(request_uri).decode(), where=request_uri)
+        rows: dict[tuple[Any, ...], Row] = {}
+        parent_rows: dict[tuple[Any, ...], Row] = {}
+        if request.parent:
+            files = from_json(FileList, self._read(request.parent.file_list_uri).decode(), where="parent").files
+            for file in files:
+                for row in self._rows(f"{request.parent.data_uri}{file.path}"):
+                    parent_rows[_key(row)] = row
+        expired_keys = [key for key, row in parent_rows.items() if row["date"] < request.retention_day]
+        parent_rows = {key: row for key, row in parent_rows.items() if key not in expired_keys}
+        rows.update(parent_rows)
+        applied, refused, newest_keys, surplus = [], [], set(), Counter[date]()
+        for item in request.deliveries:
+            if item.delivery.snapshot_id in self.refused_ids:
+                refused.append(RefusedDelivery(item.delivery, "column [x] has 1 bad row in [a.parquet]: deliver again"))
+                continue
+            arrival = from_json(Arrival, self._read(item.arrival_uri).decode(), where=item.arrival_uri)
+            objects, _ = data_objects(request, arrival, lambda name: name)
+            landed = [r for o in objects for r in self._rows(f"gs://{arrival.bucket}/{o.landed.name}")]
+            newest_keys = {_key(r) for r in landed}
+            surplus = _surplus(request, landed)
+            if request.takes_over is Duplicates.REFUSE and surplus:
+                refused.append(RefusedDelivery(item.delivery, f"[{surplus.total()}] rows whose key another row has"))
+                continue
+            for row in landed:
+                if _key(row) not in rows or rows[_key(row)]["update_id"] <= row["update_id"]:
+                    rows[_key(row)] = row
+            applied.append(item.delivery)
+        self._write_result(
+            request, rows, parent_rows, newest_keys, tuple(applied), tuple(refused), len(expired_keys), surplus
+        )
+
+    def _write_result(
+        self,
+        request: DedupRequest,
+        rows: Any,
+        parent_rows: Any,
+        newest_keys: Any,
+        applied: Any,
+        refused: Any,
+        dropped: int,
+        surplus: Counter[date],
+    ) -> None:
+        suffix = secrets.token_hex(4)
+        if not applied:
+            self._candidate(request, Candidate(None, None, None, (), refused, (), DedupMetrics(0, 0, {})))
+            return
+        files, entries = [], []
+        for day in sorted({r["date"] for r in rows.values()}):
+            rows_of_day = {k: r for k, r in rows.items() if r["date"] == day}
+            files.append(self._write(request, day, list(rows_of_day.values())))
+            entry = replace(_entry(files[-1], rows_of_day, parent_rows, newest_keys), ties=surplus[day])
+            is_requested = request.dates is None or day in request.dates
+            entries.append(entry if is_requested else replace(entry, plan=DateOutcome.COPIED_FORWARD, survivors=0))
+        if request.takes_over is not None:
+            applied = ()
+        file_list = FileList(tuple(files))
+        manifest = Manifest(
+            format_version=FORMAT_VERSION,
+            feed=request.feed,
+            generation=request.generation,
+            parent=request.parent.generation if request.parent else None,
+            restores=None,
+            engine=Engine.SPARK,
+            table=request.table,
+            update_id_mode=request.update_id_mode,
+            retention_day=request.retention_day,
+            data_folder=request.data_uri,
+            file_list_digest=digest(to_json(file_list)),
+            deliveries=request.included_with(applied),
+            excluded=request.excluded,
+            applied=applied,
+            code_version=request.code_version,
+            run_id=request.run_id,
+            attempt=request.attempt,
+            created_at=datetime.now(UTC),
+            dropped_rows=dropped,
+            dates=tuple(entries),
+        )
+        list_uri, uris_uri = f"{request.attempt_uri}files-{suffix}.json", f"{request.attempt_uri}uris-{suffix}.txt"
+        self._write_text(list_uri, to_json(file_list))
+        self._write_text(uris_uri, "".join(f"{request.data_uri}{f.path}\n" for f in files))
+        metrics = tuple(DeliveryMetrics(d, len(newest_keys), 0, 0) for d in applied)
+        self._candidate(
+            request,
+            Candidate(manifest, list_uri, uris_uri, metrics, refused, _examples(rows, parent_rows), METRICS),
+        )
+
+    def _write(self, request: DedupRequest, day: date, rows: list[Row]) -> DataFile:
+        """Write one file, named by its content: a date without changes keeps its file."""
+        content = parquet_bytes(rows)
+        path = f"date={day}/part-{digest(content.hex())[:12]}.parquet"
+        self._blob(f"{request.data_uri}{path}").upload_from_string(content)
+        ids = [r["update_id"] for r in rows]
+        return DataFile(path, day, len(rows), len(content), min(ids), max(ids))
+
+    def _candidate(self, request: DedupRequest, candidate: Candidate) -> None:
+        self._write_text(f"{request.attempt_uri}candidate.json", to_json(candidate))
+
+    def _rows(self, uri: str) -> list[Row]:
+        return pq.read_table(io.BytesIO(self._read(uri))).to_pylist() if uri.endswith(".parquet") else []
+
+    def _read(self, uri: str) -> bytes:
+        content: bytes = self._blob(uri).download_as_bytes()
+        return content
+
+    def _write_text(self, uri: str, text: str) -> None:
+        self._blob(uri).upload_from_string(text)
+
+    def _blob(self, uri: str) -> Any:
+        bucket, name = uri.removeprefix("gs://").split("/", 1)
+        return self._client.bucket(bucket).blob(name)
+
+
+def parquet_bytes(rows: list[Row]) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), buffer)
+    return buffer.getvalue()
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return (row["date"], row["product_id"], row["store_id"], row["attribute_id"])
+
+
+def _surplus(request: DedupRequest, rows: list[Row]) -> Counter[date]:
+    """How many rows of each date have the key of another row. Counted only when an existing table is taken over."""
+    if request.takes_over is None:
+        return Counter()
+    return Counter(r["date"] for r in rows) - Counter(key[0] for key in {_key(r) for r in rows})
+
+
+def _entry(file: DataFile, rows: dict[Any, Row], parent_rows: dict[Any, Row], newest_keys: set[Any]) -> DateEntry:
+    ids = [r["update_id"] for r in rows.values()]
+    return DateEntry(
+        date=file.date,
+        rows=len(rows),
+        new_keys=sum(key not in parent_rows for key in rows),
+        changed=sum(
+            key in parent_rows and parent_rows[key]["attr_value"] != r["attr_value"] for key, r in rows.items()
+        ),
+        survivors=sum(key not in newest_keys for key in rows),
+        ties=0,
+        plan=DateOutcome.WINDOW,
+        plan_reason="",
+        min_update_id=min(ids),
+        max_update_id=max(ids),
+        adopted_delivery=None,
+        key_fingerprint=None,
+        content_fingerprint=None,
+        files_digest=digest(f"{file.path} {file.rows} {file.size}"),
+    )
+
+
+def _examples(rows: dict[Any, Row], parent_rows: dict[Any, Row]) -> tuple[KeyExample, ...]:
+    changed = [r for key, r in rows.items() if key in parent_rows and parent_rows[key]["attr_value"] != r["attr_value"]]
+    return tuple(KeyExample(r["date"], Difference.CHANGED, f"product_id={r['product_id']}") for r in changed[:3])

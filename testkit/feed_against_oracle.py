@@ -1,0 +1,130 @@
+"""Publishes a feed of any table on the stand-in with a chosen engine, and compares the table with the oracle's."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.manifest import DateEntry, Manifest
+from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.settings.feed import CheckSettings, ColumnSettings, Feed, LandingSettings, TableSettings
+from dedup_spark.column_types import arrow_schema
+from testkit.fake_dedup_job import Row
+from testkit.feed_on_stand_in import FeedOnStandIn
+from testkit.oracle import OracleState, comparable
+from testkit.table_contracts import oracle_table
+
+_feed_numbers = itertools.count(1)
+NO_LIMITS = CheckSettings(
+    max_missing_dates=1000, max_new_share=1.0, max_survivor_share=1.0, max_changed_share=1.0, max_times_usual=None
+)
+
+
+def feed_of(table: TableContract, engine: Engine = Engine.SPARK, **more: Any) -> Feed:
+    name = f"engines_{next(_feed_numbers)}"
+    return Feed(
+        feed=name,
+        description="A feed of a test.",
+        owner="tests",
+        landing=LandingSettings(prefix=name, **more),
+        table=TableSettings(
+            columns=tuple(_column(c) for c in table.columns),
+            partition_column=table.partition_column,
+            snapshot_id_column=table.snapshot_id_column,
+            keys=table.keys,
+            cluster_by=table.cluster_by,
+            retention_days=table.retention_days,
+        ),
+        engine=engine,
+        checks=NO_LIMITS,
+    )
+
+
+def _column(column: Column) -> ColumnSettings:
+    return ColumnSettings.model_validate(
+        {"name": column.name, "type": column.type, "mode": column.mode, "fields": tuple(map(_column, column.fields))}
+    )
+
+
+class FeedAgainstOracle(FeedOnStandIn):
+    """A feed whose table has any columns. Rows are dicts by column name."""
+
+    def __init__(self, clients: tuple[Storage, BigQuery], feed: Feed) -> None:
+        super().__init__(feed, *clients)
+        self.table = feed.table.to_contract()
+        self.oracle_table = oracle_table(self.table)
+
+    def land(self, snapshot_id: int, rows: Sequence[Row]) -> str:
+        return self.land_files(snapshot_id, self.files_of(rows))
+
+    def files_of(self, rows: Sequence[Row]) -> dict[str, bytes]:
+        """The files by name: one per date in its folder, or without date folders two files with rows of any date."""
+        whole = pa.Table.from_pylist(list(rows), schema=arrow_schema(self.table.columns))
+        if not self.feed.landing.date_folders:
+            half = whole.num_rows // 2
+            return {"a.parquet": parquet(whole.slice(0, half)), "b.parquet": parquet(whole.slice(half))}
+        column = self.table.partition_column
+        days = sorted({row[column] for row in rows})
+        part_by_day = {day: whole.filter(pa.compute.equal(whole[column], pa.scalar(day, pa.date32()))) for day in days}
+        return {f"{column}={day}/part-0.parquet": parquet(part) for day, part in part_by_day.items()}
+
+    def land_files(self, snapshot_id: int, files: dict[str, bytes]) -> str:
+        """Land a delivery of these files and register it. Returns the delivery's name."""
+        landing = self.feed.landing
+        folder = f"{landing.prefix}/snapshot_id={snapshot_id}"
+        bucket = self.storage.bucket("landing")
+        for blob in list(bucket.list_blobs(prefix=f"{folder}/")):
+            blob.delete()
+        for name, content in files.items():
+            bucket.blob(f"{folder}/{name}").upload_from_string(content)
+        bucket.blob(f"{folder}/{landing.marker}").upload_from_string("")
+        services = self.services
+        (marker,) = [m for m in services.landing.markers() if m.delivery.snapshot_id == snapshot_id]
+        services.arrivals.register(services.landing, marker)
+        return marker.delivery.name
+
+    def manifest(self) -> Manifest:
+        generation = self.services.current.read().generation
+        assert generation
+        return self.services.manifests.read(generation)
+
+    def entry(self, day: date) -> DateEntry:
+        return next(e for e in self.manifest().dates if e.date == day)
+
+    def table_rows(self, table: str | None = None) -> list[list[Any]]:
+        """All rows of target (or of `table`), in the form in which the oracle compares them."""
+        found = self.bigquery.query_and_wait(f"SELECT * FROM warehouse.{table or self.feed.target}")
+        return comparable(self.oracle_table, [dict(row.items()) for row in found])
+
+    def assert_equal(self, expected: OracleState) -> None:
+        """Assert that target's rows and the manifest's counts are those of the oracle."""
+        assert self.table_rows() == expected.table_rows()
+        partition, snapshot_id = self.table.partition_column, self.table.snapshot_id_column
+        rows = list(expected.rows.values())
+        by_date: dict[date, list[int]] = {}
+        for row in rows:
+            by_date.setdefault(row[partition], []).append(row[snapshot_id])
+        manifest = self.manifest()
+        assert manifest.dropped_rows == expected.dropped
+        assert {e.date: (e.rows, e.min_update_id, e.max_update_id) for e in manifest.dates} == {
+            day: (len(ids), min(ids), max(ids)) for day, ids in by_date.items()
+        }
+        for day, counts in expected.counts.items():
+            entry = self.entry(day)
+            found = (entry.new_keys, entry.changed, entry.survivors, entry.ties)
+            assert found == (counts.new_keys, counts.changed, counts.survivors, counts.ties), day
+
+
+def parquet(table: pa.Table) -> bytes:
+    stream = io.BytesIO()
+    pq.write_table(table, stream)
+    return stream.getvalue()

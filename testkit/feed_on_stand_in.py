@@ -1,0 +1,227 @@
+"""One feed on fake-gcs-server and the BigQuery stand-in, with each step of a publish as a method."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jinja2
+import requests
+from google.api_core.exceptions import GoogleAPICallError
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.bigquery import LoadJob, QueryJob
+from google.cloud.storage import Client as Storage
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.records import to_plain
+from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
+from dedup_clone.engines.staging_job import finish_staging, staging_configuration
+from dedup_clone.orchestration.shared.swap_job import swap_configuration
+from dedup_clone.publish.attempt_jobs import attempt_job_id
+from dedup_clone.publish.check import check_before_swap
+from dedup_clone.publish.commit import commit_attempt
+from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
+from dedup_clone.publish.previews.rollback_preview import RollbackPreview, preview_rollback
+from dedup_clone.publish.resolve import resolve
+from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
+from dedup_clone.publish.services import Services, open_services
+from dedup_clone.publish.step_specs import PublishRequest, PublishSpec, SwapSpec
+from dedup_clone.settings.feed import Feed
+from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.state.store import ObjectStore
+from dedup_clone.warehouse.bigquery import Warehouse
+from testkit.fake_dedup_job import FakeDedupJob, Row, parquet_bytes
+
+REPOSITORY = Path(__file__).parents[1]
+SQL = REPOSITORY / "sql"
+TODAY = datetime.now(UTC).date()
+# Shared by all tests, so that each template is compiled only once.
+_TEMPLATES = jinja2.Environment(loader=jinja2.FileSystemLoader(SQL), undefined=jinja2.StrictUndefined)
+DAG = "feed_publish"
+ROLLBACK_DAG = "feed_rollback"
+
+
+def row(snapshot_id: int, product: int, value: int = 20, *, day: date = TODAY) -> Row:
+    return {
+        "date": day,
+        "product_id": product,
+        "store_id": 2072,
+        "attribute_id": 1,
+        "attr_value": value,
+        "update_id": snapshot_id,
+    }
+
+
+def job_id(spec: PublishSpec, step: str, number: int) -> str:
+    """The id of the `number`-th job of a step."""
+    return attempt_job_id(spec.feed, spec.attempt, step, number)
+
+
+class FeedOnStandIn:
+    """`running`: ids of the DAG runs that the publish steps must see as running. `dedup.run` runs a Spark job."""
+
+    def __init__(self, feed: Feed, storage: Storage, bigquery: BigQuery) -> None:
+        self.feed = feed
+        self.bigquery = bigquery
+        self.storage = storage
+        self.running: set[str] = set()
+        self.dedup: Any = FakeDedupJob(storage)
+        self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    @property
+    def services(self) -> Services:
+        return open_services(
+            self.feed,
+            state=ObjectStore(self.storage, "state"),
+            landing=ObjectStore(self.storage, "landing"),
+            warehouse=Warehouse(self.bigquery, project="local-dev", dataset="warehouse", location="US", sql_folder=SQL),
+            job_poll_s=0.02,
+            is_running=lambda dag_id, run_id: run_id in self.running,
+            now=lambda: self.now(),
+        )
+
+    def land(self, snapshot_id: int, rows: list[Row]) -> str:
+        """Land one delivery and register it, as the watch DAG does. Returns the delivery's name."""
+        folder = f"{self.feed.landing.prefix}/snapshot_id={snapshot_id}"
+        bucket = self.storage.bucket("landing")
+        for blob in list(bucket.list_blobs(prefix=f"{folder}/")):
+            blob.delete()
+        for day in sorted({r["date"] for r in rows}):
+            content = parquet_bytes([r for r in rows if r["date"] == day])
+            bucket.blob(f"{folder}/date={day}/part-0.parquet").upload_from_string(content)
+        bucket.blob(f"{folder}/_SUCCESS").upload_from_string("")
+        services = self.services
+        (marker,) = [m for m in services.landing.markers() if m.delivery.snapshot_id == snapshot_id]
+        services.arrivals.register(services.landing, marker)
+        return marker.delivery.name
+
+    def publish_request(self, name: str, **changes: Any) -> PublishRequest:
+        delivery = next(d for d in self.services.arrivals.deliveries() if d.name == name)
+        values: dict[str, Any] = {
+            "replay": False,
+            "engine": None,
+            "plan": None,
+            "accepted_checks": (),
+            "reason": "",
+            **changes,
+        }
+        values.setdefault("run_id", f"run-{name}")
+        return PublishRequest(dag_id=DAG, delivery=delivery, **values)
+
+    def resolve(self, name: str, **changes: Any) -> PublishSpec:
+        spec = resolve(self.services, self.publish_request(name, **changes))
+        assert isinstance(spec, PublishSpec), spec
+        return spec
+
+    def deduplicate(self, spec: PublishSpec) -> None:
+        """Run the dedup job of the chosen engine. For Spark it is a fake job unless the test has set `dedup`."""
+        if spec.engine is Engine.SPARK:
+            self.dedup.run(spec.request_uri)
+        else:
+            dedup_in_bigquery(self.services, spec.attempt)
+
+    def load(self, spec: PublishSpec) -> None:
+        services = self.services
+        candidate, manifest = read_candidate(services, spec)
+        dates = dates_to_load(services, candidate, manifest)
+        if dates is not None:
+            load_dates(services, spec, candidate, manifest, dates)
+            return
+        configuration = staging_configuration(services, spec, candidate, manifest)
+        begin_load(services, spec, manifest)
+        self.run_job(spec, "load", configuration)
+        finish_staging(services, spec, candidate, manifest)
+
+    def check(self, spec: PublishSpec) -> SwapSpec:
+        return check_before_swap(self.services, spec)
+
+    def swap(self, spec: PublishSpec, swap: SwapSpec) -> None:
+        template = swap_configuration(self.feed.feed, self.feed.target)
+        self.run_job(spec, "swap", _render(template, names=self.services.names, swap=swap))
+
+    def commit(self, spec: PublishSpec) -> LedgerRecord:
+        return commit_attempt(self.services, spec.attempt)[0]
+
+    def publish(self, name: str, **changes: Any) -> LedgerRecord:
+        spec = self.resolve(name, **changes)
+        self.deduplicate(spec)
+        self.load(spec)
+        self.swap(spec, self.check(spec))
+        return self.commit(spec)
+
+    def roll_back(self, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> LedgerRecord:
+        live = self.preview(generation, run_id=run_id).live_generation
+        request = RollbackRequest(ROLLBACK_DAG, run_id, generation, live, reason)
+        spec = resolve_rollback(self.services, request)
+        if spec.restored_at is None:
+            self.load(spec)
+        self.swap(spec, self.check(spec))
+        return self.commit(spec)
+
+    def preview(self, generation: int, *, run_id: str = "rollback") -> RollbackPreview:
+        return preview_rollback(self.services, generation, dag_id=ROLLBACK_DAG, run_id=run_id)
+
+    def overwrite(self, snapshot_id: int, path: str, content: bytes) -> None:
+        """Overwrite one landed object of a snapshot."""
+        name = f"{self.feed.landing.prefix}/snapshot_id={snapshot_id}/{path}"
+        self.storage.bucket("landing").blob(name).upload_from_string(content)
+
+    def delay_jobs(self, job_id: str, seconds: float, *, times: int = 1) -> None:
+        """Let the next `times` BigQuery jobs whose id matches the pattern `job_id` take `seconds` longer."""
+        fault = {"match": {"job_id": job_id}, "effect": "delay", "seconds": seconds, "times": times}
+        self.control("/_standin/faults", fault)
+
+    def control(self, path: str, body: dict[str, Any]) -> None:
+        """Call one of the stand-in's control endpoints."""
+        url = f"{self.bigquery._connection.API_BASE_URL}{path}"
+        answer = requests.post(url, json=body, timeout=10)
+        assert answer.ok, answer.text
+
+    def wait_for_all_jobs(self) -> None:
+        for job in self.bigquery.list_jobs(state_filter="running"):
+            with contextlib.suppress(GoogleAPICallError):
+                job.result()
+
+    def run_job(self, spec: PublishSpec, step: str, configuration: dict[str, Any]) -> None:
+        name = job_id(spec, step, 1)
+        self.services.current.record_job(spec.attempt, name)
+        reference = {"projectId": "local-dev", "jobId": name, "location": "US"}
+        kind = LoadJob if "load" in configuration else QueryJob
+        job = kind.from_api_repr({"jobReference": reference, "configuration": configuration}, self.bigquery)
+        job._begin()  # type: ignore[no-untyped-call]
+        job.result()
+
+    def rows(self, table: str | None = None) -> list[tuple[Any, ...]]:
+        """All rows of target (or of `table`), as sorted tuples of date, product, value and update id."""
+        sql = f"SELECT date, product_id, attr_value, update_id FROM warehouse.{table or self.feed.target}"
+        return sorted(tuple(r.values()) for r in self.bigquery.query_and_wait(sql))
+
+    def live(self) -> str | None:
+        """The generation in target's label; None without a table or a label."""
+        facts = self.services.warehouse.table(self.feed.target)
+        return None if facts is None else facts.labels.get("dedup_clone_generation")
+
+
+def expected(*rows: Row) -> list[tuple[Any, ...]]:
+    return sorted((r["date"], r["product_id"], r["attr_value"], r["update_id"]) for r in rows)
+
+
+def _render(value: Any, **context: Any) -> Any:
+    """Render the templates in a job configuration as Airflow does. Every XCom is the SwapSpec `swap`."""
+    ti = SimpleNamespace(xcom_pull=lambda task_ids: to_plain(context["swap"]))
+
+    def walk(item: Any) -> Any:
+        if isinstance(item, str):
+            return _TEMPLATES.from_string(item).render(names=context["names"], ti=ti)
+        if isinstance(item, dict):
+            return {key: walk(inner) for key, inner in item.items()}
+        return [walk(inner) for inner in item] if isinstance(item, list) else item
+
+    return walk(value)
+
+
+YESTERDAY = TODAY - timedelta(days=1)

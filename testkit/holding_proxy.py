@@ -1,0 +1,199 @@
+"""An HTTP proxy in front of one server that forwards every request, and can hold one of them.
+
+A process can be killed at an exact step only while it is known to be at that step. Each step of the protocol is a
+request to storage or BigQuery: the proxy holds the request before it forwards it, or holds its answer, until the
+process has been killed. The connection tells which process has sent the request.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+from devstack.stack.gcloud_proxy import forwarded_headers
+from devstack.stack.ports import HOST
+from testkit.proxied_request import ProxiedRequest, Service
+
+UPSTREAM_TIMEOUT_S = 300.0
+
+
+class HoldPhase(StrEnum):
+    """BEFORE: the server has not received the request. AFTER: it has answered, but the client has no answer yet."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+@dataclass
+class Hold:
+    """Holds the first request that `matches`, until the test releases or drops it."""
+
+    matches: Callable[[ProxiedRequest], bool]
+    phase: HoldPhase
+    request: ProxiedRequest | None = None
+    client_port: int = 0
+    _hit: threading.Event = field(default_factory=threading.Event)
+    _decided: threading.Event = field(default_factory=threading.Event)
+    _dropped: bool = False
+
+    def is_hit(self) -> bool:
+        return self._hit.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the request arrives within `seconds`."""
+        return self._hit.wait(seconds)
+
+    def release(self) -> None:
+        """Forward the request (or its answer)."""
+        self._decided.set()
+
+    def drop(self) -> None:
+        """Lose the request (or its answer) and close its connection, as when its sender has died."""
+        self._dropped = True
+        self._decided.set()
+
+    def block(self, request: ProxiedRequest, client_port: int) -> bool:
+        """Block the calling thread, which serves the request, until it is released (True) or dropped (False)."""
+        self.request, self.client_port = request, client_port
+        self._hit.set()
+        self._decided.wait()
+        return not self._dropped
+
+
+class HoldingProxy:
+    """Listens on a free port, and serves from `start` on."""
+
+    def __init__(self, service: Service, upstream_url: str) -> None:
+        self.service = service
+        self.upstream = urlsplit(upstream_url).netloc
+        self._lock = threading.Lock()
+        self._holds: list[Hold] = []
+        handler = type("BoundHandler", (_Handler,), {"proxy": self})
+        self._server = _Server((HOST, 0), handler)
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self._server.server_port}"
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}"
+
+    def start(self) -> None:
+        threading.Thread(target=self._server.serve_forever, name=f"holding proxy {self.service}", daemon=True).start()
+
+    def stop(self) -> None:
+        with self._lock:
+            holds, self._holds = self._holds, []
+        for hold in holds:
+            hold.drop()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def hold(self, matches: Callable[[ProxiedRequest], bool], phase: HoldPhase) -> Hold:
+        hold = Hold(matches, phase)
+        with self._lock:
+            self._holds.append(hold)
+        return hold
+
+    def forget(self, hold: Hold) -> None:
+        """Release the hold, and let it hold no other request."""
+        with self._lock:
+            if hold in self._holds:
+                self._holds.remove(hold)
+        hold.release()
+
+    def find_hold(self, request: ProxiedRequest, phase: HoldPhase) -> Hold | None:
+        """The hold that matches the request. It is removed, so that it matches no other request."""
+        with self._lock:
+            found = next((hold for hold in self._holds if hold.phase == phase and hold.matches(request)), None)
+            if found:
+                self._holds.remove(found)
+            return found
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Ignore the broken connection that a killed client leaves."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    proxy: HoldingProxy
+
+    def _handle(self) -> None:
+        body = self._read_body()
+        request = ProxiedRequest(self.proxy.service, self.command, self.path, body)
+        if not self._is_released(request, HoldPhase.BEFORE):
+            return
+        upstream = HTTPConnection(self.proxy.upstream, timeout=UPSTREAM_TIMEOUT_S)
+        try:
+            upstream.request(self.command, self.path, body or None, self._headers_to_send(body))
+            response = upstream.getresponse()
+            content = response.read()
+        except (OSError, HTTPException):
+            self.close_connection = True  # as a server does when it is killed
+            return
+        finally:
+            upstream.close()
+        if self._is_released(request, HoldPhase.AFTER):
+            self._answer(response, content)
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # the names that http.server calls
+
+    def _is_released(self, request: ProxiedRequest, phase: HoldPhase) -> bool:
+        hold = self.proxy.find_hold(request, phase)
+        released = hold is None or hold.block(request, self.client_address[1])
+        self.close_connection = self.close_connection or not released
+        return released
+
+    def _headers_to_send(self, body: bytes) -> dict[str, str]:
+        headers = dict(forwarded_headers(self.headers.items()))
+        has_length = "Content-Length" in self.headers
+        dropped = ("accept-encoding", "expect", "content-length")
+        headers_kept = {name: value for name, value in headers.items() if name.lower() not in dropped}
+        if body or has_length or self.command in ("POST", "PUT"):
+            headers_kept["Content-Length"] = str(len(body))
+        return headers_kept
+
+    def _read_body(self) -> bytes:
+        if "chunked" in (self.headers.get("Transfer-Encoding") or "").lower():
+            return b"".join(iter(self._read_chunk, b""))
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def _read_chunk(self) -> bytes:
+        size = int(self.rfile.readline().split(b";")[0], 16)
+        chunk = self.rfile.read(size)
+        self.rfile.readline()
+        return chunk
+
+    def _answer(self, response: HTTPResponse, content: bytes) -> None:
+        """Replace the server's address in the answer by the proxy's, so that the next request comes through it, too."""
+        upstream_address, proxy_address = self.proxy.upstream, self.proxy.address
+        if "json" in (response.getheader("Content-Type") or ""):
+            content = content.replace(upstream_address.encode(), proxy_address.encode())
+        self.send_response_only(response.status, response.reason)
+        for name, value in forwarded_headers(response.getheaders()):
+            if name.lower() == "location":
+                value = value.replace(upstream_address, proxy_address)
+            if name.lower() != "content-length":
+                self.send_header(name, value)
+        if self.command == "HEAD":
+            self.send_header("Content-Length", response.getheader("Content-Length") or "0")
+        elif response.status not in (204, 304):
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing, because a line per request would only fill the disk."""

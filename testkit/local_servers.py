@@ -1,0 +1,113 @@
+"""Starts fake-gcs-server and the BigQuery stand-in on free local ports, and stops them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from devstack.http_calls import Unreachable, call
+from devstack.stack.ports import any_free_port
+from devstack.stack.programs import fake_gcs_binary
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+# PYTHONPATH of a process that runs the Spark job or a module of this repository.
+PYTHON_PATH = os.pathsep.join(str(folder) for folder in (REPOSITORY / "spark_jobs", REPOSITORY / "plugins", REPOSITORY))
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 10
+POLL_INTERVAL_S = 0.02
+
+
+def is_healthy(url: str) -> bool:
+    try:
+        return call("GET", url, timeout_s=5).ok
+    except Unreachable:
+        return False
+
+
+def start_process(
+    command: Sequence[str], health_url: str, log: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Starts a server and returns once `health_url` answers. Raises RuntimeError, with the log, when it does not."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command, cwd=REPOSITORY, stdout=output, stderr=output, env={**os.environ, **(environment or {})}
+        )
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not is_healthy(health_url):
+        if process.poll() is not None or time.monotonic() > deadline:
+            stop_process(process)
+            raise RuntimeError(f"[{' '.join(command)}] did not become healthy, its log: {log.read_text()[-4000:]}")
+        time.sleep(POLL_INTERVAL_S)
+    return process
+
+
+def stop_process(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def start_fake_gcs(tmp_path: Path, *buckets: str, in_memory: bool = True) -> Iterator[str]:
+    """Runs fake-gcs-server with these buckets, and yields its address as host:port.
+
+    `tmp_path` holds its log and, unless `in_memory`, its objects, because many large objects do not fit into memory.
+    """
+    address = f"127.0.0.1:{any_free_port()}"
+    root = tmp_path / "objects"
+    backend = ["-backend", "memory"] if in_memory else ["-backend", "filesystem", "-filesystem-root", str(root)]
+    root.mkdir(parents=True, exist_ok=True)
+    command = [
+        str(fake_gcs_binary()), "-scheme", "http", "-host", "127.0.0.1", "-port", address.split(":")[1], *backend,
+        "-public-host", address, "-external-url", f"http://{address}", "-log-level", "error",
+    ]  # fmt: skip
+    environment = {"GOMEMLIMIT": "512MiB", "GOGC": "400" if in_memory else "50"}
+    process = start_process(command, f"http://{address}/_internal/healthcheck", tmp_path / "fake-gcs.log", environment)
+    try:
+        for bucket in buckets:
+            call("POST", f"http://{address}/storage/v1/b?project=local-dev", body={"name": bucket})
+        yield address
+    finally:
+        stop_process(process)
+
+
+def stand_in_command(data: Path, port: int, options: Sequence[str] = ()) -> list[str]:
+    return [
+        sys.executable, "-m", "devstack.bigquery", "--host", "127.0.0.1", "--port", str(port), "--data", str(data),
+        *options,
+    ]  # fmt: skip
+
+
+def launch_stand_in(
+    tmp_path: Path, object_store: str | None, port: int, options: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
+    """Starts a stand-in that keeps its tables in `tmp_path`/bigquery. The caller stops or kills it."""
+    command = stand_in_command(tmp_path / "bigquery", port, options)
+    environment = {"STORAGE_EMULATOR_HOST": f"http://{object_store}"} if object_store else {}
+    return start_process(command, f"http://127.0.0.1:{port}/_standin/health", tmp_path / "stand-in.log", environment)
+
+
+@contextmanager
+def start_stand_in(
+    tmp_path: Path, object_store: str | None = None, port: int | None = None, options: Sequence[str] = ()
+) -> Iterator[str]:
+    """Runs a stand-in that keeps its tables below `tmp_path`, and yields its address as host:port.
+
+    `object_store` is the address, as host:port, of the fake-gcs-server for gs:// URIs.
+    """
+    chosen = port or any_free_port()
+    process = launch_stand_in(tmp_path, object_store, chosen, options)
+    try:
+        yield f"127.0.0.1:{chosen}"
+    finally:
+        stop_process(process)

@@ -1,0 +1,133 @@
+"""Computes what a table must hold after a history of publishes, in plain Python and independent of every engine.
+
+Rows are dicts. `OracleState.apply` applies a publish's deliveries to the state that earlier publishes left, and
+returns the next state with the counts of each date. The rules are those of docs/data-contract.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class OracleTable:
+    """Names of columns. `values` are all columns that are neither keys nor the snapshot id, in schema order."""
+
+    partition: str
+    snapshot_id: str
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+
+    def key(self, row: Row) -> Key:
+        return tuple(row[name] for name in self.keys)
+
+    def contents(self, row: Row) -> list[Any]:
+        return [ordered(row[name]) for name in self.values]
+
+
+@dataclass(frozen=True)
+class OracleDelivery:
+    snapshot_id: int
+    rows: Sequence[Row]
+
+
+@dataclass
+class DateCounts:
+    """The counts that the manifest must have for a date that an applied delivery contains."""
+
+    rows: int = 0
+    new_keys: int = 0
+    changed: int = 0
+    survivors: int = 0
+    ties: int = 0
+
+
+@dataclass
+class OracleState:
+    """One row for each key. `counts`: of the last publish. `dropped`: the number of expired rows that it dropped."""
+
+    table: OracleTable
+    last_changed: bool = False
+    rows: dict[Key, Row] = field(default_factory=dict)
+    counts: dict[date, DateCounts] = field(default_factory=dict)
+    dropped: int = 0
+
+    def apply(self, deliveries: Sequence[OracleDelivery], retention_day: date) -> OracleState:
+        """The state after a publish. `deliveries`: in ascending precedence, at most one per snapshot id."""
+        day = self.table.partition
+        before = {key: row for key, row in self.rows.items() if row[day] >= retention_day}
+        dropped = len(self.rows) - len(before)
+        counts: dict[date, DateCounts] = {}
+        versions: dict[Key, list[Row]] = {key: [row] for key, row in before.items()}
+        newest_keys: dict[date, set[Key]] = {}
+        for delivery in deliveries:
+            rows = [row for row in delivery.rows if row[day] >= retention_day]
+            dropped += len(delivery.rows) - len(rows)
+            best = self._one_per_key(rows)
+            for row_date, surplus in (Counter(r[day] for r in rows) - Counter(r[day] for r in best.values())).items():
+                counts.setdefault(row_date, DateCounts()).ties += surplus
+            for row_date in {row[day] for row in rows}:
+                newest_keys[row_date] = {key for key, row in best.items() if row[day] == row_date}
+            for key, row in best.items():
+                versions.setdefault(key, []).append(row)
+        after = {key: self._winner(key_versions) for key, key_versions in versions.items()}
+        for key, row in after.items():
+            if row[day] in newest_keys:
+                self._count(counts.setdefault(row[day], DateCounts()), key, row, before, newest_keys[row[day]])
+        return OracleState(self.table, self.last_changed, after, counts, dropped)
+
+    def _one_per_key(self, rows: Sequence[Row]) -> dict[Key, Row]:
+        best: dict[Key, Row] = {}
+        for row in rows:
+            best_so_far = best.get(self.table.key(row))
+            if best_so_far is None or self.table.contents(row) > self.table.contents(best_so_far):
+                best[self.table.key(row)] = row
+        return best
+
+    def _winner(self, versions: list[Row]) -> Row:
+        """The winning row. `versions`: in the order of application; among equal snapshot ids the last one wins."""
+        name = self.table.snapshot_id
+        ascending = sorted(versions, key=lambda row: row[name])  # stable
+        winner = dict(ascending[0])
+        for row in ascending[1:]:
+            is_unchanged = self.last_changed and self.table.contents(row) == self.table.contents(winner)
+            winner = {**row, name: winner[name] if is_unchanged else row[name]}
+        return winner
+
+    def _count(self, counts: DateCounts, key: Key, row: Row, before: dict[Key, Row], newest: set[Key]) -> None:
+        counts.rows += 1
+        counts.new_keys += key not in before
+        counts.changed += key in before and self.table.contents(row) != self.table.contents(before[key])
+        counts.survivors += key not in newest
+
+    def table_rows(self) -> list[list[Any]]:
+        """The table's rows as comparable values, sorted. Two engines must agree on them."""
+        return comparable(self.table, list(self.rows.values()))
+
+
+def comparable(table: OracleTable, rows: Sequence[Row]) -> list[list[Any]]:
+    columns = (*table.keys, *table.values, table.snapshot_id)
+    return sorted([ordered(row[name]) for name in columns] for row in rows)
+
+
+def ordered(value: Any) -> Any:
+    """A value as nested lists, which Python compares in the contract's order: NULL is lowest, NaN is highest."""
+    if value is None:
+        return [0]
+    if isinstance(value, float):
+        return [2] if math.isnan(value) else [1, value + 0.0]
+    if isinstance(value, str):
+        return [1, value.encode()]
+    if isinstance(value, dict):
+        return [1, [ordered(item) for item in value.values()]]
+    if isinstance(value, (list, tuple)):
+        return [1, [ordered(item) for item in value]]
+    return [1, value]

@@ -1,0 +1,64 @@
+"""Reads from a proxied HTTP request to storage or BigQuery which object it names, and whether it inserts a job."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from urllib.parse import parse_qs, unquote, urlsplit
+
+BODY_BYTES_READ = 64 * 1024
+_NAME_IN_METADATA = re.compile(rb'"name":\s*"([^"]*)"')
+_OBJECT_IN_PATH = re.compile(r"/b/[^/]+/o/([^/]+)")
+
+
+class Service(StrEnum):
+    STORAGE = "storage"
+    BIGQUERY = "bigquery"
+
+
+@dataclass(frozen=True)
+class ProxiedRequest:
+    """`target` is the request line's path with its query, as sent."""
+
+    service: Service
+    method: str
+    target: str
+    body: bytes
+
+    @cached_property
+    def path(self) -> str:
+        return unquote(urlsplit(self.target).path)
+
+    @cached_property
+    def query(self) -> dict[str, str]:
+        return {name: values[0] for name, values in parse_qs(urlsplit(self.target).query).items()}
+
+    @cached_property
+    def text(self) -> str:
+        """The beginning of the body, as text."""
+        return self.body[:BODY_BYTES_READ].decode(errors="replace")
+
+    @cached_property
+    def object_name(self) -> str:
+        """The name of the object without its bucket, in a request to storage; empty when the request names none."""
+        match = _OBJECT_IN_PATH.search(urlsplit(self.target).path)
+        if match:
+            return unquote(match[1])
+        if "name" in self.query:
+            return self.query["name"]
+        metadata_match = _NAME_IN_METADATA.search(self.body[:BODY_BYTES_READ]) if self.is_upload else None
+        return metadata_match[1].decode() if metadata_match else ""
+
+    @property
+    def is_upload(self) -> bool:
+        """Whether this is the first request of an upload, which names the object."""
+        return self.method == "POST" and "/upload/storage/" in self.path
+
+    @property
+    def inserts_job(self) -> bool:
+        return self.service is Service.BIGQUERY and self.method == "POST" and self.path.endswith("/jobs")
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.object_name or self.path}"

@@ -1,0 +1,230 @@
+"""Runs the local stack behind holding proxies, with its own copy of the DAGs, for the long runs and tests/stack."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from dedup_clone.state.arrivals import Arrivals
+from dedup_clone.state.current import Current, CurrentFile
+from dedup_clone.state.ledger import Ledger, LedgerRecord
+from dedup_clone.state.manifests import Manifests
+from dedup_clone.state.staging import Staging, StagingFile
+from dedup_clone.state.store import ObjectStore
+from devstack.connection import Connection
+from devstack.demo.airflow_api import AirflowApi, DemoError, Task
+from devstack.demo.delivery_progress import publish_dag_id, watch_dag_id
+from devstack.http_calls import Unreachable, call
+from devstack.stack import client_config, health, lifecycle, ports
+from devstack.stack.layout import (
+    CHECKOUT,
+    DAGS_FOLDER_VARIABLE,
+    LOCAL_DIR_VARIABLE,
+    Layout,
+)
+from devstack.stack.process_environment import BIGQUERY_PROXY_VARIABLE, STORAGE_PROXY_VARIABLE
+from devstack.stack.programs import all_programs
+from devstack.stack.supervisord import PartState, Supervisor
+from testkit.errors import HarnessError
+from testkit.holding_proxy import HoldingProxy
+from testkit.proxied_request import Service
+from testkit.stand_in_faults import add_fault, clear_faults
+
+EXAMPLE = "worked_example"
+# The same table by a plan that always uses Spark's Python workers, so that they can be killed.
+BY_SPARK = "worked_example_by_spark"
+FEEDS = (EXAMPLE, BY_SPARK)
+DAGS_TIMEOUT_S = 240.0
+POLL_INTERVAL_S = 0.25
+
+Log = Callable[[str], None]
+
+
+def log(line: str) -> None:
+    print(line, flush=True)
+
+
+def wait_for(condition: Callable[[], Any], timeout_s: float, what: str) -> Any:
+    """Waits until `condition` returns something true, and returns it. Raises HarnessError after `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        if found := condition():
+            return found
+        if time.monotonic() > deadline:
+            raise HarnessError(f"not reached within {timeout_s:.0f} s: {what}")
+        time.sleep(POLL_INTERVAL_S)
+
+
+class ProxiedStack:
+    """A running stack. Its parts reach storage and BigQuery through `proxies`; this process reaches them directly."""
+
+    def __init__(self, layout: Layout, proxies: dict[Service, HoldingProxy]) -> None:
+        self.layout = layout
+        self.proxies = proxies
+        self.connection = Connection.from_variables(client_config.read(layout.stack_env))
+        self.airflow = AirflowApi(self.connection)
+        self.supervisor = Supervisor(layout.supervisor_socket)
+
+    @cached_property
+    def landing(self) -> Any:
+        return self._storage.bucket(self.connection.landing_bucket)
+
+    @cached_property
+    def bigquery(self) -> Any:
+        return self.connection.bigquery_client()
+
+    @cached_property
+    def _storage(self) -> Any:
+        return self.connection.storage_client()
+
+    @cached_property
+    def store(self) -> ObjectStore:
+        return ObjectStore(self._storage, self.connection.state_bucket)
+
+    def current(self, feed: str) -> Current:
+        return CurrentFile(self.store, feed).read()
+
+    def staging(self, feed: str) -> Staging | None:
+        return StagingFile(self.store, feed).read()
+
+    def ledger(self, feed: str) -> list[LedgerRecord]:
+        return Ledger(self.store, feed).read_last(10_000)
+
+    def arrivals(self, feed: str) -> Arrivals:
+        return Arrivals(self.store, feed)
+
+    def manifests(self, feed: str) -> Manifests:
+        return Manifests(self.store, feed)
+
+    def parts(self) -> dict[str, PartState]:
+        return self.supervisor.parts()
+
+    def stop_part(self, part: str) -> None:
+        """Stops a part as an operator would, and waits until it has stopped."""
+        self.supervisor.stop(part)
+
+    def ask_airflow(self, request: Callable[[AirflowApi], Any]) -> Any:
+        """The result of `request`; None while Airflow does not answer, because it may have been killed."""
+        try:
+            return request(self.airflow)
+        except (DemoError, Unreachable, OSError, ValueError):
+            return None
+
+    def run_state(self, feed: str, run_id: str) -> str | None:
+        state: str | None = self.ask_airflow(lambda api: api.run_state(publish_dag_id(feed), run_id))
+        return state
+
+    def tasks(self, feed: str, run_id: str) -> list[Task]:
+        return self.ask_airflow(lambda api: api.tasks(publish_dag_id(feed), run_id)) or []
+
+    def run_ids(self, feed: str) -> list[str]:
+        """The sorted ids of all publish runs of the feed."""
+        runs: list[str] = []
+        while True:
+            page = wait_for(partial(self._page_of_runs, feed, len(runs)), 60, "Airflow lists its runs")
+            runs += [run["dag_run_id"] for run in page["dag_runs"]]
+            if not page["dag_runs"] or len(runs) >= page["total_entries"]:
+                return sorted(runs)
+
+    def _page_of_runs(self, feed: str, offset: int) -> Any:
+        path = f"dags/{publish_dag_id(feed)}/dagRuns?limit=100&offset={offset}"
+        return self.ask_airflow(lambda api: api._get(path))
+
+    def job(self, job_id: str) -> Any:
+        """The REST resource of a BigQuery job; None when there is none or the stand-in does not run."""
+        url = f"{self.connection.bigquery_url}/bigquery/v2/projects/{self.connection.project}/jobs/{job_id}?location=US"
+        try:
+            answer = call("GET", url)
+        except Unreachable:
+            return None
+        return answer.json() if answer.ok else None
+
+    def add_fault(self, fault: dict[str, Any]) -> None:
+        add_fault(self.connection.bigquery_url, fault)
+
+    def clear_faults(self) -> None:
+        with suppress(Unreachable):  # a stand-in that was killed has no faults
+            clear_faults(self.connection.bigquery_url)
+
+    def are_healthy(self) -> bool:
+        """Whether every part of the stack runs and is healthy."""
+        chosen_ports = ports.read_saved(self.layout.ports_file)
+        if chosen_ports is None:
+            return False
+        try:
+            parts = self.parts()
+            return all(
+                health.is_healthy(program, parts[program.name]) for program in all_programs(self.layout, chosen_ports)
+            )
+        except (OSError, KeyError, ValueError):
+            return False
+
+
+def write_dags(folder: Path, *, all_feeds: bool) -> None:
+    """Copy the DAGs with the worked example and a copy of that feed with plan antijoin; `all_feeds`: with all feeds."""
+    shipped = CHECKOUT / "dags"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(shipped, folder, ignore=shutil.ignore_patterns("feeds", "__pycache__"))
+    shutil.copytree(CHECKOUT / "sql", folder / "sql")
+    (folder / "feeds").mkdir()
+    for path in sorted((shipped / "feeds").glob("*.yaml")):
+        if all_feeds or path.stem == EXAMPLE:
+            shutil.copy(path, folder / "feeds")
+    example_yaml = (shipped / "feeds" / f"{EXAMPLE}.yaml").read_text()
+    by_spark_yaml = example_yaml.replace(EXAMPLE, BY_SPARK) + "dedup:\n  plan: antijoin\n"
+    (folder / "feeds" / f"{BY_SPARK}.yaml").write_text(by_spark_yaml)
+
+
+def _change_nothing(dags: Path) -> None:
+    """Leave the copied DAGs as they are."""
+
+
+@contextmanager
+def running(
+    local: Path, log: Log = log, *, all_feeds: bool = False, prepare: Callable[[Path], None] = _change_nothing
+) -> Iterator[ProxiedStack]:
+    """Starts a new stack in `local`, and stops it at the end. Its logs stay.
+
+    `prepare` may change the copied DAGs folder before anything starts.
+    """
+    shutil.rmtree(local, ignore_errors=True)
+    dags = local / "dags"
+    write_dags(dags, all_feeds=all_feeds)
+    prepare(dags)
+    environ = {**os.environ, LOCAL_DIR_VARIABLE: str(local), DAGS_FOLDER_VARIABLE: str(dags)}
+    environ["DEDUP_CLONE_SPARK_JOBS"] = str(CHECKOUT / "spark_jobs")
+    for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        os.environ.pop(variable, None)  # no part of the stack is reached through such a proxy
+    layout = Layout.from_environment(environ)
+    chosen_ports = ports.choose(layout.ports_file).ports
+    proxies = {
+        Service.STORAGE: HoldingProxy(Service.STORAGE, chosen_ports.gcs_url),
+        Service.BIGQUERY: HoldingProxy(Service.BIGQUERY, chosen_ports.bigquery_url),
+    }
+    environ[STORAGE_PROXY_VARIABLE] = proxies[Service.STORAGE].url
+    environ[BIGQUERY_PROXY_VARIABLE] = proxies[Service.BIGQUERY].url
+    for proxy in proxies.values():
+        proxy.start()
+    try:
+        lifecycle.up(layout, environ, log)
+        try:
+            stack = ProxiedStack(layout, proxies)
+            wait_for(lambda: _knows_all_dags(stack), DAGS_TIMEOUT_S, f"Airflow knows the DAGs of {FEEDS}")
+            yield stack
+        finally:
+            lifecycle.down(layout, log)
+    finally:
+        for proxy in proxies.values():
+            proxy.stop()
+
+
+def _knows_all_dags(stack: ProxiedStack) -> bool:
+    wanted = [dag for feed in FEEDS for dag in (watch_dag_id(feed), publish_dag_id(feed))]
+    paused: list[bool | None] | None = stack.ask_airflow(lambda api: [api.is_paused(dag) for dag in wanted])
+    return paused == [False] * len(wanted)

@@ -1,0 +1,56 @@
+"""Starts a fake-gcs-server and a BigQuery stand-in, and provides clients of both, also as pytest fixtures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from google.api_core.client_options import ClientOptions
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
+
+from testkit.local_servers import start_fake_gcs, start_stand_in
+from testkit.spark_dedup_process import SparkDedupProcess
+
+# All tests share one status table, but BigQuery allows only five changes of a table in ten seconds.
+_STAND_IN_OPTIONS = ("--updates-per-10-s", "1000")
+
+# The local servers ask for no credentials.
+_ANONYMOUS = AnonymousCredentials()  # type: ignore[no-untyped-call]
+
+
+def bigquery_client(url: str) -> BigQuery:
+    """One more client of the stand-in at `url`."""
+    options = ClientOptions(api_endpoint=url)
+    return BigQuery(project="local-dev", credentials=_ANONYMOUS, client_options=options)
+
+
+@contextmanager
+def open_clients(folder: Path) -> Iterator[tuple[Storage, BigQuery]]:
+    """Start servers that store below `folder`, with the buckets landing and state and the dataset warehouse."""
+    with (
+        start_fake_gcs(folder, "landing", "state") as gcs,
+        start_stand_in(folder, gcs, options=_STAND_IN_OPTIONS) as bigquery,
+    ):
+        options = ClientOptions(api_endpoint=f"http://{gcs}")
+        storage = Storage(project="local-dev", credentials=_ANONYMOUS, client_options=options)
+        warehouse = bigquery_client(f"http://{bigquery}")
+        warehouse.create_dataset("warehouse")
+        yield storage, warehouse
+
+
+@pytest.fixture(scope="session", name="clients")
+def shared_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
+    """Import it in the conftest of a folder: the tests of that folder share one pair of servers."""
+    with open_clients(tmp_path_factory.mktemp("servers")) as shared:
+        yield shared
+
+
+@pytest.fixture(scope="session", name="real_dedup")
+def shared_real_dedup(clients: tuple[Storage, BigQuery]) -> Iterator[SparkDedupProcess]:
+    """The Spark job on those servers, in a process that the tests of the folder share."""
+    with SparkDedupProcess(clients[0]) as shared:
+        yield shared

@@ -1,0 +1,222 @@
+"""Provides a feed without BigQuery, in a folder or an emulated bucket, for the Spark job's tests and benchmarks."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject, split_backlog
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.manifest import FORMAT_VERSION, Candidate, DateEntry, FileList, Manifest
+from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.request import (
+    USUAL_FILE_BYTES,
+    DedupRequest,
+    ParentGeneration,
+    Plan,
+    RequestedDelivery,
+)
+from dedup_clone.contract.table import TableContract, UpdateIdMode
+from dedup_spark import storage
+from dedup_spark.column_types import arrow_schema
+from dedup_spark.execution.progress import JobLog
+from dedup_spark.execution.session import Spark, SparkOf
+from dedup_spark.job import DedupJob
+from dedup_spark.job_request import read_request
+from dedup_spark.landing.written_schema import has_written_schema
+
+FEED = "feed"
+LATEST_DAY = date(2030, 1, 1)
+RETENTION_DAY = date(2020, 1, 1)
+
+
+@dataclass
+class SparkJobFeed:
+    """Lands deliveries, runs the job on them, and makes each result the parent of the next publish.
+
+    `bucket`: the landing bucket, or a folder in its place. `state`: the URI of the folder in the state bucket.
+
+    `session`: None for a feed whose jobs must not need Spark. `exact`, `compare_values`: those of the request.
+
+    """
+
+    session: SparkSession | None
+    bucket: str
+    state: str
+    table: TableContract
+    mode: UpdateIdMode = UpdateIdMode.LAST_SEEN
+    plan: Plan = Plan.AUTO
+    date_folders: bool = True
+    exact: bool = False
+    compare_values: bool = True
+    file_bytes: int = USUAL_FILE_BYTES
+    manifest: Manifest | None = None
+    parent: ParentGeneration | None = None
+    _next_numbers: Iterable[int] = field(default_factory=lambda: itertools.count(1))
+
+    def folder(self, snapshot_id: int) -> str:
+        return f"{FEED}/snapshot_id={snapshot_id}/"
+
+    def uri(self, name: str) -> str:
+        return storage.object_uri(self.bucket, name)
+
+    def land(self, snapshot_id: int, rows: Sequence[dict[str, Any]], *, schema: pa.Schema | None = None) -> Arrival:
+        """Write the snapshot's files, one for each date (without date folders two files), and return its arrival.
+
+        A re-delivery on a file system replaces the files in the snapshot's folder.
+        """
+        number = next(iter(self._next_numbers))
+        if "://" not in self.uri(""):
+            shutil.rmtree(self.uri(self.folder(snapshot_id)), ignore_errors=True)
+        table = pa.Table.from_pylist(list(rows), schema=schema or arrow_schema(self.table.columns))
+        if self.date_folders:
+            column = self.table.partition_column
+            for day in sorted({row[column] for row in rows}):
+                part = table.filter(pa.compute.equal(table[column], pa.scalar(day, pa.date32())))
+                self.put(snapshot_id, f"{column}={day}/part-{number}.parquet", part)
+        else:
+            half = table.num_rows // 2
+            self.put(snapshot_id, f"a-{number}.parquet", table.slice(0, half))
+            self.put(snapshot_id, f"b-{number}.parquet", table.slice(half))
+        return self.arrive(snapshot_id)
+
+    def put(self, snapshot_id: int, name: str, content: pa.Table | bytes) -> None:
+        uri = self.uri(f"{self.folder(snapshot_id)}{name}")
+        with storage.open_output(uri) as stream:
+            if isinstance(content, bytes):
+                stream.write(content)
+            else:
+                pq.write_table(content, stream)
+
+    def arrive(self, snapshot_id: int) -> Arrival:
+        """An arrival of the snapshot, with the files that are in its folder now."""
+        number = next(iter(self._next_numbers))
+        folder = self.folder(snapshot_id)
+        listed = storage.list_objects(self.uri(folder))
+        return Arrival(
+            feed=FEED,
+            delivery=Delivery(snapshot_id, number),
+            bucket=self.bucket,
+            folder=folder,
+            marker=f"{folder}_SUCCESS",
+            arrived_at=datetime(2026, 1, 1, tzinfo=UTC),
+            objects=tuple(LandedObject(f"{folder}{n}", o.generation, "", o.size) for n, o in listed.items()),
+            late_objects=(),
+        )
+
+    def request(self, arrivals: Sequence[Arrival], *, retention_day: date = RETENTION_DAY) -> DedupRequest:
+        """The request of the next publish, which applies those of the deliveries that are not included yet."""
+        generation = next(iter(self._next_numbers))
+        attempt = f"{generation:08d}-abcdef"
+        included = self.manifest.deliveries if self.manifest else ()
+        backlog = split_backlog([a.delivery for a in arrivals], included, ())
+        uris = {a.delivery: storage.join(self.state, f"arrivals/{a.delivery.name}.json") for a in arrivals}
+        for arrival in arrivals:
+            storage.create_text(uris[arrival.delivery], to_json(arrival))
+        return DedupRequest(
+            format_version=FORMAT_VERSION,
+            feed=FEED,
+            generation=generation,
+            attempt=attempt,
+            run_id="test",
+            code_version="0",
+            table=self.table,
+            update_id_mode=self.mode,
+            engine=Engine.SPARK,
+            date_folders=self.date_folders,
+            plan=self.plan,
+            retention_day=retention_day,
+            latest_day=LATEST_DAY,
+            deliveries=tuple(RequestedDelivery(d, uris[d]) for d in backlog.apply),
+            folded=included,
+            excluded=(),
+            parent=self.parent,
+            data_uri=storage.join(self.state, f"data/{attempt}/"),
+            attempt_uri=storage.join(self.state, f"attempts/{attempt}/"),
+            exact=self.exact,
+            compare_values=self.compare_values,
+            file_bytes=self.file_bytes,
+        )
+
+    def run(self, request: DedupRequest) -> Candidate:
+        request_uri = storage.join(request.attempt_uri, "request.json")
+        storage.write_text(request_uri, to_json(request))
+        DedupJob(read_request(request_uri), self.spark, JobLog(request)).run()
+        uri = storage.join(request.attempt_uri, "candidate.json")
+        return from_json(Candidate, storage.read_text(uri), where=uri)
+
+    @property
+    def spark(self) -> Spark:
+        return SparkOf(self._require_session)
+
+    def _require_session(self) -> SparkSession:
+        assert self.session, "this feed has no Spark session, so the job must not need Spark"
+        return self.session
+
+    def publish(self, *arrivals: Arrival, retention_day: date = RETENTION_DAY) -> Candidate:
+        """Run the job and make its candidate the parent of the next publish."""
+        candidate = self.run(self.request(arrivals, retention_day=retention_day))
+        if candidate.manifest:
+            self.commit(candidate)
+        return candidate
+
+    def requested_delivery(self, arrival: Arrival) -> RequestedDelivery:
+        return RequestedDelivery(arrival.delivery, storage.join(self.state, f"arrivals/{arrival.delivery.name}.json"))
+
+    def replay(self, arrival: Arrival) -> Candidate:
+        """Publish once more a delivery that the table already includes."""
+        request = replace(self.request([arrival]), deliveries=(self.requested_delivery(arrival),))
+        candidate = self.run(request)
+        self.commit(candidate)
+        return candidate
+
+    def commit(self, candidate: Candidate) -> None:
+        assert candidate.manifest
+        assert candidate.file_list_uri
+        self.manifest = candidate.manifest
+        uri = storage.join(self.state, f"manifests/{self.manifest.generation}.json")
+        storage.write_text(uri, to_json(self.manifest))
+        self.parent = ParentGeneration(
+            self.manifest.generation,
+            uri,
+            candidate.file_list_uri,
+            self.manifest.file_list_digest,
+            self.data_uri(),
+        )
+
+    def data_uri(self) -> str:
+        assert self.manifest
+        assert self.manifest.data_folder
+        return self.manifest.data_folder
+
+    def files(self) -> FileList:
+        assert self.parent
+        return from_json(FileList, storage.read_text(self.parent.file_list_uri), where=self.parent.file_list_uri)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of the committed generation, read from its data folder.
+
+        Asserts that every file has the form that the job writes. An adopted file may also contain the Arrow schema
+        of its writer, which BigQuery ignores.
+        """
+        assert self.manifest
+        found: list[dict[str, Any]] = []
+        schema = arrow_schema(self.table.columns)
+        for file in self.files().files:
+            uri = storage.join(self.data_uri(), file.path)
+            with storage.open_input(uri) as stream, pq.ParquetFile(stream) as parquet:
+                assert has_written_schema(self.table.columns, parquet), uri
+                found += parquet.read().cast(schema).to_pylist()
+        return found
+
+    def entry(self, day: date) -> DateEntry:
+        assert self.manifest
+        return next(e for e in self.manifest.dates if e.date == day)

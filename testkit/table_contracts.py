@@ -1,0 +1,53 @@
+"""Defines the table contracts of tests and benchmarks, and converts a contract for the oracle."""
+
+from __future__ import annotations
+
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from testkit.oracle import OracleTable
+
+
+def _columns(**types: str) -> tuple[Column, ...]:
+    return tuple(Column(name, column_type) for name, column_type in types.items())
+
+
+PRODUCTS = TableContract(
+    columns=_columns(
+        date="DATE", product_id="INT64", store_id="INT64", attribute_id="INT64", attr_value="INT64", update_id="INT64"
+    ),
+    partition_column="date",
+    snapshot_id_column="update_id",
+    keys=("date", "product_id", "store_id", "attribute_id"),
+    cluster_by=("product_id", "store_id"),
+    retention_days=730,
+)
+
+# Keys of several types, not in the order of the columns, and values of every type whose order is easy to get wrong.
+NESTED = TableContract(
+    columns=(
+        Column("amount", "FLOAT64"),
+        Column("name", "STRING", ColumnMode.REQUIRED),
+        Column("day", "DATE"),
+        Column("note", "STRING"),
+        Column("seen", "BOOL"),
+        Column("raw", "BYTES"),
+        Column("code", "INT64"),
+        Column("tags", "STRING", ColumnMode.REPEATED),
+        Column("info", "STRUCT", fields=(Column("weight", "FLOAT64"), Column("label", "STRING"))),
+        Column("parts", "STRUCT", ColumnMode.REPEATED, fields=_columns(number="INT64", price="NUMERIC")),
+        Column("version", "INT64"),
+    ),
+    partition_column="day",
+    snapshot_id_column="version",
+    keys=("name", "day", "code"),
+    cluster_by=("code",),
+    retention_days=730,
+)
+
+
+def oracle_table(table: TableContract) -> OracleTable:
+    return OracleTable(
+        partition=table.partition_column,
+        snapshot_id=table.snapshot_id_column,
+        keys=table.keys,
+        values=tuple(column.name for column in table.value_columns),
+    )

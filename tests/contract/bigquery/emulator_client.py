@@ -1,0 +1,108 @@
+"""Clients, small tables, load jobs and the `/_standin/` requests of the contract tests."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import requests
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import bigquery, storage
+
+PROJECT = "local-dev"
+BUCKET = "landing"
+TODAY = datetime.now(UTC).date()
+
+
+def days_ago(days: int) -> date:
+    return TODAY - timedelta(days=days)
+
+
+def bigquery_client(address: str) -> bigquery.Client:
+    """A client whose endpoint comes from an environment variable, as in the tested product code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BIGQUERY_EMULATOR_HOST", f"http://{address}")
+        return bigquery.Client(project=PROJECT, credentials=AnonymousCredentials())
+
+
+class Control:
+    """The requests below /_standin/: the clock and faults."""
+
+    def __init__(self, address: str) -> None:
+        self._root = f"http://{address}/_standin"
+
+    def advance(self, **time: float) -> None:
+        seconds = timedelta(**time).total_seconds()
+        requests.post(f"{self._root}/clock", json={"advance_seconds": seconds}, timeout=30).raise_for_status()
+
+    def now(self) -> datetime:
+        answer = requests.get(f"{self._root}/clock", timeout=30).json()
+        return datetime.fromisoformat(answer["now"])
+
+    def add_fault(self, **fault: Any) -> None:
+        requests.post(f"{self._root}/faults", json=fault, timeout=30).raise_for_status()
+
+    def clear_faults(self) -> None:
+        requests.delete(f"{self._root}/faults", timeout=30).raise_for_status()
+
+
+def snapshot(days: Sequence[date | None], number: int, rows_per_day: int = 2) -> pa.Table:
+    """Rows with the keys 0, 1, … for each day, all with the same number."""
+    rows = [{"day": day, "id": key, "number": number} for day in days for key in range(rows_per_day)]
+    return pa.Table.from_pylist(
+        rows, schema=pa.schema([("day", pa.date32()), ("id", pa.int64()), ("number", pa.int64())])
+    )
+
+
+def upload(bucket: storage.Bucket, name: str, rows: pa.Table) -> str:
+    """Uploads the rows as a Parquet file and returns its gs:// URI."""
+    content = io.BytesIO()
+    pq.write_table(rows, content)
+    bucket.blob(name).upload_from_string(content.getvalue())
+    return f"gs://{bucket.name}/{name}"
+
+
+def enum_file(column: str, values: list[str]) -> bytes:
+    """A Parquet file with a column annotated ENUM, which pyarrow cannot write: its annotation as text is replaced."""
+    content = io.BytesIO()
+    pq.write_table(pa.table({column: values}), content, store_schema=False)
+    name = b"\x18" + bytes([len(column)]) + column.encode()  # in Thrift's compact form, as the annotations behind it
+    text, enum = name + b"\x25\x00\x4c\x1c", name + b"\x25\x08\x4c\x4c"
+    assert content.getvalue().count(text) == 1
+    return content.getvalue().replace(text, enum)
+
+
+SCHEMA = [
+    bigquery.SchemaField("day", "DATE"),
+    bigquery.SchemaField("id", "INTEGER"),
+    bigquery.SchemaField("number", "INTEGER"),
+]
+
+
+def make_table(client: bigquery.Client, name: str, expiration_days: int | None = 730) -> bigquery.Table:
+    table = bigquery.Table(f"{PROJECT}.{name}", schema=SCHEMA)
+    expiration_ms = None if expiration_days is None else expiration_days * 86_400_000
+    table.time_partitioning = bigquery.TimePartitioning(field="day", expiration_ms=expiration_ms)
+    table.clustering_fields = ["id"]
+    return client.create_table(table)
+
+
+def load(client: bigquery.Client, uris: str | list[str], table: str, disposition: str, **options: Any) -> Any:
+    config = bigquery.LoadJobConfig(source_format="PARQUET", write_disposition=disposition, **options)
+    return client.load_table_from_uri(uris, f"{PROJECT}.{table}", job_config=config).result()
+
+
+def rows_of(client: bigquery.Client, sql: str, **options: Any) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in client.query(sql, **options).result()]
+
+
+def numbers_by_day(client: bigquery.Client, table: str) -> dict[date, set[int]]:
+    found: dict[date, set[int]] = {}
+    for day, number in rows_of(client, f"SELECT DISTINCT day, number FROM {table}"):
+        found.setdefault(day, set()).add(number)
+    return found

@@ -1,0 +1,149 @@
+"""Runs the dedup task as Airflow does: tries, deferrals, triggers, kills. Each try and resumption is a new operator."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.orchestration.runners import dedup_operator, engine_dispatch, remote_operator
+from dedup_clone.orchestration.runners.spark_run_trigger import SparkRunTrigger
+from dedup_clone.orchestration.runners.workload import Workload
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
+from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH
+from dedup_clone.settings.deployment import Deployment, read_deployment
+from dedup_clone.settings.feed import Feed, read_feed
+from dedup_clone.settings.spark_settings import ClusterSettings, Runner, SparkSettings, SparkSize
+from tests.contract.dataproc.fake.faults import WorkerKilled
+
+REPOSITORY = Path(__file__).parents[3]
+RETRIES = 3
+REQUEST = "gs://state/worked_example/attempts/00000007-abc123/request.json"
+SPARK = SparkSettings(
+    region="europe-west1",
+    service_account="spark@my-project.iam.gserviceaccount.com",
+    subnetwork="spark",
+    network_tags=("spark",),
+    staging_bucket="my-project-staging",
+    cluster=ClusterSettings(name="shared"),
+    procedure_connection="my-project.eu.spark",
+    labels={"team": "data"},
+)
+OWN_CLUSTER = SPARK.model_copy(update={"cluster": ClusterSettings()})
+WORK = Workload(deliveries=1, delivered_bytes=10**9, delivered_rows=10**8, parent_rows=10**8, dates=13, adoptable=True)
+
+
+@dataclass
+class SimulatedRun:
+    """The dedup task of one DAG run. `errors` are those of its tries."""
+
+    setup: FeedSetup
+    clear_number: int = 0
+    tries: int = 0
+    xcoms: dict[str, Any] = field(default_factory=dict)
+    errors: list[BaseException] = field(default_factory=list)
+    result: Any = None
+    state: str = "none"
+
+    def run(self) -> SimulatedRun:
+        """Runs the task until it succeeds or has no try left; on failure then stops Spark, as the DAG does."""
+        self.tries = 0
+        while self.tries < RETRIES + 1:
+            self.tries += 1
+            try:
+                self.result, self.state = self.run_try(), "success"
+                return self
+            except AirflowFailException as error:
+                self.errors.append(error)
+                break
+            except (Exception, WorkerKilled) as error:
+                self.errors.append(error)
+        self.state = "failed"
+        remote_operator.stop_spark_runs(self.operator(), self.context())
+        return self
+
+    def run_try(self) -> Any:
+        try:
+            return self.operator().execute(self.context())
+        except TaskDeferred as deferred:
+            return self.resume(deferred)
+
+    def resume(self, deferred: TaskDeferred) -> Any:
+        while True:
+            event = asyncio.run(self.run_trigger(self.recreated(deferred.trigger)))
+            try:
+                return getattr(self.operator(), deferred.method_name)(self.context(), event.payload)
+            except TaskDeferred as again:
+                deferred = again
+
+    async def run_trigger(self, trigger: BaseTrigger) -> TriggerEvent:
+        """When a triggerer dies, another one starts from the stored trigger."""
+        while True:
+            try:
+                return await anext(aiter(trigger.run()))
+            except WorkerKilled:
+                trigger = self.recreated(trigger)
+
+    def recreated(self, trigger: BaseTrigger) -> SparkRunTrigger:
+        path, kwargs = trigger.serialize()
+        assert path == "dedup_clone.orchestration.runners.spark_run_trigger.SparkRunTrigger"
+        return SparkRunTrigger(**kwargs)
+
+    def deferral(self) -> TaskDeferred:
+        """Runs the task's next try until it is deferred."""
+        self.tries += 1
+        with pytest.raises(TaskDeferred) as deferred:
+            self.operator().execute(self.context())
+        return deferred.value
+
+    def operator(self) -> Any:
+        task = dedup_operator(self.setup, task_id="dedup_snapshot", request_uri=REQUEST, retries=RETRIES)
+        return task
+
+    def context(self) -> Any:
+        ti = SimpleNamespace(
+            try_number=self.tries,
+            xcom_push=lambda key, value: self.xcoms.__setitem__(key, value),
+            xcom_pull=lambda **_: "a spec",
+        )
+        dag = SimpleNamespace(has_task=lambda name: name == RESOLVE_PUBLISH)
+        return {"ti": ti, "dag": dag, "dag_run": SimpleNamespace(clear_number=self.clear_number)}
+
+    @property
+    def error(self) -> str:
+        return str(self.errors[-1])
+
+
+def setup_for(runner: Runner, settings: SparkSettings, size: SparkSize, dags: Path) -> FeedSetup:
+    """The worked example on that runner; `dags` holds the file that names the Spark code."""
+    deployment, shipped = _shipped()
+    quick = deployment.model_copy(update={"spark": settings, "job_poll_interval_s": 0.001, "runner": runner})
+    feed = shipped.model_copy(update={"spark": size})
+    folders = find_folders(REPOSITORY / "dags")
+    return FeedSetup(feed, quick, type(folders)(**{**vars(folders), "spark_code": dags / "spark_code.json"}))
+
+
+@cache
+def _shipped() -> tuple[Deployment, Feed]:
+    """Read once: there are hundreds of simulated runs."""
+    dags = REPOSITORY / "dags"
+    deployment = read_deployment(dags / "profiles", {"DEDUP_CLONE_PROFILE": "gcp"})
+    return deployment, read_feed(dags / "feeds" / "worked_example.yaml")
+
+
+def without_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives the task a publish spec and a workload, so that it needs no state."""
+    spec = SimpleNamespace(engine=Engine.SPARK, attempt="00000007-abc123", snapshot_id=7, generation=7)
+    services = SimpleNamespace(log=lambda *_, **__: None)
+    monkeypatch.setattr(engine_dispatch, "pull_spec", lambda context: spec)
+    monkeypatch.setattr(remote_operator, "pull_spec", lambda context: spec)
+    monkeypatch.setattr(remote_operator, "open_feed_services", lambda setup: services)
+    monkeypatch.setattr(remote_operator, "read_workload", lambda services, attempt: WORK)

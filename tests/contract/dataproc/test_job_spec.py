@@ -1,0 +1,104 @@
+"""From a publish spec to a Spark run: its workload, its request, and what is stopped when the publish fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import TaskDeferred
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
+
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.records import to_plain
+from dedup_clone.contract.request import Plan
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.orchestration.runners import engine_dispatch, remote_operator
+from dedup_clone.orchestration.runners.workload import read_workload
+from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH, pull_spec
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
+from testkit.feed_on_stand_in import FeedOnStandIn, row
+from testkit.server_clients import shared_clients as shared_clients
+from tests.contract.dataproc.conftest import Simulate
+from tests.contract.publish.conftest import new_feed
+
+
+@pytest.fixture
+def world(clients: tuple[Storage, BigQuery]) -> FeedOnStandIn:
+    return FeedOnStandIn(new_feed("sized_"), *clients)
+
+
+def rewrite(services: Services, spec: PublishSpec, **changes: Any) -> None:
+    request = services.manifests.request(spec.attempt)
+    assert request
+    services.manifests.write_request(replace(request, **changes))
+
+
+def test_the_first_snapshot_is_sized_by_its_bytes_and_the_next_by_the_parents_rows(world: FeedOnStandIn) -> None:
+    first = world.land(7, [row(7, 1), row(7, 2)])
+    spec = world.resolve(first)
+    work = read_workload(world.services, spec.attempt)
+    assert (work.deliveries, work.dates, work.parent_rows, work.adoptable) == (1, 1, 0, True)
+    assert work.delivered_rows == work.delivered_bytes // 8 > 0
+    world.services.current.release(spec.attempt)
+    world.publish(first)
+    work = read_workload(world.services, world.resolve(world.land(8, [row(8, 1)])).attempt)
+    assert (work.delivered_rows, work.parent_rows) == (2, 2)
+
+
+def test_a_request_that_cannot_be_adopted_has_another_workload(world: FeedOnStandIn) -> None:
+    spec = world.resolve(world.land(7, [row(7, 1)]))
+    for change in ({"plan": Plan.WINDOW}, {"update_id_mode": UpdateIdMode.LAST_CHANGED}):
+        rewrite(world.services, spec, **change)
+        assert not read_workload(world.services, spec.attempt).adoptable
+        rewrite(world.services, spec, plan=Plan.AUTO, update_id_mode=UpdateIdMode.LAST_SEEN)
+
+
+def test_only_the_requested_dates_count(world: FeedOnStandIn) -> None:
+    spec = world.resolve(world.land(7, [row(7, 1)]))
+    rewrite(world.services, spec, dates=(date(1999, 1, 1),))
+    assert read_workload(world.services, spec.attempt).delivered_bytes == 0
+
+
+def test_an_attempt_without_its_request_has_no_workload(world: FeedOnStandIn) -> None:
+    with pytest.raises(ContractViolation, match=r"attempt \[nobody\] is gone: clear the run from its first task"):
+        read_workload(world.services, "nobody")
+
+
+def test_the_run_gets_the_specs_request_and_is_stopped_when_the_publish_fails(
+    world: FeedOnStandIn, fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, task = fakes("own_cluster", slowness=9), simulate("own_cluster")
+    for module in (engine_dispatch, remote_operator):
+        monkeypatch.setattr(module, "pull_spec", pull_spec)
+        monkeypatch.setattr(module, "open_feed_services", lambda setup: world.services)
+    monkeypatch.setattr(remote_operator, "read_workload", read_workload)
+    spec = world.resolve(world.land(7, [row(7, 1)]))
+    ti = SimpleNamespace(try_number=1, xcom_push=lambda key, value: None, xcom_pull=lambda **_: to_plain(spec))
+    dag = SimpleNamespace(has_task=lambda name: name == "resolve_publish")
+    context: Any = {"ti": ti, "dag": dag, "dag_run": SimpleNamespace(clear_number=2)}
+    operator = task.operator()
+    operator.request_uri = spec.request_uri
+    with pytest.raises(TaskDeferred) as deferred:
+        operator.execute(context)
+    name = f"dc-worked-example-{spec.attempt}-c2-1"
+    assert deferred.value.trigger.name == name
+    fake.world.clusters[name].state = "RUNNING"
+    with pytest.raises(TaskDeferred):
+        operator.resume(context, {"name": name, "reason": "state_changed", "message": ""})
+    assert [(run.name, run.argument) for run in fake.world.active] == [(name, spec.request_uri)]
+    assert remote_operator.stop_spark_runs(operator, context) == [name]
+    assert (fake.world.active, fake.world.undeleted_clusters) == ([], [])
+
+
+def test_without_a_spec_or_with_local_spark_nothing_is_stopped(fakes, simulate: Simulate) -> None:
+    fake, task = fakes("serverless"), simulate("serverless")
+    dag = SimpleNamespace(has_task=lambda name: name == RESOLVE_PUBLISH)
+    without: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: None), "dag": dag}
+    assert remote_operator.stop_spark_runs(task.operator(), without) == []
+    assert remote_operator.stop_spark_runs(SimpleNamespace(retries=3), without) == []
+    assert fake.faults.calls == []

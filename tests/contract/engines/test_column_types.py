@@ -1,0 +1,40 @@
+"""Parquet types that BigQuery reads as other types unless the job says otherwise."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+
+import pyarrow as pa
+import pytest
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import DeliveryRefused
+from dedup_clone.contract.table import Column
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_of, parquet
+from testkit.feed_on_stand_in import row
+from testkit.table_contracts import PRODUCTS
+
+MOMENT = datetime(2026, 1, 31, 1, 2, 3)  # noqa: DTZ001  (a DATETIME has no zone)
+TABLE = dataclasses.replace(PRODUCTS, columns=(*PRODUCTS.columns, Column("seen_at", "DATETIME")))
+
+
+def test_a_datetime_is_published(clients: tuple[Storage, BigQuery], engine: Engine) -> None:
+    """Source: loading-data-cloud-storage-parquet, type conversions: INT64 TIMESTAMP is a TIMESTAMP."""
+    world = FeedAgainstOracle(clients, feed_of(TABLE, engine))
+    world.publish(world.land(1, [{**row(1, 1), "seen_at": MOMENT}]))
+    (found,) = world.bigquery.query_and_wait(f"SELECT seen_at FROM warehouse.{world.feed.target}")
+    assert found["seen_at"] == MOMENT
+
+
+def test_a_time_of_the_other_kind_is_refused(clients: tuple[Storage, BigQuery], engine: Engine) -> None:
+    world = FeedAgainstOracle(clients, feed_of(TABLE, engine))
+    (name, _), *_ = world.files_of([{**row(1, 1), "seen_at": MOMENT}]).items()
+    rows = pa.table(
+        {**{k: [v] for k, v in row(1, 1).items()}, "seen_at": pa.array([MOMENT], pa.timestamp("us", "UTC"))}
+    )
+    delivery = world.land_files(1, {name: parquet(rows)})
+    with pytest.raises(DeliveryRefused, match=r"column \[seen_at\] is \[TIMESTAMP\], expected \[DATETIME\]"):
+        world.publish(delivery)

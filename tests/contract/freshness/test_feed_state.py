@@ -1,0 +1,158 @@
+"""The state of a feed, read from a real object store and the stand-in, and the incidents that follow from it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from google.cloud.bigquery import Table
+
+from dedup_clone.freshness.evaluation import find_incidents
+from dedup_clone.freshness.feed_state import FeedState, read_feed_state
+from dedup_clone.freshness.late_run import current_task
+from dedup_clone.state.arrivals import Refusal
+from testkit.feed_on_stand_in import FeedOnStandIn, row
+
+HOUR = timedelta(hours=1)
+
+
+def read_state(world: FeedOnStandIn) -> FeedState:
+    return read_feed_state(world.services, watch_dag=None, publish_dag=None, check_interval=timedelta(minutes=5))
+
+
+def wrong(world: FeedOnStandIn, *, after: timedelta = timedelta(0)) -> list[str]:
+    return [incident.name for incident in find_incidents(datetime.now(UTC) + after, read_state(world))]
+
+
+def mark(world: FeedOnStandIn, folder: str) -> None:
+    world.storage.bucket("landing").blob(f"{world.feed.landing.prefix}/{folder}/_SUCCESS").upload_from_string("")
+
+
+def test_a_feed_without_anything(world: FeedOnStandIn) -> None:
+    state = read_state(world)
+    assert (state.live, state.waiting, state.arrivals, state.target and state.target.table) == (None, (), (), None)
+    assert wrong(world) == []
+
+
+def test_a_delivery_waits_from_its_marker_until_it_is_live(world: FeedOnStandIn) -> None:
+    mark(world, "snapshot_id=7")
+    (unregistered,) = read_state(world).waiting
+    assert (unregistered.delivery.snapshot_id, unregistered.registered) == (7, False)
+    name = world.land(7, [row(7, 1)])
+    (registered,) = read_state(world).waiting
+    assert registered.registered
+    assert registered.arrived_at == world.services.arrivals.read(registered.delivery).arrived_at
+    assert wrong(world, after=2 * HOUR) == ["promise_missed"]
+    record = world.publish(name)
+    state = read_state(world)
+    assert (state.waiting, state.live, state.arrivals[-1]) == ((), record, record.arrived_at)
+    assert wrong(world, after=2 * HOUR) == []
+
+
+def test_a_delivery_waits_although_its_landing_was_cleaned(world: FeedOnStandIn) -> None:
+    world.land(7, [row(7, 1)])
+    world.storage.bucket("landing").blob(f"{world.feed.landing.prefix}/snapshot_id=7/_SUCCESS").delete()
+    (waiting,) = read_state(world).waiting
+    assert abs(waiting.arrived_at - datetime.now(UTC)) < HOUR
+    assert wrong(world, after=2 * HOUR) == ["promise_missed"]
+
+
+def test_refused_deliveries_are_wrong_until_a_later_one_is_live(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    name = world.land(8, [row(8, 1)])
+    refused = next(d for d in world.services.arrivals.deliveries() if d.name == name)
+    world.services.arrivals.refuse(Refusal(refused, "file x, column y: 3 NULL keys", "run", datetime.now(UTC)))
+    (refusal,) = read_state(world).refused
+    assert refusal.reason == "file x, column y: 3 NULL keys"
+    assert wrong(world, after=2 * HOUR) == [f"delivery_refused-{name}"]
+    world.publish(world.land(9, [row(9, 1)]))
+    assert wrong(world) == []
+
+
+def test_an_invalid_marker_is_wrong_until_it_is_gone(world: FeedOnStandIn) -> None:
+    mark(world, "snapshot_id=seven")
+    (name,) = wrong(world)
+    assert name.startswith("marker_misnamed-")
+    world.storage.bucket("landing").blob(f"{world.feed.landing.prefix}/snapshot_id=seven/_SUCCESS").delete()
+    assert wrong(world) == []
+
+
+def test_no_step_of_a_publish_nor_a_rollback_is_drift(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    spec = world.resolve(world.land(8, [row(8, 1, 21)]))
+    assert wrong(world) == []
+    world.deduplicate(spec)
+    world.load(spec)
+    swap = world.check(spec)
+    assert wrong(world) == []
+    world.swap(spec, swap)
+    assert wrong(world) == []
+    world.commit(spec)
+    assert wrong(world) == []
+    world.roll_back(1)
+    assert wrong(world) == []
+
+
+def change(world: FeedOnStandIn, field: str, **values: object) -> None:
+    table = world.bigquery.get_table(f"warehouse.{world.feed.target}")
+    for name, value in values.items():
+        setattr(table, name, value)
+    world.bigquery.update_table(table, [field])
+
+
+def test_labels_changed_by_hand_are_drift(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    change(world, "labels", labels={"dedup_clone_generation": "5"})
+    (incident,) = find_incidents(datetime.now(UTC), read_state(world))
+    assert incident.name == "target_drift"
+    assert "label dedup_clone_generation is [5], expected [1]" in incident.what
+
+
+def test_a_target_that_somebody_replaced_is_drift(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    world.bigquery.delete_table(f"warehouse.{world.feed.target}")
+    assert wrong(world) == ["target_drift"]
+    world.bigquery.create_table(Table(f"local-dev.warehouse.{world.feed.target}"))
+    (incident,) = find_incidents(datetime.now(UTC), read_state(world))
+    assert "it is a clone of [None]" in incident.what
+    assert "partitions expire after [None] days" in incident.what
+
+
+def test_the_current_task_of_a_run_follows_from_what_it_has_written(world: FeedOnStandIn) -> None:
+    store, feed = world.services.store, world.feed.feed
+
+    def reached(run_id: str = "run-a") -> str:
+        return current_task(store, feed, run_id)
+
+    name = world.land(7, [row(7, 1)])
+    assert reached() == "task [resolve_publish] or after its end: it holds no lease"
+    spec = world.resolve(name, run_id="run-a")
+    assert reached() == "task [dedup_snapshot]"
+    assert reached("run-b") == "task [resolve_publish]: run [run-a] of [feed_publish] holds the lease"
+    world.deduplicate(spec)
+    assert reached() == "task [load_staging]"
+    world.load(spec)
+    assert reached() == "task [load_staging] or [check_staging]"
+    swap = world.check(spec)
+    assert reached() == "task [swap_target]"
+    world.services.current.begin_approval_wait(spec.attempt)
+    assert reached() == "task [approve_accepted]"
+    world.services.current.end_approval_wait(spec.attempt)
+    world.swap(spec, swap)
+    assert reached() == "task [swap_target] or [commit_generation]"
+    world.commit(spec)
+    assert reached() == "task [resolve_publish] or after its end: it holds no lease"
+
+
+def test_a_check_bills_nothing(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+
+    asked: list[object] = []
+
+    def refuse(*arguments: object, **named: object) -> None:
+        asked.append(arguments)
+        raise AssertionError("the watchdog ran a query")
+
+    monkeypatch.setattr(world.bigquery, "query", refuse)
+    read_state(world)
+    assert asked == []

@@ -1,0 +1,164 @@
+"""index.json: what the page shows follows every arrival, publish, failure and rollback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dedup_clone.contract.errors import LostRace
+from dedup_clone.publish.records.index_refresh import refresh_index, try_refresh_index
+from dedup_clone.publish.recovery import finish_or_discard
+from dedup_clone.publish.resolve import resolve
+from dedup_clone.state.index import Fate, Index, IndexFile, published_records
+from dedup_clone.state.ledger import Outcome
+from testkit.feed_on_stand_in import FeedOnStandIn, row
+
+
+def index_of(world: FeedOnStandIn) -> Index:
+    known = IndexFile(world.services.store, world.feed.feed).read().index
+    assert known is not None
+    return known
+
+
+def fates(world: FeedOnStandIn) -> dict[str, Fate]:
+    return {a.delivery.name: a.fate for a in index_of(world).arrivals}
+
+
+def test_an_arrival_waits_in_the_index_before_anything_is_published(world: FeedOnStandIn) -> None:
+    name = world.land(7, [row(7, 1)])
+    refresh_index(world.services)
+    index = index_of(world)
+    assert fates(world) == {name: Fate.WAITING}
+    assert (index.generation, index.dates, index.records, index.time_travel) == (None, (), (), None)
+    assert (index.arrivals[0].files, index.promise_minutes) == (1, 60)
+
+
+def test_a_publish_adds_its_record_its_partitions_and_its_check_results(world: FeedOnStandIn) -> None:
+    name = world.land(7, [row(7, 1), row(7, 2)])
+    record = world.publish(name)
+    index = index_of(world)
+    assert index.records == (record,)
+    assert fates(world) == {name: Fate.PUBLISHED}
+    assert (index.generation, [d.rows for d in index.dates]) == (1, [2])
+    assert {v.phase for v in index.checks[0].verdicts} == {"before", "after"}
+    assert index.checks[0].attempt == record.attempt
+    assert index.time_travel is not None
+    (generation,) = index.generations
+    assert (generation.generation, generation.has_files) == (1, True)
+    assert generation.checked_at is not None
+    assert generation.checked_at.microsecond % 1000 == 0  # a clone's time is shown in milliseconds
+    assert index.time_travel.staging_created_at < generation.checked_at
+
+
+def test_only_generations_whose_files_are_left_are_listed_with_files(world: FeedOnStandIn) -> None:
+    for snapshot_id in (7, 8, 9):
+        world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
+    assert [(g.generation, g.has_files) for g in index_of(world).generations] == [(1, False), (2, True), (3, True)]
+
+
+def test_a_refused_delivery_is_told_with_its_reason(world: FeedOnStandIn) -> None:
+    world.dedup.refused_ids = {7}
+    name = world.land(7, [row(7, 1)])
+    spec = world.resolve(name)
+    world.deduplicate(spec)
+    intent = world.services.current.require_intent(spec.attempt)
+    finish_or_discard(world.services, intent)
+    index = index_of(world)
+    assert fates(world) == {name: Fate.REFUSED}
+    assert "bad row in [a.parquet]" in index.arrivals[0].reason
+    assert index.arrivals[0].refused_at is not None
+    assert ([f.outcome for f in index.failures], index.records) == ([Outcome.REFUSED], ())
+
+
+def test_a_failed_attempt_leaves_its_check_results_and_its_delivery_waits(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    name = world.land(8, [row(8, 1)])
+    spec = world.resolve(name)
+    world.deduplicate(spec)
+    world.load(spec)
+    world.check(spec)
+    finish_or_discard(world.services, world.services.current.require_intent(spec.attempt))
+    index = index_of(world)
+    assert fates(world)[name] is Fate.WAITING
+    assert [f.attempt for f in index.failures] == [spec.attempt]
+    assert index.checks[-1].attempt == spec.attempt
+    assert {v.phase for v in index.checks[-1].verdicts} == {"before"}
+    assert index.generation == 1
+
+
+def test_after_a_rollback_what_it_took_out_is_excluded(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    name = world.land(8, [row(8, 1)])
+    world.publish(name)
+    world.roll_back(1)
+    index = index_of(world)
+    assert fates(world)[name] is Fate.EXCLUDED
+    assert [d.name for d in index.excluded] == [name]
+    assert (index.generation, index.generations[-1].restores) == (3, 1)
+
+
+def test_an_older_delivery_of_an_id_is_superseded(world: FeedOnStandIn) -> None:
+    older = world.land(7, [row(7, 1)])
+    newer = world.land(7, [row(7, 1, 21)])
+    world.publish(newer)
+    assert fates(world) == {older: Fate.SUPERSEDED, newer: Fate.PUBLISHED}
+
+
+def test_an_index_that_is_gone_or_unreadable_is_made_again_from_the_other_records(world: FeedOnStandIn) -> None:
+    for snapshot_id in (7, 8):
+        world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
+    before = index_of(world)
+    blob = world.storage.bucket("state").blob(world.services.layout.index)
+    for spoil in (blob.delete, lambda: blob.upload_from_string("{}")):
+        spoil()
+        assert published_records(world.services.store, world.feed.feed) == list(before.records)
+        refresh_index(world.services)
+        again = index_of(world)
+        assert (again.records, again.dates, again.generations) == (before.records, before.dates, before.generations)
+        assert again.arrivals == before.arrivals
+
+
+def test_two_writers_lose_nothing_of_each_other(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An arrival is told while a commit writes the index: the later one derives it again."""
+    world.publish(world.land(7, [row(7, 1)]))
+    slow, write = world.services, IndexFile.write
+    late = world.land(9, [row(9, 1)])
+
+    def write_after_another(file: IndexFile, index: Index, **expected: Any) -> None:
+        monkeypatch.setattr(IndexFile, "write", write)
+        world.publish(world.land(8, [row(8, 1)]))
+        write(file, index, **expected)
+
+    monkeypatch.setattr(IndexFile, "write", write_after_another)
+    refresh_index(slow)
+    assert [r.generation for r in index_of(world).records] == [1, 2]
+    assert fates(world)[late] is Fate.PUBLISHED  # included with 8
+
+
+def test_an_index_that_was_written_before_current_is_not_turned_back(world: FeedOnStandIn) -> None:
+    """The commit writes the index first; an arrival noticed right then must not bring the old generation back."""
+    world.publish(world.land(7, [row(7, 1)]))
+    current = world.services.current.read()
+    world.publish(world.land(8, [row(8, 1)]))
+    store, name = world.services.store, world.services.layout.current
+    from dedup_clone.contract.records import to_json
+
+    store.put(name, to_json(current))
+    refresh_index(world.services)
+    assert index_of(world).generation == 2
+
+
+def test_a_failure_to_refresh_the_index_does_not_fail_the_publish(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(file: IndexFile, index: Index, **expected: Any) -> None:
+        raise LostRace("somebody else was quicker")
+
+    monkeypatch.setattr(IndexFile, "write", lose)
+    try_refresh_index(world.services)
+    name = world.land(7, [row(7, 1)])
+    spec = resolve(world.services, world.publish_request(name))
+    assert not isinstance(spec, str)
+    finish_or_discard(world.services, world.services.current.require_intent(spec.attempt))
+    assert world.services.current.read().intent is None

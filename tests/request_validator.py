@@ -1,0 +1,82 @@
+"""Validates every request that Google's clients send in a test against the API's own description."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from email import message_from_bytes
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from google.auth.transport.requests import AuthorizedSession
+
+from tests.rest_schemas import described
+
+_BATCH = "/batch/storage/v1"
+
+
+class RequestValidator:
+    """`faults`: what is wrong with the requests so far. `validated`: how many there were."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+        self.validated = 0
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """From now on every request of this process is validated, and sent unchanged."""
+        send: Callable[..., Any] = AuthorizedSession.request
+
+        def validating(session: AuthorizedSession, method: str, url: str, data: Any = None, **kwargs: Any) -> Any:
+            self.validate(method, url, data, kwargs.get("headers") or {})
+            return send(session, method, url, data=data, **kwargs)
+
+        monkeypatch.setattr(AuthorizedSession, "request", validating)
+
+    def validate(self, verb: str, url: str, data: Any, headers: Any) -> None:
+        try:
+            if urlsplit(url).path.startswith(_BATCH):
+                for inner_verb, inner_url, body in _inner_requests(data, headers):
+                    self._note(inner_verb, inner_url, body)
+            else:
+                self._note(verb, url, _json_body(data, headers))
+        except ValueError as error:
+            self.faults.append(f"{verb} {url}: cannot be read: {error}")
+
+    def _note(self, verb: str, url: str, body: Any) -> None:
+        api = next((name for name in ("bigquery", "storage") if f"/{name}/v" in urlsplit(url).path), None)
+        if api is None or "upload_id=" in url:  # the content of a resumable upload
+            return
+        self.validated += 1
+        self.faults += [f"{verb} {url}: {fault}" for fault in described(api).faults(verb, url, body)]
+
+
+def _json_body(data: Any, headers: Any) -> Any:
+    """The JSON in a request: its body, or the first part of an upload, which has the metadata."""
+    kind = _content_type(headers)
+    raw = data.encode() if isinstance(data, str) else data
+    if not raw or not isinstance(raw, bytes):
+        return None
+    if kind.startswith("multipart/related"):
+        (first, *_) = _parts(raw, kind)
+        return json.loads(first)
+    return json.loads(raw) if kind.startswith("application/json") else None
+
+
+def _inner_requests(data: Any, headers: Any) -> Iterator[tuple[str, str, Any]]:
+    kind = _content_type(headers)
+    for part in _parts(data.encode() if isinstance(data, str) else data, kind):
+        head, _, body = part.replace("\r\n", "\n").partition("\n\n")
+        verb, url, _ = head.split("\n")[0].split(" ", 2)
+        yield verb, url, json.loads(body) if body.strip() else None
+
+
+def _content_type(headers: Any) -> str:
+    kind = next((value for name, value in headers.items() if name.lower() == "content-type"), "")
+    return kind.decode() if isinstance(kind, bytes) else str(kind)
+
+
+def _parts(raw: bytes, kind: str) -> list[str]:
+    message = message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + raw)
+    payload: Any = message.get_payload()
+    return [str(part.get_payload(decode=False)) for part in payload]

@@ -1,0 +1,100 @@
+"""The generator's rows and its answer, against the plain-Python oracle."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from benchmarks.dataset_shape import DatasetShape, Variant
+from benchmarks.generated_rows import (
+    LATE_ID,
+    NEXT_ID,
+    OLDEST_ID,
+    STATE_ID,
+    Block,
+    GeneratedRows,
+    block_count,
+    make_block,
+    snapshot_id,
+)
+from benchmarks.input_files import COLUMNS
+from testkit.oracle import OracleDelivery, OracleState, comparable
+from testkit.table_contracts import PRODUCTS, oracle_table
+
+ROWS, DATES = 6_500, 13
+
+
+def rows_of(shape: DatasetShape, date_number: int, rows: GeneratedRows) -> list[dict[str, Any]]:
+    day = shape.days()[date_number]
+    columns = (rows.keys.product, rows.keys.store, rows.keys.attribute, rows.values, rows.ids)
+    values = zip(*(column.tolist() for column in columns), strict=True)
+    return [dict(zip(COLUMNS, (day, *row), strict=True)) for row in values]
+
+
+def only_block(shape: DatasetShape, date_number: int) -> Block:
+    assert block_count(shape, date_number) == 1
+    return make_block(shape, date_number, 0)
+
+
+@pytest.mark.parametrize("variant", Variant)
+def test_the_answer_is_what_the_contract_says(variant: Variant) -> None:
+    shape = DatasetShape(ROWS, DATES, variant, differing=0.05, survivor_share=0.02)
+    for number in (0, DATES - 1):
+        block = only_block(shape, number)
+        state = OracleState(oracle_table(PRODUCTS))
+        for delivery, rows in (
+            (OLDEST_ID, block.old),
+            (STATE_ID, block.before),
+            (snapshot_id(shape), block.arriving),
+        ):
+            state = state.apply([OracleDelivery(delivery, rows_of(shape, number, rows))], date(2020, 1, 1))
+        assert state.table_rows() == comparable(oracle_table(PRODUCTS), rows_of(shape, number, block.answer))
+
+
+def test_the_same_shape_gives_the_same_rows() -> None:
+    shape = DatasetShape(ROWS, DATES)
+    one, other = only_block(shape, 3), only_block(shape, 3)
+    assert rows_of(shape, 3, one.arriving) == rows_of(shape, 3, other.arriving)
+    another = only_block(DatasetShape(ROWS, DATES, seed=8), 3)
+    assert rows_of(shape, 3, one.arriving) != rows_of(shape, 3, another.arriving)
+
+
+def test_no_difference_means_equal_keys_and_values() -> None:
+    block = only_block(DatasetShape(ROWS, DATES, Variant.SORTED, differing=0.0), 0)
+    assert block.before.keys.product.tolist() == block.arriving.keys.product.tolist()
+    assert block.before.values.tolist() == block.arriving.values.tolist()
+
+
+def test_all_rows_may_differ() -> None:
+    shape = DatasetShape(ROWS, DATES, differing=1.0, survivor_share=0.0)
+    block = only_block(shape, 0)
+    before = {tuple(row.values())[:-1] for row in rows_of(shape, 0, block.before)}
+    arriving = {tuple(row.values())[:-1] for row in rows_of(shape, 0, block.arriving)}
+    assert not before & arriving
+
+
+def test_differences_lie_in_the_newest_date_when_they_are_concentrated() -> None:
+    shape = DatasetShape(ROWS, DATES, Variant.CONCENTRATED)
+    assert shape.differing_share_by_date() == [0.0] * (DATES - 1) + [pytest.approx(0.013)]
+
+
+def test_a_skewed_table_has_most_rows_in_its_newest_date() -> None:
+    rows = DatasetShape(ROWS, DATES, Variant.SKEWED).rows_by_date()
+    assert rows == sorted(rows)
+    assert rows[-1] > 3 * ROWS / DATES
+
+
+def test_large_dates_are_made_of_blocks_without_a_common_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.generated_rows.BLOCK_ROWS", 1_000)
+    shape = DatasetShape(3_500, 1)
+    made = [make_block(shape, 0, number) for number in range(block_count(shape, 0))]
+    products = [set(block.answer.keys.product.tolist()) for block in made]
+    assert len(made) == 4
+    assert sum(map(len, products)) == len(set.union(*products))
+
+
+def test_a_late_snapshot_is_older_than_the_state() -> None:
+    assert snapshot_id(DatasetShape(1, variant=Variant.LATE)) == LATE_ID < STATE_ID
+    assert snapshot_id(DatasetShape(1)) == NEXT_ID > STATE_ID

@@ -1,0 +1,56 @@
+"""Jobs that ran when the process was killed: they succeeded if they had committed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from devstack.bigquery.jobs.job_record import DONE, RUNNING, JobRecord
+from devstack.bigquery.jobs.job_recovery import recover_jobs
+from devstack.bigquery.jobs.job_store import JobStore
+from devstack.bigquery.storage.catalog import Catalog, Change
+from devstack.bigquery.storage.model import CommitInfo
+from tests.unit.devstack.bigquery.storage.tables import SETTINGS, open_catalog, table_id
+
+
+def running(catalog: Catalog, store: JobStore, name: str, parent: str | None = None) -> JobRecord:
+    configuration: dict[str, Any] = {"query": {"query": "…"}}
+    now_us = catalog.clock.now_us()
+    record = JobRecord("local-dev", "US", name, configuration, now_us, RUNNING, now_us, parent_job_id=parent)
+    store.add(record)
+    return record
+
+
+def commit(catalog: Catalog, mark: CommitInfo) -> None:
+    catalog.commit(table_id("t"), lambda now, commit_us: Change("load", SETTINGS, {}), mark)
+
+
+def test_committed_job_is_done_with_the_statistics_of_its_version(tmp_path: Path) -> None:
+    catalog, store = open_catalog(tmp_path), JobStore(tmp_path / "jobs")
+    job = running(catalog, store, "committed")
+    commit(catalog, CommitInfo(job.key, {"load": {"outputRows": "3"}}))
+    catalog.drop(table_id("t"))
+    assert recover_jobs(JobStore(tmp_path / "jobs"), open_catalog(tmp_path)) == 1
+    found = JobStore(tmp_path / "jobs").by_key(job.key)
+    assert (found.state, found.error, found.statistics) == (DONE, None, {"load": {"outputRows": "3"}})
+    assert recover_jobs(JobStore(tmp_path / "jobs"), catalog) == 0
+
+
+def test_job_without_commit_is_done_with_an_error(tmp_path: Path) -> None:
+    catalog, store = open_catalog(tmp_path), JobStore(tmp_path / "jobs")
+    job = running(catalog, store, "lost")
+    recover_jobs(store, catalog)
+    error = store.by_key(job.key).error
+    assert error is not None
+    assert error["reason"] == "backendError"
+
+
+def test_script_is_done_well_only_if_its_last_statement_committed(tmp_path: Path) -> None:
+    catalog, store = open_catalog(tmp_path), JobStore(tmp_path / "jobs")
+    ended, cut = running(catalog, store, "ended"), running(catalog, store, "cut")
+    first, second = running(catalog, store, "child_1", "ended"), running(catalog, store, "child_2", "cut")
+    commit(catalog, CommitInfo(first.key, {}, ended.key, {"numChildJobs": "1"}))
+    commit(catalog, CommitInfo(second.key, {}, cut.key, None))
+    recover_jobs(store, catalog)
+    assert [store.by_key(job.key).error is None for job in (ended, first, second, cut)] == [True, True, True, False]
+    assert store.by_key(ended.key).statistics == {"numChildJobs": "1"}

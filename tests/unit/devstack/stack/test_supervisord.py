@@ -1,0 +1,104 @@
+"""A real supervisord with small programs."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devstack.stack import health, lifecycle, processes, supervisord
+from devstack.stack.layout import Layout
+from devstack.stack.ports import any_free_port
+from devstack.stack.programs import Program
+from devstack.stack.stack_errors import PartFailed
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Iterator[Layout]:
+    made = Layout.from_environment({"DEDUP_CLONE_LOCAL_DIR": str(tmp_path / "a %s folder" / ".local")}, tmp_path)
+    made.make_folders()
+    yield made
+    processes.sweep(made.local, timeout_s=2)
+
+
+def server(name: str) -> Program:
+    port = any_free_port()
+    command = (sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port))
+    return Program(name, command, f"http://127.0.0.1:{port}/", environment={"GREETING": "100 % “fine”"})
+
+
+def started(layout: Layout, *programs: Program) -> supervisord.Supervisor:
+    layout.supervisor_conf.write_text(supervisord.render(layout, programs))
+    supervisord.start_supervisord(layout, {**os.environ, processes.MARKER: str(layout.local)})
+    supervisor = supervisord.Supervisor(layout.supervisor_socket)
+    for program in programs:
+        supervisor.start(program.name)
+    return supervisor
+
+
+def test_wait_returns_when_all_parts_answer_and_says_so(layout: Layout) -> None:
+    programs = (server("one"), server("two"))
+    lines: list[str] = []
+    health.wait(layout, started(layout, *programs), programs, timeout_s=60, log=lines.append)
+    assert sorted(line.split()[0] for line in lines) == ["one", "two"]
+
+
+def test_wait_fails_with_the_log_of_a_part_that_does_not_start(layout: Layout) -> None:
+    broken = Program("broken", (sys.executable, "-c", "raise SystemExit('no such folder')"), "http://127.0.0.1:1/")
+    supervisor = started(layout, broken)
+    with pytest.raises(PartFailed, match="no such folder") as failed:
+        health.wait(layout, supervisor, (broken,), timeout_s=60, log=print)
+    assert str(layout.log_of("broken")) in str(failed.value)
+
+
+def test_answer_of_another_program_on_the_port_is_not_health(layout: Layout) -> None:
+    real = server("real")
+    supervisor = started(layout, real)
+    health.wait(layout, supervisor, (real,), timeout_s=60, log=print)
+    stopped = supervisord.PartState("BACKOFF", 0, supervisor.parts()["real"].started_at)
+    assert not health.is_healthy(real, stopped)
+
+
+def test_stop_leaves_no_process_behind(layout: Layout) -> None:
+    supervisor = started(layout, server("scheduler"))
+    assert lifecycle._stop(layout, supervisor) >= 2
+    assert processes.of_stack(layout.local) == []
+    assert not supervisor.is_alive()
+
+
+def test_the_database_stops_when_all_others_have_stopped(layout: Layout) -> None:
+    """Each notes its end; those that write to the database take their time."""
+    ends = layout.local / "ends"
+
+    def notes_its_end(name: str, signal_name: str, seconds: float) -> Program:
+        script = layout.local / f"{name}.py"
+        end = f"time.sleep({seconds}); open({str(ends)!r}, 'a').write({name!r} + ' '); sys.exit()"
+        handler = f"def end(*_): {end}\nsignal.signal(signal.SIG{signal_name}, end)\n"
+        script.write_text(f"import signal, sys, time\n{handler}print('up', flush=True)\nwhile True: signal.pause()\n")
+        is_up = ("grep", "up", str(layout.log_of(name)))
+        return Program(name, (sys.executable, str(script)), "", stop_signal=signal_name, health_command=is_up)
+
+    parts = (notes_its_end("scheduler", "TERM", 1.0), notes_its_end("database", "INT", 0.0))
+    supervisor = started(layout, *parts)
+    health.wait(layout, supervisor, parts, timeout_s=60, log=print)
+    lifecycle._stop(layout, supervisor)
+    assert ends.read_text().split() == ["scheduler", "database"]
+
+
+def test_supervisor_without_socket_is_not_alive(tmp_path: Path) -> None:
+    assert not supervisord.Supervisor(tmp_path / "none.sock").is_alive()
+
+
+def test_supervisor_can_be_reached_after_a_failed_call(layout: Layout) -> None:
+    layout.supervisor_socket.touch()
+    supervisor = supervisord.Supervisor(layout.supervisor_socket)
+    assert not supervisor.is_alive()
+    layout.supervisor_socket.unlink()
+    started(layout, server("one"))
+    assert supervisor.is_alive()
+
+
+def test_long_checkout_path_gets_a_short_socket_path(tmp_path: Path) -> None:
+    layout = Layout.from_environment({"DEDUP_CLONE_LOCAL_DIR": str(tmp_path / ("deep" * 40))}, tmp_path)
+    assert len(str(layout.supervisor_socket)) <= 100

@@ -1,0 +1,135 @@
+"""The state of a feed where nothing is wrong, and small changes to it."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
+from dedup_clone.freshness.feed_state import DagActivity, FeedState, TargetState, WaitingDelivery
+from dedup_clone.settings.freshness_settings import ExpectedArrivals, FreshnessSettings
+from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionFingerprint
+from dedup_clone.state.current import Current, Intent, IntentKind
+from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome
+from dedup_clone.warehouse.metadata import TableMetadata
+
+NOW = datetime(2026, 6, 15, 12, 0, tzinfo=UTC)
+CLONED_AT = NOW - timedelta(hours=1)
+
+
+def minutes(count: float) -> timedelta:
+    return timedelta(minutes=count)
+
+
+def record(snapshot_id: int = 7, **changes: Any) -> LedgerRecord:
+    """A publish of half an hour: 5 minutes until the lease, 20 of dedup, 5 until the swap."""
+    arrived = NOW - timedelta(hours=2)
+    plain = LedgerRecord(
+        feed="sales",
+        outcome=Outcome.PUBLISHED,
+        reason="",
+        snapshot_id=snapshot_id,
+        deliveries=(Delivery(snapshot_id, 1),),
+        generation=snapshot_id,
+        parent=None,
+        attempt=f"{snapshot_id:08d}-x",
+        dag_id="sales_publish",
+        run_id=f"publish__{snapshot_id}__1",
+        restores=None,
+        engine=Engine.SPARK,
+        plans=("adopt",),
+        arrived_at=arrived,
+        swapped_at=arrived + minutes(30),
+        lag_s=1800.0,
+        rows=1000,
+        new_rows=10,
+        changed_rows=5,
+        kept_rows=2,
+        dropped_rows=0,
+        ties=0,
+        bytes_read=1,
+        bytes_written=1,
+        shares={},
+        phases={"until_lease": 300.0, "dedup": 1200.0, "load": 60.0, "swap": 5.0},
+        cost=Cost(
+            query_bytes_billed=20, table_bytes_read=0, slot_ms=1, query_usd=0.0002, merge_usd=180.0, qualify_usd=180.0
+        ),
+    )
+    return dataclasses.replace(plain, **changes)
+
+
+def table(**changes: Any) -> TableMetadata:
+    plain = TableMetadata(
+        name="sales",
+        columns=(),
+        rows=1000,
+        size=1,
+        partition_column="date",
+        expiration_days=730.0,
+        cluster_by=(),
+        labels={"dedup_clone_generation": "7", "dedup_clone_manifest": "digest7"},
+        has_streaming_buffer=False,
+        clone_of="sales_staging",
+        clone_time=CLONED_AT,
+        created_at=CLONED_AT,
+    )
+    return dataclasses.replace(plain, **changes)
+
+
+def target(found: TableMetadata | None = None, **changes: Any) -> TargetState:
+    return dataclasses.replace(TargetState(found or table(), "sales_staging", CLONED_AT, 730, ()), **changes)
+
+
+def activity(dag_id: str = "sales_watch", **changes: Any) -> DagActivity:
+    return dataclasses.replace(DagActivity(dag_id, False, True, NOW - minutes(30), None), **changes)
+
+
+def intent(taken: timedelta, *jobs: str, kind: IntentKind = IntentKind.PUBLISH, generation: int = 8) -> Intent:
+    return Intent(kind, "sales_publish", "run-8", "8-x", 7, generation, NOW - taken, jobs)
+
+
+def current(held: Intent | None = None, generation: int | None = 7) -> Current:
+    return Current(1, "sales", generation, None if generation is None else f"digest{generation}", 7, held)
+
+
+def waits(since: timedelta, snapshot_id: int = 8, *, registered: bool = True) -> WaitingDelivery:
+    return WaitingDelivery(Delivery(snapshot_id, 1), NOW - since, registered)
+
+
+def audits(*outcomes: AuditOutcome) -> Audits:
+    """An audit of each outcome, of the days from 1 June on."""
+    held = PartitionFingerprint(4, 5, 6)
+    records = tuple(
+        AuditRecord(date(2026, 6, day), 7, outcome, NOW - minutes(60), held, held, 0)
+        for day, outcome in enumerate(outcomes, 1)
+    )
+    return Audits(NOW.date(), {}, records)
+
+
+def feed_state(
+    *, expected: ExpectedArrivals | None = None, max_age_minutes: int | None = None, **changes: Any
+) -> FeedState:
+    """One snapshot is live, nothing waits, both DAGs run. The SLA is 60 minutes."""
+    settings = FreshnessSettings(sla_minutes=60, expected_arrivals=expected, max_age_minutes=max_age_minutes)
+    history = tuple(record(n) for n in (5, 6, 7))
+    plain = FeedState(
+        feed="sales",
+        settings=settings,
+        current=current(),
+        lease_holder_running=False,
+        live=history[-1],
+        history=history,
+        failures=(),
+        arrivals=(NOW - timedelta(hours=2),),
+        waiting=(),
+        refused=(),
+        invalid_markers=(),
+        target=target(),
+        watch_dag=activity(),
+        publish_dag=activity("sales_publish"),
+        check_interval=minutes(5),
+        audits=audits(),
+    )
+    return dataclasses.replace(plain, **changes)

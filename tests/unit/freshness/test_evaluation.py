@@ -1,0 +1,268 @@
+"""Every check, as a table: the state of a feed and its incidents; and the verdict that follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.freshness.evaluation import evaluate, find_incidents
+from dedup_clone.freshness.feed_state import FeedState, InvalidMarker, RefusedDelivery
+from dedup_clone.freshness.incident import IncidentKind
+from dedup_clone.freshness.verdict import FreshnessStatus
+from dedup_clone.settings.freshness_settings import ExpectedArrivals
+from dedup_clone.state.audits import AuditOutcome
+from dedup_clone.state.current import IntentKind
+from tests.unit.freshness.feed_states import (
+    CLONED_AT,
+    NOW,
+    activity,
+    audits,
+    current,
+    feed_state,
+    intent,
+    minutes,
+    record,
+    table,
+    target,
+    waits,
+)
+
+EQUAL, UNEQUAL, OVER_BUDGET = AuditOutcome.EQUAL, AuditOutcome.UNEQUAL, AuditOutcome.OVER_BUDGET
+DAILY = ExpectedArrivals(times=("11:00",), zone="UTC", grace_minutes=30)
+OLD_FAILURE, NEW_FAILURE = NOW - minutes(40), NOW - minutes(3)
+
+CASES: dict[str, tuple[FeedState, list[str]]] = {
+    "all is well": (feed_state(), []),
+    "nothing was ever published": (
+        feed_state(
+            live=None, history=(), arrivals=(), current=current(generation=None), target=target(table(labels={}))
+        ),
+        [],
+    ),
+    # -- the SLA: 25 minutes usually pass between lease and swap, the next check comes in 5
+    "a delivery has just come": (feed_state(waiting=(waits(minutes(1)),)), []),
+    "it waits, and may just make it": (feed_state(waiting=(waits(minutes(30)),)), []),
+    "it waits, and will not make it": (feed_state(waiting=(waits(minutes(31)),)), ["promise_at_risk"]),
+    "its run is half way": (feed_state(waiting=(waits(minutes(40)),), current=current(intent(minutes(12)))), []),
+    "its run is slow": (
+        feed_state(waiting=(waits(minutes(51)),), current=current(intent(minutes(46)))),
+        ["promise_at_risk"],
+    ),
+    "its run loads in time": (
+        feed_state(waiting=(waits(minutes(49)),), current=current(intent(minutes(44), "sales-8-x-load-1"))),
+        [],
+    ),
+    "its run loads too late": (
+        feed_state(waiting=(waits(minutes(51)),), current=current(intent(minutes(46), "sales-8-x-load-1"))),
+        ["promise_at_risk"],
+    ),
+    "a rollback is in its way": (
+        feed_state(waiting=(waits(minutes(31)),), current=current(intent(minutes(1), kind=IntentKind.ROLLBACK))),
+        ["promise_at_risk"],
+    ),
+    "there is no baseline yet: half the SLA counts": (
+        feed_state(waiting=(waits(minutes(26)),), history=(record(),)),
+        ["promise_at_risk"],
+    ),
+    "its last attempt failed": (
+        feed_state(waiting=(waits(minutes(1)),), failures=(record(8, reason="check [new_share] failed"),)),
+        ["promise_at_risk"],
+    ),
+    "its last attempt failed, and a publish is running": (
+        feed_state(
+            waiting=(waits(minutes(1)),), failures=(record(8, reason="dead"),), current=current(intent(minutes(0)))
+        ),
+        [],
+    ),
+    "an attempt of another delivery failed": (
+        feed_state(waiting=(waits(minutes(1)),), failures=(record(6, reason="dead"),)),
+        [],
+    ),
+    "the SLA is missed": (feed_state(waiting=(waits(minutes(60.1)),)), ["promise_missed"]),
+    "the oldest counts": (feed_state(waiting=(waits(minutes(1), 9), waits(minutes(61), 8))), ["promise_missed"]),
+    "it counts although it is not registered": (
+        feed_state(waiting=(waits(minutes(61), registered=False),)),
+        ["promise_missed"],
+    ),
+    # -- arrivals and age
+    "expected, and there": (feed_state(expected=DAILY, arrivals=(NOW - minutes(62),)), []),
+    "expected, and tolerably late": (
+        feed_state(expected=ExpectedArrivals(times=("11:45",)), arrivals=(NOW - timedelta(hours=24),)),
+        [],
+    ),
+    "expected, and overdue": (feed_state(expected=DAILY, arrivals=(NOW - timedelta(hours=24),)), ["arrival_overdue"]),
+    "expected, and there never was one": (
+        feed_state(expected=DAILY, arrivals=(), live=None, history=(), current=current(generation=None)),
+        ["arrival_overdue"],
+    ),
+    "older than tolerated": (feed_state(max_age_minutes=119), ["target_too_old"]),
+    "as old as tolerated": (feed_state(max_age_minutes=120), []),
+    # -- DAGs and lease
+    "watch is paused": (feed_state(watch_dag=activity(paused=True, has_run=False)), ["watch_paused"]),
+    "watch failed, and failed since": (feed_state(watch_dag=activity(failed_at=NEW_FAILURE)), ["watch_failing"]),
+    "watch failed, and has recovered": (feed_state(watch_dag=activity(failed_at=OLD_FAILURE)), []),
+    "watch failed and was not started again": (
+        feed_state(watch_dag=activity(failed_at=NOW - minutes(11), has_run=False)),
+        ["watch_failing", "watch_idle"],
+    ),
+    "watch is between two runs": (feed_state(watch_dag=activity(has_run=False, succeeded_at=NOW - minutes(1))), []),
+    "watch is not scheduled any more": (feed_state(watch_dag=activity(has_run=False)), ["watch_idle"]),
+    "watch is new": (feed_state(watch_dag=activity(has_run=False, succeeded_at=None)), []),
+    "watch never ran although a marker waits": (
+        feed_state(
+            watch_dag=activity(has_run=False, succeeded_at=None), waiting=(waits(minutes(11), registered=False),)
+        ),
+        ["watch_idle"],
+    ),
+    "Airflow does not know the DAGs yet": (feed_state(watch_dag=None, publish_dag=None), []),
+    "publish is paused": (feed_state(publish_dag=activity("sales_publish", paused=True)), ["publish_paused"]),
+    "the lease is held for a while": (feed_state(current=current(intent(minutes(59)))), []),
+    "a dead run holds the lease": (feed_state(current=current(intent(minutes(61)))), ["lease_held"]),
+    "a running run may take longer": (feed_state(current=current(intent(minutes(119))), lease_holder_running=True), []),
+    "a run that waits for approval yields the lease": (
+        feed_state(current=current(replace(intent(minutes(121)), waits_for_approval=True)), lease_holder_running=True),
+        [],
+    ),
+    "a running run holds the lease too long": (
+        feed_state(current=current(intent(minutes(121))), lease_holder_running=True),
+        ["lease_held"],
+    ),
+    # -- target
+    "target is gone": (feed_state(target=target(None, table=None)), ["target_drift"]),
+    "target is a table of its own": (
+        feed_state(target=target(table(clone_of=None, clone_time=None))),
+        ["target_drift"],
+    ),
+    "target is a clone of something else": (feed_state(target=target(table(clone_of="other"))), ["target_drift"]),
+    "target was cloned at another time": (feed_state(target=target(table(clone_time=NOW))), ["target_drift"]),
+    "the recorded time of the clone has microseconds, the shown one milliseconds": (
+        feed_state(target=target(cloned_at=CLONED_AT.replace(microsecond=7))),
+        [],
+    ),
+    "it was not recorded when target was cloned": (
+        feed_state(target=target(table(clone_time=NOW), cloned_at=None)),
+        [],
+    ),
+    "a label was changed": (feed_state(target=target(table(labels={"dedup_clone_generation": "7"}))), ["target_drift"]),
+    "the expiration was taken off": (feed_state(target=target(table(expiration_days=None))), ["target_drift"]),
+    "target is newer than CURRENT while its run commits": (
+        feed_state(
+            current=current(intent(minutes(9))),
+            target=target(table(labels={"dedup_clone_generation": "8"}, clone_time=NOW)),
+        ),
+        [],
+    ),
+    "target is of an older generation while a run is running": (
+        feed_state(current=current(intent(minutes(9))), target=target(table(labels={"dedup_clone_generation": "6"}))),
+        ["target_drift"],
+    ),
+    "a materialized view reads target": (
+        feed_state(target=target(materialized_views=("totals",))),
+        ["target_materialized_view"],
+    ),
+    # -- contents
+    "a partition was audited and is equal": (feed_state(audits=audits(EQUAL)), []),
+    "a partition holds other values": (feed_state(audits=audits(EQUAL, UNEQUAL)), ["content_unequal-2026-06-02"]),
+    "a partition was too large to audit": (feed_state(audits=audits(OVER_BUDGET)), []),
+    # -- deliveries
+    "two deliveries were refused": (
+        feed_state(refused=tuple(RefusedDelivery(Delivery(n, 1), "NULL keys", NOW) for n in (8, 9))),
+        ["delivery_refused-8-1", "delivery_refused-9-1"],
+    ),
+    "a marker names no delivery": (
+        feed_state(invalid_markers=(InvalidMarker(4711, "no id", NOW),)),
+        ["marker_misnamed-4711"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda name: name.replace(" ", "_"))
+def test_the_incidents_of_a_state(case: str) -> None:
+    known, expected = CASES[case]
+    assert [incident.name for incident in find_incidents(NOW, known)] == expected
+
+
+def test_each_kind_has_a_check_but_the_one_that_a_deadline_reports() -> None:
+    seen = {incident.kind for known, _ in CASES.values() for incident in find_incidents(NOW, known)}
+    assert set(IncidentKind) - seen == {IncidentKind.REPLAY_LATE}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda name: name.replace(" ", "_"))
+def test_each_incident_says_what_readers_see_since_when_and_what_to_do(case: str) -> None:
+    for incident in find_incidents(NOW, CASES[case][0]):
+        assert incident.what
+        assert incident.readers_see
+        assert incident.next_step.endswith(".")
+        assert incident.since <= NOW
+
+
+def test_a_missed_sla_names_snapshot_elapsed_time_and_progress() -> None:
+    held = current(intent(minutes(40), "sales-8-x-load-1"))
+    (missed,) = find_incidents(NOW, feed_state(waiting=(waits(minutes(75)),), current=held))
+    assert "snapshot 8 arrived 2026-06-15 10:45:00 UTC, 75 min ago, and is not live" in missed.what
+    assert "Run [run-8] has held the lease for 40 min; last step: sales-8-x-load-1." in missed.what
+    assert missed.since == NOW - minutes(15)
+    assert missed.readers_see.startswith("snapshot 7 (generation 7), which arrived 2026-06-15 10:00:00 UTC")
+
+
+def test_a_failed_attempt_is_named_with_its_reason() -> None:
+    failed = (record(8, reason="check [new_share] failed"),)
+    (incident,) = find_incidents(NOW, feed_state(waiting=(waits(minutes(75)),), failures=failed))
+    assert "Its last attempt failed: check [new_share] failed." in incident.what
+
+
+NOTHING = {"live": None, "history": (), "arrivals": (), "current": current(generation=None), "target": None}
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (feed_state(), FreshnessStatus.FRESH),
+        (feed_state(waiting=(waits(minutes(1)),)), FreshnessStatus.FRESH),
+        (feed_state(waiting=(waits(minutes(31)),)), FreshnessStatus.AT_RISK),
+        (feed_state(waiting=(waits(minutes(61)),)), FreshnessStatus.LATE),
+        (feed_state(max_age_minutes=60), FreshnessStatus.LATE),
+        (feed_state(expected=DAILY, arrivals=(NOW - timedelta(hours=24),)), FreshnessStatus.AT_RISK),
+        (feed_state(watch_dag=activity(paused=True)), FreshnessStatus.AT_RISK),
+        (feed_state(**NOTHING), FreshnessStatus.EMPTY),
+        (feed_state(**NOTHING, waiting=(waits(minutes(61)),)), FreshnessStatus.LATE),
+    ],
+    ids=str,
+)
+def test_the_status_follows_from_the_incidents(state: FeedState, expected: FreshnessStatus) -> None:
+    verdict = evaluate(NOW, state)
+    assert verdict.status is expected
+    assert list(verdict.incidents) == find_incidents(NOW, state)
+
+
+@pytest.mark.parametrize(
+    ("state", "headline"),
+    [
+        (feed_state(), "Readers see snapshot 7, the newest one."),
+        (feed_state(waiting=(waits(minutes(1)),)), "Readers see snapshot 7; 1 more waits."),
+        (feed_state(waiting=(waits(minutes(1)), waits(minutes(2), 9))), "Readers see snapshot 7; 2 more wait."),
+        (feed_state(live=record(7, restores=5)), "Readers see snapshot 7 again, by a rollback to generation 5."),
+        (
+            feed_state(live=record(7, deliveries=())),
+            "Readers see the table that was taken over, up to update id 7.",
+        ),
+        (feed_state(live=None), "Readers see generation 7."),
+        (feed_state(**NOTHING), "Nothing is published yet."),
+        (feed_state(**NOTHING, waiting=(waits(minutes(61)),)), "Nothing is published yet; 1 waits."),
+    ],
+    ids=str,
+)
+def test_the_headline_says_what_readers_see(state: FeedState, headline: str) -> None:
+    assert evaluate(NOW, state).headline == headline
+
+
+def test_the_verdict_names_the_next_expected_arrival_and_when_the_next_check_is_due() -> None:
+    verdict = evaluate(NOW, feed_state(expected=DAILY, arrivals=(NOW - minutes(62),)))
+    assert verdict.next_expected_at == NOW + timedelta(hours=23)
+    assert (verdict.checked_at, verdict.check_interval_s) == (NOW, 300.0)
+    assert not verdict.is_stale(NOW + minutes(15))
+    assert verdict.is_stale(NOW + minutes(15.1))
+    assert evaluate(NOW, feed_state()).next_expected_at is None

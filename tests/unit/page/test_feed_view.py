@@ -1,0 +1,97 @@
+"""What the page shows of one feed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+from dedup_clone.page.feed_reader import FeedRecords
+from dedup_clone.page.feed_view import feed_summary, feed_view
+from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
+from dedup_clone.page.restore_options import generation_view
+from dedup_clone.state.index import TimeTravel
+from tests.unit.page.indexes import NOW, empty, fresh, late, make_index, verdict
+
+
+def test_the_view_is_json_whatever_the_feed_is_like() -> None:
+    for index in (fresh(), late(), empty(), make_index(1, 1)):
+        assert json.loads(json.dumps(feed_view(index, None, NOW)))["feed"] == index.feed
+
+
+def test_the_last_hundred_publishes_are_shown_and_counted() -> None:
+    view = feed_view(fresh(), None, NOW)
+    assert [p["generation"] for p in view["publishes"]] == list(range(21, 121))
+    assert view["costs"]["publishes"] == 100
+    assert round(view["costs"]["merge_usd"]) == 18690
+    assert view["live"]["generation"] == 120
+    assert view["live"]["age_s"] == 78 * 60
+
+
+def test_ids_are_texts_because_browsers_round_great_numbers() -> None:
+    view = feed_view(late(), None, NOW)
+    ids = [a[name] for a in view["replayable"] for name in ("snapshot_id", "marker_generation")]
+    assert all(isinstance(i, str) for i in (*ids, view["live"]["snapshot_id"]))
+
+
+def test_each_partition_has_its_rows_and_its_days_until_it_expires() -> None:
+    dates = feed_view(fresh(), None, NOW)["dates"]
+    assert len(dates) == 730
+    assert (dates[0][0], dates[0][3]) == ("2024-11-22", 1)
+    assert (dates[-1][0], dates[-1][3]) == ("2026-11-21", 730)
+
+
+def test_refused_failed_and_excluded_are_shown_with_their_reasons() -> None:
+    view = feed_view(late(), None, NOW)
+    assert [a["snapshot_id"] for a in view["refused"]] == ["2121"]
+    assert "NULL in key column [store_id]" in view["refused"][0]["reason"]
+    assert [f["generation"] for f in view["failures"]] == [122]
+    assert view["excluded"] == ["2090-1795000000000090"]
+    assert [a["snapshot_id"] for a in view["waiting"]] == ["2122"]
+    assert (view["checks"][-1]["published"], view["checks"][-1]["verdicts"][1]["level"]) == (False, "fail")
+
+
+def test_generations_show_whether_and_from_what_they_can_be_restored() -> None:
+    index = fresh()
+    by = {g.generation: generation_view(index, g, NOW)["restorable"] for g in index.generations}
+    assert by[120] is None  # live
+    assert by[119] == "time travel"
+    assert by[71] is None  # older than a week, and its files are pruned
+    made_anew = replace(index, time_travel=TimeTravel(168.0, NOW - timedelta(minutes=1)))
+    assert generation_view(made_anew, index.generations[-2], NOW)["restorable"] == "files"
+
+
+def test_a_feed_whose_index_cannot_be_read_is_listed_with_the_reason() -> None:
+    assert feed_summary(FeedRecords("feed", None, None, "written by another version"), NOW) == {
+        "feed": "feed",
+        "status": "unknown",
+        "headline": "written by another version",
+        "waiting": 0,
+    }
+
+
+def test_a_replay_of_an_old_snapshot_has_no_lag_and_misses_no_sla() -> None:
+    index = fresh()
+    replay = replace(index.records[-1], deliveries=index.records[40].deliveries, lag_s=13 * 24 * 3600.0)
+    again = replace(index, records=(*index.records[:-1], replay))
+    view = feed_view(again, None, NOW)
+    assert (view["live"]["kind"], view["live"]["lag_s"]) == ("replay", None)
+    assert {p["kind"] for p in view["publishes"][:-1]} == {"publish"}
+
+
+def test_the_last_audit_and_the_dates_that_are_unequal_are_shown() -> None:
+    assert feed_view(empty(), None, NOW)["audit"] is None
+    audit = feed_view(late(), None, NOW)["audit"]
+    assert (audit["outcome"], audit["generation"], audit["unequal_dates"]) == ("unequal", 120, [NOW.date().isoformat()])
+
+
+def test_a_table_that_was_taken_over_is_a_bootstrap() -> None:
+    index = fresh()
+    taken = replace(index.records[-1], parent=None, deliveries=(), lag_s=None)
+    assert publish_kinds(replace(index, records=(taken,))) == {taken.generation: PublishKind.BOOTSTRAP}
+
+
+def test_the_list_of_feeds_has_the_verdict_and_how_many_deliveries_wait() -> None:
+    summary = feed_summary(FeedRecords("store_visits", late(), verdict("store_visits"), ""), NOW)
+    assert (summary["status"], summary["waiting"]) == ("fresh", 1)
+    assert feed_summary(FeedRecords("store_visits", late(), None, ""), NOW)["status"] == "unknown"

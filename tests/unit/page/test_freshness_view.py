@@ -1,0 +1,94 @@
+"""What the page shows of the stored verdict, and the arrivals of the day."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.freshness.verdict import FreshnessStatus
+from dedup_clone.page.freshness_view import status_view, today_view
+from dedup_clone.state.index import ExpectedTimes, Index
+from tests.unit.page.indexes import NOW, arrival, empty, verdict
+
+BERLIN = ExpectedTimes(("06:00", "18:00"), "Europe/Berlin", 30)
+MISSED = Incident(IncidentKind.SLA_MISSED, Severity.ALERT, NOW, "snapshot 8 is not live", "snapshot 7", "open the run.")
+
+
+def test_the_verdict_is_shown_with_its_age_and_the_next_expected_arrival() -> None:
+    expected = NOW + timedelta(hours=2)
+    view = status_view(replace(verdict("sales"), next_expected_at=expected), NOW + timedelta(seconds=40))
+    assert (view["status"], view["headline"]) == ("fresh", "Readers see snapshot 2120, the newest one.")
+    assert (view["check_age_s"], view["next_expected_at"]) == (80.0, expected.isoformat())
+
+
+def test_its_incidents_are_shown_with_what_to_do() -> None:
+    view = status_view(verdict("sales", FreshnessStatus.LATE, incidents=(MISSED,)), NOW)
+    assert view["status"] == "late"
+    (incident,) = view["incidents"]
+    assert (incident["kind"], incident["severity"]) == ("promise_missed", "alert")
+    assert (incident["what"], incident["next_step"]) == ("snapshot 8 is not live", "open the run.")
+
+
+def test_a_verdict_that_missed_three_checks_is_unknown_and_says_since_when() -> None:
+    stored = verdict("sales", FreshnessStatus.LATE, incidents=(MISSED,))
+    assert status_view(stored, stored.checked_at + timedelta(minutes=15))["status"] == "late"
+    view = status_view(stored, stored.checked_at + timedelta(minutes=16))
+    assert view["status"] == "unknown"
+    assert view["headline"] == (
+        "The watchdog has not checked since 2026-11-21 15:29:20 UTC, 16 min ago. "
+        "Its last verdict was late: Readers see snapshot 2120, the newest one."
+    )
+    assert len(view["incidents"]) == 1
+
+
+def test_without_a_verdict_the_status_is_unknown_and_says_where_to_look() -> None:
+    view = status_view(None, NOW)
+    assert (view["status"], view["incidents"], view["check_age_s"]) == ("unknown", [], None)
+    assert view["headline"].startswith("The watchdog has not checked this feed yet")
+
+
+def feed(*arrived_at: datetime, expected: ExpectedTimes | None = BERLIN) -> Index:
+    arrivals = tuple(arrival(number, at) for number, at in enumerate(arrived_at, 1))
+    return replace(empty(), expected=expected, arrivals=arrivals)
+
+
+def slots(index: Index, now: datetime) -> list[tuple[str, str]]:
+    return [(slot["clock"], slot["state"]) for slot in today_view(index, now)["expected"]]
+
+
+def test_each_expected_time_is_met_by_the_delivery_nearest_to_it() -> None:
+    now = datetime(2026, 11, 21, 17, 40, tzinfo=UTC)  # 18:40 in Berlin
+    found = slots(feed(datetime(2026, 11, 21, 5, 20, tzinfo=UTC)), now)
+    assert found == [("06:00", "met"), ("18:00", "overdue")]
+
+
+def test_nothing_is_overdue_within_its_grace_period() -> None:
+    now = datetime(2026, 11, 21, 17, 29, tzinfo=UTC)
+    assert slots(feed(), now) == [("06:00", "overdue"), ("18:00", "pending")]
+
+
+def test_an_expected_arrival_is_skipped_when_a_later_one_arrived() -> None:
+    now = datetime(2026, 11, 21, 17, 40, tzinfo=UTC)
+    found = slots(feed(datetime(2026, 11, 21, 17, 5, tzinfo=UTC)), now)
+    assert found == [("06:00", "skipped"), ("18:00", "met")]
+
+
+def test_the_day_is_the_day_of_the_feeds_zone() -> None:
+    now = datetime(2026, 11, 20, 23, 30, tzinfo=UTC)  # already the 21st in Berlin
+    assert today_view(feed(), now)["day"] == "2026-11-21"
+    assert today_view(feed(expected=None), now)["day"] == "2026-11-20"
+    yesterday, early = now - timedelta(hours=2), now - timedelta(minutes=5)
+    seen: list[dict[str, Any]] = today_view(feed(yesterday, early), now)["seen"]
+    assert [a["arrived_at"] for a in seen] == [early.isoformat()]
+
+
+def test_the_day_on_which_clocks_change_has_all_its_arrivals() -> None:
+    now = datetime(2026, 10, 25, 22, 0, tzinfo=UTC)
+    arrived = datetime(2026, 10, 25, 5, 1, tzinfo=UTC), datetime(2026, 10, 25, 17, 1, tzinfo=UTC)
+    assert [state for _, state in slots(feed(*arrived), now)] == ["met", "met"]
+
+
+def test_a_feed_without_expected_times_has_no_slots() -> None:
+    assert slots(feed(expected=None), datetime(2026, 11, 21, tzinfo=UTC)) == []

@@ -1,0 +1,102 @@
+"""Moments fall on the requests that they name, and on no others; points cover every process and every step."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from soak import kill_moments, kill_points
+from soak.kill_points import Victim
+from testkit.proxied_request import ProxiedRequest, Service
+
+FEED = "worked_example"
+STEPS = ("notice", "resolve", "dedup", "load", "check", "swap", "commit", "prune")
+
+
+def upload(name: str, content: str = "{}") -> ProxiedRequest:
+    body = f'--x\r\ncontent-type: application/json\r\n\r\n{{"name": "{name}"}}\r\n--x\r\n\r\n{content}\r\n--x--'
+    target = "/upload/storage/v1/b/state/o?uploadType=multipart&ifGenerationMatch=0"
+    return ProxiedRequest(Service.STORAGE, "POST", target, body.encode())
+
+
+def current(intent: object) -> str:
+    return json.dumps({"feed": FEED, "intent": intent}, sort_keys=True, indent=1)
+
+
+def insertion(step: str) -> ProxiedRequest:
+    job = {"jobReference": {"jobId": f"dedup_clone-{FEED}-00000004-a1b2c3-{step}-1"}}
+    return ProxiedRequest(Service.BIGQUERY, "POST", "/bigquery/v2/projects/local-dev/jobs", json.dumps(job).encode())
+
+
+def hit(request: ProxiedRequest) -> list[str]:
+    return [m.name for m in kill_moments.ALL if m.service is request.service and m.matches(FEED, request)]
+
+
+@pytest.mark.parametrize(
+    ("request_", "names"),
+    [
+        (upload(f"{FEED}/arrivals/7-99.json"), ["notice.registering", "notice.registered"]),
+        (upload(f"{FEED}/CURRENT", current({"attempt": "x", "jobs": []})), ["resolve.leasing", "resolve.leased"]),
+        (upload(f"{FEED}/CURRENT", current({"attempt": "x", "jobs": ["y"]})), []),
+        (upload(f"{FEED}/CURRENT", current(None)), ["commit.current", "commit.committed"]),
+        (upload(f"{FEED}/attempts/00000004-a/request.json"), ["resolve.requesting"]),
+        (upload(f"{FEED}/attempts/00000004-a/candidate.json"), ["dedup.handing_back", "dedup.handed_back"]),
+        (upload(f"{FEED}/STAGING", '"state": "loading"'), ["load.beginning"]),
+        (upload(f"{FEED}/STAGING", '"state": "loaded"'), ["load.noting"]),
+        (upload(f"{FEED}/ledger/00000004-a.json"), ["commit.ledger"]),
+        (upload(f"{FEED}/manifests/00000004.json"), ["commit.manifest"]),
+        (upload(f"{FEED}/manifests/00000004.files.json"), []),
+        (upload("other_feed/CURRENT", current(None)), []),
+        (insertion("swap"), ["swap.inserting", "swap.running", "swap.committed"]),
+        (insertion("load"), ["load.inserting", "load.running", "load.ended"]),
+        (
+            ProxiedRequest(Service.STORAGE, "GET", f"/storage/v1/b/landing/o?prefix={FEED}%2F&delimiter=%2F", b""),
+            ["notice.waiting"],
+        ),
+        (
+            ProxiedRequest(
+                Service.STORAGE,
+                "POST",
+                f"/upload/storage/v1/b/state/o?uploadType=resumable&name={FEED}%2Fdata%2F4-a%2Fdate%3D2026-01-01%2Fp.parquet",
+                b"",
+            ),
+            ["dedup.writing"],
+        ),
+        (
+            ProxiedRequest(Service.STORAGE, "DELETE", f"/storage/v1/b/state/o/{FEED}%2Fdata%2F1-a%2Fp.parquet", b""),
+            ["prune.deleting", "prune.deleted"],
+        ),
+    ],
+)
+def test_a_moment_falls_on_its_request(request_: ProxiedRequest, names: list[str]) -> None:
+    assert hit(request_) == names
+
+
+def test_each_step_has_moments_in_the_order_of_the_protocol() -> None:
+    assert tuple(dict.fromkeys(m.step for m in kill_moments.ALL)) == STEPS
+
+
+def test_every_process_is_killed_and_the_lasting_ones_at_every_step() -> None:
+    found = kill_points.all_points()
+    assert {p.victim for p in found} == set(Victim)
+    assert all(count == 1 for count in Counter(p.name for p in found).values())
+    for victim in (Victim.TASK, Victim.SCHEDULER, Victim.TRIGGERER, Victim.BIGQUERY, Victim.STORAGE):
+        assert {p.moment.step for p in found if p.victim is victim} == set(STEPS), victim
+
+
+def test_points_are_chosen_by_name_moment_step_or_victim() -> None:
+    assert [p.name for p in kill_points.select_points("swap.committed:task")] == ["swap.committed:task"]
+    assert {p.moment.step for p in kill_points.select_points("commit")} == {"commit"}
+    assert {p.victim for p in kill_points.select_points("scheduler")} == {Victim.SCHEDULER}
+    assert kill_points.select_points("") == kill_points.all_points()
+    with pytest.raises(ValueError, match=r"point \[nonsense\] is unknown"):
+        kill_points.select_points("nonsense")
+
+
+def test_the_documentation_lists_every_point() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "soak.md").read_text()
+    assert "\n".join(kill_points.markdown_table()) in text
+    assert f"({len(kill_points.all_points())} points)" in text

@@ -1,0 +1,81 @@
+"""The answers that the long runs expect after each swap, on a feed that only pretends to publish."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from soak.readers.oracle_publisher import PRODUCTS, OraclePublisher
+
+
+class World:
+    """`table` is what it answers with; `generation` grows with each order."""
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self.table: list[tuple[Any, ...]] = []
+        self.replayed: list[bool] = []
+
+    def land(self, snapshot_id: int, rows: list[dict[str, Any]]) -> str:
+        self.landed = [(r["date"], r["product_id"], r["attr_value"], r["update_id"]) for r in rows]
+        return f"{snapshot_id}-1"
+
+    def resolve(self, name: str, *, replay: bool = False, **trigger: Any) -> Any:
+        self.generation += 1
+        self.replayed.append(replay)
+        return SimpleNamespace(generation=self.generation)
+
+    def roll_back(self, generation: int, run_id: str) -> Any:
+        self.generation += 1
+        return SimpleNamespace(generation=self.generation)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return self.table
+
+    def deduplicate(self, spec: Any) -> None: ...
+
+    def load(self, spec: Any) -> None: ...
+
+    def check(self, spec: Any) -> None: ...
+
+    def swap(self, spec: Any, swap: None) -> None: ...
+
+    def commit(self, spec: Any) -> None: ...
+
+
+def test_a_row_too_few_and_one_too_many_are_told_with_examples() -> None:
+    world: Any = World()
+    publisher = OraclePublisher(world)
+    publisher.publish(publisher.land())
+    world.table = world.landed
+    assert publisher.differences() == ()
+    day, product, value, id_ = world.landed[0]
+    world.table = [(day, product, value + 1, id_), *world.landed[1:]]
+    (told,) = publisher.differences()
+    assert told.startswith("target of generation 1: 1 rows too many, 1 too few: ")
+    assert str((day, product, value, id_)) in told
+
+
+def test_a_rollback_is_the_content_of_that_generation_and_a_replay_fills_its_gaps_only() -> None:
+    world: Any = World()
+    publisher = OraclePublisher(world)
+    names = []
+    for _ in range(3):
+        names.append(publisher.land())
+        publisher.publish(names[-1])
+    publisher.roll_back(1)
+    for name in (names[2], names[1]):
+        publisher.replay(name)
+    answers = [swap.expected_answers for swap in publisher.swaps]
+    assert answers[3] == answers[0]
+    assert answers[5] == answers[2] != answers[4]
+    assert world.replayed == [False, False, False, True, True]
+    assert publisher.events == {"publish": 3, "rollback": 1, "replay": 2}
+
+
+def test_a_delivery_that_is_removed_from_the_backlog_never_becomes_live() -> None:
+    publisher = OraclePublisher(World())  # type: ignore[arg-type]
+    publisher.remove_from_backlog(publisher.land())
+    publisher.publish(publisher.land())
+    ((_, rows, _),) = next(a for a in publisher.swaps[0].expected_answers.values() if len(a[0]) == 3)
+    assert rows == 2 * (PRODUCTS - 1)

@@ -1,0 +1,16 @@
+"""`kill -9` waits until the process is gone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import psutil
+
+from soak import victim_processes
+
+
+def test_a_killed_process_is_gone_when_kill_returns() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        victim_processes.kill(psutil.Process(child.pid))
+        assert child.wait() == -9

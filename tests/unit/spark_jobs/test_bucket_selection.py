@@ -1,0 +1,96 @@
+"""Which rows of differing buckets are compared, against plain sets: no difference is ever missed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dedup_clone.contract.table import Column
+from dedup_spark.comparison import bucket_selection
+from dedup_spark.comparison.bucket_selection import ALL_KEYS, ONE_KEY, BucketSelection, select_differing_keys
+from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
+from dedup_spark.fingerprints.hashing import KeyHasher
+
+BITS = 4
+HASHER = KeyHasher((Column("key", "INT64"),))
+
+
+def fingerprints(keys: list[int]) -> BucketFingerprints:
+    found = BucketFingerprints.empty(BITS)
+    found.add(*HASHER.both([pa.array(keys, pa.int64())]))
+    return found
+
+
+def one_key_hashes(keys: list[int], selection: BucketSelection) -> tuple[np.ndarray, np.ndarray]:
+    """Both hashes of the compared keys in ONE_KEY buckets."""
+    first, second = HASHER.both([pa.array(keys, pa.int64())])
+    wanted = np.intersect1d(selection.select_rows(first).selected, selection.one_key_rows(first))
+    return first[wanted], second[wanted]
+
+
+def compared(keys: list[int], selection: BucketSelection) -> Counter[int]:
+    (first, _) = HASHER.both([pa.array(keys, pa.int64())])
+    return Counter(keys[row] for row in selection.select_rows(first).selected)
+
+
+@pytest.fixture(autouse=True)
+def no_bucket_compared_for_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket_selection, "_EXAMPLE_BUCKETS", 0)
+
+
+KEYS = st.sets(st.integers(0, 400), max_size=250)
+
+
+@settings(max_examples=200, deadline=None)
+@given(base=KEYS, gone=st.sets(st.integers(0, 400), max_size=12), come=st.lists(st.integers(0, 400), max_size=12))
+def test_rows_that_are_not_compared_are_the_same_in_both_inputs(
+    base: set[int], gone: set[int], come: list[int]
+) -> None:
+    """`come` may repeat keys, its own and those of `base`."""
+    old, new = sorted(base), [*sorted(base - gone), *come]
+    selection = select_differing_keys(fingerprints(new), fingerprints(old))
+    selection = selection.with_kind(
+        ALL_KEYS, selection.unexplained(one_key_hashes(new, selection), one_key_hashes(old, selection))
+    )
+    assert Counter(new) - compared(new, selection) == Counter(old) - compared(old, selection)
+
+
+def test_one_missing_key_of_a_bucket_is_compared_alone() -> None:
+    old = list(range(100))
+    selection = select_differing_keys(fingerprints(old[1:]), fingerprints(old))
+    assert (compared(old[1:], selection), compared(old, selection)) == (Counter(), Counter([0]))
+    assert not len(selection.unexplained(one_key_hashes(old[1:], selection), one_key_hashes(old, selection)))
+
+
+def test_repeated_key_is_compared_with_the_one_that_it_repeats() -> None:
+    old, new = list(range(100)), [*range(100), 7]
+    selection = select_differing_keys(fingerprints(new), fingerprints(old))
+    assert (selection.kinds == ONE_KEY).sum() == 1
+    assert (compared(new, selection), compared(old, selection)) == (Counter([7, 7]), Counter([7]))
+    assert not len(selection.unexplained(one_key_hashes(new, selection), one_key_hashes(old, selection)))
+
+
+def test_other_rows_of_the_bucket_are_only_hashed() -> None:
+    old = list(range(100))
+    selection = select_differing_keys(fingerprints(old[1:]), fingerprints(old))
+    (first, _) = HASHER.both([pa.array(old, pa.int64())])
+    rows = selection.select_rows(first)
+    assert sorted([*rows.selected, *rows.hashed]) == list(selection.selected_rows(first))
+    assert len(rows.hashed) == selection.one_key_rows(first).size - 1
+
+
+def test_three_differing_keys_of_a_bucket_are_not_taken_for_one() -> None:
+    by_bucket: dict[int, list[int]] = {}
+    for key, bucket in enumerate(bucket_of(HASHER.both([pa.array(range(400), pa.int64())])[0], BITS)):
+        by_bucket.setdefault(int(bucket), []).append(key)
+    for bucket, (one, two, three, *_) in by_bucket.items():
+        old = [key for key in range(400) if key != three]
+        new = [key for key in range(400) if key not in (one, two)]
+        selection = select_differing_keys(fingerprints(new), fingerprints(old))
+        left = selection.unexplained(one_key_hashes(new, selection), one_key_hashes(old, selection))
+        assert selection.kinds[bucket] == ALL_KEYS or list(left) == [bucket]

@@ -1,0 +1,74 @@
+"""Calls of Cloud Storage that are safe to repeat are repeated when the service is unavailable."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import requests
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.storage import Client
+
+from dedup_spark import storage
+from dedup_spark.storage import FrozenObject, cloud
+
+SOURCE, TARGET = "gs://landing/a.parquet", "gs://state/b.parquet"
+
+
+@dataclass
+class UnavailableOnce:
+    """Answers every other request with 503, and the others with the JSON `answers`, in order."""
+
+    answers: list[dict[str, Any]]
+    urls: list[str] = field(default_factory=list)
+    is_mtls: bool = False
+
+    def request(self, method: str, url: str, **_: Any) -> requests.Response:
+        self.urls.append(url)
+        response = requests.Response()
+        response.request = requests.Request(method, url).prepare()
+        response.status_code = 503 if len(self.urls) % 2 else 200
+        response.headers["Content-Type"] = "application/json"
+        response._content = json.dumps({} if len(self.urls) % 2 else self.answers.pop(0)).encode()
+        return response
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, *answers: dict[str, Any]) -> UnavailableOnce:
+    session = UnavailableOnce(list(answers))
+    client = Client(project="p", credentials=AnonymousCredentials(), _http=session)  # type: ignore[no-untyped-call]
+    monkeypatch.setattr(cloud, "_client", lambda: client)
+    return session
+
+
+def rewritten(**more: Any) -> dict[str, Any]:
+    resource = {"name": "b.parquet", "bucket": "state", "size": "3", "crc32c": "c", "generation": "9"}
+    return {"totalBytesRewritten": "3", "objectSize": "3", "done": not more, "resource": resource, **more}
+
+
+def test_copy_of_a_generation_is_repeated_with_its_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large rewrite takes two requests, of which each fails once."""
+    session = connect(monkeypatch, rewritten(rewriteToken="t"), rewritten())
+    storage.adopt(SOURCE, TARGET, FrozenObject(7, 3, "c"))
+    assert len(session.urls) == 4
+    assert all("ifSourceGenerationMatch=7" in url for url in session.urls)
+
+
+def test_plain_copy_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = connect(monkeypatch, rewritten())
+    storage.copy(SOURCE, TARGET)
+    assert len(session.urls) == 2
+
+
+def test_listing_and_lookup_and_deletion_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = connect(monkeypatch, {"items": []}, {"name": "a.parquet"}, {})
+    assert storage.list_objects("gs://landing/folder") == {}
+    assert storage.exists(SOURCE)
+    storage.delete(SOURCE)
+    assert len(session.urls) == 6

@@ -1,0 +1,124 @@
+"""Which plan a date takes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, date, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
+from dedup_clone.contract.manifest import DateEntry, DateOutcome
+from dedup_clone.contract.request import Plan
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark.landing.delivery_validation import ValidatedDelivery
+from dedup_spark.landing.file_validation import FileValidation, LandedFile
+from dedup_spark.parent import Parent
+from dedup_spark.plan_selection import DatePlan, select_plans
+from dedup_spark.plans.adopt.adopt_task import DeclinedAdoption
+from dedup_spark.plans.written_date import DateCost
+
+BOTH, NEW, OLD = date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)
+
+
+def entry(day: date) -> DateEntry:
+    return DateEntry(day, 1, 0, 0, 0, 0, DateOutcome.ADOPT, "", 1, 1, None, None, None, "")
+
+
+def delivery(snapshot_id: int, *files: tuple[date, ...]) -> ValidatedDelivery:
+    """Of files that have these dates each."""
+    names = [f"f{number}" for number in range(len(files))]
+    objects = tuple(LandedObject(name, 1, "", 1) for name in names)
+    arrival = Arrival("feed", Delivery(snapshot_id, 1), "/b", "f/", "f/_SUCCESS", datetime.now(UTC), objects, ())
+    inspected = tuple(
+        FileValidation(
+            LandedFile(f"/b/{name}", 1, snapshot_id, days[0]), "", dict.fromkeys(days, 1), (), is_castable=True
+        )
+        for name, days in zip(names, files, strict=True)
+    )
+    rows = {day: 1 for days in files for day in days}
+    return ValidatedDelivery(arrival, inspected, rows, rows)
+
+
+def select(
+    plan: Plan,
+    *applied: ValidatedDelivery,
+    held: Collection[date] = (BOTH, OLD),
+    dates: tuple[date, ...] | None = None,
+    exact: bool = False,
+    mode: UpdateIdMode = UpdateIdMode.LAST_SEEN,
+) -> dict[date, DatePlan]:
+    request: Any = SimpleNamespace(plan=plan, dates=dates, exact=exact, update_id_mode=mode, takes_over=None)
+    return select_plans(request, applied, Parent("", {day: entry(day) for day in held}, (), 1, 0))
+
+
+def outcomes(plans: dict[date, DatePlan]) -> dict[date, str]:
+    return {day: plan.outcome for day, plan in plans.items()}
+
+
+def test_auto_adopts_delivered_dates_rewrites_where_it_cannot_and_copies_the_others_forward() -> None:
+    plans = select(Plan.AUTO, delivery(2, (BOTH,), (NEW, date(2026, 1, 4))))
+    plans.pop(date(2026, 1, 4))
+    assert outcomes(plans) == {BOTH: "adopt", NEW: "rewrite", OLD: "carried"}
+    assert plans[NEW].reason == "not adopted: file [/b/f1] holds [2] dates"
+    assert list(plans) == sorted(plans)
+
+
+@pytest.mark.parametrize("plan", [Plan.WINDOW, Plan.REWRITE])
+def test_window_and_rewrite_write_every_date_anew(plan: Plan) -> None:
+    plans = select(plan, delivery(2, (BOTH,), (NEW,)))
+    assert outcomes(plans) == dict.fromkeys((BOTH, NEW, OLD), plan.value)
+
+
+@pytest.mark.parametrize("plan", [Plan.WINDOW, Plan.REWRITE])
+def test_where_dates_are_requested_no_other_is_written_anew(plan: Plan) -> None:
+    plans = select(plan, delivery(2, (BOTH,)), dates=(BOTH,))
+    assert outcomes(plans) == {BOTH: plan.value, OLD: "carried"}
+
+
+def test_antijoin_that_was_asked_for_says_so() -> None:
+    assert select(Plan.ANTIJOIN, delivery(2, (BOTH,)))[BOTH].reason == "asked for"
+    assert "no row of this date" in select(Plan.ANTIJOIN, delivery(2, (NEW,)))[NEW].reason
+
+
+def test_no_date_has_a_plan_where_every_delivery_is_refused() -> None:
+    assert select(Plan.AUTO) == {}
+
+
+@pytest.mark.parametrize(
+    ("applied", "options", "reason"),
+    [
+        ((delivery(2, (BOTH,)),), {}, None),
+        ((delivery(2, (BOTH,)), delivery(3, (BOTH,))), {}, "[2] deliveries have the date"),
+        ((delivery(2, (BOTH, NEW)),), {}, "file [/b/f0] holds [2] dates"),
+        (
+            (delivery(2, (BOTH,)),),
+            {"exact": True, "mode": UpdateIdMode.LAST_CHANGED},
+            "values are compared themselves, as asked for",
+        ),
+    ],
+)
+def test_rewrite_is_left_to_spark_where_a_date_cannot_be_streamed(
+    applied: tuple[ValidatedDelivery, ...], options: dict[str, Any], reason: str | None
+) -> None:
+    plan = select(Plan.REWRITE, *applied, **options)[BOTH]
+    assert (plan.is_streamed, plan.needs_session, plan.ineligible_reason) == (not reason, bool(reason), reason)
+    asked = "asked for: every date is written anew"
+    assert plan.reason == (f"{asked}; written by Spark: {reason}" if reason else asked)
+
+
+def test_a_date_that_adopt_declined_is_left_to_spark_for_each_reason_named_once() -> None:
+    declined = DeclinedAdoption(BOTH, "repeated keys", None, DateCost(0, 0, 0.0))
+    one = select(Plan.AUTO, delivery(2, (BOTH,)))[BOTH].after(declined)
+    assert (one.outcome, one.needs_session) == ("rewrite", True)
+    assert one.reason == "not adopted: repeated keys"
+    two = select(Plan.AUTO, delivery(2, (BOTH,)), delivery(3, (BOTH,)))[BOTH].after(declined)
+    assert (two.outcome, two.needs_session) == ("rewrite", True)
+    assert two.reason == "not adopted: repeated keys; written by Spark: [2] deliveries have the date"
+
+
+def test_a_date_that_can_be_streamed_has_a_task_and_no_other() -> None:
+    plans = select(Plan.REWRITE, delivery(2, (BOTH,), (NEW, date(2026, 1, 4))))
+    assert {day for day, plan in plans.items() if plan.task} == {BOTH, OLD}

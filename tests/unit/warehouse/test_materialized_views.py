@@ -1,0 +1,86 @@
+"""Materialized views are found by the names in their queries, in every dataset of the project that may be read."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from google.api_core.exceptions import Forbidden
+from google.cloud.bigquery import DatasetReference, Table
+from google.cloud.bigquery.dataset import DatasetListItem
+
+from dedup_clone.warehouse.bigquery import Warehouse
+from testkit.feed_on_stand_in import SQL
+
+
+class Catalog:
+    """The calls that the search makes, over views given as dataset -> (name, query); `locations` default to US."""
+
+    def __init__(self, views: dict[str, list[tuple[str, str]]], locations: dict[str, str], closed: str = "") -> None:
+        self.views, self.locations, self.closed = views, locations, closed
+
+    def list_datasets(self, project: str) -> list[DatasetListItem]:
+        names = {name: {"projectId": project, "datasetId": name} for name in self.views}
+        return [
+            DatasetListItem({"datasetReference": reference, "location": self.locations.get(name, "US")})
+            for name, reference in names.items()
+        ]
+
+    def list_tables(self, dataset: DatasetReference | str) -> list[Any]:
+        name = dataset.dataset_id if isinstance(dataset, DatasetReference) else dataset.split(".")[1]
+        if name == self.closed:
+            raise Forbidden("no bigquery.tables.list")  # type: ignore[no-untyped-call]
+        reference = DatasetReference("proj", name)
+        table = SimpleNamespace(table_type="TABLE", reference=reference.table("t"), table_id="t", dataset_id=name)
+        found = [
+            SimpleNamespace(
+                table_type="MATERIALIZED_VIEW", reference=reference.table(view), table_id=view, dataset_id=name
+            )
+            for view, _ in self.views[name]
+        ]
+        return [table, *found]
+
+    def get_table(self, reference: Any) -> Table:
+        query = dict(self.views[reference.dataset_id])[reference.table_id]
+        return Table.from_api_repr({"tableReference": reference.to_api_repr(), "materializedView": {"query": query}})
+
+
+def found(catalog: Catalog) -> list[str]:
+    client: Any = catalog
+    warehouse = Warehouse(client, project="proj", dataset="warehouse", location="US", sql_folder=SQL)
+    return warehouse.materialized_views_of("orders")
+
+
+@pytest.mark.parametrize(
+    ("name", "reads"),
+    [
+        ("warehouse.orders", True),
+        ("`warehouse.orders`", True),
+        ("`proj`.`warehouse`.`orders`", True),
+        ("proj . warehouse . orders", True),
+        ("`proj.warehouse.orders` AS o", True),
+        ("warehouse.orders, UNNEST(orders.items)", True),
+        ("warehouse.orders_history", False),
+        ("`warehouse.orders-history`", False),
+        ("old_warehouse.orders", False),
+        ("`other-proj.warehouse.orders`", False),
+        ("`example.com:proj.warehouse.orders`", False),
+        ("warehouse.all_orders", False),
+    ],
+)
+def test_names_are_matched_whole(name: str, reads: bool) -> None:
+    """`orders_history` is not `orders`. A name without a project is of the view's own project."""
+    views = {"warehouse": [("totals", f"SELECT day, COUNT(*) AS n FROM {name}\nGROUP BY day")]}
+    assert found(Catalog(views, {})) == (["warehouse.totals"] if reads else [])
+
+
+def test_views_in_other_datasets_of_the_location_count() -> None:
+    """A view may be in any dataset of the organization (materialized-views-intro)."""
+    views = {name: [("totals", "SELECT 1 FROM proj.warehouse.orders")] for name in ("marts", "warehouse", "eu_marts")}
+    assert found(Catalog(views, {"eu_marts": "EU"})) == ["marts.totals", "warehouse.totals"]
+
+
+def test_a_dataset_that_may_not_be_read_is_left_out() -> None:
+    views = {name: [("totals", "SELECT 1 FROM warehouse.orders")] for name in ("secret", "warehouse")}
+    assert found(Catalog(views, {}, closed="secret")) == ["warehouse.totals"]
