@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dedup_clone
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.manifest import FORMAT_VERSION
 from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.planning.date_ranges import format_dates
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
+from dedup_clone.publish.planning.dedup_request import build_dedup_request
 from dedup_clone.publish.planning.parent_generation import parent_reference
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
@@ -76,34 +75,22 @@ def _only_dates(publish_request: PublishRequest) -> str:
 def _dedup_request(
     services: Services, publish_request: PublishRequest, intent: Intent, decision: Decision
 ) -> DedupRequest:
-    feed, layout = services.feed, services.layout
     parent, applied = decision.parent, decision.backlog.apply
     oldest, latest = services.retention_window()  # fixed for the whole run, which may last past midnight
     engine = engine_of(services, publish_request)
-    return DedupRequest(
-        format_version=FORMAT_VERSION,
-        feed=feed.feed,
-        generation=intent.generation,
-        attempt=intent.attempt,
-        run_id=intent.run_id,
-        code_version=dedup_clone.__version__,
-        table=feed.table.to_contract(),
-        update_id_mode=feed.update_id_mode,
+    return build_dedup_request(
+        services,
+        intent,
         engine=engine,
-        date_folders=feed.landing.date_folders,
-        plan=Plan(publish_request.plan) if publish_request.plan else feed.dedup.plan,
-        retention_day=oldest,
-        latest_day=latest,
+        plan=Plan(publish_request.plan) if publish_request.plan else services.feed.dedup.plan,
+        date_folders=services.feed.landing.date_folders,
+        oldest=oldest,
+        latest=latest,
         deliveries=tuple(RequestedDelivery(d, services.arrivals.uri(d)) for d in applied),
         folded=_latest_of_each_id(parent.deliveries if parent else ()),
         # A replay of a whole delivery ends its exclusion by a rollback.
         excluded=tuple(d for d in (parent.excluded if parent else ()) if publish_request.dates or d not in applied),
         parent=parent_reference(services, intent.attempt, parent, engine, oldest=oldest),
-        data_uri=services.store.uri(layout.data_folder(intent.attempt)),
-        attempt_uri=services.store.uri(layout.attempt_folder(intent.attempt)),
-        exact=feed.dedup.exact,
-        compare_values=feed.dedup.compare_values,
-        file_bytes=feed.dedup.file_megabytes << 20,
         dates=publish_request.dates,
     )
 

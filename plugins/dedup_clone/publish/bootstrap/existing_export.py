@@ -6,14 +6,13 @@ the update ids, which stay as they are in the rows. `drop_export` deletes the fi
 
 from __future__ import annotations
 
-import dedup_clone
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import BootstrapRefused
-from dedup_clone.contract.manifest import FORMAT_VERSION
 from dedup_clone.contract.records import to_json
-from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
-from dedup_clone.publish.bootstrap.existing_table import BootstrapRecord, read_bootstrap_record, require_unchanged
+from dedup_clone.contract.request import Plan, RequestedDelivery
+from dedup_clone.publish.bootstrap.existing_table import read_bootstrap_record, require_unchanged
+from dedup_clone.publish.planning.dedup_request import build_dedup_request
 from dedup_clone.publish.planning.partition_export import export_folder, export_partitions, wrong_row_counts
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
@@ -48,7 +47,18 @@ def export_existing(services: Services, attempt: str) -> None:
         )
     arrival_uri = _write_arrival(services, intent, folder, [file.info for file in files])
     services.current.require_intent(attempt)
-    services.manifests.write_request(_dedup_request(services, intent, record, arrival_uri))
+    request = build_dedup_request(
+        services,
+        intent,
+        engine=Engine.SPARK,
+        plan=Plan.REWRITE,
+        date_folders=True,
+        oldest=existing.oldest,
+        latest=existing.latest,
+        deliveries=(RequestedDelivery(EXPORT_DELIVERY, arrival_uri),),
+        takes_over=record.duplicates,
+    )
+    services.manifests.write_request(request)
 
 
 def drop_export(services: Services, attempt: str) -> int:
@@ -71,32 +81,3 @@ def _write_arrival(services: Services, intent: Intent, folder: str, objects: lis
     )
     services.store.put(name, to_json(arrival))
     return services.store.uri(name)
-
-
-def _dedup_request(services: Services, intent: Intent, record: BootstrapRecord, arrival_uri: str) -> DedupRequest:
-    feed, layout = services.feed, services.layout
-    return DedupRequest(
-        format_version=FORMAT_VERSION,
-        feed=feed.feed,
-        generation=intent.generation,
-        attempt=intent.attempt,
-        run_id=intent.run_id,
-        code_version=dedup_clone.__version__,
-        table=feed.table.to_contract(),
-        update_id_mode=feed.update_id_mode,
-        engine=Engine.SPARK,
-        date_folders=True,
-        plan=Plan.REWRITE,
-        retention_day=record.existing.oldest,
-        latest_day=record.existing.latest,
-        deliveries=(RequestedDelivery(EXPORT_DELIVERY, arrival_uri),),
-        folded=(),
-        excluded=(),
-        parent=None,
-        data_uri=services.store.uri(layout.data_folder(intent.attempt)),
-        attempt_uri=services.store.uri(layout.attempt_folder(intent.attempt)),
-        exact=feed.dedup.exact,
-        compare_values=feed.dedup.compare_values,
-        file_bytes=feed.dedup.file_megabytes << 20,
-        takes_over=record.duplicates,
-    )

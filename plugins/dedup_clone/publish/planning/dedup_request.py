@@ -1,0 +1,59 @@
+"""Builds the dedup job's request of an attempt, from the feed's settings and what its first task decided."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import dedup_clone
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.manifest import FORMAT_VERSION
+from dedup_clone.contract.request import DedupRequest, Duplicates, ParentGeneration, Plan, RequestedDelivery
+from dedup_clone.publish.services import Services
+from dedup_clone.state.current import Intent
+
+
+def build_dedup_request(
+    services: Services,
+    intent: Intent,
+    *,
+    engine: Engine,
+    plan: Plan,
+    date_folders: bool,
+    oldest: date,
+    latest: date,
+    deliveries: tuple[RequestedDelivery, ...],
+    folded: tuple[Delivery, ...] = (),
+    excluded: tuple[Delivery, ...] = (),
+    parent: ParentGeneration | None = None,
+    dates: tuple[date, ...] | None = None,
+    takes_over: Duplicates | None = None,
+) -> DedupRequest:
+    """Return the request of the intent's attempt. The arguments are explained at `DedupRequest`."""
+    feed, layout = services.feed, services.layout
+    return DedupRequest(
+        format_version=FORMAT_VERSION,
+        feed=feed.feed,
+        generation=intent.generation,
+        attempt=intent.attempt,
+        run_id=intent.run_id,
+        code_version=dedup_clone.__version__,
+        table=feed.table.to_contract(),
+        update_id_mode=feed.update_id_mode,
+        engine=engine,
+        date_folders=date_folders,
+        plan=plan,
+        retention_day=oldest,
+        latest_day=latest,
+        deliveries=deliveries,
+        folded=folded,
+        excluded=excluded,
+        parent=parent,
+        data_uri=services.store.uri(layout.data_folder(intent.attempt)),
+        attempt_uri=services.store.uri(layout.attempt_folder(intent.attempt)),
+        exact=feed.dedup.exact,
+        compare_values=feed.dedup.compare_values,
+        file_bytes=feed.dedup.file_megabytes << 20,
+        dates=dates,
+        takes_over=takes_over,
+    )
