@@ -1,4 +1,7 @@
-"""Compares the job on files of this machine with the job on the same files in an emulated Cloud Storage."""
+"""Compares the job on files of this machine with the job on the same files in an emulated Cloud Storage.
+
+It is the sub-command `storage`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, PreparedD
 from benchmarks.paths import DATA, WORK
 from benchmarks.peers.registry import ADOPT
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
-from benchmarks.published_state import prepare
+from benchmarks.published_parent import prepare
 from benchmarks.results import Results, cpu, figure, save, wall
 from dedup_spark import storage
 from dedup_spark.storage import cloud
@@ -47,7 +50,7 @@ def run(rows: int) -> Results:
 
 @contextmanager
 def emulated_storage() -> Iterator[str]:
-    """Runs an emulated Cloud Storage and yields its URL. All clients of this process use it until the block ends."""
+    """Run an emulated Cloud Storage and yield its URL. All Cloud Storage clients of this process use it meanwhile."""
     WORK.mkdir(parents=True, exist_ok=True)
     previous_host = os.environ.get(_HOST_VARIABLE)
     with (
@@ -67,7 +70,7 @@ def emulated_storage() -> Iterator[str]:
 
 
 def _upload(shape: DatasetShape, local: PreparedDataset, host: str) -> PreparedDataset:
-    """Upload the landed files to the emulator, and publish the state there from these files."""
+    """Upload the landed files to the emulator, and publish the parent there from them."""
     landing = DATA / shape.name / "landing"
     for path in sorted((landing / FEED).rglob("*.parquet")):
         with storage.open_output(f"gs://landing/{path.relative_to(landing)}") as stream:
@@ -75,7 +78,7 @@ def _upload(shape: DatasetShape, local: PreparedDataset, host: str) -> PreparedD
     folder = WORK / "objects" / shape.name
     folder.mkdir(parents=True, exist_ok=True)
     prepare(shape, table_of(shape), folder, local.dataset.rows, host)
-    return PreparedDataset(folder / "inputs-storage.json", local.dataset)
+    return PreparedDataset(folder / "input_files-storage.json", local.dataset)
 
 
 def report(results: Results) -> str:

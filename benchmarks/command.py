@@ -1,4 +1,4 @@
-"""Measures the dedup job and its peers, prints a table, and writes the table of a default-size run into docs."""
+"""Measures the dedup job and its peers, and prints a table. A run with default sizes also writes it into docs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _COSTS_PAGE = CHECKOUT / "docs/costs.md"
 
 @dataclass(frozen=True)
 class _SubCommand:
-    """A sub-command that measures. `rows`: the default number of rows in its (largest) snapshot."""
+    """A sub-command that measures. `rows`: the number of rows in its (largest) snapshot by default.
+
+    `report` returns the table in Markdown; its second argument is the number of rows that was measured.
+    """
 
     rows: int
     help: str
@@ -63,7 +66,7 @@ _MODEL = "model"
 
 
 def main(arguments: list[str]) -> int:
-    """Returns the exit status: 0 only if every peer made the right table."""
+    """Run one sub-command or all. Returns the exit status: 0 only if every peer made the expected table."""
     options = _parse(arguments)
     if options.command == _MODEL:
         _write_costs()
@@ -76,6 +79,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(name: str, options: argparse.Namespace) -> dict[str, str]:
+    """Run a sub-command. Returns, for each peer that has no figures, the reason."""
     sub_command = _SUB_COMMANDS[name]
     results = sub_command.run(options)
     if results.failures and name != peer_comparison.COMMAND:

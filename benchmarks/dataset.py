@@ -1,7 +1,8 @@
-"""Generates the landed files of a data set and the digest of the table that they must give; later runs use both again.
+"""Generates a data set: landed files of three snapshots, and the digest of the table that results from them.
 
-There are three deliveries: an old snapshot with a few rows, the newest snapshot of the state (the parent table), and
-the arriving snapshot, which the benchmarks publish.
+Two of the snapshots are published before anything is measured, and give the parent generation: the oldest, with a few
+rows, and the parent's newest. The third, the arriving snapshot, is the one whose publish is measured. A data set is
+generated once and stays on disk for later runs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import table_digest
 from benchmarks.dataset_shape import DatasetShape, Variant
-from benchmarks.generated_rows import OLDEST_ID, STATE_ID, GeneratedRows, Keys, block_count, make_block, snapshot_id
+from benchmarks.generated_rows import OLDEST_ID, PARENT_ID, GeneratedRows, Keys, block_count, make_block, snapshot_id
 from benchmarks.json_records import read_record, write_record
 from benchmarks.table_digest import TableDigest
 from dedup_clone.contract.table import TableContract
@@ -32,29 +33,30 @@ from testkit.table_contracts import PRODUCTS
 
 _PROCESSES = 2
 _EPOCH = date(1970, 1, 1)
-_GENERATOR_VERSION = 1  # increase it when the generator makes other rows from the same shape
+_GENERATOR_VERSION = 1  # increase it when the generator is changed so that a shape gives other rows than before
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """The record of a generated data set. `form`: the generator's version. `rows`: those of the arriving snapshot.
+    """What is stored about a generated data set.
 
-    `answer`: the digest of the table after the arriving snapshot. `arriving`: the digest of the snapshot's own rows.
+    `rows`: the number of rows in the arriving snapshot. `expected`: the digest of the table that every peer must make,
+    the parent's rows merged with the arriving ones. `arriving`: the digest of the arriving snapshot's own rows.
     """
 
-    form: int
+    generator_version: int
     name: str
     rows: int
-    answer: TableDigest
+    expected: TableDigest
     arriving: TableDigest
 
     def __add__(self, other: Dataset) -> Dataset:
-        answer, arriving = self.answer + other.answer, self.arriving + other.arriving
-        return Dataset(self.form, self.name, self.rows + other.rows, answer, arriving)
+        expected, arriving = self.expected + other.expected, self.arriving + other.arriving
+        return Dataset(self.generator_version, self.name, self.rows + other.rows, expected, arriving)
 
 
 def table_of(shape: DatasetShape) -> TableContract:
-    """The table of the data set. With string keys product_id is a STRING."""
+    """The contract of the data set's table. If the shape has string keys, product_id is a STRING."""
     if not shape.string_keys:
         return PRODUCTS
     columns = [replace(c, type="STRING") if c.name == "product_id" else c for c in PRODUCTS.columns]
@@ -62,15 +64,15 @@ def table_of(shape: DatasetShape) -> TableContract:
 
 
 def make(shape: DatasetShape, folder: Path, log: Callable[[str], None]) -> Dataset:
-    """Write the files below `folder/landing`, unless they are there already."""
-    record_path = folder / "dataset.json"
+    """Generate the files below `folder/landing`, unless they are there already, and return the data set's record."""
+    record_path = folder / "generated.json"
     if record_path.exists():
         record: Dataset = read_record(Dataset, record_path)
-        if record.form == _GENERATOR_VERSION:
+        if record.generator_version == _GENERATOR_VERSION:
             return record
-    log(f"making {shape.name}")
+    log(f"generating {shape.name}")
     shutil.rmtree(folder, ignore_errors=True)
-    # A fork server, because this process may have threads of pyarrow or Spark, and must not be forked.
+    # This process may have threads of pyarrow or Spark, and a fork of such a process can hang.
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload([__name__])
     with ProcessPoolExecutor(_PROCESSES, mp_context=server) as pool:
@@ -88,13 +90,14 @@ def _write_block(shape: DatasetShape, folder: Path, numbers: tuple[int, int]) ->
     date_number, block_number = numbers
     writer = _DateWriter(shape, folder / "landing" / FEED, shape.days()[date_number])
     block = make_block(shape, date_number, block_number)
-    for written_id, rows in ((OLDEST_ID, block.old), (STATE_ID, block.before), (snapshot_id(shape), block.arriving)):
+    rows_by_id = {OLDEST_ID: block.oldest, PARENT_ID: block.parent, snapshot_id(shape): block.arriving}
+    for written_id, rows in rows_by_id.items():
         writer.write(written_id, block_number, rows)
     return Dataset(
         _GENERATOR_VERSION,
         shape.name,
         len(block.arriving),
-        writer.digest_rows(block.answer),
+        writer.digest_rows(block.expected),
         writer.digest_rows(block.arriving),
     )
 
@@ -110,9 +113,9 @@ class _DateWriter:
             return
         target = self.folder / f"snapshot_id={written_id}" / f"date={self.day}"
         target.mkdir(parents=True, exist_ok=True)
-        bounds = np.linspace(0, len(rows), self.shape.files_of(len(rows)) + 1).astype(int)
+        bounds = np.linspace(0, len(rows), self.shape.file_count(len(rows)) + 1).astype(int)
         for number, (start, end) in enumerate(pairwise(bounds)):
-            part = self._table(rows.of(np.arange(start, end)))
+            part = self._table(rows.take(np.arange(start, end)))
             pq.write_table(part, target / f"part-{block:03}-{number:03}.parquet", compression="zstd")
 
     def _table(self, rows: GeneratedRows) -> pa.Table:
@@ -120,8 +123,8 @@ class _DateWriter:
         day = pa.repeat(pa.scalar(self.day, pa.date32()), len(rows))
         product = pa.array(keys.product)
         if self.shape.string_keys:
-            unique, place = np.unique(keys.product, return_inverse=True)
-            product = pa.array(_texts(unique)).take(pa.array(place))
+            unique, unique_index = np.unique(keys.product, return_inverse=True)
+            product = pa.array(_texts(unique)).take(pa.array(unique_index))
         columns = [day, product, keys.store, keys.attribute, rows.values, rows.ids]
         schema = arrow_schema(table_of(self.shape).columns)
         if self.shape.variant is Variant.NARROW:
@@ -140,8 +143,8 @@ class _DateWriter:
     def _product_hashes(self, keys: Keys) -> table_digest.Hashes:
         if not self.shape.string_keys:
             return table_digest.number_hashes(keys.product)
-        unique, place = np.unique(keys.product, return_inverse=True)
-        return table_digest.text_hashes(_texts(unique))[place]
+        unique, unique_index = np.unique(keys.product, return_inverse=True)
+        return table_digest.text_hashes(_texts(unique))[unique_index]
 
 
 def _texts(products: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[str]:

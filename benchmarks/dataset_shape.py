@@ -1,4 +1,7 @@
-"""The parameters of a data set: its rows and dates, how the snapshot differs from the state, and the types of keys."""
+"""The parameters from which a data set is generated.
+
+A data set has a parent (the generation on which the measured publish builds) and an arriving snapshot.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +15,26 @@ _SKEW = 1.2
 
 
 class Variant(StrEnum):
-    """UNIFORM: differences in all dates, rows in random order. CONCENTRATED: all differences in the newest dates.
+    """The kind of generated data. Each other variant differs from UNIFORM only in what its comment says."""
 
-    SORTED: the rows of every file are sorted by key. STATE_SORTED: only those of the state are; the snapshot's are in
-    random order. DUPLICATES: one snapshot row in a thousand occurs twice, half of them with another value. SKEWED: a
-    few dates have most rows. LATE: the snapshot is older than most of the state. NARROW: stores and attributes are
-    32-bit integers in the files.
-    """
-
-    UNIFORM = "uniform"
-    CONCENTRATED = "concentrated"
-    SORTED = "sorted"
-    STATE_SORTED = "shuffled"
-    DUPLICATES = "duplicates"
-    SKEWED = "skewed"
-    LATE = "late"
-    NARROW = "narrow"
+    UNIFORM = "uniform"  # the differing rows are in all dates, and the rows of a file are in random order
+    CONCENTRATED = "concentrated"  # all differing rows are in the newest dates
+    SORTED = "sorted"  # the rows of every file are sorted by key
+    PARENT_SORTED = "shuffled"  # the rows of the parent's files are sorted by key, those of the snapshot are not
+    DUPLICATES = "duplicates"  # one key in a thousand occurs twice in the snapshot, half of these with two values
+    SKEWED = "skewed"  # a few dates have most of the rows
+    LATE = "late"  # the snapshot is older than the parent's newest
+    NARROW = "narrow"  # the files store store_id and attribute_id as 32-bit integers
 
 
 @dataclass(frozen=True)
 class DatasetShape:
-    """`rows`: of the snapshot in all dates together; the state has about the same number.
+    """The size of a data set, and how its snapshot differs from its parent.
 
-    `differing`: the share of rows that differ; 40 % of them have another value, 30 % are new and 30 % missing.
-    `survivor_share`: the share of the state's rows that its newest snapshot lacks. `string_keys`: product_id is text.
+    `rows`: the number of rows in the snapshot, all dates together; the parent has about as many. `differing`: the
+    share of rows that differ between the two; 40 % of these have another value in the snapshot, 30 % are only in the
+    snapshot and 30 % only in the parent. `survivor_share`: the share of the parent's rows that were missing in the
+    parent's newest snapshot already. `string_keys`: whether product_id is text.
     """
 
     rows: int
@@ -70,6 +69,6 @@ class DatasetShape:
         share = min(1.0, self.differing * self.dates / differing_dates)
         return [0.0] * (self.dates - differing_dates) + [share] * differing_dates
 
-    def files_of(self, rows: int) -> int:
-        """The number of files of a date with `rows` rows."""
+    def file_count(self, rows: int) -> int:
+        """The number of files that a date with `rows` rows has."""
         return max(1, round(rows / _ROWS_PER_FILE))

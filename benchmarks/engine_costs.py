@@ -1,8 +1,9 @@
 """Measures the bytes that BigQuery reads for a publish with each engine: `python -m benchmarks.engine_costs`.
 
-Each engine publishes the same two snapshots of a table on the stand-in; in the second snapshot a
-thousandth of the rows is new, a thousandth is missing and a thousandth changed. The tables must be equal. Then it
-prints the processed bytes as multiples of the table's size, and the costs of 15 TB published six times a day.
+Each engine publishes the same two snapshots on the stand-in. In the second snapshot a thousandth of the rows is new, a
+thousandth is missing and a thousandth changed. All engines must give the same table. The program prints the bytes that
+each BigQuery job processed, also as a multiple of the table's size, and what that costs for 15 TB and six publishes a
+day.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from testkit.table_contracts import PRODUCTS
 DATES = 13
 PRODUCTION_BYTES = 15 * 10**12
 PUBLISHES_A_DAY = 6
-STEPS = ("examine_1", "append_1", "evidence", "load", "swap")
+STEPS = ("examine_1", "append_1", "evidence", "load", "swap")  # the BigQuery jobs of a publish, by the step in their id
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,11 @@ def main() -> None:
     tables, step_costs = [], []
     with tempfile.TemporaryDirectory() as folder, open_clients(Path(folder)) as clients:
         for engine in Engine:
-            world = FeedAgainstOracle(clients, feed_of(PRODUCTS))
-            world.publish(world.land(1, first), engine=engine)
-            record = world.publish(world.land(2, second), engine=engine)
-            tables.append(world.table_rows())
-            step_costs += list(costs(world, engine, record.attempt))
+            feed = FeedAgainstOracle(clients, feed_of(PRODUCTS))
+            feed.publish(feed.land(1, first), engine=engine)
+            record = feed.publish(feed.land(2, second), engine=engine)
+            tables.append(feed.table_rows())
+            step_costs += list(costs(feed, engine, record.attempt))
     if any(table != tables[0] for table in tables):
         raise SystemExit("The engines made different tables, so their costs cannot be compared.")
     print(f"{len(tables[0])} rows, {table_bytes(len(tables[0]))} bytes, equal for {', '.join(Engine)}\n")
@@ -59,24 +60,26 @@ def main() -> None:
 
 
 def snapshot(snapshot_id: int, rows_per_date: int) -> list[Row]:
-    """A snapshot's rows. In the second a thousandth of them is missing, a thousandth new and a thousandth changed."""
-    missing = snapshot_id - 1
+    """The rows of snapshot 1 or 2. They differ in a thousandth of missing, of new and of changed rows."""
+    is_second = snapshot_id == 2
+    first_product = rows_per_date // 1000 if is_second else 0
     return [
-        row(snapshot_id, n, 20 + missing * (n % 1000 == 7), day=TODAY - timedelta(days=day))
-        for day in range(DATES)
-        for n in range(missing * (rows_per_date // 1000), rows_per_date + missing * (rows_per_date // 1000))
+        row(snapshot_id, product, 20 + (is_second and product % 1000 == 7), day=TODAY - timedelta(days=age))
+        for age in range(DATES)
+        for product in range(first_product, first_product + rows_per_date)
     ]
 
 
 def table_bytes(rows: int) -> int:
-    """The logical size of a table with `rows` rows, of six columns of eight bytes."""
+    """BigQuery's logical size of the table with `rows` rows: each of its columns counts eight bytes per row."""
     return rows * 8 * len(PRODUCTS.columns)
 
 
-def costs(world: FeedAgainstOracle, engine: Engine, attempt: str) -> Iterator[StepCost]:
-    size = table_bytes(world.manifest().rows)
+def costs(feed: FeedAgainstOracle, engine: Engine, attempt: str) -> Iterator[StepCost]:
+    """The costs of the BigQuery jobs that the attempt ran."""
+    size = table_bytes(feed.manifest().rows)
     for step in STEPS:
-        job = world.services.warehouse.job(attempt_job_id(world.feed.feed, attempt, step, 1))
+        job = feed.services.warehouse.job(attempt_job_id(feed.feed.feed, attempt, step, 1))
         if job is not None:
             yield StepCost(engine, step, job.bytes_processed, job.bytes_processed / size)
 

@@ -1,4 +1,7 @@
-"""Measures the part of the job's time that does not depend on rows: in a new (cold) process and in a warm one."""
+"""Measures the part of the job's time that does not depend on rows (sub-command `fixed-cost`).
+
+The job runs in a new process of its own (cold), and in a process that has run it before (warm), on the same files.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from benchmarks.peer import PeerResult
 from benchmarks.peer_process import MeasuredRun
 from benchmarks.peers.registry import ADOPT
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
-from benchmarks.published_state import open_feed
+from benchmarks.published_parent import open_feed
 from benchmarks.resource_usage import ResourceUsage, measure_usage
 from benchmarks.results import Figure, Results, figure, median, save, wall
 from benchmarks.spark_sessions import submit_conf
@@ -68,7 +71,7 @@ def run(rows: int) -> Results:
 
 
 def _submit(peer: str, plan: JobPlan, prepared: PreparedDataset) -> MeasuredRun:
-    """Run the job in a new process, and check its table."""
+    """Run the job in a new process with spark-submit. Raises WrongTable unless it makes the expected table."""
     RUNS.mkdir(parents=True, exist_ok=True)
     out = Path(tempfile.mkdtemp(prefix="cold-", dir=RUNS))
     inputs = read_record(InputFiles, prepared.inputs)
@@ -81,7 +84,7 @@ def _submit(peer: str, plan: JobPlan, prepared: PreparedDataset) -> MeasuredRun:
         candidate = from_json(Candidate, storage.read_text(uri), where=uri)
         assert candidate.load_uris_uri
         files = storage.read_text(candidate.load_uris_uri).splitlines()
-        if file_digest_reader().of(files) != prepared.dataset.answer:
+        if file_digest_reader().digest(files) != prepared.dataset.expected:
             raise WrongTable(f"The cold job's table of [{inputs.name}] is wrong, so no figure counts.")
         phases = {name: f"{seconds:.2f}" for name, seconds in candidate.metrics.seconds.items()}
         return MeasuredRun(
@@ -97,7 +100,7 @@ def _spark_submit(request: DedupRequest) -> ResourceUsage:
     folder = Path(sys.executable).parent
     command = [str(folder / "spark-submit"), *conf_arguments(submit_conf())]
     command += [str(CHECKOUT / "spark_jobs/dedup_snapshot.py"), "--request", uri]
-    # As in the DAGs' local runner, Spark finds the job's own Python daemon in spark_jobs.
+    # Spark imports the job's own Python daemon, which is in spark_jobs, and starts the `python` that PATH finds first.
     path_variable = f"{folder}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PYTHONPATH": pythonpath_variable(), "PATH": path_variable}
     with measure_usage() as spent:
@@ -108,7 +111,7 @@ def _spark_submit(request: DedupRequest) -> ResourceUsage:
 
 
 def report(results: Results) -> str:
-    """The table. The fixed cost is the cold minus the warm wall time: Spark's start, imports, planning and commit."""
+    """The table in Markdown. The fixed cost is the wall time of the cold job minus that of the warm job."""
     large = max(results.figures, key=lambda one: one.rows).inputs
     small = min(results.figures, key=lambda one: one.rows).inputs
     cases = (

@@ -1,6 +1,7 @@
-"""Computes time and costs at full size, 15 TB in 730 dates, from measured seconds and bytes per row.
+"""Models the time and costs of one publish of a table of 15 TB and 730 dates (sub-command `model`).
 
-Every value that is not measured is an assumption. docs/costs.md lists the assumptions with their reasons.
+The model multiplies the CPU seconds and bytes per row that the other sub-commands measured. Every value that was not
+measured is a field of `Assumptions`; docs/costs.md lists these with their reasons.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _HOUR_S = 3600
 
 @dataclass(frozen=True)
 class Assumptions:
-    """Values that are not measured, in seconds (`_s`), bytes and USD. REASONS has the reason for each."""
+    """The values that were not measured. Names end with their units (`_s`: seconds). REASONS explains each value."""
 
     table_bytes: float = 15e12
     row_bytes: float = 48
@@ -70,7 +71,7 @@ REASONS = {
 
 @dataclass(frozen=True)
 class MeasuredPerRow:
-    """Median CPU seconds and bytes of the measured runs, each divided by the rows of the snapshot."""
+    """CPU seconds and bytes per row of the snapshot: medians of the measured runs of a peer, divided by the rows."""
 
     adopt_cpu_s: float
     adopt_read_bytes: float
@@ -83,7 +84,7 @@ class MeasuredPerRow:
 
 @dataclass(frozen=True)
 class FullSize:
-    """Time and costs of one publish, as the assumptions and the measurements imply."""
+    """The modelled time and costs of one publish with plan `adopt`, and the prices of other methods."""
 
     assumed: Assumptions
     measured: MeasuredPerRow
@@ -94,24 +95,29 @@ class FullSize:
 
     @property
     def cpu_hours(self) -> float:
+        """Hours of one core of the machine on which the benchmark ran."""
         return self.rows * self.measured.adopt_cpu_s / _HOUR_S
 
     def seconds_per_date(self) -> float:
-        """The seconds of one date on one vCPU: the longer of computing and reading."""
+        """The seconds that one vCPU needs for one date: for computing or for reading, whichever takes longer."""
         rows = self.rows / self.assumed.dates
         computing_s = rows * self.measured.adopt_cpu_s * self.assumed.vcpus_per_core
         reading_s = rows * self.measured.adopt_read_bytes / self.assumed.read_bytes_per_s_per_vcpu
         return max(computing_s, reading_s)
 
     def wall_s(self, executors: int) -> float:
-        """Wall seconds: the start, then the longer of rounds of whole dates and all work at `utilisation`."""
+        """The wall seconds of the job: its start, and then the longer of two lower bounds.
+
+        One bound is that a date is processed by one vCPU as a whole, so the vCPUs work in rounds of one date each. The
+        other is the sum of the work, divided among all vCPUs, which tasks occupy for the share `utilisation` only.
+        """
         vcpus = executors * self.assumed.vcpus_per_executor
         rounds_s = self.seconds_per_date() * math.ceil(self.assumed.dates / vcpus)
         shared_work_s = self.assumed.dates * self.seconds_per_date() / (vcpus * self.assumed.utilisation)
         return self.assumed.start_s + max(rounds_s, shared_work_s)
 
     def spark_usd(self, executors: int) -> float:
-        """The costs of the executors, and of a driver as large as one executor, from start to end."""
+        """The price of the executors, and of a driver as large as an executor, for the job's wall time."""
         dcus = (executors + 1) * self.assumed.dcus_per_executor
         return dcus * self.wall_s(executors) / _HOUR_S * self.assumed.usd_per_dcu_hour
 
@@ -137,23 +143,23 @@ class FullSize:
         return (writes_usd + self.reads * self.assumed.usd_per_thousand_reads) / 1000
 
     def on_demand_usd(self, table_multiple: float) -> float:
-        """The price of a query that bills `table_multiple` times the table's logical bytes."""
+        """The on-demand price of a query that bills `table_multiple` times the table's logical bytes."""
         return table_multiple * self.assumed.table_bytes / TIB * USD_PER_TIB
 
     def slots_usd(self, cpu_s_per_row: float) -> float:
-        """The costs of slots, assuming that a slot is as fast as a vCPU with the engine that was measured here."""
+        """The price of a query by slots, if a slot needs as long as a vCPU with the engine whose time is given."""
         slot_hours = self.rows * cpu_s_per_row * self.assumed.vcpus_per_core / _HOUR_S
         return slot_hours * self.assumed.usd_per_slot_hour
 
 
 def measured_per_row(results: Results) -> MeasuredPerRow:
-    """Raises StatisticsError when `results` lack a peer that the model needs."""
+    """The values per row from the results of sub-command `main`. Raises StatisticsError when a peer is missing."""
 
     def per_row(peer: str, value: float) -> float:
         return value / results.of(peer)[0].rows
 
     adopt, row_number = results.of(ADOPT), results.of(ROW_NUMBER)
-    # The plain copy writes the snapshot and nothing else.
+    # This peer writes the snapshot and nothing else, so its bytes are those of the snapshot's files.
     copied_bytes = median(results.of(_COPY), lambda one: one.written_bytes)
     return MeasuredPerRow(
         adopt_cpu_s=per_row(ADOPT, cpu(adopt)),
@@ -167,9 +173,10 @@ def measured_per_row(results: Results) -> MeasuredPerRow:
 
 
 def report(main_results: Results, growth: Results, memory: Results) -> str:
-    """The report in Markdown, with adopt's CPU time per row on the largest date that was measured.
+    """The report in Markdown. The arguments are the results of the sub-commands `main`, `growth` and `memory`.
 
-    A date of the full size is larger still, and the buckets of both exceed the processor's cache.
+    The CPU time per row of plan `adopt` is that of the largest date that was measured, because the time per row is
+    longer once the fingerprint buckets of a date exceed the processor's cache, as they do at full size.
     """
     measured, largest = measured_per_row(main_results), max(memory.of(ADOPT_IN_TASKS), key=lambda one: one.rows)
     model = FullSize(Assumptions(), replace(measured, adopt_cpu_s=largest.cpu_s / largest.rows))
@@ -251,7 +258,7 @@ def _prices(model: FullSize) -> str:
 
 
 def _check(main_measured: MeasuredPerRow, growth: Results) -> str:
-    """A table of adopt's CPU seconds on smaller data sets: predicted from the main table, and measured."""
+    """A table that checks the model on smaller data sets: the CPU seconds of `adopt` as predicted and as measured."""
     rows = []
     for dataset in dict.fromkeys(one.inputs for one in growth.of(ROW_NUMBER)):
         adopt: list[Figure] = growth.of(ADOPT, dataset)

@@ -1,7 +1,7 @@
-"""Generates the rows of one block of a date: those of the state, of the snapshot and of the right result.
+"""Generates rows of the parent's snapshots, of the arriving snapshot and of the table that must result.
 
-A date consists of blocks of at most four million keys, with different products in each, so that a date of any size
-needs the same memory. The same shape, date and block always give the same rows.
+The rows of a date are generated in blocks of at most BLOCK_ROWS keys, so that a date of any size needs the same
+memory. No two blocks have a product in common. The same shape, date and block always give the same rows.
 """
 
 from __future__ import annotations
@@ -19,31 +19,32 @@ Flags = NDArray[np.bool_]
 
 BLOCK_ROWS = 4_000_000
 STORES, ATTRIBUTES = 500, 10
-_FILLED_SHARE = 0.8  # share of the attributes that a product has in a store
+_FILLED_SHARE = 0.8  # share of the ATTRIBUTES that a product has in a store, on average
 _ROWS_PER_PRODUCT, _FEWEST_PRODUCTS = 50, 200
 _FIRST_PRODUCT, _LAST_PRODUCT = 1_000_000, 100_000_000
-_CHANGED, _NEW, _MISSING = 0.4, 0.3, 0.3  # shares of the differing rows
-_RETURNING_SHARE = 0.1  # share of the new keys that an old snapshot had
+_CHANGED, _NEW, _MISSING = 0.4, 0.3, 0.3  # shares of the rows that differ between parent and arriving snapshot
+_RETURNING_SHARE = 0.1  # share of the new keys that the oldest snapshot also had
 _DUPLICATED_SHARE = 0.001
+# Ids of snapshots: the oldest, an arriving one of Variant.LATE, the newest of the parent, any other arriving one.
 
-OLDEST_ID, LATE_ID, STATE_ID, NEXT_ID = 1001, 1004, 1006, 1007
+OLDEST_ID, LATE_ID, PARENT_ID, NEXT_ID = 1001, 1004, 1006, 1007
 
 
 @dataclass(frozen=True)
 class Keys:
-    """The key columns of rows, with the product as a number."""
+    """The key columns of rows. The product is a number here, also if the files will store it as text."""
 
     product: Integers
     store: Integers
     attribute: Integers
 
-    def of(self, chosen: Flags | Integers) -> Keys:
+    def take(self, chosen: Flags | Integers) -> Keys:
         return Keys(self.product[chosen], self.store[chosen], self.attribute[chosen])
 
 
 @dataclass(frozen=True)
 class GeneratedRows:
-    """Rows of a snapshot or of the result. `ids`: the snapshot id of each row."""
+    """Rows of a snapshot or of the resulting table. `ids`: the snapshot id of each row."""
 
     keys: Keys
     values: Integers
@@ -52,18 +53,21 @@ class GeneratedRows:
     def __len__(self) -> int:
         return len(self.values)
 
-    def of(self, chosen: Flags | Integers) -> GeneratedRows:
-        return GeneratedRows(self.keys.of(chosen), self.values[chosen], self.ids[chosen])
+    def take(self, chosen: Flags | Integers) -> GeneratedRows:
+        return GeneratedRows(self.keys.take(chosen), self.values[chosen], self.ids[chosen])
 
 
 @dataclass(frozen=True)
 class Block:
-    """`old`: rows that only an old snapshot had. `before`: the state's newest snapshot. `answer`: the right result."""
+    """Rows of the three snapshots of a data set, and of the table that their publishes must give.
 
-    old: GeneratedRows
-    before: GeneratedRows
+    `oldest`: the oldest snapshot, which has only keys that `parent` lacks. `parent`: the parent's newest snapshot.
+    """
+
+    oldest: GeneratedRows
+    parent: GeneratedRows
     arriving: GeneratedRows
-    answer: GeneratedRows
+    expected: GeneratedRows
 
 
 def snapshot_id(shape: DatasetShape) -> int:
@@ -83,7 +87,7 @@ def make_block(shape: DatasetShape, date_number: int, block_number: int) -> Bloc
 
 
 def _keys(rng: np.random.Generator, number: int, count: int, rows: int) -> Keys:
-    """About `rows` unique keys in ascending order. Some products are in many stores."""
+    """About `rows` unique keys in ascending order, of block `number` of `count`. Some products are in many stores."""
     products = max(_FEWEST_PRODUCTS, rows // _ROWS_PER_PRODUCT)
     wanted = max(1, round(rows / (ATTRIBUTES * _FILLED_SHARE)))
     drawn = int(wanted * 1.4) + 16
@@ -102,9 +106,10 @@ def _keys(rng: np.random.Generator, number: int, count: int, rows: int) -> Keys:
 
 
 def _values(rng: np.random.Generator, attribute: Integers) -> Integers:
-    place = attribute // 99
-    spread = 0.3 + 0.09 * place
-    return np.exp(1 + 0.8 * place + spread * rng.standard_normal(len(place))).astype(np.int64)
+    """Log-normal values, whose mean and spread grow with the number of the attribute."""
+    number = attribute // 99
+    spread = 0.3 + 0.09 * number
+    return np.exp(1 + 0.8 * number + spread * rng.standard_normal(len(number))).astype(np.int64)
 
 
 def _block(shape: DatasetShape, differing: float, rng: np.random.Generator, keys: Keys) -> Block:
@@ -114,36 +119,39 @@ def _block(shape: DatasetShape, differing: float, rng: np.random.Generator, keys
     is_survivor = draw >= 1 - shape.survivor_share
     changed, new, missing = _between(draw, differing * (1 - shape.survivor_share), (_CHANGED, _NEW, _MISSING))
     in_arriving = ~(is_survivor | missing)
-    in_before = ~(is_survivor | new)
-    in_old = is_survivor | (new & (rng.random(count) < _RETURNING_SHARE))
+    in_parent = ~(is_survivor | new)
+    in_oldest = is_survivor | (new & (rng.random(count) < _RETURNING_SHARE))
     arriving_values = values + np.where(changed, rng.integers(1, 50, count), 0)
     arriving, best = _with_duplicates(shape, rng, keys, arriving_values, in_arriving)
-    wins = in_arriving & (~in_before | (snapshot_id(shape) > STATE_ID))
-    ids = np.where(wins, snapshot_id(shape), np.where(in_before, STATE_ID, OLDEST_ID))
-    before_order = shape.variant not in (Variant.SORTED, Variant.STATE_SORTED)
-    arriving_order = shape.variant is not Variant.SORTED
+    wins = in_arriving & (~in_parent | (snapshot_id(shape) > PARENT_ID))
+    ids = np.where(wins, snapshot_id(shape), np.where(in_parent, PARENT_ID, OLDEST_ID))
+    parent_shuffled = shape.variant not in (Variant.SORTED, Variant.PARENT_SORTED)
+    arriving_shuffled = shape.variant is not Variant.SORTED
     return Block(
-        old=_chosen_rows(keys, values, in_old, OLDEST_ID),
-        before=_ordered(rng, _chosen_rows(keys, values, in_before, STATE_ID), shuffled=before_order),
-        arriving=_ordered(rng, arriving, shuffled=arriving_order),
-        answer=GeneratedRows(keys, np.where(wins, best, values), ids),
+        oldest=_chosen_rows(keys, values, in_oldest, OLDEST_ID),
+        parent=_ordered(rng, _chosen_rows(keys, values, in_parent, PARENT_ID), shuffled=parent_shuffled),
+        arriving=_ordered(rng, arriving, shuffled=arriving_shuffled),
+        expected=GeneratedRows(keys, np.where(wins, best, values), ids),
     )
 
 
 def _between(draw: NDArray[np.float64], differing: float, parts: tuple[float, ...]) -> list[Flags]:
-    """For each part a mask of the rows whose random number `draw` is in the part's range, below `differing`."""
+    """For each of `parts` a mask that selects, at random, that part of the differing rows. The masks do not overlap.
+
+    `draw`: a random number below 1 for each row; the rows whose number is below `differing` are the differing ones.
+    """
     bounds = np.cumsum([0.0, *(part * differing for part in parts)])
     return [(draw >= low) & (draw < high) for low, high in pairwise(bounds)]
 
 
 def _chosen_rows(keys: Keys, values: Integers, chosen: Flags, row_id: int) -> GeneratedRows:
-    return GeneratedRows(keys.of(chosen), values[chosen], np.full(int(chosen.sum()), row_id, dtype=np.int64))
+    return GeneratedRows(keys.take(chosen), values[chosen], np.full(int(chosen.sum()), row_id, dtype=np.int64))
 
 
 def _with_duplicates(
     shape: DatasetShape, rng: np.random.Generator, keys: Keys, values: Integers, present: Flags
 ) -> tuple[GeneratedRows, Integers]:
-    """The arriving rows, and for every key the greatest value among its rows, which must win."""
+    """The arriving rows, and for every key the greatest value of its rows, which must be published."""
     rows = _chosen_rows(keys, values, present, snapshot_id(shape))
     if shape.variant is not Variant.DUPLICATES:
         return rows, values
@@ -151,7 +159,7 @@ def _with_duplicates(
     other = values[repeated] + np.where(np.arange(len(repeated)) % 2, rng.integers(-5, 60, len(repeated)), 0)
     best = values.copy()
     np.maximum.at(best, repeated, other)
-    more = GeneratedRows(keys.of(repeated), other, np.full(len(repeated), snapshot_id(shape), dtype=np.int64))
+    more = GeneratedRows(keys.take(repeated), other, np.full(len(repeated), snapshot_id(shape), dtype=np.int64))
     return _concatenated(rows, more), best
 
 
@@ -168,4 +176,4 @@ def _concatenated(one: GeneratedRows, other: GeneratedRows) -> GeneratedRows:
 
 
 def _ordered(rng: np.random.Generator, rows: GeneratedRows, *, shuffled: bool) -> GeneratedRows:
-    return rows.of(rng.permutation(len(rows))) if shuffled else rows
+    return rows.take(rng.permutation(len(rows))) if shuffled else rows

@@ -1,6 +1,7 @@
-"""Measures how the job's time grows with rows, dates, the share of differing rows, string keys and old survivors.
+"""Measures how the job's time grows with rows, dates, differing rows, string keys and survivors.
 
-One warm process runs the job on all data sets in turn, so that their figures can be compared.
+It is the sub-command `growth`. One warm process runs the job on all data sets in turn, so that their figures can be
+compared.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _ROUNDS, _REPEATS = 1, 3
 
 
 def by_rows(rows: int) -> list[DatasetShape]:
-    """A quarter, a half and all of `rows`."""
+    """Shapes with a quarter, a half and all of `rows`."""
     return [DatasetShape(rows // 4), DatasetShape(rows // 2), DatasetShape(rows)]
 
 
@@ -39,17 +40,17 @@ def by_survivors(rows: int) -> list[DatasetShape]:
 
 
 def by_variants(rows: int) -> list[DatasetShape]:
-    """One data set per variant, small because some variants need a plan that is slow."""
+    """One shape per variant; few rows, because some variants need a slow plan."""
     return [DatasetShape(rows // 20, variant=variant) for variant in Variant]
 
 
 def for_plans(rows: int) -> DatasetShape:
-    """The data set on which the general plans and ROW_NUMBER are compared."""
+    """The shape on which the general plans (see `peers.registry`) and ROW_NUMBER are compared."""
     return DatasetShape(rows // 20)
 
 
 def all_shapes(rows: int) -> list[DatasetShape]:
-    """The shapes of all parts, without duplicates."""
+    """The shapes of all parts of the report, without duplicates."""
     parts = (by_rows, by_dates, by_differences, by_keys, by_survivors, by_variants)
     return list(dict.fromkeys(shape for part in parts for shape in part(rows)))
 
@@ -104,7 +105,7 @@ def report(results: Results, rows: int = ROWS) -> str:
         "dates": (by_dates(rows), ("13 dates", "52", "208", "730")),
         "differing rows": (by_differences(rows), ("0", "0.1 %", "1 %", "10 %", "100 %")),
         "keys": (by_keys(rows), ("integers", "one of them text")),
-        "survivors": (by_survivors(rows), ("0.05 % of the state", "5 %")),
+        "survivors": (by_survivors(rows), ("0.05 % of the parent", "5 %")),
         "variants": (by_variants(rows), tuple(Variant)),
     }
     lines = [
@@ -121,7 +122,7 @@ def report(results: Results, rows: int = ROWS) -> str:
 
 
 def _plans(results: Results, rows: int) -> str:
-    """A table of adopt, the general plans and ROW_NUMBER."""
+    """A table that compares plan `adopt`, the general plans and ROW_NUMBER on the same few rows."""
     shape = for_plans(rows)
     figures_by_peer = {name: results.of(name, shape.name) for name in (ADOPT, *GENERAL_PLANS, ROW_NUMBER)}
     lines = [

@@ -1,4 +1,4 @@
-"""The input files of every peer, by date: those of the state (the parent table) and of the arriving snapshot."""
+"""The input files that every peer reads: by date, those of the parent generation and of the arriving snapshot."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ class DateFiles:
     """The Parquet files of one date. They contain all columns, also the date."""
 
     day: str
-    state: tuple[str, ...]
+    parent: tuple[str, ...]
     snapshot: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class InputFiles:
-    """The files of one data set with their sizes. The benchmarks store it as inputs.json.
+    """The files of one data set with their sizes; stored as input_files.json.
 
-    `prepared`: the folder with the published state. `code`: the digest of the code that published it. `emulator`:
-    the URL of the emulated Cloud Storage that has the files; None for files of this machine.
+    `prepared`: the folder below which the parent was published. `code`: the digest of the job's code that published
+    the parent. `emulator`: the URL of the emulated Cloud Storage that has the files; None for files of this machine.
     """
 
     name: str
@@ -30,15 +30,15 @@ class InputFiles:
     prepared: str
     snapshot_id: int
     string_keys: bool
-    state_rows: int
+    parent_rows: int
     snapshot_rows: int
-    state_bytes: int
+    parent_bytes: int
     snapshot_bytes: int
     emulator: str | None
     dates: tuple[DateFiles, ...]
 
-    def state_files(self) -> list[str]:
-        return [file for date_files in self.dates for file in date_files.state]
+    def parent_files(self) -> list[str]:
+        return [file for date_files in self.dates for file in date_files.parent]
 
     def snapshot_files(self) -> list[str]:
         return [file for date_files in self.dates for file in date_files.snapshot]

@@ -1,4 +1,8 @@
-"""Runs peers in interleaved rounds (A B C A B C), each round of a peer in its own process, and checks their tables."""
+"""Runs several peers in turn, and checks the tables that they make.
+
+Peers A, B and C run in the order A B C A B C, so that a change of the machine's load affects all of them alike. Each
+letter is a round of that peer: a process of its own with one or more measured runs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from pathlib import Path
 from benchmarks.dataset import Dataset
 from benchmarks.json_records import write_record
 from benchmarks.paths import CHECKOUT, PEERS_PYTHON, RUNS, pythonpath_variable
-from benchmarks.peer_process import MeasuredRun, PeerJob, read_line
+from benchmarks.peer_process import MeasuredRun, PeerProcessSpec, parse_line
 from benchmarks.peers.registry import ENTRIES
 from benchmarks.table_digest import DigestReader
 from dedup_spark import storage
@@ -27,12 +31,12 @@ class PeerFailed(Exception):
 
 
 class WrongTable(Exception):
-    """A peer made a wrong table, so none of its figures counts."""
+    """A peer made another table than the expected one. None of its figures is reported."""
 
 
 @dataclass(frozen=True)
 class PreparedDataset:
-    """A data set with a published state. `inputs`: the path of its stored InputFiles."""
+    """A data set whose parent is published. `inputs`: the path of its stored InputFiles."""
 
     inputs: Path
     dataset: Dataset
@@ -40,9 +44,10 @@ class PreparedDataset:
 
 @dataclass(frozen=True)
 class PeerPlan:
-    """How often a peer runs. Every round is a process that runs the peer `repeats` times on each data set.
+    """The data sets on which a peer runs, and how often.
 
-    `warm_up`: before that it runs once on each data set without being measured.
+    Each of the `rounds` is a process that measures `repeats` runs on each data set. `warm_up`: whether the process
+    first runs once on each data set without being measured.
     """
 
     peer: str
@@ -54,9 +59,11 @@ class PeerPlan:
 
 @dataclass(frozen=True)
 class InterleavedRounds:
-    """`small`: the path of the stored InputFiles on which every process runs its peer first, unmeasured.
+    """Starts the processes of all peers, and collects their measured runs.
 
-    `environment`: additional variables of the processes. `failures`: by peer, why it has no figures.
+    `small`: the path of stored InputFiles of a small data set, on which every process runs its peer first without
+    being measured. `environment`: additional environment variables of the processes. `failures`: for each peer that
+    has no figures the reason.
     """
 
     small: Path | None
@@ -88,8 +95,8 @@ class InterleavedRounds:
         try:
             inputs = tuple(str(dataset.inputs) for dataset in plan.datasets)
             small = str(self.small) if self.small else None
-            job = PeerJob(plan.peer, inputs, small, str(folder), plan.repeats, plan.warm_up)
-            runs = self._start(job, folder)
+            spec = PeerProcessSpec(plan.peer, inputs, small, str(folder), plan.repeats, plan.warm_up)
+            runs = self._start(spec, folder)
             for run in runs:
                 self.log(log_line(run, number))
                 _require_right_table(run, plan.datasets, digest_reader)
@@ -97,9 +104,9 @@ class InterleavedRounds:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _start(self, job: PeerJob, folder: Path) -> list[MeasuredRun]:
-        write_record(folder / "job.json", asdict(job))
-        python = PEERS_PYTHON if ENTRIES[job.peer].in_peers_environment else Path(sys.executable)
+    def _start(self, spec: PeerProcessSpec, folder: Path) -> list[MeasuredRun]:
+        write_record(folder / "spec.json", asdict(spec))
+        python = PEERS_PYTHON if ENTRIES[spec.peer].in_peers_environment else Path(sys.executable)
         environment = {
             **os.environ,
             **dict(self.environment),
@@ -110,7 +117,7 @@ class InterleavedRounds:
         }
         with (folder / "log").open("w+") as log:
             done = subprocess.run(
-                [str(python), "-m", "benchmarks.peer_process", str(folder / "job.json")],
+                [str(python), "-m", "benchmarks.peer_process", str(folder / "spec.json")],
                 cwd=CHECKOUT,
                 env=environment,
                 stdout=subprocess.PIPE,
@@ -121,15 +128,15 @@ class InterleavedRounds:
             )
             if done.returncode:
                 log.seek(0)
-                raise PeerFailed(f"Peer [{job.peer}] failed, the end of its log: {log.read()[-3000:]}")
-        return [run for run in map(read_line, done.stdout.splitlines()) if run]
+                raise PeerFailed(f"Peer [{spec.peer}] failed, the end of its log: {log.read()[-3000:]}")
+        return [run for run in map(parse_line, done.stdout.splitlines()) if run]
 
 
 def _require_right_table(run: MeasuredRun, datasets: Iterable[PreparedDataset], digest_reader: DigestReader) -> None:
     if run.result.files is None:
         return
-    expected = next(one.dataset.answer for one in datasets if one.dataset.name == run.inputs)
-    found = digest_reader.of(list(run.result.files))
+    expected = next(one.dataset.expected for one in datasets if one.dataset.name == run.inputs)
+    found = digest_reader.digest(list(run.result.files))
     if found != expected:
         raise WrongTable(
             f"Peer [{run.peer}] made table [{found}] from [{run.inputs}], expected [{expected}]: do not use it."
@@ -137,12 +144,12 @@ def _require_right_table(run: MeasuredRun, datasets: Iterable[PreparedDataset], 
 
 
 def log(text: str) -> None:
-    """Prints progress to stderr, because stdout is for tables."""
+    """Print progress to stderr; stdout is for the tables of results."""
     print(text, file=sys.stderr, flush=True)
 
 
 def file_digest_reader() -> DigestReader:
-    """A digest reader for files of this machine and for objects of the job's storage."""
+    """A reader for files of this machine and for objects in Cloud Storage."""
     return DigestReader(storage.open_input, _identity)
 
 
@@ -155,8 +162,8 @@ def log_line(run: MeasuredRun, number: int) -> str:
 
 
 def _identity(name: str) -> object:
-    """Identifies a file's content: the same for hard links. For an object it is the name, which is never reused."""
+    """Identifies the content of a file or an object. Hard links to one file have the same identity."""
     if "://" in name:
-        return name
+        return name  # no object is ever overwritten
     status = Path(name).stat()
     return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)

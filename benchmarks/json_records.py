@@ -28,7 +28,7 @@ def read_record(of_type: type[Record], path: Path) -> Record:
 
 
 def from_plain(of_type: Any, value: Any) -> Any:
-    """Build a value of the type `of_type` from parsed JSON: dataclasses, also nested, and tuples and dicts of them."""
+    """Build a value of type `of_type` from parsed JSON: a dataclass, an enum, a tuple, a dict, an optional value."""
     origin, arguments = typing.get_origin(of_type), typing.get_args(of_type)
     if isinstance(of_type, type) and issubclass(of_type, Enum):
         return of_type(value)

@@ -1,4 +1,7 @@
-"""Measures the peak memory of the Python worker for one date of 2 to 128 million rows in state and snapshot."""
+"""Measures the peak memory of the job's Python worker on one date (sub-command `memory`).
+
+The date has 2 to 128 million rows in the parent and about as many in the snapshot.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,21 @@ from dedup_spark.fingerprints.buckets import bits_for
 
 COMMAND = "memory"
 ROWS = 128_000_000
+# Peers: plan `adopt` with the parent's stored fingerprints, and without them.
 _STORED, _COMPUTED = ADOPT_IN_TASKS, "adopt-computed-tasks"
+# A large date of a table of 15 TB and 730 dates, which has 428 million rows per date on average. Its memory is
+# extrapolated, not measured.
 LARGE_DATE_ROWS = 470_000_000
 MIB = 2**20
 
 
 def shapes(rows: int) -> list[DatasetShape]:
-    """Data sets of one date. The largest has `rows` rows."""
+    """The shapes of data sets of one date, in ascending size. The largest has `rows` rows."""
     return [DatasetShape(rows // part, 1) for part in (64, 16, 4, 1)]
 
 
 def _of_peer(peer: str, chosen: list[DatasetShape]) -> list[DatasetShape]:
-    """The shapes on which a peer is measured: all, or without stored fingerprints the smallest and the largest."""
+    """The shapes on which a peer is measured: all for `_STORED`, the smallest and the largest for `_COMPUTED`."""
     return chosen if peer == _STORED else [chosen[0], chosen[-1]]
 
 
@@ -68,7 +74,10 @@ def report(results: Results, rows: int = ROWS) -> str:
 
 
 def large_date_mib(results: Results, peer: str) -> float:
-    """The worker's memory for LARGE_DATE_ROWS, extrapolated linearly by the buckets of the two largest dates."""
+    """The worker's memory, in MiB, for a date of LARGE_DATE_ROWS rows.
+
+    It is extrapolated from the two largest measured dates, as a linear function of their number of buckets.
+    """
     points = sorted((_buckets(one.rows), one.worker_bytes / MIB) for one in results.of(peer))
     (few_buckets, few_mib), (many_buckets, many_mib) = points[-2:]
     slope = max(0.0, (many_mib - few_mib) / (many_buckets - few_buckets))
@@ -76,5 +85,5 @@ def large_date_mib(results: Results, peer: str) -> float:
 
 
 def _buckets(rows: int) -> int:
-    """The number of buckets that the job uses for `rows` rows."""
+    """The number of fingerprint buckets that the job uses for `rows` rows."""
     return 1 << bits_for(rows, DatasetShape(rows, 1).differing)

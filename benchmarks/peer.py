@@ -1,4 +1,7 @@
-"""The interface of a peer: it makes the new table from the input files, or only reads them."""
+"""The interface of a peer: a way of making the new table from the rows of the parent and of the arriving snapshot.
+
+The dedup job with one of its plans is a peer too, and so are two lower bounds, which only read or copy files.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PeerResult:
-    """`files` contain the new table; None for a peer that makes none. `notes` are stored beside the figures."""
+    """What a run made, besides its measured time and memory.
+
+    `files`: the paths or URIs of the Parquet files that together are the new table; None for a peer that makes no
+    table. `bytes_read`, `bytes_written`: None for a peer that does not count them. `notes`: any texts about the run,
+    by name.
+    """
 
     files: tuple[str, ...] | None
     bytes_read: int | None = None
@@ -25,20 +33,20 @@ class PeerResult:
 
 
 class Peer(ABC):
-    """`session` returns the process's Spark session, which peers without Spark never call."""
+    """One way of making the new table. `session` returns the process's Spark session; only peers with Spark call it."""
 
     def __init__(self, session: Callable[[], SparkSession]) -> None:
         self.session = session
 
     def prepare(self, inputs: InputFiles, out: Path) -> None:  # noqa: B027 - most peers need no preparation
-        """Prepare a run, without being measured. `out`: an empty folder for this run."""
+        """Do what must precede a run and is not measured. `out`: the folder for this run, empty at the beginning."""
 
     @abstractmethod
     def run(self, inputs: InputFiles, out: Path) -> object:
-        """Do the work that is measured. The return value is passed to `result`."""
+        """Do the work that is measured. The return value is passed to `result` as `returned`."""
 
     def result(self, inputs: InputFiles, out: Path, returned: object) -> PeerResult:
-        """Describe the table, without being measured. By default the whole table is in `out`."""
+        """Describe what the run made; this is not measured. By default all Parquet files in `out` are the table."""
         return PeerResult(tuple(parquet_files(out)))
 
 

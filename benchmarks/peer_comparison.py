@@ -19,12 +19,15 @@ _PLAIN_JOINS = ("spark-sort-merge", "spark-shuffled-hash")
 
 
 def peers() -> list[str]:
-    """The names of all peers in the table, in the order in which they run."""
+    """The names of the peers that this sub-command compares by default, in the order in which they run."""
     return [name for name in ENTRIES if not name.endswith(_IN_TASKS) and name not in GENERAL_PLANS]
 
 
 def run(rows: int, variant: Variant, only: Sequence[str], rounds: int | None) -> Results:
-    """Measure the peers `only`, or all when it is empty. `rounds` replaces the number of each peer's rounds."""
+    """Measure the peers named in `only`, or all when it is empty.
+
+    `rows`: the number of rows in the snapshot. `rounds`: None for the number of rounds that each peer has by default.
+    """
     shape = DatasetShape(rows, variant=variant)
     prepare_all([SMALL, shape], log)
     chosen = list(only) or peers()
@@ -46,7 +49,7 @@ def run(rows: int, variant: Variant, only: Sequence[str], rounds: int | None) ->
 
 
 def report(results: Results) -> str:
-    """The table, with the fastest peer first."""
+    """The table in Markdown, with the fastest peer first."""
     by_peer = {name: results.of(name) for name in ENTRIES if results.of(name)}
     row_number, adopt = by_peer.get(ROW_NUMBER), by_peer.get(ADOPT)
     lines = [
@@ -59,14 +62,15 @@ def report(results: Results) -> str:
         "wall time / adopt's",
     ]  # fmt: skip
     one = results.figures[0]
-    head = f"{one.rows:,} rows in the snapshot, about as many in the state, {one.dates} dates. All made the same table."
+    sizes = f"{one.rows:,} rows in the snapshot, about as many in the parent, {one.dates} dates."
+    head = f"{sizes} All made the same table."
     missing = [f"No figures of {ENTRIES[peer].title}: {why.splitlines()[0]}" for peer, why in results.failures.items()]
     parts = [head, table(heads, lines), *missing, *_summary(by_peer), f"{results.made_at} UTC, {results.machine}."]
     return "\n\n".join(parts)
 
 
 def _summary(by_peer: dict[str, list[Figure]]) -> list[str]:
-    """A sentence that compares adopt with the main peers; no sentence when one of these was not measured."""
+    """A sentence that compares plan `adopt` with the main peers; none when one of them was not measured."""
     joins = [by_peer[name] for name in _PLAIN_JOINS if name in by_peer]
     if not joins or not {ADOPT, ROW_NUMBER, READ_BOTH} <= by_peer.keys():
         return []
@@ -80,7 +84,7 @@ def _summary(by_peer: dict[str, list[Figure]]) -> list[str]:
 
 def _line(name: str, figures: list[Figure], row_number: list[Figure] | None, adopt: list[Figure] | None) -> list[str]:
     walls = [one.wall_s for one in figures]
-    rows_read = 2 * figures[0].rows
+    rows_read = 2 * figures[0].rows  # those of the snapshot, and about as many of the parent
     read = figures[0].read_bytes
     return [
         ENTRIES[name].title,

@@ -1,7 +1,8 @@
-"""A process that measures one peer: `python -m benchmarks.peer_process JOB.json`. Each run prints one line of JSON.
+"""Measures one peer in a process of its own: `python -m benchmarks.peer_process SPEC.json`.
 
-The peer runs on small files first, and then once on each data set, so that the measured runs are warm. The tables are
-not checked here: they stay on disk until the process that started this one has checked them.
+The peer may first run without being measured, so that the measured runs are warm. For each measured run the process
+prints one line: `RUN ` and the figures as JSON. It does not check the tables that the peer makes; they stay on disk
+until the process that started this one has checked them.
 """
 
 from __future__ import annotations
@@ -20,19 +21,23 @@ from typing import TYPE_CHECKING
 from benchmarks.input_files import InputFiles
 from benchmarks.json_records import from_plain, read_record
 from benchmarks.peer import Peer, PeerResult
-from benchmarks.peers.registry import ENTRIES, JOB, JOB_GENERAL_PLAN, PLAIN
+from benchmarks.peers.registry import ENTRIES, GENERAL_PLAN_SESSION, JOB_SESSION, PLAIN_SESSION
 from benchmarks.resource_usage import ResourceUsage, measure_usage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SMALL_RUNS = 2
-LINE = "RUN "
+_LINE_PREFIX = "RUN "
 
 
 @dataclass(frozen=True)
-class PeerJob:
-    """`inputs` and `small`: paths of stored InputFiles. `warm_up`: run once on each of `inputs` before measuring."""
+class PeerProcessSpec:
+    """What the process shall run. `inputs` and `small`: paths of stored InputFiles. `out`: the folder of all tables.
+
+    `small`: a small data set on which the peer runs first, unmeasured; None for no such run. `repeats`: measured runs
+    on each of `inputs`. `warm_up`: whether the peer first runs once on each of `inputs`, unmeasured.
+    """
 
     peer: str
     inputs: tuple[str, ...]
@@ -44,7 +49,11 @@ class PeerJob:
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """One measured run on the data set `inputs`. `shuffled` and `written` are bytes."""
+    """One measured run of `peer` on the data set named `inputs`.
+
+    `repeat`: the run's number among those of its process on this data set. `shuffled`: the bytes that Spark wrote for
+    shuffles. `written`: the bytes of the files that the run wrote.
+    """
 
     peer: str
     inputs: str
@@ -56,26 +65,27 @@ class MeasuredRun:
 
 
 def main(path: str) -> None:
-    job: PeerJob = read_record(PeerJob, Path(path))
-    peer = ENTRIES[job.peer].make(lambda: _session(ENTRIES[job.peer].spark))
-    if job.small:
-        small: InputFiles = read_record(InputFiles, Path(job.small))
+    spec: PeerProcessSpec = read_record(PeerProcessSpec, Path(path))
+    peer = ENTRIES[spec.peer].make(lambda: _session(ENTRIES[spec.peer].session_kind))
+    if spec.small:
+        small: InputFiles = read_record(InputFiles, Path(spec.small))
         for number in range(_SMALL_RUNS):
-            _measure(job, peer, small, f"small-{number}", delete=True)
-    inputs = [read_record(InputFiles, Path(name)) for name in job.inputs]
-    if job.warm_up:
+            _measure(spec, peer, small, f"small-{number}", delete=True)
+    inputs = [read_record(InputFiles, Path(name)) for name in spec.inputs]
+    if spec.warm_up:
         for number, warm_up_inputs in enumerate(inputs):
-            _measure(job, peer, warm_up_inputs, f"warm-up-{number}", delete=True)
-    for repeat in range(job.repeats):
+            _measure(spec, peer, warm_up_inputs, f"warm-up-{number}", delete=True)
+    for repeat in range(spec.repeats):
         for number, measured_inputs in enumerate(inputs):
-            run = _measure(job, peer, measured_inputs, f"{number}-{repeat}", delete=False, repeat=repeat)
-            print(LINE + json.dumps(asdict(run)), flush=True)
+            run = _measure(spec, peer, measured_inputs, f"{number}-{repeat}", delete=False, repeat=repeat)
+            print(_LINE_PREFIX + json.dumps(asdict(run)), flush=True)
 
 
-def read_line(line: str) -> MeasuredRun | None:
-    if not line.startswith(LINE):
+def parse_line(line: str) -> MeasuredRun | None:
+    """The run that a line of the process's output describes; None for any other line."""
+    if not line.startswith(_LINE_PREFIX):
         return None
-    run: MeasuredRun = from_plain(MeasuredRun, json.loads(line.removeprefix(LINE)))
+    run: MeasuredRun = from_plain(MeasuredRun, json.loads(line.removeprefix(_LINE_PREFIX)))
     return run
 
 
@@ -84,30 +94,32 @@ def _session(kind: str) -> SparkSession:
     from benchmarks.spark_sessions import general_plan_session, job_session, plain_session
 
     start_by_kind: dict[str, Callable[[], SparkSession]] = {
-        JOB: job_session,
-        JOB_GENERAL_PLAN: general_plan_session,
-        PLAIN: plain_session,
+        JOB_SESSION: job_session,
+        GENERAL_PLAN_SESSION: general_plan_session,
+        PLAIN_SESSION: plain_session,
     }
     session = start_by_kind[kind]()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-def _measure(job: PeerJob, peer: Peer, inputs: InputFiles, name: str, *, delete: bool, repeat: int = -1) -> MeasuredRun:
-    out = Path(job.out) / name
+def _measure(
+    spec: PeerProcessSpec, peer: Peer, inputs: InputFiles, name: str, *, delete: bool, repeat: int = -1
+) -> MeasuredRun:
+    out = Path(spec.out) / name
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     peer.prepare(inputs, out)
     gc.collect()
-    before = _spark_bytes(job.peer)
+    before = _spark_bytes(spec.peer)
     with measure_usage() as spent:
         returned = peer.run(inputs, out)
     result = peer.result(inputs, out, returned)
     written = result.bytes_written if result.bytes_written is not None else _written_bytes(out)
-    after = _spark_bytes(job.peer)
-    if ENTRIES[job.peer].spark == PLAIN:
+    after = _spark_bytes(spec.peer)
+    if ENTRIES[spec.peer].session_kind == PLAIN_SESSION:
         result = replace(result, bytes_read=after.read - before.read)
-    run = MeasuredRun(job.peer, inputs.name, repeat, spent, result, after.shuffled - before.shuffled, written)
+    run = MeasuredRun(spec.peer, inputs.name, repeat, spent, result, after.shuffled - before.shuffled, written)
     if delete:
         shutil.rmtree(out)
     return run
@@ -115,16 +127,16 @@ def _measure(job: PeerJob, peer: Peer, inputs: InputFiles, name: str, *, delete:
 
 @dataclass(frozen=True)
 class _SparkBytes:
-    """The bytes that Spark has read from files and written for shuffles so far. Reads by Python are not counted."""
+    """The bytes that Spark's JVM has read from files and written for shuffles since the session started."""
 
     read: int = 0
     shuffled: int = 0
 
 
 def _spark_bytes(peer: str) -> _SparkBytes:
-    if not ENTRIES[peer].spark:
+    if not ENTRIES[peer].session_kind:
         return _SparkBytes()
-    context = _session(ENTRIES[peer].spark).sparkContext
+    context = _session(ENTRIES[peer].session_kind).sparkContext
     java = context._jsc.sc()
     java.listenerBus().waitUntilEmpty()
     summaries = java.statusStore().executorList(False)
@@ -134,7 +146,7 @@ def _spark_bytes(peer: str) -> _SparkBytes:
 
 
 def _written_bytes(folder: Path) -> int:
-    """The bytes of the Parquet files in a folder, without hard links, because the job writes no bytes for these."""
+    """The bytes of the Parquet files in a folder. Hard links to the input files do not count: no bytes are written."""
     paths = [Path(place) / name for place, _, names in os.walk(folder) for name in names]
     return sum(path.stat().st_size for path in paths if path.suffix == ".parquet" and path.stat().st_nlink == 1)
 

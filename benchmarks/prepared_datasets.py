@@ -1,6 +1,7 @@
-"""Makes data sets and publishes their states once, and stores both in `.local/benchmarks/data` for later runs.
+"""Prepares data sets: generates their files, and publishes the parent generation of each with the dedup job.
 
-`python -m benchmarks.prepared_datasets SHAPES.json` does so in a separate process with its own Spark session.
+What was prepared stays in `.local/benchmarks/data` for later runs. Preparation runs in a process of its own
+(`python -m benchmarks.prepared_datasets SHAPES.json`), so that its Spark session ends before anything is measured.
 """
 
 from __future__ import annotations
@@ -19,27 +20,27 @@ from benchmarks.dataset_shape import DatasetShape
 from benchmarks.interleaved_rounds import PreparedDataset
 from benchmarks.json_records import read_record, write_record
 from benchmarks.paths import CHECKOUT, DATA, pythonpath_variable
-from benchmarks.published_state import code_digest, prepare
+from benchmarks.published_parent import code_digest, prepare
 
 SMALL = DatasetShape(130_000)
 
 
 def prepared_dataset(shape: DatasetShape) -> PreparedDataset:
-    """The data set of a shape. `prepare_all` must have made it."""
+    """The data set of a shape, which `prepare_all` must have prepared. Raises FileNotFoundError if it has not."""
     folder = DATA / shape.name
-    dataset: Dataset = read_record(Dataset, folder / "dataset.json")
-    return PreparedDataset(folder / "inputs.json", dataset)
+    dataset: Dataset = read_record(Dataset, folder / "generated.json")
+    return PreparedDataset(folder / "input_files.json", dataset)
 
 
 def prepare_all(shapes: Sequence[DatasetShape], log: Callable[[str], None]) -> None:
-    """Make the missing data sets, and publish their states again when the job's code has changed."""
-    missing = [shape for shape in dict.fromkeys(shapes) if not _is_current(DATA / shape.name / "inputs.json")]
+    """Prepare the data sets that are missing, or whose parent was published by other code of the job than today's."""
+    missing = [shape for shape in dict.fromkeys(shapes) if not _is_current(DATA / shape.name / "input_files.json")]
     if not missing:
         return
-    log(f"making {len(missing)} data sets or their states below {DATA}")
+    log(f"preparing {len(missing)} data sets below {DATA}")
     environment = {**os.environ, "PYTHONPATH": pythonpath_variable()}
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "shapes.json"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "shapes.json"
         write_record(path, [asdict(shape) for shape in missing])
         command = [sys.executable, "-m", "benchmarks.prepared_datasets", str(path)]
         subprocess.run(command, cwd=CHECKOUT, env=environment, check=True)

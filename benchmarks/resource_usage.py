@@ -1,7 +1,8 @@
-"""Measures this process with all its children: wall and CPU seconds and memory, and the load of other processes.
+"""Measures the time and memory of this process and all its child processes, and the load of the machine's others.
 
-Peak memory is the kernel's (VmHWM, reset at the start), so it contains peaks between two samples. Without Linux it is
-the highest sample. CPU seconds are read at the end, and every half second for processes that end earlier.
+On Linux, peak memory is what the kernel recorded for each process since the measurement began (VmHWM). Elsewhere it
+is the highest of the samples that are taken every half second. CPU time comes from the samples too, because a child
+process may end before the measurement does.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ import psutil  # type: ignore[import-untyped]  # it ships no types
 
 _INTERVAL_S = 0.5
 _KIB = 1024
-Identity = tuple[int, float]
+_ProcessKey = tuple[int, float]  # process id and start time, because the system reuses process ids
 
 
 @dataclass
 class ResourceUsage:
-    """Memory is peak memory. `jvm_bytes`: the largest JVM. `python_bytes`: the sum over all Python processes.
+    """Time and peak memory of this process and its children.
 
-    `worker_bytes`: the largest Python child. `driver_bytes`: this process. `foreign_cores`: how many cores other
-    processes used on average.
+    `jvm_bytes`: of the JVM with the most. `python_bytes`: the sum over all Python processes. `worker_bytes`: of the
+    Python child process with the most. `driver_bytes`: of this process. `foreign_cores`: the average number of cores
+    that processes other than these used.
     """
 
     wall_s: float = 0.0
@@ -39,12 +41,15 @@ class ResourceUsage:
 
 @dataclass
 class _ProcessTree:
-    """CPU seconds, peak memory and names of this process and its children, also of those that have ended."""
+    """CPU seconds, peak memory in bytes, and names of this process and all its child processes.
+
+    A child process that has ended keeps its last sample.
+    """
 
     me: psutil.Process = field(default_factory=psutil.Process)
-    cpu_s: dict[Identity, float] = field(default_factory=dict)
-    peaks: dict[Identity, int] = field(default_factory=dict)
-    names: dict[Identity, str] = field(default_factory=dict)
+    cpu_s: dict[_ProcessKey, float] = field(default_factory=dict)
+    peaks: dict[_ProcessKey, int] = field(default_factory=dict)
+    names: dict[_ProcessKey, str] = field(default_factory=dict)
 
     def sample(self) -> None:
         with suppress(psutil.Error):
@@ -53,13 +58,13 @@ class _ProcessTree:
                     self._record(process)
 
     def _record(self, process: psutil.Process) -> None:
-        identity = (process.pid, process.create_time())
+        key = (process.pid, process.create_time())
         times = process.cpu_times()
-        self.cpu_s[identity] = times.user + times.system
+        self.cpu_s[key] = times.user + times.system
         peak = _peak_bytes(process.pid) or process.memory_info().rss
-        self.peaks[identity] = max(self.peaks.get(identity, 0), peak)
+        self.peaks[key] = max(self.peaks.get(key, 0), peak)
         # This process runs Python, too, whatever its name is.
-        self.names[identity] = "python" if process.pid == self.me.pid else process.name()
+        self.names[key] = "python" if process.pid == self.me.pid else process.name()
 
     def reset_peaks(self) -> None:
         self.peaks.clear()
@@ -72,11 +77,11 @@ class _ProcessTree:
         return sum(self.cpu_s.values())
 
     def peaks_of(self, name: str) -> dict[int, int]:
-        return {identity[0]: peak for identity, peak in self.peaks.items() if name in self.names[identity]}
+        return {key[0]: peak for key, peak in self.peaks.items() if name in self.names[key]}
 
 
 def _peak_bytes(pid: int) -> int:
-    """The peak memory that the kernel counted, 0 when it cannot be read."""
+    """The peak memory that the kernel recorded for a process; 0 where it cannot be read."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -86,7 +91,7 @@ def _peak_bytes(pid: int) -> int:
 
 @contextmanager
 def measure_usage() -> Iterator[ResourceUsage]:
-    """Measures the block. The yielded object is filled when the block ends."""
+    """Measure the `with` block. The yielded object gets its values when the block ends."""
     tree, spent, stop = _ProcessTree(), ResourceUsage(), threading.Event()
 
     def watch() -> None:
@@ -109,7 +114,7 @@ def measure_usage() -> Iterator[ResourceUsage]:
         foreign_cpu_s = _busy_seconds() - busy_before_s - spent.cpu_s
         spent.foreign_cores = max(0.0, foreign_cpu_s / max(spent.wall_s, 1e-3))
         python = tree.peaks_of("python")
-        # The maximum, not the sum, because a forking JVM appears twice for a moment.
+        # The maximum, not the sum: a JVM that starts another program appears twice for a moment.
         spent.jvm_bytes = max(tree.peaks_of("java").values(), default=0)
         spent.python_bytes = sum(python.values())
         spent.driver_bytes = python.pop(tree.me.pid, 0)

@@ -1,4 +1,4 @@
-"""The figures of the measured runs, and their storage in one file per sub-command."""
+"""Defines the figures of measured runs, and stores them in one JSON file for each sub-command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _PEER_PACKAGES = ("polars", "deltalake")
 class Figure:
     """The figures of one run of `peer` on the data set named `inputs`, whose snapshot has `rows` rows.
 
-    The memory figures are those of ResourceUsage.
+    ResourceUsage describes the figures from `wall_s` to `foreign_cores`. `read_bytes`: None for a peer that does not
+    count them.
     """
 
     peer: str
@@ -47,7 +48,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Results:
-    """`is_default_size`: measured with the sub-command's default size. `failures`: by peer, why it has no figures."""
+    """The figures of one run of a sub-command.
+
+    `is_default_size`: whether its data sets had the sub-command's default size. `failures`: for each peer that has no
+    figures the reason.
+    """
 
     command: str
     made_at: str
@@ -57,6 +62,7 @@ class Results:
     failures: dict[str, str] = field(default_factory=dict)
 
     def of(self, peer: str, inputs: str | None = None) -> list[Figure]:
+        """The figures of a peer, on all data sets or on the one named `inputs`."""
         return [f for f in self.figures if f.peer == peer and (inputs is None or f.inputs == inputs)]
 
 
@@ -82,22 +88,22 @@ def figure(run: MeasuredRun, rows: int, dates: int) -> Figure:
 
 
 def median(figures: Iterable[Figure], value: Callable[[Figure], float]) -> float:
-    """The median of a value. Raises StatisticsError when there is no figure."""
+    """The median of `value` over the figures. Raises StatisticsError when there are none."""
     return statistics.median([value(one) for one in figures])
 
 
 def wall(figures: Iterable[Figure]) -> float:
-    """The median of the wall seconds."""
+    """The median wall time in seconds."""
     return median(figures, lambda one: one.wall_s)
 
 
 def cpu(figures: Iterable[Figure]) -> float:
-    """The median of the CPU seconds."""
+    """The median CPU time in seconds."""
     return median(figures, lambda one: one.cpu_s)
 
 
 def save(command: str, figures: Iterable[Figure], failures: dict[str, str], *, is_default_size: bool) -> Results:
-    """Store the results: those of a default size in the repository, others in the benchmarks' work folder."""
+    """Store and return the results: of the default size in the repository, of others in the benchmarks' work folder."""
     made_at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
     results = Results(command, made_at, machine(), is_default_size, tuple(figures), failures)
     write_record(path_of(command, is_default_size=is_default_size), asdict(results))
@@ -115,6 +121,7 @@ def path_of(command: str, *, is_default_size: bool) -> Path:
 
 
 def machine() -> str:
+    """A text that names the processor, the memory and the versions of the packages that were measured."""
     memory = psutil.virtual_memory().total / 2**30
     packages = [f"{name} {_version(name)}" for name in _PACKAGES]
     packages += [f"{name} {_peer_version(name)}" for name in _PEER_PACKAGES]

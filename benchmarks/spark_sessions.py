@@ -11,9 +11,10 @@ from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_co
 from dedup_spark.execution.session import start_session
 from testkit.spark_submit_conf import pyspark_environment
 
-# Usual JVM options for Spark jobs with tens of millions of rows: all JIT compilers and the parallel collector.
+# The dedup job's own JVM options make its start short. These are the usual ones for jobs with many rows: Java's
+# default JIT compilers and the parallel garbage collector.
 _JVM_OPTIONS = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:ParallelGCThreads=2"}
-# Each of these makes at least one of the plain jobs faster on two cores.
+# Each of these settings makes at least one of the plain DataFrame jobs (modules peers/spark_*) faster on two cores.
 _PLAIN_JOB_CONF = {
     "spark.sql.shuffle.partitions": "16",
     "spark.sql.files.maxPartitionBytes": "24m",
@@ -27,25 +28,26 @@ _PLAIN_JOB_CONF = {
 
 
 def submit_conf() -> dict[str, str]:
-    """The Spark configuration of the local runner, with the emulated Cloud Storage if there is one."""
+    """The Spark configuration of the local runner, on the emulated Cloud Storage if STORAGE_EMULATOR_HOST names one."""
     host = os.environ.get("STORAGE_EMULATOR_HOST")
     master_and_folder = {"spark.master": "local[2]", "spark.local.dir": str(WORK / "spark")}
     return {**local_spark_conf("8g"), **(emulator_spark_conf(host) if host else {}), **master_and_folder}
 
 
 def job_session() -> SparkSession:
-    """A session with the job's own configuration, for its plans that run in Python."""
+    """A session with the job's own configuration, for the plans `adopt` and `rewrite`, whose work is done in Python."""
     _set_environment(submit_conf())
     return start_session("benchmarks")
 
 
 def general_plan_session() -> SparkSession:
-    """A session for the job's plans that run in Spark, with JVM options for many rows."""
+    """A session for the job's DataFrame plans: its own configuration with JVM options for many rows."""
     _set_environment({**submit_conf(), **_JVM_OPTIONS})
     return start_session("benchmarks")
 
 
 def plain_session() -> SparkSession:
+    """A session for the plain DataFrame jobs with which the dedup job is compared."""
     _set_environment({**submit_conf(), **_JVM_OPTIONS, **_PLAIN_JOB_CONF})
     return SparkSession.builder.appName("benchmarks").getOrCreate()
 

@@ -1,6 +1,7 @@
-"""Computes digests of tables: the count, sum and exclusive-or of a 64-bit hash of every row.
+"""Computes digests of tables, by which the table that a peer made is compared with the expected one.
 
-Digests of files are added in any order, so the digest of a file that was read before can be used again.
+The digest of a file is computed from its rows, and the digest of a table is the sum of its files' digests. Neither
+depends on the order of rows or files.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 Hashes = NDArray[np.uint64]
 
 COLUMNS = ("date", "product_id", "store_id", "attribute_id", "attr_value", "update_id")
+# The constants of SplitMix64, a pseudo-random number generator whose finalizer `_mixed` uses as a hash function.
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _FOLDER = re.compile(r"date=(\d{4}-\d{2}-\d{2})/")
@@ -31,31 +33,37 @@ _THREADS = 2
 
 @dataclass(frozen=True)
 class TableDigest:
-    """The digest of a multiset of rows."""
+    """The number of rows, and the sum (modulo 2^64) and the exclusive-or of their 64-bit hashes."""
 
     rows: int = 0
-    total: int = 0
-    exclusive: int = 0
+    hash_sum: int = 0
+    hash_xor: int = 0
 
     def __add__(self, other: TableDigest) -> TableDigest:
-        total = (self.total + other.total) % 2**64
-        return TableDigest(self.rows + other.rows, total, self.exclusive ^ other.exclusive)
+        hash_sum = (self.hash_sum + other.hash_sum) % 2**64
+        return TableDigest(self.rows + other.rows, hash_sum, self.hash_xor ^ other.hash_xor)
 
 
 def digest_rows(day: int, product: Hashes, others: list[NDArray[np.int64]]) -> TableDigest:
-    """The digest of rows of one date. `day`: days since 1970. `product`: result of `number_hashes` or `text_hashes`."""
-    found = _mixed(product + np.uint64((day + 1) * int(_FACTOR) % 2**64))
+    """The digest of rows of one date.
+
+    `day`: the date in days since 1970-01-01. `product`: the hash of each row's product_id, from `number_hashes` or
+    `text_hashes`. `others`: the columns that follow product_id in COLUMNS.
+    """
+    hashes = _mixed(product + np.uint64((day + 1) * int(_FACTOR) % 2**64))
     for column in others:
-        found = _mixed(found * _FACTOR + column.view(np.uint64))
-    total = int(np.add.reduce(found, dtype=np.uint64))
-    return TableDigest(len(found), total, int(np.bitwise_xor.reduce(found)) if len(found) else 0)
+        hashes = _mixed(hashes * _FACTOR + column.view(np.uint64))
+    hash_sum = int(np.add.reduce(hashes, dtype=np.uint64))
+    return TableDigest(len(hashes), hash_sum, int(np.bitwise_xor.reduce(hashes)) if len(hashes) else 0)
 
 
 def number_hashes(values: NDArray[np.int64]) -> Hashes:
+    """The hash of each product_id that is a number."""
     return _mixed(values.view(np.uint64))
 
 
 def text_hashes(values: list[str]) -> Hashes:
+    """The hash of each product_id that is text."""
     digests = [blake2b(value.encode(), digest_size=8).digest() for value in values]
     return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
@@ -70,45 +78,49 @@ def _mixed(values: Hashes) -> Hashes:
 
 
 class DigestReader:
-    """Reads the digests of files. Files with the same `identity`, such as hard links, are read once."""
+    """Computes digests of files, and remembers them.
+
+    `identity` returns a value that is equal for two names of one file, such as hard links; such a file is read once.
+    """
 
     def __init__(self, open_file: Callable[[str], BinaryIO | pa.NativeFile], identity: Callable[[str], object]) -> None:
         self._open = open_file
         self._identity = identity
-        self._seen: dict[object, TableDigest] = {}
+        self._digests: dict[object, TableDigest] = {}
 
-    def of(self, files: list[str]) -> TableDigest:
+    def digest(self, files: list[str]) -> TableDigest:
+        """The digest of the table that consists of these files."""
         with ThreadPoolExecutor(_THREADS) as pool:
-            return sum(pool.map(self._of_file, files), TableDigest())
+            return sum(pool.map(self._digest_file, files), TableDigest())
 
-    def _of_file(self, name: str) -> TableDigest:
+    def _digest_file(self, name: str) -> TableDigest:
         identity = self._identity(name)
-        if identity not in self._seen:
+        if identity not in self._digests:
             with self._open(name) as stream:
-                self._seen[identity] = _of_stream(name, stream)
-        return self._seen[identity]
+                self._digests[identity] = _digest_stream(name, stream)
+        return self._digests[identity]
 
 
-def _of_stream(name: str, stream: BinaryIO | pa.NativeFile) -> TableDigest:
+def _digest_stream(name: str, stream: BinaryIO | pa.NativeFile) -> TableDigest:
     file = pq.ParquetFile(stream)
     columns = [column for column in COLUMNS if column in file.schema_arrow.names]
-    found = TableDigest()
+    digest = TableDigest()
     for group in range(file.num_row_groups):
-        found += _of_table(name, file.read_row_group(group, columns=columns, use_threads=False))
-    return found
+        digest += _digest_table(name, file.read_row_group(group, columns=columns, use_threads=False))
+    return digest
 
 
-def _of_table(name: str, rows: pa.Table) -> TableDigest:
+def _digest_table(name: str, rows: pa.Table) -> TableDigest:
     others = [rows[column].to_numpy() for column in COLUMNS[2:]]
     products = _product_hashes(rows["product_id"].combine_chunks())
     if "date" not in rows.column_names:
         return digest_rows(_day_of_folder(name), products, others)
     days = rows["date"].cast(pa.date32()).cast(pa.int32()).to_numpy()
-    found = TableDigest()
+    digest = TableDigest()
     for day in np.unique(days):
-        of_day = days == day
-        found += digest_rows(int(day), products[of_day], [column[of_day] for column in others])
-    return found
+        is_day = days == day
+        digest += digest_rows(int(day), products[is_day], [column[is_day] for column in others])
+    return digest
 
 
 def _product_hashes(column: pa.Array) -> Hashes:

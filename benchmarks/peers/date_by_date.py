@@ -1,6 +1,9 @@
-"""The base of anti-joins date by date, which write the state's rows whose key the snapshot lacks.
+"""The base class of anti-joins that process one date after the other.
 
-They assume what plan `adopt` proves: the snapshot is newer than the state, and no two of its rows have the same key.
+An anti-join finds the survivors: the parent's rows whose key the snapshot lacks.
+
+These peers assume what plan `adopt` proves: the snapshot is newer than the parent, and no two of its rows have the
+same key.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DateByDate(Peer):
-    """`survivors_only`: only the state's surviving rows are written; the snapshot's own files are part of the table."""
+    """`survivors_only`: whether only the survivors are written, and the snapshot's files become part of the table."""
 
     def __init__(self, session: Callable[[], SparkSession], *, survivors_only: bool = False) -> None:
         super().__init__(session)

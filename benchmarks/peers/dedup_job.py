@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.input_files import InputFiles
 from benchmarks.peer import Peer, PeerResult
-from benchmarks.published_state import open_feed
+from benchmarks.published_parent import open_feed
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json
 from dedup_clone.contract.request import DedupRequest, Plan
@@ -23,7 +23,9 @@ from dedup_spark.job import DedupJob
 
 
 class DedupJobPeer(Peer):
-    """Options are those of a request. `stored_fingerprints`: the state has the fingerprints that its publish wrote.
+    """`plan`, `compare_values` and `exact` are fields of the job's request.
+
+    `stored_fingerprints`: whether the job finds the fingerprints that were stored when the parent was published.
 
     `in_tasks`: Spark's Python workers process all dates; otherwise the driver processes small ones.
     """

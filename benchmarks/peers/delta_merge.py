@@ -1,6 +1,7 @@
-"""Runs one MERGE of delta-rs per date partition, because one statement for all dates needs far more memory.
+"""Merges the snapshot into a Delta table of the parent's rows with delta-rs.
 
-Writing the state as a Delta table is not measured.
+Each date has its own MERGE, because one for all dates needs far more memory. Writing the parent's rows into the
+Delta table is not measured.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from benchmarks.peer import Peer, PeerResult
 class Merge(Peer):
     def prepare(self, inputs: InputFiles, out: Path) -> None:
         for date_files in inputs.dates:
-            write_deltalake(out / "table", _rows(date_files.state), mode="append", partition_by=["date"])
+            write_deltalake(out / "table", _rows(date_files.parent), mode="append", partition_by=["date"])
         self._state_uris = set(DeltaTable(out / "table").file_uris())
 
     def run(self, inputs: InputFiles, out: Path) -> None:

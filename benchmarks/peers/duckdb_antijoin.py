@@ -1,4 +1,4 @@
-"""Runs DuckDB's anti-join, date by date."""
+"""Makes the new table by DuckDB's anti-join, date by date."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class AntiJoin(DateByDate):
     def run(self, inputs: InputFiles, out: Path) -> None:
         connection, columns = connect(), ", ".join(COLUMNS)
         for date_files in inputs.dates:
-            new_sql, old_sql = table_function(date_files.snapshot), table_function(date_files.state)
+            new_sql, old_sql = table_function(date_files.snapshot), table_function(date_files.parent)
             rows_sql = f"SELECT {columns} FROM {old_sql} ANTI JOIN {new_sql} AS new USING ({', '.join(KEYS)})"
             if not self.survivors_only:
                 rows_sql = f"SELECT {columns} FROM {new_sql} UNION ALL ({rows_sql})"

@@ -1,4 +1,4 @@
-"""DuckDB's settings and SQL that its peers share."""
+"""The settings of DuckDB, and the SQL, that the peers with DuckDB share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the reference method's statement (docs/costs.md) in DuckDB: QUALIFY ROW_NUMBER over state and snapshot."""
+"""Runs the statement of the reference method (docs/costs.md) in DuckDB: QUALIFY ROW_NUMBER over parent and snapshot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.peers.duckdb_connection import COPY_OPTIONS, connect, table_func
 
 class Qualify(Peer):
     def run(self, inputs: InputFiles, out: Path) -> None:
-        both_sql = table_function([*inputs.state_files(), *inputs.snapshot_files()])
+        both_sql = table_function([*inputs.parent_files(), *inputs.snapshot_files()])
         connect().execute(
             f"COPY (SELECT {', '.join(COLUMNS)} FROM {both_sql} QUALIFY row_number() OVER "
             f"(PARTITION BY date, {', '.join(KEYS)} ORDER BY update_id DESC, attr_value DESC) = 1) "

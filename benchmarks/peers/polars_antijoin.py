@@ -1,4 +1,4 @@
-"""Runs the anti-join of Polars' streaming engine, date by date."""
+"""Makes the new table by the anti-join of Polars' streaming engine, date by date."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.peers.date_by_date import DateByDate
 class AntiJoin(DateByDate):
     def run(self, inputs: InputFiles, out: Path) -> None:
         for date_files in inputs.dates:
-            old, new = _rows(date_files.state), _rows(date_files.snapshot)
+            old, new = _rows(date_files.parent), _rows(date_files.snapshot)
             survivors = old.join(new.select(KEYS), on=KEYS, how="anti")
             table = survivors if self.survivors_only else pl.concat([new, survivors])
             target = out / f"{date_files.day}.parquet"

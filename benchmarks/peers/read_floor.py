@@ -1,4 +1,4 @@
-"""A lower bound for any peer's time: pyarrow reads all columns, in the job's number of Spark tasks."""
+"""Measures a lower bound for any peer: pyarrow reads all columns, in as many Spark tasks as the job uses."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from dedup_spark.execution.fan_out import assign_round_robin
 
 
 class ReadFloor(Peer):
-    """`inputs_read`: the fields of DateFiles whose files are read."""
+    """`inputs_read`: the names of the fields of DateFiles whose files are read."""
 
     def __init__(
-        self, session: Callable[[], SparkSession], inputs_read: tuple[str, ...] = ("state", "snapshot")
+        self, session: Callable[[], SparkSession], inputs_read: tuple[str, ...] = ("parent", "snapshot")
     ) -> None:
         super().__init__(session)
         self._inputs_read = inputs_read
 
     def run(self, inputs: InputFiles, out: Path) -> int:
         context = self.session().sparkContext
-        tasks = tasks_for(context, len(inputs.dates), inputs.state_bytes + inputs.snapshot_bytes)
+        tasks = tasks_for(context, len(inputs.dates), inputs.parent_bytes + inputs.snapshot_bytes)
         files = [_files(date_files, self._inputs_read) for date_files in inputs.dates]
         task_files = [list(chain.from_iterable(dates)) for dates in assign_round_robin(files, tasks)]
         return sum(context.parallelize(task_files, tasks).map(_read).collect())

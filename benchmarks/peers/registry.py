@@ -14,27 +14,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-JOB, JOB_GENERAL_PLAN, PLAIN = "job", "job with a general plan", "plain"
+# The kinds of Spark sessions, which benchmarks/spark_sessions.py starts.
+JOB_SESSION, GENERAL_PLAN_SESSION, PLAIN_SESSION = "job", "job with a general plan", "plain"
 
 
 @dataclass(frozen=True)
 class PeerEntry:
-    """`module.factory(session, **options)` makes the peer. `spark`: the kind of its Spark session, "" for none.
+    """How a peer is made and how often it runs by default. `title`: its name in reports.
 
-    Each of the `rounds` is a process of its own with `repeats` measured runs. Slow peers have fewer of both.
+    `module.factory(session, **options)` makes the peer. `session_kind`: the kind of its Spark session, "" for a peer
+    without Spark. Each of the `rounds` is a process with `repeats` measured runs; slow peers have fewer of both.
     """
 
     title: str
     module: str
     factory: str
-    spark: str = ""
+    session_kind: str = ""
     options: tuple[tuple[str, object], ...] = ()
     rounds: int = 3
     repeats: int = 2
 
     @property
     def in_peers_environment(self) -> bool:
-        return not self.spark
+        """Whether the peer needs the Python environment that `make bench-setup` installs."""
+        return not self.session_kind
 
     def make(self, session: Callable[[], SparkSession]) -> Peer:
         factory = getattr(import_module(f"benchmarks.peers.{self.module}"), self.factory)
@@ -43,29 +46,32 @@ class PeerEntry:
 
 
 def _job(title: str, rounds: int = 3, repeats: int = 3, **options: object) -> PeerEntry:
-    return PeerEntry(title, "dedup_job", "DedupJobPeer", JOB, tuple(options.items()), rounds, repeats)
+    return PeerEntry(title, "dedup_job", "DedupJobPeer", JOB_SESSION, tuple(options.items()), rounds, repeats)
 
 
 def _job_by_spark(title: str, plan: str) -> PeerEntry:
-    return PeerEntry(title, "dedup_job", "DedupJobPeer", JOB_GENERAL_PLAN, (("plan", plan),), rounds=1, repeats=1)
+    return PeerEntry(title, "dedup_job", "DedupJobPeer", GENERAL_PLAN_SESSION, (("plan", plan),), rounds=1, repeats=1)
 
 
-_plain = partial(PeerEntry, spark=PLAIN)
+_plain = partial(PeerEntry, session_kind=PLAIN_SESSION)
 
 ADOPT = "adopt"
-ADOPT_IN_TASKS = "adopt-tasks"
+ADOPT_IN_TASKS = "adopt-tasks"  # all dates in Spark's Python workers, none in the driver
 ROW_NUMBER = "spark-row-number"
 READ_BOTH = "read-both"
-# Plans for dates that neither `adopt` nor `rewrite` can process. They are slow, so they are measured on fewer rows.
+# The job's DataFrame plans, for dates that neither `adopt` nor `rewrite` can process. They are slow, so they are
+# measured on fewer rows.
 GENERAL_PLANS = ("antijoin", "window")
 
 ENTRIES: dict[str, PeerEntry] = {
-    READ_BOTH: PeerEntry("pyarrow reads all columns of both inputs, in Spark tasks", "read_floor", "ReadFloor", JOB),
+    READ_BOTH: PeerEntry(
+        "pyarrow reads all columns of both inputs, in Spark tasks", "read_floor", "ReadFloor", JOB_SESSION
+    ),
     "read-snapshot": PeerEntry(
         "pyarrow reads all columns of the snapshot, in Spark tasks",
         "read_floor",
         "ReadFloor",
-        JOB,
+        JOB_SESSION,
         (("inputs_read", ("snapshot",)),),
         rounds=1,
     ),

@@ -1,4 +1,4 @@
-"""A lower bound for plain Spark jobs: reads the state and the snapshot and writes the snapshot, without a shuffle."""
+"""Measures a lower bound for plain Spark jobs: read parent and snapshot, and write the snapshot, without a shuffle."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pyspark.sql import functions as f
 
 from benchmarks.input_files import COLUMNS, InputFiles
 from benchmarks.peer import Peer, PeerResult
-from benchmarks.peers.spark_tables import snapshot, state, write
+from benchmarks.peers.spark_tables import parent, snapshot, write
 
 
 class Copy(Peer):
     def run(self, inputs: InputFiles, out: Path) -> None:
-        state(self.session(), inputs).agg(*[f.max(name) for name in COLUMNS]).collect()
+        parent(self.session(), inputs).agg(*[f.max(name) for name in COLUMNS]).collect()
         write(snapshot(self.session(), inputs), out)
 
     def result(self, inputs: InputFiles, out: Path, returned: object) -> PeerResult:

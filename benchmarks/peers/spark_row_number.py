@@ -1,4 +1,4 @@
-"""Runs the reference method (docs/costs.md) on Spark: ROW_NUMBER over state and snapshot; row 1 of each key wins."""
+"""Runs the reference method (docs/costs.md) on Spark: ROW_NUMBER over parent and snapshot; row 1 of each key wins."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pyspark.sql import functions as f
 
 from benchmarks.input_files import InputFiles
 from benchmarks.peer import Peer
-from benchmarks.peers.spark_tables import DATED_KEYS, snapshot, state, write
+from benchmarks.peers.spark_tables import DATED_KEYS, parent, snapshot, write
 
 
 class RowNumber(Peer):
     def run(self, inputs: InputFiles, out: Path) -> None:
-        both = state(self.session(), inputs).unionByName(snapshot(self.session(), inputs))
+        both = parent(self.session(), inputs).unionByName(snapshot(self.session(), inputs))
         newest_first = Window.partitionBy(*DATED_KEYS).orderBy(f.col("update_id").desc(), f.col("attr_value").desc())
-        write(both.withColumn("place", f.row_number().over(newest_first)).where("place = 1"), out)
+        write(both.withColumn("number", f.row_number().over(newest_first)).where("number = 1"), out)

@@ -1,4 +1,4 @@
-"""Reads state and snapshot as DataFrames, and writes the new table, for the plain Spark peers."""
+"""Reads parent and snapshot as DataFrames and writes the new table, for the peers that are plain Spark jobs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from benchmarks.input_files import COLUMNS, InputFiles
 DATED_KEYS = ("date", "product_id", "store_id", "attribute_id")
 
 
-def state(session: SparkSession, inputs: InputFiles) -> DataFrame:
-    return session.read.schema(_schema(inputs)).parquet(*inputs.state_files())
+def parent(session: SparkSession, inputs: InputFiles) -> DataFrame:
+    return session.read.schema(_schema(inputs)).parquet(*inputs.parent_files())
 
 
 def snapshot(session: SparkSession, inputs: InputFiles) -> DataFrame:

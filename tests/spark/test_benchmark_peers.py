@@ -16,7 +16,7 @@ from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, PreparedD
 from benchmarks.json_records import read_record
 from benchmarks.paths import PEERS_PYTHON
 from benchmarks.peers.registry import ENTRIES
-from benchmarks.published_state import open_feed, prepare
+from benchmarks.published_parent import open_feed, prepare
 from dedup_clone.contract.request import Plan as JobPlan
 
 pytestmark = pytest.mark.spark
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.spark
 ROWS, DATES = 4_000, 2
 PLANS = {plan.value for plan in JobPlan}
 WITH_SPARK = [
-    name for name, entry in ENTRIES.items() if entry.spark and dict(entry.options).get("plan", "auto") in PLANS
+    name for name, entry in ENTRIES.items() if entry.session_kind and dict(entry.options).get("plan", "auto") in PLANS
 ]
-WITHOUT_SPARK = [name for name, entry in ENTRIES.items() if not entry.spark]
+WITHOUT_SPARK = [name for name, entry in ENTRIES.items() if not entry.session_kind]
 # What does not presume a newer snapshot without duplicates.
 GENERAL_PLANS = ["adopt", "window", "spark-row-number"]
 
@@ -40,7 +40,7 @@ def prepared_dataset(tmp_path_factory: pytest.TempPathFactory, spark: SparkSessi
         folder = root / shape.name
         dataset = make(shape, folder, lambda text: None)
         prepare(shape, table_of(shape), folder, dataset.rows)
-        return PreparedDataset(folder / "inputs.json", dataset)
+        return PreparedDataset(folder / "input_files.json", dataset)
 
     root = tmp_path_factory.mktemp("benchmarks")
     return made
@@ -62,7 +62,7 @@ def is_right(name: str, measured: PreparedDataset, spark: SparkSession, out: Pat
     peer = ENTRIES[name].make(lambda: spark)
     peer.prepare(inputs, out)
     result = peer.result(inputs, out, peer.run(inputs, out))
-    return result.files is None or file_digest_reader().of(list(result.files)) == measured.dataset.answer
+    return result.files is None or file_digest_reader().digest(list(result.files)) == measured.dataset.expected
 
 
 @pytest.mark.parametrize("name", WITH_SPARK)

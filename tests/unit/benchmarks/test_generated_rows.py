@@ -1,4 +1,4 @@
-"""The generator's rows and its answer, against the plain-Python oracle."""
+"""The generator's rows and its expected result, against the plain-Python oracle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.generated_rows import (
     LATE_ID,
     NEXT_ID,
     OLDEST_ID,
-    STATE_ID,
+    PARENT_ID,
     Block,
     GeneratedRows,
     block_count,
@@ -39,18 +39,18 @@ def only_block(shape: DatasetShape, date_number: int) -> Block:
 
 
 @pytest.mark.parametrize("variant", Variant)
-def test_the_answer_is_what_the_contract_says(variant: Variant) -> None:
+def test_the_expected_rows_are_the_oracles(variant: Variant) -> None:
     shape = DatasetShape(ROWS, DATES, variant, differing=0.05, survivor_share=0.02)
     for number in (0, DATES - 1):
         block = only_block(shape, number)
         state = OracleState(oracle_table(PRODUCTS))
         for delivery, rows in (
-            (OLDEST_ID, block.old),
-            (STATE_ID, block.before),
+            (OLDEST_ID, block.oldest),
+            (PARENT_ID, block.parent),
             (snapshot_id(shape), block.arriving),
         ):
             state = state.apply([OracleDelivery(delivery, rows_of(shape, number, rows))], date(2020, 1, 1))
-        assert state.table_rows() == comparable(oracle_table(PRODUCTS), rows_of(shape, number, block.answer))
+        assert state.table_rows() == comparable(oracle_table(PRODUCTS), rows_of(shape, number, block.expected))
 
 
 def test_the_same_shape_gives_the_same_rows() -> None:
@@ -63,14 +63,14 @@ def test_the_same_shape_gives_the_same_rows() -> None:
 
 def test_no_difference_means_equal_keys_and_values() -> None:
     block = only_block(DatasetShape(ROWS, DATES, Variant.SORTED, differing=0.0), 0)
-    assert block.before.keys.product.tolist() == block.arriving.keys.product.tolist()
-    assert block.before.values.tolist() == block.arriving.values.tolist()
+    assert block.parent.keys.product.tolist() == block.arriving.keys.product.tolist()
+    assert block.parent.values.tolist() == block.arriving.values.tolist()
 
 
 def test_all_rows_may_differ() -> None:
     shape = DatasetShape(ROWS, DATES, differing=1.0, survivor_share=0.0)
     block = only_block(shape, 0)
-    before = {tuple(row.values())[:-1] for row in rows_of(shape, 0, block.before)}
+    before = {tuple(row.values())[:-1] for row in rows_of(shape, 0, block.parent)}
     arriving = {tuple(row.values())[:-1] for row in rows_of(shape, 0, block.arriving)}
     assert not before & arriving
 
@@ -90,11 +90,11 @@ def test_large_dates_are_made_of_blocks_without_a_common_key(monkeypatch: pytest
     monkeypatch.setattr("benchmarks.generated_rows.BLOCK_ROWS", 1_000)
     shape = DatasetShape(3_500, 1)
     made = [make_block(shape, 0, number) for number in range(block_count(shape, 0))]
-    products = [set(block.answer.keys.product.tolist()) for block in made]
+    products = [set(block.expected.keys.product.tolist()) for block in made]
     assert len(made) == 4
     assert sum(map(len, products)) == len(set.union(*products))
 
 
-def test_a_late_snapshot_is_older_than_the_state() -> None:
-    assert snapshot_id(DatasetShape(1, variant=Variant.LATE)) == LATE_ID < STATE_ID
-    assert snapshot_id(DatasetShape(1)) == NEXT_ID > STATE_ID
+def test_a_late_snapshot_is_older_than_the_parents() -> None:
+    assert snapshot_id(DatasetShape(1, variant=Variant.LATE)) == LATE_ID < PARENT_ID
+    assert snapshot_id(DatasetShape(1)) == NEXT_ID > PARENT_ID

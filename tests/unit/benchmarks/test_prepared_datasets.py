@@ -1,4 +1,4 @@
-"""Data sets are made once; a state is published again when the job's code has changed."""
+"""Data sets are made once; a parent is published again when the job's code has changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from benchmarks import prepared_datasets
 from benchmarks.dataset_shape import DatasetShape
 from benchmarks.json_records import write_record
-from benchmarks.published_state import code_digest
+from benchmarks.published_parent import code_digest
 
 
 @pytest.fixture
@@ -21,10 +21,10 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("code", "made_again"), [(code_digest(), 0), ("of other code", 1)])
-def test_a_state_of_other_code_is_made_again(
+def test_a_parent_of_other_code_is_made_again(
     started: list[list[str]], tmp_path: Path, code: str, made_again: int
 ) -> None:
-    write_record(tmp_path / DatasetShape(1000).name / "inputs.json", {"code": code})
+    write_record(tmp_path / DatasetShape(1000).name / "input_files.json", {"code": code})
     prepared_datasets.prepare_all([DatasetShape(1000), DatasetShape(1000)], lambda text: None)
     assert len(started) == made_again
 
@@ -33,4 +33,4 @@ def test_what_is_missing_is_made(started: list[list[str]]) -> None:
     said: list[str] = []
     prepared_datasets.prepare_all([DatasetShape(1000), DatasetShape(2000), DatasetShape(1000)], said.append)
     assert len(started) == 1
-    assert said[0].startswith("making 2 data sets")
+    assert said[0].startswith("preparing 2 data sets")

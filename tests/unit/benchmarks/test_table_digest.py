@@ -25,7 +25,7 @@ def write(path: Path, rows: Sequence[Row], columns: Sequence[str] = COLUMNS) -> 
 
 
 def judged(*files: str) -> TableDigest:
-    return DigestReader(lambda name: Path(name).open("rb"), lambda name: name).of(list(files))
+    return DigestReader(lambda name: Path(name).open("rb"), lambda name: name).digest(list(files))
 
 
 def test_files_and_order_do_not_matter(tmp_path: Path) -> None:
@@ -75,6 +75,6 @@ def test_files_of_one_identity_are_read_once(tmp_path: Path) -> None:
 
     first = write(tmp_path / "a.parquet", ROWS)
     judge = DigestReader(open_file, lambda name: "one identity")
-    judge.of([first])
-    judge.of([str(tmp_path / "a hard link.parquet")])
+    judge.digest([first])
+    judge.digest([str(tmp_path / "a hard link.parquet")])
     assert opened == [first]

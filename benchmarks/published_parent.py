@@ -1,4 +1,4 @@
-"""Publishes a data set's state (its parent table) once with the dedup job, so that every run can start from it."""
+"""Publishes the parent generation of a data set once with the dedup job, so that every measured run can build on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from benchmarks.dataset_shape import DatasetShape
-from benchmarks.generated_rows import OLDEST_ID, STATE_ID, snapshot_id
+from benchmarks.generated_rows import OLDEST_ID, PARENT_ID, snapshot_id
 from benchmarks.input_files import DateFiles, InputFiles
 from benchmarks.json_records import write_record
 from benchmarks.paths import CHECKOUT
@@ -30,7 +30,7 @@ _FINGERPRINTS = "fingerprints"
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """The digest of the job's code. States are published again when it changes: other code may write other files."""
+    """The digest of the job's code. Parents are published again when it changes, as it may write other files."""
     folders = (CHECKOUT / "spark_jobs/dedup_spark", CHECKOUT / "plugins/dedup_clone/contract")
     files = sorted(path for folder in folders for path in folder.rglob("*.py"))
     return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
@@ -52,18 +52,22 @@ class BenchmarkFeed(SparkJobFeed):
 def prepare(
     shape: DatasetShape, table: TableContract, folder: Path, snapshot_rows: int, emulator: str | None = None
 ) -> InputFiles:
-    """Publish the state below `folder`, or in the emulator's buckets, and record the files of state and snapshot."""
-    record = folder / ("inputs-storage.json" if emulator else "inputs.json")
+    """Publish the parent below `folder`, or in the emulator's buckets. Returns the files of parent and snapshot.
+
+    `snapshot_rows`: the number of rows in the arriving snapshot. `emulator`: the URL of the emulated Cloud Storage,
+    None for files of this machine.
+    """
+    record = folder / ("input_files-storage.json" if emulator else "input_files.json")
     record.unlink(missing_ok=True)
     shutil.rmtree(folder / "state", ignore_errors=True)
     feed = _feed(folder, table, emulator)
-    for delivery in (OLDEST_ID, STATE_ID):
+    for delivery in (OLDEST_ID, PARENT_ID):
         if storage.list_objects(feed.uri(feed.folder(delivery))):
             candidate = feed.publish(feed.arrive(delivery))
             if candidate.refused:
                 raise RuntimeError(f"The job refused the benchmark's own rows: {candidate.refused[0].reason}")
     assert feed.manifest
-    write_state(folder, feed.manifest, feed.parent)
+    _write_parent(folder, feed.manifest, feed.parent)
     if not emulator:
         _link_without_fingerprints(Path(feed.data_uri()))
     inputs = _inputs(shape, feed, feed.arrive(snapshot_id(shape)), folder, snapshot_rows, emulator)
@@ -79,9 +83,12 @@ def _feed(folder: Path, table: TableContract, emulator: str | None) -> Benchmark
 def open_feed(
     inputs: InputFiles, session: SparkSession | None, out: Path, *, stored_fingerprints: bool
 ) -> BenchmarkFeed:
-    """A feed with the published state, whose next attempt writes to `out`, with or without the stored fingerprints."""
+    """A feed whose parent is the published one, and whose next attempt writes to `out`.
+
+    `stored_fingerprints`: whether the job finds the parent's stored fingerprints; if not, it must compute them.
+    """
     folder = Path(inputs.prepared)
-    manifest, parent = read_state(folder)
+    manifest, parent = _read_parent(folder)
     feed = _feed(folder, manifest.table, inputs.emulator)
     feed.session, feed.manifest, feed.parent = session, manifest, parent
     feed.state = f"gs://state/runs/{out.parent.name}-{out.name}" if inputs.emulator else str(out)
@@ -93,13 +100,13 @@ def open_feed(
     return feed
 
 
-def write_state(folder: Path, manifest: Manifest, parent: ParentGeneration | None) -> None:
+def _write_parent(folder: Path, manifest: Manifest, parent: ParentGeneration | None) -> None:
     assert parent
     (folder / "manifest.json").write_text(to_json(manifest))
     (folder / "parent.json").write_text(to_json(parent))
 
 
-def read_state(folder: Path) -> tuple[Manifest, ParentGeneration]:
+def _read_parent(folder: Path) -> tuple[Manifest, ParentGeneration]:
     manifest, parent = folder / "manifest.json", folder / "parent.json"
     return (
         from_json(Manifest, manifest.read_text(), where=str(manifest)),
@@ -108,7 +115,7 @@ def read_state(folder: Path) -> tuple[Manifest, ParentGeneration]:
 
 
 def _link_without_fingerprints(data: Path) -> None:
-    """Make hard links to the state's files in another folder, except to the fingerprints."""
+    """Make a second data folder of the parent, of hard links to the files of the first, without the fingerprints."""
     copy = data.with_name(f"{data.name}-{_FINGERPRINTS}-removed")
     shutil.rmtree(copy, ignore_errors=True)
     link: Callable[[str, str], object] = lambda source, target: Path(target).hardlink_to(source)  # noqa: E731
@@ -119,23 +126,23 @@ def _inputs(
     shape: DatasetShape, feed: BenchmarkFeed, arrival: Arrival, folder: Path, rows: int, emulator: str | None
 ) -> InputFiles:
     assert feed.manifest
-    state = feed.files().files
-    days = sorted({str(file.date) for file in state} | {_day(landed.name) for landed in arrival.objects})
+    parent_files = feed.files().files
+    days = sorted({str(file.date) for file in parent_files} | {_day(landed.name) for landed in arrival.objects})
     return InputFiles(
         name=shape.name,
         code=code_digest(),
         prepared=str(folder),
         snapshot_id=snapshot_id(shape),
         string_keys=shape.string_keys,
-        state_rows=feed.manifest.rows,
+        parent_rows=feed.manifest.rows,
         snapshot_rows=rows,
-        state_bytes=sum(file.size for file in state),
+        parent_bytes=sum(file.size for file in parent_files),
         snapshot_bytes=sum(landed.size for landed in arrival.objects),
         emulator=emulator,
         dates=tuple(
             DateFiles(
                 day,
-                tuple(storage.join(feed.data_uri(), file.path) for file in state if str(file.date) == day),
+                tuple(storage.join(feed.data_uri(), file.path) for file in parent_files if str(file.date) == day),
                 tuple(feed.uri(landed.name) for landed in arrival.objects if _day(landed.name) == day),
             )
             for day in days
