@@ -91,10 +91,10 @@ check: setup ## Lint, formatting, types, import layers, Google's grammar on ever
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	PYTHONPATH=plugins:spark_jobs:. $(VENV)/bin/lint-imports
-	$(PY) -m pytest -q tests/sql
+	$(PY) -m pytest -q tests/sql tests/docs
 
 golden: setup ## Write the golden files anew (read the difference before you commit it)
-	UPDATE_GOLDEN=1 $(PY) -m pytest -q tests/sql tests/dags
+	UPDATE_GOLDEN=1 $(PY) -m pytest -q tests/sql tests/dags tests/docs
 
 lock: setup ## Renew the lock from requirements/dev.in
 	$(PY) -m uv pip compile --universal --python-version 3.11 --overrides requirements/overrides.txt \

@@ -26,12 +26,16 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class ColumnSettings(StrictModel):
-    """One column. Only a STRUCT has nested `fields`."""
+    """One column."""
 
     name: DeclaredColumnName
+    """Spelt as in the files. Names that BigQuery reserves are refused."""
     type: Literal["INT64", "STRING", "DATE", "TIMESTAMP", "DATETIME", "NUMERIC", "BOOL", "BYTES", "FLOAT64", "STRUCT"]
+    """Type in BigQuery. docs/data-contract.md lists the Parquet types accepted for each."""
     mode: ColumnMode = ColumnMode.NULLABLE
+    """REPEATED makes the column an array."""
     fields: tuple[ColumnSettings, ...] = ()
+    """The nested columns of a STRUCT; other types have none."""
 
     @model_validator(mode="after")
     def fields_belong_to_structs(self) -> Self:
@@ -47,10 +51,13 @@ class LandingSettings(StrictModel):
     """Snapshots are `<prefix>/snapshot_id=N/[date=D/]*.parquet` in the landing bucket; the marker is written last."""
 
     prefix: ObjectPrefix
-    # Unused; feed files of earlier versions may set it.
+    """Folder of the feed in the landing bucket, such as `stores/visits`."""
     format: Literal["parquet"] = "parquet"
+    """Has no effect: all files are Parquet. Feed files of earlier versions may set it."""
     marker: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")] = "_SUCCESS"
+    """Name of the empty object that the producer writes last; its arrival starts a publish."""
     date_folders: bool = True
+    """Whether each date's files lie in a folder `<partition column>=YYYY-MM-DD`."""
 
 
 class PolicySettings(StrictModel):
@@ -60,19 +67,28 @@ class PolicySettings(StrictModel):
     """
 
     row_access: tuple[ColumnName, ...] = ()
+    """Names of row access policies."""
     column_tags: dict[ColumnName, PolicyTag] = Field(default_factory=dict)
+    """Resource name of the policy tag of each tagged column."""
 
 
 class TableSettings(StrictModel):
     """The table's columns, and the role of some of them (see TableContract)."""
 
     columns: Annotated[tuple[ColumnSettings, ...], Field(min_length=3)]
+    """All columns of the files and of the table, in the table's order."""
     partition_column: ColumnName
+    """The DATE column by which the table has day partitions; one of the keys."""
     snapshot_id_column: ColumnName
+    """The INT64 column that holds the snapshot id in every row of a delivery."""
     keys: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
+    """The columns that identify a row. The table has at most one row for each combination of their values."""
     cluster_by: Annotated[tuple[ColumnName, ...], Field(max_length=MAX_CLUSTER_COLUMNS)] = ()
+    """Clustering columns, in order."""
     retention_days: Annotated[int, Field(ge=1, le=3650)]
+    """BigQuery deletes a partition this many days after its date."""
     policies: PolicySettings = PolicySettings()
+    """Policies that every published table must have."""
 
     @model_validator(mode="after")
     def columns_fit_together(self) -> Self:
@@ -121,63 +137,84 @@ class DuplicateKeys(StrEnum):
 
 
 class CheckSettings(StrictModel):
-    """Bounds of the checks before the swap. Shares are fractions of the rows on the dates that the publish touched.
+    """Bounds of the checks before the swap.
 
-    A share may also be at most `max_times_usual` times its median over the last twenty publishes (null: not compared).
-    A share below `tolerated_share` passes that comparison.
+    Shares are fractions of the rows on the dates that both the parent generation and the delivery have.
     """
 
     duplicate_keys: DuplicateKeys = DuplicateKeys.WARN
+    """What a key that one delivery has more than once does: `warn` or `fail`. One row of the key is kept."""
     max_missing_dates: Annotated[int, Field(ge=0)] = 1
+    """How many dates of the parent generation a delivery may lack."""
     max_new_share: Share = 0.2
+    """Largest share of rows whose key the parent generation lacks."""
     max_survivor_share: Share = 0.2
+    """Largest share of rows whose key the delivery lacks; these rows stay in the table."""
     max_changed_share: Share = 0.5
+    """Largest share of rows with a known key and other values."""
     max_times_usual: Annotated[float, Field(ge=1)] | None = 10.0
+    """Each share may be at most this many times its median over the last twenty publishes (null: not compared)."""
     tolerated_share: Share = 0.01
+    """A share below this is not compared with its median."""
 
 
 class DedupSettings(StrictModel):
-    """`exact`: compare the keys themselves (in mode last_changed also the values) instead of fingerprints and hashes.
-
-    ADRs 0005 and 0006 give the odds of a collision. `compare_values`: plan adopt also reads the value columns, to count
-    changed rows; without it their share is unknown. `file_megabytes`: target size of files that the job writes. A small
-    date has one smaller file. Files are larger if the table would otherwise need too many for one load job.
-    """
+    """How the Spark job compares a delivery with the published files."""
 
     plan: Plan = Plan.AUTO
+    """How each date is written: `auto` chooses by cost; docs/architecture.md describes the plans."""
     exact: bool = False
+    """Compare the keys themselves (in mode `last_changed` also the values) instead of fingerprints and hashes.
+
+    ADRs 0005 and 0006 give the odds of a collision."""
     compare_values: bool = True
+    """Whether plan `adopt` reads the value columns too, to count changed rows. Without it their share is unknown."""
     file_megabytes: Annotated[int, Field(ge=16, le=4096)] = USUAL_FILE_BYTES // MIB
+    """Target size of the files that the job writes. Files are larger where one load job could not name them all."""
 
 
 class ContentAuditSettings(StrictModel):
-    """Each day, some partitions of target are compared with the published files.
-
-    `bytes_per_day`: how much BigQuery may bill for it in a UTC day. `enabled: false` removes the schedule; the DAG can
-    still be triggered by hand.
-    """
+    """Each day, some partitions of the target are compared with the published files."""
 
     enabled: bool = True
+    """Without a schedule (`false`), the DAG can still be triggered by hand."""
     partitions_per_day: Annotated[int, Field(ge=1, le=100)] = 1
+    """How many partitions are compared each day."""
     bytes_per_day: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = 64 * GIB
+    """How much BigQuery may bill for the comparison in a UTC day, in bytes."""
 
 
 class Feed(StrictModel):
-    """One feed file. `runner`: where its Spark job runs; None: the profile's runner."""
+    """One feed file."""
 
     feed: FeedName
+    """Name of the feed, of its file, and of its table in BigQuery; its DAGs are `<feed>_watch`, `<feed>_publish`, …"""
     description: str
+    """What one row of the table is; shown on the page and in Airflow."""
     owner: str
+    """Owner of the DAGs."""
     landing: LandingSettings
+    """Where snapshots arrive."""
     table: TableSettings
+    """The table and the roles of its columns."""
     update_id_mode: UpdateIdMode = UpdateIdMode.LAST_SEEN
+    """Which snapshot id a row has: `last_seen` (the newest that contains it) or `last_changed` (that last changed it).
+
+    `last_changed` needs snapshots in order."""
     engine: Engine = Engine.SPARK
+    """What deduplicates: `spark` (reads files only), or SQL in BigQuery: `bigquery` (QUALIFY) or `merge` (MERGE)."""
     runner: Runner | None = None
+    """Where the feed's Spark job runs (null: the profile's runner)."""
     spark: SparkSize = SparkSize()
+    """Size of the Spark job."""
     dedup: DedupSettings = DedupSettings()
+    """How the Spark job compares."""
     checks: CheckSettings = CheckSettings()
+    """What stops a publish before readers see it."""
     freshness: FreshnessSettings = FreshnessSettings()
+    """The feed's freshness SLA, and when snapshots are expected."""
     content_audit: ContentAuditSettings = ContentAuditSettings()
+    """The daily comparison of the table with the published files."""
 
     @model_validator(mode="after")
     def engine_fits_table(self) -> Self:

@@ -14,11 +14,14 @@ ClockTime = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 
 
 class ExpectedArrivals(StrictModel):
-    """A snapshot is due every day at `times` (HH:MM) in the IANA time zone `zone`, and late `grace_minutes` after."""
+    """The times of the day at which a snapshot is due."""
 
     times: Annotated[tuple[ClockTime, ...], Field(min_length=1)]
+    """Each as `"HH:MM"`, in quotes."""
     zone: str = "UTC"
+    """IANA time zone of `times`, such as `Europe/Berlin`."""
     grace_minutes: Annotated[int, Field(ge=0, le=24 * 60)] = 30
+    """Minutes after its time at which a snapshot that has not arrived is overdue."""
 
     @field_validator("times", mode="before")
     @classmethod
@@ -45,14 +48,13 @@ class ExpectedArrivals(StrictModel):
 
 
 class FreshnessSettings(StrictModel):
-    """`sla_minutes`: from a snapshot's arrival to its swap, at most (deprecated name: `promise_minutes`).
-
-    `expected_arrivals`: alert when a snapshot is overdue (null: never). `max_age_minutes`: alert when the snapshot that
-    readers see arrived longer ago than this (null: no limit).
-    """
+    """What the watchdog demands of the feed."""
 
     sla_minutes: Annotated[
         int, Field(ge=1, le=24 * 60, validation_alias=AliasChoices("sla_minutes", "promise_minutes"))
     ] = 60
+    """Most minutes from a snapshot's arrival to its swap (deprecated name: `promise_minutes`)."""
     expected_arrivals: ExpectedArrivals | None = None
+    """Alert when a snapshot is overdue (null: never)."""
     max_age_minutes: Annotated[int, Field(ge=1)] | None = None
+    """Alert when the snapshot that readers see arrived longer ago than this (null: no limit)."""

@@ -101,19 +101,22 @@ class SparkSettings(StrictModel):
 
 
 class SparkSize(StrictModel):
-    """A feed's section `spark`. Each publish computes its number of executors from the amount of work.
-
-    `target_minutes`: how long the job should take. `executors`: a fixed number instead, at most `max_executors`.
-    `memory_gb_per_core`: for the JVM heap and Python together. `properties`: further Spark properties.
-    """
+    """A feed's section `spark`. Each publish computes its number of executors from the amount of work."""
 
     target_minutes: Annotated[int, Field(ge=3, le=24 * 60)] = 20
+    """How many minutes the job should take; determines the number of executors."""
     max_executors: Annotated[int, Field(ge=2, le=2000)] = 100
+    """Most executors that a publish may use."""
     executors: Annotated[int, Field(ge=2, le=2000)] | None = None
+    """A fixed number of executors (null: computed for each publish)."""
     executor_cores: Literal[4, 8, 16] = 4
+    """Cores of an executor."""
     driver_cores: Literal[4, 8, 16] = 4
+    """Cores of the driver."""
     memory_gb_per_core: Annotated[int, Field(ge=2, le=7)] = 3
+    """GiB for each core, for the JVM heap and Python together."""
     properties: dict[str, str] = Field(default_factory=dict)
+    """Further Spark properties."""
 
     @model_validator(mode="after")
     def size_and_properties_are_allowed(self) -> Self:

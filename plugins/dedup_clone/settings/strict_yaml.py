@@ -17,9 +17,12 @@ Location = tuple[int | str, ...]
 
 
 class StrictModel(BaseModel):
-    """Base class of all settings: unknown keys are errors, and values are never converted."""
+    """Base class of all settings: unknown keys are errors, and values are never converted.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    The text below a field describes it in the JSON schema and in the reference that are generated from the models.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
 
 def read_model(kind: type[M], path: Path) -> M:
@@ -76,7 +79,7 @@ def _model_at(kind: type[BaseModel], location: Location) -> type[BaseModel]:
     model = kind
     for part in location:
         if isinstance(part, str) and part in model.model_fields:
-            model = _model_inside(model.model_fields[part].annotation) or model
+            model = section_model(model.model_fields[part].annotation) or model
     return model
 
 
@@ -87,11 +90,12 @@ def _name_of_deprecated_key(model: type[BaseModel], key: int | str) -> str | Non
     return None
 
 
-def _model_inside(annotation: Any) -> type[BaseModel] | None:
+def section_model(annotation: Any) -> type[BaseModel] | None:
+    """The model of the section, or list of sections, that `annotation` stands for; None for a value."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     for inner in get_args(annotation):
-        found = _model_inside(inner)
+        found = section_model(inner)
         if found:
             return found
     return None

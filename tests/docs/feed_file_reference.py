@@ -1,0 +1,102 @@
+"""Renders the reference of feed files, in Markdown, from the settings' models."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from dedup_clone.settings.feed import Feed
+from dedup_clone.settings.strict_yaml import section_model
+
+HEAD = """\
+# Feed files
+
+After this page you can write or change a feed file. `make check` keeps the page equal to the models in
+`plugins/dedup_clone/settings/`, which validate the files.
+
+A feed is one file `dags/feeds/FEED.yaml`. The smallest one:
+
+```yaml
+# yaml-language-server: $schema=feed.schema.json
+feed: orders
+description: One row for each order and day.
+owner: data-platform
+landing: {prefix: shop/orders}
+table:
+  columns:
+    - {name: ordered_on, type: DATE}
+    - {name: order_id, type: INT64}
+    - {name: amount, type: NUMERIC}
+    - {name: snapshot_id, type: INT64}
+  partition_column: ordered_on
+  snapshot_id_column: snapshot_id
+  keys: [ordered_on, order_id]
+  retention_days: 730
+```
+
+Its first line makes editors with YAML support (such as VS Code with the YAML extension) complete keys and mark errors.
+An unknown key, a value of another type or a value out of bounds is an error that names file, line and key.
+"""
+
+
+def render_reference() -> str:
+    return "\n".join([HEAD, *_section(Feed, "")]).rstrip() + "\n"
+
+
+def render_schema() -> str:
+    return json.dumps(Feed.model_json_schema(), indent=1) + "\n"
+
+
+def _section(model: type[BaseModel], path: str) -> Iterator[str]:
+    yield f"## `{path}`" if path else "## The file"
+    yield ""
+    yield inspect.cleandoc(model.__doc__ or "")
+    yield ""
+    yield "| Key | Value | Default | Meaning |"
+    yield "| --- | --- | --- | --- |"
+    schema = Feed.model_json_schema()
+    properties = (schema if model is Feed else schema["$defs"][model.__name__])["properties"]
+    for name, field in model.model_fields.items():
+        meaning = " ".join((field.description or "").split())
+        yield f"| `{name}` | {_value(schema, properties[name])} | {_default(field)} | {meaning} |"
+    yield ""
+    for name, field in model.model_fields.items():
+        inner = section_model(field.annotation)
+        if inner is not None and inner is not model:
+            yield from _section(inner, f"{path}.{name}" if path else name)
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    default = field.get_default(call_default_factory=True)
+    if isinstance(default, BaseModel):
+        return ""
+    plain = default.value if isinstance(default, Enum) else default
+    return f"`{json.dumps(plain)}`"
+
+
+def _value(schema: dict[str, Any], part: dict[str, Any]) -> str:
+    """What a value may be, in words, from its JSON schema `part`; `schema` holds the definitions it refers to."""
+    if "$ref" in part:
+        part = schema["$defs"][part["$ref"].rpartition("/")[2]]
+    if "anyOf" in part:
+        return " or ".join(_value(schema, option) for option in part["anyOf"])
+    if "enum" in part:
+        return ", ".join(f"`{value}`" for value in part["enum"])
+    kind = part.get("type", "")
+    if "const" in part:
+        return f"`{part['const']}`"
+    if kind == "array":
+        return f"list of {_value(schema, part['items'])}"
+    if kind == "object":
+        return "section" if "properties" in part else "mapping"
+    words = {"integer": "whole number", "number": "number", "string": "text", "boolean": "`true`, `false`"}
+    bounds = [f"{sign} {part[key]:,}" for key, sign in (("minimum", "≥"), ("maximum", "≤")) if key in part]
+    return ", ".join([words.get(kind, kind), *bounds])
