@@ -23,7 +23,7 @@ After this page you can write or change a feed file. `make check` keeps the page
 A feed is one file `dags/feeds/FEED.yaml`. The smallest one:
 
 ```yaml
-# yaml-language-server: $schema=feed.schema.json
+# yaml-language-server: $schema=../../docs/feed.schema.json
 feed: orders
 description: One row for each order and day.
 owner: data-platform
