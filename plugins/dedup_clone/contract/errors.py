@@ -48,12 +48,17 @@ class OutcomeUnknown(DedupCloneError):
 
 
 class JobFailed(DedupCloneError):
-    """A BigQuery job failed. `message` is BigQuery's own; `is_permanent`: a retry would fail the same way."""
+    """A BigQuery job failed. `message` and `reason` are BigQuery's own."""
 
-    def __init__(self, text: str, *, message: str, is_permanent: bool) -> None:
+    def __init__(self, text: str, *, message: str, reason: str) -> None:
         super().__init__(text)
         self.message = message
-        self.is_permanent = is_permanent
+        self.reason = reason
+
+    @property
+    def is_invalid_input(self) -> bool:
+        """Whether the statement or the files are at fault."""
+        return self.reason in ("invalid", "invalidQuery")
 
 
 class SparkUnavailable(DedupCloneError):

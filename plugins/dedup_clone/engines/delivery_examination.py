@@ -110,7 +110,7 @@ class _Examiner:
         try:
             counts = self._count_rows(uris)
         except JobFailed as error:
-            if not error.is_permanent:
+            if not error.is_invalid_input:
                 raise
             return None, [f"BigQuery cannot read its files: {error.message}"]
         problems = [problem for count in counts for problem in row_problems(self._request, self._arrival, count)]

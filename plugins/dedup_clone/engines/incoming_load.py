@@ -41,7 +41,7 @@ def load_incoming(
             run_step_job(services, request.attempt, f"append_{numbers[item.delivery]}", configuration)
             loaded.append(item)
         except JobFailed as error:
-            if not error.is_permanent:
+            if not error.is_invalid_input:
                 raise
             reason = refusal_reason(request, item.delivery, [f"BigQuery cannot load its files: {error.message}"])
             refused.append(RefusedDelivery(item.delivery, reason))

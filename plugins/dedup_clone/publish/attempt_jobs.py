@@ -50,6 +50,17 @@ def find_step_job(services: Services, attempt: str, step: str) -> StepJob:
     )
 
 
+def last_failed_job(services: Services, attempt: str, step: str) -> JobMetadata | None:
+    """The last of the step's jobs; None if it did not fail, or there is none."""
+    last: JobMetadata | None = None
+    for number in range(1, FAILED_JOBS_TOLERATED + 1):
+        job = services.warehouse.job(attempt_job_id(services.feed.feed, attempt, step, number))
+        if job is None:
+            break
+        last = job
+    return last if last is not None and last.error else None
+
+
 def run_step_job(services: Services, attempt: str, step: str, configuration: Mapping[str, Any]) -> EndedJob:
     """Find or start the step's job and wait for it. Its id is recorded in CURRENT before the job is started.
 

@@ -127,6 +127,7 @@ class Warehouse:
             kind=job.job_type,
             ended=job.state == "DONE",
             error=None if not job.error_result else job.error_result.get("message", "unknown error"),
+            reason=None if not job.error_result else job.error_result.get("reason", "unknown"),
             started_at=job.started,
             ended_at=job.ended,
             bytes_processed=getattr(job, "total_bytes_processed", None) or 0,

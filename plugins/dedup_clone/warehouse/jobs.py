@@ -14,8 +14,6 @@ from dedup_clone.warehouse.metadata import contract_column
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
 
-# Error reasons of files or statements that fail the same way on every try.
-PERMANENT_REASONS = frozenset({"invalid", "invalidQuery"})
 FIRST_POLL_S = 0.05
 BRIEF_POLL_S = 0.4  # for jobs that take seconds; the client library polls once a second
 
@@ -72,7 +70,7 @@ class Jobs:
             raise JobFailed(
                 f"BigQuery job [{job_id}] failed ({reason}): {message}",
                 message=message,
-                is_permanent=reason in PERMANENT_REASONS,
+                reason=reason,
             )
         return EndedJob(
             job_id=job_id,
@@ -108,5 +106,5 @@ class Jobs:
             job = self._client.query(sql, job_config=config, location=self._location, project=self._project)
         except BadRequest as error:
             message = str(error.errors[0].get("message", error.message)) if error.errors else error.message
-            raise JobFailed(f"BigQuery rejected a dry run: {message}", message=message, is_permanent=True) from error
+            raise JobFailed(f"BigQuery rejected a dry run: {message}", message=message, reason="invalid") from error
         return tuple(contract_column(field) for field in job.schema or ())

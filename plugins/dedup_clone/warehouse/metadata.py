@@ -79,12 +79,13 @@ class Observation:
 
 @dataclass(frozen=True)
 class JobMetadata:
-    """A BigQuery job. `started_at`, `ended_at`: None until it starts or ends. `error`: None unless it failed."""
+    """A BigQuery job. `started_at`, `ended_at`: None until it starts or ends. `error`, `reason`: of a failed job."""
 
     job_id: str
     kind: str
     ended: bool
     error: str | None
+    reason: str | None
     started_at: datetime | None
     ended_at: datetime | None
     bytes_processed: int

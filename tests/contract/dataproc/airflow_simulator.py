@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from dedup_clone.orchestration.runners import dedup_operator, engine_dispatch, r
 from dedup_clone.orchestration.runners.spark_run_trigger import SparkRunTrigger
 from dedup_clone.orchestration.runners.workload import Workload
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
+from dedup_clone.orchestration.shared.retries import retry_arguments
 from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH
 from dedup_clone.settings.deployment import Deployment, read_deployment
 from dedup_clone.settings.feed import Feed, read_feed
@@ -25,7 +27,7 @@ from dedup_clone.settings.spark_settings import ClusterSettings, Runner, SparkSe
 from tests.contract.dataproc.fake.faults import WorkerKilled
 
 REPOSITORY = Path(__file__).parents[3]
-RETRIES = 3
+RETRIES = retry_arguments(timedelta(hours=1))["retries"]
 REQUEST = "gs://state/worked_example/attempts/00000007-abc123/request.json"
 SPARK = SparkSettings(
     region="europe-west1",

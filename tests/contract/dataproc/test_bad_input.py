@@ -9,7 +9,7 @@ import pytest
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.orchestration.runners import cloud_calls
 from dedup_clone.settings.spark_settings import ClusterSettings, SparkSettings, SparkSize
-from tests.contract.dataproc.airflow_simulator import SPARK
+from tests.contract.dataproc.airflow_simulator import RETRIES, SPARK
 from tests.contract.dataproc.conftest import RUNNERS, Simulate
 from tests.contract.dataproc.fake.faults import Fault
 
@@ -63,7 +63,7 @@ def test_an_exhausted_quota_is_retried_and_the_error_has_the_command_that_shows_
     runner: str, fakes, simulate: Simulate
 ) -> None:
     done = refused(fakes, simulate, runner, "RESOURCE_EXHAUSTED", "Quota exceeded for CPUS")
-    assert done.tries == 4
+    assert done.tries == RETRIES + 1
     assert "gcloud compute regions describe europe-west1 --project=my-project" in done.error
     assert "[spark.max_executors]" in done.error
 
@@ -92,7 +92,7 @@ def test_a_cluster_that_is_not_running_is_tried_again(fakes, simulate: Simulate)
     fake = fakes("cluster")
     fake.world.clusters["shared"].state = "STOPPED"
     done = simulate("cluster").run()
-    assert (done.state, done.tries) == ("failed", 4)
+    assert (done.state, done.tries) == ("failed", RETRIES + 1)
     assert "Cluster shared is STOPPED" in done.error
 
 

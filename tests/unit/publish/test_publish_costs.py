@@ -10,7 +10,9 @@ from dedup_clone.warehouse.metadata import JobMetadata
 
 
 def job(kind: str, processed: int, billed: int) -> JobMetadata:
-    return JobMetadata("id", kind, True, None, None, None, bytes_processed=processed, bytes_billed=billed, slot_ms=5)
+    return JobMetadata(
+        "id", kind, True, None, None, None, None, bytes_processed=processed, bytes_billed=billed, slot_ms=5
+    )
 
 
 def test_queries_are_billed_and_load_jobs_are_not() -> None:

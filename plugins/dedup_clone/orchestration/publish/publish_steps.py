@@ -14,6 +14,7 @@ from dedup_clone.orchestration.publish.approval_operators import ApproveAccepted
 from dedup_clone.orchestration.runners.remote_operator import stop_spark_runs
 from dedup_clone.orchestration.shared.bigquery_operators import AttemptJobOperator, LoadStagingOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.retries import retry_arguments
 from dedup_clone.orchestration.shared.swap_job import swap_configuration
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
@@ -25,7 +26,7 @@ CHECK_TASK, APPROVE_TASK = "check_staging", "approve_accepted"
 
 
 def target_dag_arguments(setup: FeedSetup, *, task_timeout: timedelta = timedelta(hours=1)) -> dict[str, Any]:
-    """Arguments of a DAG that changes target: where its SQL templates are, and retries that outlast a restart."""
+    """Arguments of a DAG that changes target: where its SQL templates are, and how its tasks are retried."""
     return {
         "start_date": datetime(2026, 1, 1, tzinfo=UTC),
         "auto_register": False,
@@ -34,8 +35,7 @@ def target_dag_arguments(setup: FeedSetup, *, task_timeout: timedelta = timedelt
         "user_defined_macros": {"names": setup.names},
         "default_args": {
             "owner": setup.feed.owner,
-            "retries": 3,
-            "retry_delay": timedelta(seconds=10),
+            **retry_arguments(timedelta(minutes=setup.feed.freshness.sla_minutes)),
             "execution_timeout": task_timeout,
         },
     }
@@ -100,7 +100,7 @@ def load_to_commit(
         return _commit_generation(setup, context, target)
 
     # -- on failure -- in: lease, target        runs: worker    out: committed when the swap happened, else discarded
-    @task(trigger_rule=TriggerRule.ONE_FAILED, retries=5)
+    @task(trigger_rule=TriggerRule.ONE_FAILED)
     def reconcile_failure(**context: Any) -> None:
         _reconcile_failure(setup, context, spark_task)
 

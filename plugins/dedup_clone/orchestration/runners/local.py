@@ -11,13 +11,18 @@ from dedup_clone.orchestration.runners.engine_dispatch import EngineDispatchMixi
 from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, local_spark_conf
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 
+LOCAL_RETRIES = 3
+
 
 class LocalSparkOperator(EngineDispatchMixin, SparkSubmitOperator):
     """Runs spark-submit, unless the engine is an SQL engine."""
 
 
 def local_spark_operator(setup: FeedSetup, *, task_id: str, request_uri: str, **kwargs: Any) -> LocalSparkOperator:
-    """The dedup task of the local stack: runs the job's source files against the storage emulator."""
+    """The dedup task of the local stack: runs the job's source files against the storage emulator.
+
+    It is retried for a minute, and not as long as other tasks: a local process that fails seldom succeeds later.
+    """
     python_path = os.pathsep.join([str(setup.folders.plugins), str(setup.folders.spark_jobs)])
     return LocalSparkOperator(
         task_id=task_id,
@@ -28,5 +33,6 @@ def local_spark_operator(setup: FeedSetup, *, task_id: str, request_uri: str, **
         name=f"dedup {setup.feed.feed}",
         conf={**local_spark_conf(), **emulator_spark_conf(os.environ.get("STORAGE_EMULATOR_HOST", ""))},
         env_vars={"PYTHONPATH": python_path},
+        retries=LOCAL_RETRIES,
         **kwargs,
     )

@@ -33,6 +33,7 @@ from dedup_clone.orchestration.runners.spark_run import (
     SparkRun,
     SparkRunner,
     SparkRunState,
+    run_number,
     select_run,
     stop_runs,
 )
@@ -46,6 +47,8 @@ from dedup_clone.orchestration.shared.task_runtime import (
 )
 
 DEFAULT_TIMEOUT = timedelta(hours=1)
+# A run that failed for no known reason is repeated, since machines can be lost; one that keeps failing will go on.
+MAX_UNEXPLAINED_FAILURES = 4
 
 
 class _RunLink(BaseOperatorLink):
@@ -172,6 +175,11 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         failure = f"Spark run [{run.name}] failed: {run.message or 'no reason given'}."
         if hint is not None and hint.permanent:
             raise AirflowFailException(f"{failure} {hint.text} Its log: {log}")
+        if hint is None and run_number(run.name) >= MAX_UNEXPLAINED_FAILURES:
+            raise AirflowFailException(
+                f"{failure} It is run [{run_number(run.name)}] of this attempt that failed: correct what its log "
+                f"says, then clear the run from its first task. Its log: {log}"
+            )
         advice = hint.text if hint else "The task tries again by itself; the log's last line says what to correct."
         raise SparkRunFailed(f"{failure} {advice} Its log: {log}")
 

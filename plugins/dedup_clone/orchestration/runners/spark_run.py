@@ -90,6 +90,11 @@ class RunNames:
         return [RunNames(self.feed, self.attempt, number) for number in range(self.clear_number)]
 
 
+def run_number(name: str) -> int:
+    """The number of the run with this name, from 1."""
+    return int(name.rsplit("-", 1)[1])
+
+
 @dataclass(frozen=True)
 class SelectedRun:
     """The run to attach to or, when `run` is None, the name of the run to start. `failed` are the earlier runs."""

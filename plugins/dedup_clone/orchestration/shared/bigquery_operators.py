@@ -7,16 +7,20 @@ operators attach to a running job, reuse one that succeeded, and use the next jo
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 from airflow.providers.google.cloud.operators.bigquery import BigQueryInsertJobOperator
 from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.retries import is_permanent_reason
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
-from dedup_clone.publish.attempt_jobs import find_step_job
+from dedup_clone.publish.attempt_jobs import find_step_job, last_failed_job
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
@@ -63,15 +67,31 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
     def execute(self, context: Context) -> str:
         services, spec = open_feed_services(self.setup), pull_spec(context)
         services.current.require_intent(spec.attempt)
-        with fail_without_retry():
+        with self._fail_if_job_is_at_fault(services, spec):
             super().execute(context)
             self.finish(services, spec)
         return str(self.job_id)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> str:
-        super().execute_complete(context, event)
-        self.finish(open_feed_services(self.setup), pull_spec(context))
+        services, spec = open_feed_services(self.setup), pull_spec(context)
+        with self._fail_if_job_is_at_fault(services, spec):
+            super().execute_complete(context, event)
+            self.finish(services, spec)
         return str(self.job_id)
+
+    @contextmanager
+    def _fail_if_job_is_at_fault(self, services: Services, spec: PublishSpec) -> Iterator[None]:
+        """Fails without a retry when one is of no use. The provider reports a failed job only as a text."""
+        with fail_without_retry():
+            try:
+                yield
+            except AirflowFailException:
+                raise
+            except AirflowException as error:
+                failed = last_failed_job(services, spec.attempt, self.step)
+                if failed is None or not is_permanent_reason(failed.reason, failed.error or ""):
+                    raise
+                raise AirflowFailException(f"BigQuery job [{failed.job_id}] failed: {failed.error}") from error
 
     def _wait_before_deferral(self) -> None:
         """Deferring takes longer than a job of a few seconds, because the task then has to start a second time."""

@@ -11,32 +11,15 @@ from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.bases.skipmixin import SkipMixin
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from dedup_clone.contract.errors import (
-    ApprovalTooLate,
-    BootstrapRefused,
-    CheckFailed,
-    ConfigurationError,
-    DeliveryRefused,
-    RollbackRefused,
-)
 from dedup_clone.contract.records import from_plain
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.retries import is_permanent
 from dedup_clone.publish.services import Services, open_services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
-
-# Retrying the task cannot help.
-PERMANENT_ERRORS = (
-    ApprovalTooLate,
-    BootstrapRefused,
-    CheckFailed,
-    ConfigurationError,
-    DeliveryRefused,
-    RollbackRefused,
-)
 
 # The tasks that return the publish spec of their run.
 RESOLVE_PUBLISH = "resolve_publish"
@@ -88,11 +71,15 @@ def dag_run_is_running(dag_id: str, run_id: str) -> bool:
 
 @contextmanager
 def fail_without_retry() -> Iterator[None]:
-    """Turns the errors of `PERMANENT_ERRORS` into AirflowFailException, which fails the task without a retry."""
+    """Turns a permanent error into AirflowFailException, which fails the task without a retry."""
     try:
         yield
-    except PERMANENT_ERRORS as error:
-        raise AirflowFailException(str(error)) from error
+    except AirflowException:
+        raise
+    except Exception as error:
+        if is_permanent(error):
+            raise AirflowFailException(str(error)) from error
+        raise
 
 
 def pull_spec(context: Context) -> PublishSpec:

@@ -1,0 +1,83 @@
+"""Which errors a task is retried after, and how long it goes on.
+
+Quotas, rate limits, missing capacity, errors of the service and lost connections pass by themselves. Those tasks are
+retried with growing, randomized delays, within half of the freshness SLA. Everything else fails at once.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from dedup_clone.contract.errors import (
+    ApprovalTooLate,
+    BootstrapRefused,
+    CheckFailed,
+    ConfigurationError,
+    ContractViolation,
+    DeliveryRefused,
+    JobFailed,
+    RollbackRefused,
+)
+
+FIRST_DELAY = timedelta(seconds=10)
+_PERMANENT_ERRORS = (
+    ApprovalTooLate,
+    BootstrapRefused,
+    CheckFailed,
+    ConfigurationError,
+    ContractViolation,
+    DeliveryRefused,
+    RollbackRefused,
+)
+# BigQuery's reasons of errors that a retry does not mend (its page "Error messages").
+_PERMANENT_REASONS = frozenset(
+    {
+        *("accessDenied", "badRequest", "billingNotEnabled", "billingTierLimitExceeded", "bytesBilledLimitExceeded"),
+        *("invalid", "invalidQuery", "invalidUser", "notFound", "notImplemented", "resourcesExceeded"),
+        "responseTooLarge",
+    }
+)
+# Statements that changed one table at the same moment fail with reason `invalidQuery`, but pass when tried again.
+_CONCURRENT_CHANGE = "could not serialize access"
+_TRANSIENT_STATUS = frozenset({401, 408, 409, 412, 425, 429})
+
+
+def retry_arguments(sla: timedelta) -> dict[str, Any]:
+    """Arguments of tasks that shall be retried while half of the freshness SLA lasts.
+
+    Airflow draws each delay from once to twice its base, which doubles up to a twelfth of the SLA.
+    """
+    budget, longest = sla / 2, max(sla / 12, timedelta(seconds=1))
+    first = min(FIRST_DELAY, longest)
+    retries, spent = 0, timedelta(0)
+    while True:
+        spent += min(2 * first * 2**retries, longest)
+        if spent > budget:
+            break
+        retries += 1
+    return {
+        "retries": retries,
+        "retry_delay": first,
+        "retry_exponential_backoff": 2.0,
+        "max_retry_delay": longest,
+    }
+
+
+def is_permanent(error: Exception) -> bool:
+    """Whether a retry would fail the same way. An error of an unknown kind counts as transient."""
+    from google.api_core.exceptions import GoogleAPICallError
+
+    if isinstance(error, JobFailed):
+        return is_permanent_reason(error.reason, error.message)
+    if isinstance(error, GoogleAPICallError):
+        reasons = [str(item.get("reason")) for item in error.errors if isinstance(item, dict) and item.get("reason")]
+        if reasons:
+            return any(is_permanent_reason(reason, error.message) for reason in reasons)
+        return error.code is not None and 400 <= error.code < 500 and error.code not in _TRANSIENT_STATUS
+    return isinstance(error, _PERMANENT_ERRORS)
+
+
+def is_permanent_reason(reason: str | None, message: str) -> bool:
+    """As `is_permanent`, for the reason and the message in a BigQuery error."""
+    return reason in _PERMANENT_REASONS and _CONCURRENT_CHANGE not in message.lower()
