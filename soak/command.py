@@ -19,7 +19,7 @@ from soak.kill_points import KillPoint
 from soak.readers import replay_scenario, swap_scenario
 from soak.report import Report, line_of
 from testkit.errors import HarnessError
-from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, running
+from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, running_stack
 
 LOCAL_VARIABLE = "DEDUP_CLONE_SOAK_DIR"
 INTERRUPTED = 130
@@ -100,7 +100,7 @@ def run_chosen(options: argparse.Namespace, local: Path, report: Report) -> None
         run_replays(local / "replays", report, options)
     if options.command in ("all", "kill", "markers"):
         chosen = kill_points.select_points(options.points) if options.command != "markers" else []
-        with running(local / "stack") as stack:
+        with running_stack(local / "stack") as stack:
             deliveries = DeliveryProducer(stack.landing)
             if chosen:
                 run_points(stack, deliveries, report, chosen)

@@ -75,7 +75,7 @@ class KillRun:
         deadline = time.monotonic() + MOMENT_TIMEOUT_S
         while not hold.wait(POLL_INTERVAL_S):
             has_ended = self._delivery is not None and self._run_state() in ENDED
-            if has_ended and not hold.is_hit():
+            if has_ended and not hold.has_request():
                 raise MomentMissed(
                     f"the publish ended ({self._run_state()}) without the moment [{self.point.moment.name}]"
                 )

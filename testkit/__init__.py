@@ -1,1 +1,1 @@
-"""Test harness shared by tests, soak and benchmarks: the oracle, feeds on local servers, the local stack."""
+"""What tests, soak and benchmarks share: the oracle, feeds on local servers, and the local stack behind proxies."""

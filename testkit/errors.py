@@ -1,5 +1,5 @@
-"""Defines the error of the test harness itself; the problems that it finds are no errors."""
+"""Defines the error that testkit, soak and benchmarks raise when they cannot run. A failed check is not an error."""
 
 
 class HarnessError(Exception):
-    """The harness cannot go on; the message says what to do next."""
+    """A test or a long run cannot go on. The message says what to do next."""

@@ -1,7 +1,7 @@
-"""A fake of the Spark dedup job in plain Python, for tests of the protocol: it starts no Spark.
+"""Fakes the Spark dedup job in plain Python, for tests of the publish protocol, which then need not start Spark.
 
-It reads a request, and writes data files and the candidate as the job does. It implements only what the protocol needs:
-a delivery has no duplicate keys and no expired rows, and a date is copied forward only if the request excludes it.
+The fake reads a request and writes data files and a candidate, as the job does, but for simple inputs only. It expects
+deliveries without duplicate keys and without expired rows, and copies a date forward only if the request excludes it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SCHEMA = pa.schema(
 
 
 class FakeDedupJob:
-    """`refused_ids`: the ids of the snapshots that this job refuses."""
+    """A fake of the job. `refused_ids`: ids of the snapshots whose deliveries it refuses."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -147,7 +147,7 @@ class FakeDedupJob:
         )
 
     def _write(self, request: DedupRequest, day: date, rows: list[Row]) -> DataFile:
-        """Write one file, named by its content: a date without changes keeps its file."""
+        """Write one file. Its name contains a digest of its content, so an unchanged date has the same file again."""
         content = parquet_bytes(rows)
         path = f"date={day}/part-{digest(content.hex())[:12]}.parquet"
         self._blob(f"{request.data_uri}{path}").upload_from_string(content)
@@ -183,7 +183,7 @@ def _key(row: Row) -> tuple[Any, ...]:
 
 
 def _surplus(request: DedupRequest, rows: list[Row]) -> Counter[date]:
-    """How many rows of each date have the key of another row. Counted only when an existing table is taken over."""
+    """The number of rows of each date whose key another row has. It is counted only in a takeover of a table."""
     if request.takes_over is None:
         return Counter()
     return Counter(r["date"] for r in rows) - Counter(key[0] for key in {_key(r) for r in rows})

@@ -1,4 +1,4 @@
-"""Publishes a feed of any table on the stand-in with a chosen engine, and compares the table with the oracle's."""
+"""Publishes a feed with any columns on the stand-in, with any engine, and compares target with the oracle's table."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ NO_LIMITS = CheckSettings(
 )
 
 
-def feed_of(table: TableContract, engine: Engine = Engine.SPARK, **more: Any) -> Feed:
+def feed_of(table: TableContract, engine: Engine = Engine.SPARK, **landing: Any) -> Feed:
+    """A new feed with this table, without limits in its checks. `landing`: further settings of its section landing."""
     name = f"engines_{next(_feed_numbers)}"
     return Feed(
         feed=name,
         description="A feed of a test.",
         owner="tests",
-        landing=LandingSettings(prefix=name, **more),
+        landing=LandingSettings(prefix=name, **landing),
         table=TableSettings(
             columns=tuple(_column(c) for c in table.columns),
             partition_column=table.partition_column,
@@ -56,7 +57,7 @@ def _column(column: Column) -> ColumnSettings:
 
 
 class FeedAgainstOracle(FeedOnStandIn):
-    """A feed whose table has any columns. Rows are dicts by column name."""
+    """A feed whose table may have any columns. A row is a dict of values by column name."""
 
     def __init__(self, clients: tuple[Storage, BigQuery], feed: Feed) -> None:
         super().__init__(feed, *clients)
@@ -67,7 +68,10 @@ class FeedAgainstOracle(FeedOnStandIn):
         return self.land_files(snapshot_id, self.files_of(rows))
 
     def files_of(self, rows: Sequence[Row]) -> dict[str, bytes]:
-        """The files by name: one per date in its folder, or without date folders two files with rows of any date."""
+        """The content of the delivery's files, by name below the delivery's folder.
+
+        There is one file for each date, or, in a feed without date folders, two files with rows of any date.
+        """
         whole = pa.Table.from_pylist(list(rows), schema=arrow_schema(self.table.columns))
         if not self.feed.landing.date_folders:
             half = whole.num_rows // 2
@@ -78,7 +82,7 @@ class FeedAgainstOracle(FeedOnStandIn):
         return {f"{column}={day}/part-0.parquet": parquet(part) for day, part in part_by_day.items()}
 
     def land_files(self, snapshot_id: int, files: dict[str, bytes]) -> str:
-        """Land a delivery of these files and register it. Returns the delivery's name."""
+        """Land a delivery of these files and register it, as the watch DAG does. Returns the delivery's name."""
         landing = self.feed.landing
         folder = f"{landing.prefix}/snapshot_id={snapshot_id}"
         bucket = self.storage.bucket("landing")
@@ -93,6 +97,7 @@ class FeedAgainstOracle(FeedOnStandIn):
         return marker.delivery.name
 
     def manifest(self) -> Manifest:
+        """The manifest of the live generation."""
         generation = self.services.current.read().generation
         assert generation
         return self.services.manifests.read(generation)
@@ -101,12 +106,12 @@ class FeedAgainstOracle(FeedOnStandIn):
         return next(e for e in self.manifest().dates if e.date == day)
 
     def table_rows(self, table: str | None = None) -> list[list[Any]]:
-        """All rows of target (or of `table`), in the form in which the oracle compares them."""
+        """All rows of target (or of `table`) as sorted comparable values, like OracleState.table_rows."""
         found = self.bigquery.query_and_wait(f"SELECT * FROM warehouse.{table or self.feed.target}")
         return comparable(self.oracle_table, [dict(row.items()) for row in found])
 
     def assert_equal(self, expected: OracleState) -> None:
-        """Assert that target's rows and the manifest's counts are those of the oracle."""
+        """Assert that the rows of target and the counts in the live manifest equal those of the oracle."""
         assert self.table_rows() == expected.table_rows()
         partition, snapshot_id = self.table.partition_column, self.table.snapshot_id_column
         rows = list(expected.rows.values())

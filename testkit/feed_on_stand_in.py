@@ -1,4 +1,4 @@
-"""One feed on fake-gcs-server and the BigQuery stand-in, with each step of a publish as a method."""
+"""Publishes one feed on fake-gcs-server and the BigQuery stand-in without Airflow: each step is a method."""
 
 from __future__ import annotations
 
@@ -39,13 +39,14 @@ from testkit.fake_dedup_job import FakeDedupJob, Row, parquet_bytes
 REPOSITORY = Path(__file__).parents[1]
 SQL = REPOSITORY / "sql"
 TODAY = datetime.now(UTC).date()
-# Shared by all tests, so that each template is compiled only once.
+# All feeds share it, so that Jinja compiles each template only once.
 _TEMPLATES = jinja2.Environment(loader=jinja2.FileSystemLoader(SQL), undefined=jinja2.StrictUndefined)
 DAG = "feed_publish"
 ROLLBACK_DAG = "feed_rollback"
 
 
 def row(snapshot_id: int, product: int, value: int = 20, *, day: date = TODAY) -> Row:
+    """A row of the worked example's table."""
     return {
         "date": day,
         "product_id": product,
@@ -57,12 +58,16 @@ def row(snapshot_id: int, product: int, value: int = 20, *, day: date = TODAY) -
 
 
 def job_id(spec: PublishSpec, step: str, number: int) -> str:
-    """The id of the `number`-th job of a step."""
+    """The id of the BigQuery job with this number in a step of the attempt. Numbers start at 1."""
     return attempt_job_id(spec.feed, spec.attempt, step, number)
 
 
 class FeedOnStandIn:
-    """`running`: ids of the DAG runs that the publish steps must see as running. `dedup.run` runs a Spark job."""
+    """A feed, and the steps of its publishes in the order in which the DAG runs them.
+
+    Tests may set three attributes. `running`: ids of the DAG runs that the steps see as running. `dedup`: its method
+    `run(request_uri)` takes the place of the Spark job. `now`: returns the current time for the steps.
+    """
 
     def __init__(self, feed: Feed, storage: Storage, bigquery: BigQuery) -> None:
         self.feed = feed
@@ -118,7 +123,7 @@ class FeedOnStandIn:
         return spec
 
     def deduplicate(self, spec: PublishSpec) -> None:
-        """Run the dedup job of the chosen engine. For Spark it is a fake job unless the test has set `dedup`."""
+        """Run the dedup step of the attempt's engine. For engine spark this calls `dedup`, a fake job by default."""
         if spec.engine is Engine.SPARK:
             self.dedup.run(spec.request_uri)
         else:
@@ -171,12 +176,12 @@ class FeedOnStandIn:
         self.storage.bucket("landing").blob(name).upload_from_string(content)
 
     def delay_jobs(self, job_id: str, seconds: float, *, times: int = 1) -> None:
-        """Let the next `times` BigQuery jobs whose id matches the pattern `job_id` take `seconds` longer."""
+        """Delay each of the next `times` BigQuery jobs whose id matches the regular expression `job_id`."""
         fault = {"match": {"job_id": job_id}, "effect": "delay", "seconds": seconds, "times": times}
         self.control("/_standin/faults", fault)
 
     def control(self, path: str, body: dict[str, Any]) -> None:
-        """Call one of the stand-in's control endpoints."""
+        """Send a POST request to one of the stand-in's control endpoints, which begin with /_standin."""
         url = f"{self.bigquery._connection.API_BASE_URL}{path}"
         answer = requests.post(url, json=body, timeout=10)
         assert answer.ok, answer.text
@@ -187,6 +192,7 @@ class FeedOnStandIn:
                 job.result()
 
     def run_job(self, spec: PublishSpec, step: str, configuration: dict[str, Any]) -> None:
+        """Record the id of a step's first BigQuery job in the lease, insert the job and wait for its end."""
         name = job_id(spec, step, 1)
         self.services.current.record_job(spec.attempt, name)
         reference = {"projectId": "local-dev", "jobId": name, "location": "US"}
@@ -201,17 +207,18 @@ class FeedOnStandIn:
         return sorted(tuple(r.values()) for r in self.bigquery.query_and_wait(sql))
 
     def live(self) -> str | None:
-        """The generation in target's label; None without a table or a label."""
+        """The live generation according to target's label; None without a table or a label."""
         facts = self.services.warehouse.table(self.feed.target)
         return None if facts is None else facts.labels.get("dedup_clone_generation")
 
 
 def expected(*rows: Row) -> list[tuple[Any, ...]]:
+    """These rows in the form of FeedOnStandIn.rows."""
     return sorted((r["date"], r["product_id"], r["attr_value"], r["update_id"]) for r in rows)
 
 
 def _render(value: Any, **context: Any) -> Any:
-    """Render the templates in a job configuration as Airflow does. Every XCom is the SwapSpec `swap`."""
+    """Render the Jinja templates in a job configuration as Airflow does. Each xcom_pull in them returns `swap`."""
     ti = SimpleNamespace(xcom_pull=lambda task_ids: to_plain(context["swap"]))
 
     def walk(item: Any) -> Any:

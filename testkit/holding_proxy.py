@@ -1,8 +1,8 @@
-"""An HTTP proxy in front of one server that forwards every request, and can hold one of them.
+"""Runs an HTTP proxy in front of one server, which can hold a chosen request or its response for as long as wanted.
 
-A process can be killed at an exact step only while it is known to be at that step. Each step of the protocol is a
-request to storage or BigQuery: the proxy holds the request before it forwards it, or holds its answer, until the
-process has been killed. The connection tells which process has sent the request.
+Tests use it to kill a process at an exact step of a publish. Each step is a request to storage or BigQuery. While the
+proxy holds that request or its response, the process that sent it waits at this step, and can be found by the port of
+its connection and killed.
 """
 
 from __future__ import annotations
@@ -23,50 +23,54 @@ UPSTREAM_TIMEOUT_S = 300.0
 
 
 class HoldPhase(StrEnum):
-    """BEFORE: the server has not received the request. AFTER: it has answered, but the client has no answer yet."""
+    """Whether a request is held or the response to it."""
 
-    BEFORE = "before"
-    AFTER = "after"
+    BEFORE = "before"  # the server has not received the request yet
+    AFTER = "after"  # the server has responded, but the client has not received the response yet
 
 
 @dataclass
 class Hold:
-    """Holds the first request that `matches`, until the test releases or drops it."""
+    """Waits for the first request for which `matches` is true, and holds it until it is released or dropped.
+
+    `request`, `client_port`: the held request and the port of the process that sent it, once a request is held.
+    """
 
     matches: Callable[[ProxiedRequest], bool]
     phase: HoldPhase
     request: ProxiedRequest | None = None
     client_port: int = 0
-    _hit: threading.Event = field(default_factory=threading.Event)
+    _holds_request: threading.Event = field(default_factory=threading.Event)
     _decided: threading.Event = field(default_factory=threading.Event)
     _dropped: bool = False
 
-    def is_hit(self) -> bool:
-        return self._hit.is_set()
+    def has_request(self) -> bool:
+        """Whether a request has come and is held, or was held before it was released or dropped."""
+        return self._holds_request.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Whether the request arrives within `seconds`."""
-        return self._hit.wait(seconds)
+        """Wait until a request is held, but at most `seconds`. Returns whether one is held."""
+        return self._holds_request.wait(seconds)
 
     def release(self) -> None:
-        """Forward the request (or its answer)."""
+        """Forward the request (or its response)."""
         self._decided.set()
 
     def drop(self) -> None:
-        """Lose the request (or its answer) and close its connection, as when its sender has died."""
+        """Forward nothing and close the connection, as when the process that sent the request has died."""
         self._dropped = True
         self._decided.set()
 
     def block(self, request: ProxiedRequest, client_port: int) -> bool:
-        """Block the calling thread, which serves the request, until it is released (True) or dropped (False)."""
+        """Hold the request in the calling thread. Returns True when it is released, False when it is dropped."""
         self.request, self.client_port = request, client_port
-        self._hit.set()
+        self._holds_request.set()
         self._decided.wait()
         return not self._dropped
 
 
 class HoldingProxy:
-    """Listens on a free port, and serves from `start` on."""
+    """A proxy in front of the server `upstream_url`. It chooses a free port at once, and serves from `start` on."""
 
     def __init__(self, service: Service, upstream_url: str) -> None:
         self.service = service
@@ -96,20 +100,21 @@ class HoldingProxy:
         self._server.server_close()
 
     def hold(self, matches: Callable[[ProxiedRequest], bool], phase: HoldPhase) -> Hold:
+        """Hold the next request for which `matches` is true, or its response."""
         hold = Hold(matches, phase)
         with self._lock:
             self._holds.append(hold)
         return hold
 
     def forget(self, hold: Hold) -> None:
-        """Release the hold, and let it hold no other request."""
+        """Release the request if one is held, and hold none in the future."""
         with self._lock:
             if hold in self._holds:
                 self._holds.remove(hold)
         hold.release()
 
     def find_hold(self, request: ProxiedRequest, phase: HoldPhase) -> Hold | None:
-        """The hold that matches the request. It is removed, so that it matches no other request."""
+        """The hold that matches the request, which is then removed, so that it holds no second request; or None."""
         with self._lock:
             found = next((hold for hold in self._holds if hold.phase == phase and hold.matches(request)), None)
             if found:
@@ -122,7 +127,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore the broken connection that a killed client leaves."""
+        """Ignore the error of a connection whose client was killed."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -141,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
             response = upstream.getresponse()
             content = response.read()
         except (OSError, HTTPException):
-            self.close_connection = True  # as a server does when it is killed
+            self.close_connection = True  # the client sees what it would see without the proxy: a broken connection
             return
         finally:
             upstream.close()
@@ -177,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
         return chunk
 
     def _answer(self, response: HTTPResponse, content: bytes) -> None:
-        """Replace the server's address in the answer by the proxy's, so that the next request comes through it, too."""
+        """Send the response. In it the proxy's address replaces the server's, so that later requests use the proxy."""
         upstream_address, proxy_address = self.proxy.upstream, self.proxy.address
         if "json" in (response.getheader("Content-Type") or ""):
             content = content.replace(upstream_address.encode(), proxy_address.encode())
@@ -196,4 +201,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing, because a line per request would only fill the disk."""
+        """Log nothing: a line for each request would only fill the disk."""

@@ -33,7 +33,7 @@ def is_healthy(url: str) -> bool:
 def start_process(
     command: Sequence[str], health_url: str, log: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Starts a server and returns once `health_url` answers. Raises RuntimeError, with the log, when it does not."""
+    """Start a server and return once `health_url` answers. Raises RuntimeError, with the log, if it does not."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             command, cwd=REPOSITORY, stdout=output, stderr=output, env={**os.environ, **(environment or {})}
@@ -59,9 +59,10 @@ def stop_process(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def start_fake_gcs(tmp_path: Path, *buckets: str, in_memory: bool = True) -> Iterator[str]:
-    """Runs fake-gcs-server with these buckets, and yields its address as host:port.
+    """Run fake-gcs-server with these buckets, and yield its address as host:port.
 
-    `tmp_path` holds its log and, unless `in_memory`, its objects, because many large objects do not fit into memory.
+    Its log is in `tmp_path`. Its objects are in memory, or with `in_memory=False` in files below `tmp_path`, for data
+    that do not fit into memory.
     """
     address = f"127.0.0.1:{any_free_port()}"
     root = tmp_path / "objects"
@@ -91,7 +92,10 @@ def stand_in_command(data: Path, port: int, options: Sequence[str] = ()) -> list
 def launch_stand_in(
     tmp_path: Path, object_store: str | None, port: int, options: Sequence[str] = ()
 ) -> subprocess.Popen[bytes]:
-    """Starts a stand-in that keeps its tables in `tmp_path`/bigquery. The caller stops or kills it."""
+    """Start a BigQuery stand-in that stores its tables in `tmp_path`/bigquery. The caller must stop or kill it.
+
+    `object_store`: the address, as host:port, of the server that has the objects of gs:// URIs.
+    """
     command = stand_in_command(tmp_path / "bigquery", port, options)
     environment = {"STORAGE_EMULATOR_HOST": f"http://{object_store}"} if object_store else {}
     return start_process(command, f"http://127.0.0.1:{port}/_standin/health", tmp_path / "stand-in.log", environment)
@@ -101,9 +105,9 @@ def launch_stand_in(
 def start_stand_in(
     tmp_path: Path, object_store: str | None = None, port: int | None = None, options: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Runs a stand-in that keeps its tables below `tmp_path`, and yields its address as host:port.
+    """Run a BigQuery stand-in as `launch_stand_in` does, and yield its address as host:port.
 
-    `object_store` is the address, as host:port, of the fake-gcs-server for gs:// URIs.
+    `port`: None for any free port.
     """
     chosen = port or any_free_port()
     process = launch_stand_in(tmp_path, object_store, chosen, options)

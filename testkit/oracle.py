@@ -1,7 +1,7 @@
-"""Computes what a table must hold after a history of publishes, in plain Python and independent of every engine.
+"""Computes, in plain Python, the rows that a table must have after a series of publishes: the oracle.
 
-Rows are dicts. `OracleState.apply` applies a publish's deliveries to the state that earlier publishes left, and
-returns the next state with the counts of each date. The rules are those of docs/data-contract.md.
+It shares no code with the engines. `OracleState` is the table's content after some publishes; its method `apply` gives
+the content after one more. A row is a dict of values by column name. The rules are those of docs/data-contract.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class OracleTable:
-    """Names of columns. `values` are all columns that are neither keys nor the snapshot id, in schema order."""
+    """The table's columns by their role. `values`: all that are neither keys nor the snapshot id, in schema order."""
 
     partition: str
     snapshot_id: str
@@ -41,7 +41,7 @@ class OracleDelivery:
 
 @dataclass
 class DateCounts:
-    """The counts that the manifest must have for a date that an applied delivery contains."""
+    """The counts that the manifest must contain for a date. Only dates with rows in an applied delivery are counted."""
 
     rows: int = 0
     new_keys: int = 0
@@ -52,7 +52,11 @@ class DateCounts:
 
 @dataclass
 class OracleState:
-    """One row for each key. `counts`: of the last publish. `dropped`: the number of expired rows that it dropped."""
+    """The content of the table after some publishes.
+
+    `last_changed`: whether the feed has mode `last_changed`. `rows`: the table's row for each key. `counts`: those of
+    the last publish, by date. `dropped`: the number of expired rows that the last publish dropped.
+    """
 
     table: OracleTable
     last_changed: bool = False
@@ -61,7 +65,10 @@ class OracleState:
     dropped: int = 0
 
     def apply(self, deliveries: Sequence[OracleDelivery], retention_day: date) -> OracleState:
-        """The state after a publish. `deliveries`: in ascending precedence, at most one per snapshot id."""
+        """The content after one more publish, which drops the rows before `retention_day`.
+
+        `deliveries`: those that the publish applies, in ascending precedence, at most one for each snapshot id.
+        """
         day = self.table.partition
         before = {key: row for key, row in self.rows.items() if row[day] >= retention_day}
         dropped = len(self.rows) - len(before)
@@ -93,7 +100,7 @@ class OracleState:
         return best
 
     def _winner(self, versions: list[Row]) -> Row:
-        """The winning row. `versions`: in the order of application; among equal snapshot ids the last one wins."""
+        """The row that is left of all `versions` of one key. Of those with equal snapshot ids the last one wins."""
         name = self.table.snapshot_id
         ascending = sorted(versions, key=lambda row: row[name])  # stable
         winner = dict(ascending[0])
@@ -109,17 +116,18 @@ class OracleState:
         counts.survivors += key not in newest
 
     def table_rows(self) -> list[list[Any]]:
-        """The table's rows as comparable values, sorted. Two engines must agree on them."""
+        """The table's rows in the form of `comparable`."""
         return comparable(self.table, list(self.rows.values()))
 
 
 def comparable(table: OracleTable, rows: Sequence[Row]) -> list[list[Any]]:
+    """The rows as sorted lists of values that Python can compare: keys first, then values, then the snapshot id."""
     columns = (*table.keys, *table.values, table.snapshot_id)
     return sorted([ordered(row[name]) for name in columns] for row in rows)
 
 
 def ordered(value: Any) -> Any:
-    """A value as nested lists, which Python compares in the contract's order: NULL is lowest, NaN is highest."""
+    """A value as nested lists, which Python sorts in the order of the data contract: NULL lowest, NaN highest."""
     if value is None:
         return [0]
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Reads from a proxied HTTP request to storage or BigQuery which object it names, and whether it inserts a job."""
+"""Describes an HTTP request to Cloud Storage or BigQuery that passes through a holding proxy."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ _OBJECT_IN_PATH = re.compile(r"/b/[^/]+/o/([^/]+)")
 
 
 class Service(StrEnum):
+    """The service to which a proxy forwards its requests."""
+
     STORAGE = "storage"
     BIGQUERY = "bigquery"
 
 
 @dataclass(frozen=True)
 class ProxiedRequest:
-    """`target` is the request line's path with its query, as sent."""
+    """One request. `target`: the path and query string of the request line, still percent-encoded."""
 
     service: Service
     method: str
@@ -37,12 +39,12 @@ class ProxiedRequest:
 
     @cached_property
     def text(self) -> str:
-        """The beginning of the body, as text."""
+        """The first BODY_BYTES_READ bytes of the body, decoded."""
         return self.body[:BODY_BYTES_READ].decode(errors="replace")
 
     @cached_property
     def object_name(self) -> str:
-        """The name of the object without its bucket, in a request to storage; empty when the request names none."""
+        """The name, without its bucket, of the object that a request to storage is about; empty if there is none."""
         match = _OBJECT_IN_PATH.search(urlsplit(self.target).path)
         if match:
             return unquote(match[1])
@@ -58,6 +60,7 @@ class ProxiedRequest:
 
     @property
     def inserts_job(self) -> bool:
+        """Whether this is a call of BigQuery's method jobs.insert."""
         return self.service is Service.BIGQUERY and self.method == "POST" and self.path.endswith("/jobs")
 
     def __str__(self) -> str:

@@ -1,4 +1,8 @@
-"""Runs the local stack behind holding proxies, with its own copy of the DAGs, for the long runs and tests/stack."""
+"""Starts a local stack for soak and tests/stack, whose requests to storage and BigQuery pass through proxies.
+
+The proxies (`holding_proxy`) can stop a request until a process has been killed. The stack has files, ports and a copy
+of the DAGs of its own, so it can run beside a stack that `make up` started.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,7 @@ from testkit.proxied_request import Service
 from testkit.stand_in_faults import add_fault, clear_faults
 
 EXAMPLE = "worked_example"
-# The same table by a plan that always uses Spark's Python workers, so that they can be killed.
+# A second feed with the same columns, whose plan always starts Spark's Python workers, so that tests can kill them.
 BY_SPARK = "worked_example_by_spark"
 FEEDS = (EXAMPLE, BY_SPARK)
 DAGS_TIMEOUT_S = 240.0
@@ -51,7 +55,10 @@ def log(line: str) -> None:
 
 
 def wait_for(condition: Callable[[], Any], timeout_s: float, what: str) -> Any:
-    """Waits until `condition` returns something true, and returns it. Raises HarnessError after `timeout_s`."""
+    """Call `condition` until it returns something true, and return that.
+
+    Raises HarnessError after `timeout_s`. `what`: what is waited for, as a statement for the error's message.
+    """
     deadline = time.monotonic() + timeout_s
     while True:
         if found := condition():
@@ -62,7 +69,10 @@ def wait_for(condition: Callable[[], Any], timeout_s: float, what: str) -> Any:
 
 
 class ProxiedStack:
-    """A running stack. Its parts reach storage and BigQuery through `proxies`; this process reaches them directly."""
+    """A running stack. Its processes reach storage and BigQuery through `proxies`, this process reaches them directly.
+
+    A part of the stack is a program that supervisord runs, such as Airflow's scheduler (devstack/stack/programs.py).
+    """
 
     def __init__(self, layout: Layout, proxies: dict[Service, HoldingProxy]) -> None:
         self.layout = layout
@@ -103,24 +113,27 @@ class ProxiedStack:
         return Manifests(self.store, feed)
 
     def parts(self) -> dict[str, PartState]:
+        """The parts of the stack, by name."""
         return self.supervisor.parts()
 
     def stop_part(self, part: str) -> None:
-        """Stops a part as an operator would, and waits until it has stopped."""
+        """Stop a part as an operator would, and wait until it has stopped."""
         self.supervisor.stop(part)
 
     def ask_airflow(self, request: Callable[[AirflowApi], Any]) -> Any:
-        """The result of `request`; None while Airflow does not answer, because it may have been killed."""
+        """The result of `request`, or None if Airflow does not answer, as after a test has killed one of its parts."""
         try:
             return request(self.airflow)
         except (DemoError, Unreachable, OSError, ValueError):
             return None
 
     def run_state(self, feed: str, run_id: str) -> str | None:
+        """The state of a publish run of the feed; None if Airflow does not know the run or does not answer."""
         state: str | None = self.ask_airflow(lambda api: api.run_state(publish_dag_id(feed), run_id))
         return state
 
     def tasks(self, feed: str, run_id: str) -> list[Task]:
+        """The task instances of a publish run of the feed; none if Airflow does not answer."""
         return self.ask_airflow(lambda api: api.tasks(publish_dag_id(feed), run_id)) or []
 
     def run_ids(self, feed: str) -> list[str]:
@@ -134,10 +147,10 @@ class ProxiedStack:
 
     def _page_of_runs(self, feed: str, offset: int) -> Any:
         path = f"dags/{publish_dag_id(feed)}/dagRuns?limit=100&offset={offset}"
-        return self.ask_airflow(lambda api: api._get(path))
+        return self.ask_airflow(lambda api: api.get(path))
 
     def job(self, job_id: str) -> Any:
-        """The REST resource of a BigQuery job; None when there is none or the stand-in does not run."""
+        """The REST resource of a BigQuery job; None if there is no such job or the stand-in does not run."""
         url = f"{self.connection.bigquery_url}/bigquery/v2/projects/{self.connection.project}/jobs/{job_id}?location=US"
         try:
             answer = call("GET", url)
@@ -167,40 +180,41 @@ class ProxiedStack:
 
 
 def write_dags(folder: Path, *, all_feeds: bool) -> None:
-    """Copy the DAGs with the worked example and a copy of that feed with plan antijoin; `all_feeds`: with all feeds."""
-    shipped = CHECKOUT / "dags"
+    """Copy the DAGs into `folder`, with the feeds EXAMPLE and BY_SPARK, or with these and all other feeds of dags/."""
+    source = CHECKOUT / "dags"
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(shipped, folder, ignore=shutil.ignore_patterns("feeds", "__pycache__"))
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns("feeds", "__pycache__"))
     shutil.copytree(CHECKOUT / "sql", folder / "sql")
     (folder / "feeds").mkdir()
-    for path in sorted((shipped / "feeds").glob("*.yaml")):
+    for path in sorted((source / "feeds").glob("*.yaml")):
         if all_feeds or path.stem == EXAMPLE:
             shutil.copy(path, folder / "feeds")
-    example_yaml = (shipped / "feeds" / f"{EXAMPLE}.yaml").read_text()
+    example_yaml = (source / "feeds" / f"{EXAMPLE}.yaml").read_text()
     by_spark_yaml = example_yaml.replace(EXAMPLE, BY_SPARK) + "dedup:\n  plan: antijoin\n"
     (folder / "feeds" / f"{BY_SPARK}.yaml").write_text(by_spark_yaml)
 
 
 def _change_nothing(dags: Path) -> None:
-    """Leave the copied DAGs as they are."""
+    """The default of `prepare_dags`."""
 
 
 @contextmanager
-def running(
-    local: Path, log: Log = log, *, all_feeds: bool = False, prepare: Callable[[Path], None] = _change_nothing
+def running_stack(
+    folder: Path, log: Log = log, *, all_feeds: bool = False, prepare_dags: Callable[[Path], None] = _change_nothing
 ) -> Iterator[ProxiedStack]:
-    """Starts a new stack in `local`, and stops it at the end. Its logs stay.
+    """Start a new stack, yield it once Airflow knows its DAGs, and stop it at the end.
 
-    `prepare` may change the copied DAGs folder before anything starts.
+    `folder`: the folder of all its files. What it contains is deleted before the start; after the end it stays.
+    `prepare_dags`: is called with the folder of the copied DAGs before anything starts, and may change it.
     """
-    shutil.rmtree(local, ignore_errors=True)
-    dags = local / "dags"
+    shutil.rmtree(folder, ignore_errors=True)
+    dags = folder / "dags"
     write_dags(dags, all_feeds=all_feeds)
-    prepare(dags)
-    environ = {**os.environ, LOCAL_DIR_VARIABLE: str(local), DAGS_FOLDER_VARIABLE: str(dags)}
+    prepare_dags(dags)
+    environ = {**os.environ, LOCAL_DIR_VARIABLE: str(folder), DAGS_FOLDER_VARIABLE: str(dags)}
     environ["DEDUP_CLONE_SPARK_JOBS"] = str(CHECKOUT / "spark_jobs")
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        os.environ.pop(variable, None)  # no part of the stack is reached through such a proxy
+        os.environ.pop(variable, None)  # clients would send requests for 127.0.0.1 to the user's own HTTP proxy
     layout = Layout.from_environment(environ)
     chosen_ports = ports.choose(layout.ports_file).ports
     proxies = {

@@ -1,4 +1,4 @@
-"""Starts a fake-gcs-server and a BigQuery stand-in, and provides clients of both, also as pytest fixtures."""
+"""Starts a fake-gcs-server and a BigQuery stand-in, and provides clients of both servers, also as pytest fixtures."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ _ANONYMOUS = AnonymousCredentials()  # type: ignore[no-untyped-call]
 
 
 def bigquery_client(url: str) -> BigQuery:
-    """One more client of the stand-in at `url`."""
+    """A new client of the stand-in at `url`."""
     options = ClientOptions(api_endpoint=url)
     return BigQuery(project="local-dev", credentials=_ANONYMOUS, client_options=options)
 
 
 @contextmanager
 def open_clients(folder: Path) -> Iterator[tuple[Storage, BigQuery]]:
-    """Start servers that store below `folder`, with the buckets landing and state and the dataset warehouse."""
+    """Run both servers until the end of the block, and yield a client of each.
+
+    The servers have the buckets landing and state and the dataset warehouse. Their files are below `folder`.
+    """
     with (
         start_fake_gcs(folder, "landing", "state") as gcs,
         start_stand_in(folder, gcs, options=_STAND_IN_OPTIONS) as bigquery,
@@ -44,13 +47,13 @@ def open_clients(folder: Path) -> Iterator[tuple[Storage, BigQuery]]:
 
 @pytest.fixture(scope="session", name="clients")
 def shared_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
-    """Import it in the conftest of a folder: the tests of that folder share one pair of servers."""
+    """Clients of one pair of servers. All tests of a folder share it if the folder's conftest imports this fixture."""
     with open_clients(tmp_path_factory.mktemp("servers")) as shared:
         yield shared
 
 
 @pytest.fixture(scope="session", name="real_dedup")
 def shared_real_dedup(clients: tuple[Storage, BigQuery]) -> Iterator[SparkDedupProcess]:
-    """The Spark job on those servers, in a process that the tests of the folder share."""
+    """The Spark job on the servers of `clients`, in one process for all tests that share this fixture."""
     with SparkDedupProcess(clients[0]) as shared:
         yield shared

@@ -1,7 +1,7 @@
-"""Runs the Spark dedup job for tests of the protocol, on emulated storage and with the DAGs' Spark configuration.
+"""Runs the real Spark dedup job for tests of the publish protocol, with the Spark configuration of the local runner.
 
-All jobs run in one process, because imports and the start of Spark take longer than a small job. Run as a program,
-this module is that process: it reads the URI of one request from each line of stdin.
+All jobs run one after the other in one child process, because imports and the start of Spark take longer than a small
+job. The child process runs this module as a program: it reads the URI of a request from each line of its stdin.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EXIT_CODE = "exit code of the job: "
 
 
 class SparkDedupProcess:
-    """A context manager whose process runs until the `with` block ends. Jobs use the client's storage."""
+    """The child process, which runs as long as the `with` block. Its jobs use the same storage server as `storage`."""
 
     def __init__(self, storage: Client) -> None:
         address = urlsplit(storage._connection.API_BASE_URL)
@@ -43,11 +43,11 @@ class SparkDedupProcess:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close the input of the process, after which Python and then Spark's JVM end."""
+        """Close the child's stdin, upon which it ends, and with it Spark's JVM."""
         self._process.communicate(timeout=60)
 
     def run(self, request_uri: str) -> None:
-        """Raises AssertionError, with the job's output, when the job fails."""
+        """Run the job on a request. Raises AssertionError, with the job's output, if it fails."""
         assert self._process.stdin
         assert self._process.stdout
         print(request_uri, file=self._process.stdin, flush=True)

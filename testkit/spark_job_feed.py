@@ -1,4 +1,7 @@
-"""Provides a feed without BigQuery, in a folder or an emulated bucket, for the Spark job's tests and benchmarks."""
+"""Runs the Spark job on a feed without BigQuery and Airflow, for the job's tests and the benchmarks.
+
+Landing and state are folders of this machine or buckets of an emulated Cloud Storage.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +43,12 @@ RETENTION_DAY = date(2020, 1, 1)
 
 @dataclass
 class SparkJobFeed:
-    """Lands deliveries, runs the job on them, and makes each result the parent of the next publish.
+    """A feed: lands deliveries, runs the job on them, and makes each result the parent of the next publish.
 
-    `bucket`: the landing bucket, or a folder in its place. `state`: the URI of the folder in the state bucket.
-
-    `session`: None for a feed whose jobs must not need Spark. `exact`, `compare_values`: those of the request.
-
+    `session`: None for a feed whose jobs must not need Spark. `bucket`: the landing bucket, or the folder that takes
+    its place. `state`: the URI of the feed's folder in the state bucket, or the path of the folder that takes its
+    place. The fields from `mode` to `file_bytes` become fields of each request. `manifest`, `parent`: the generation
+    that was committed last.
     """
 
     session: SparkSession | None
@@ -69,9 +72,10 @@ class SparkJobFeed:
         return storage.object_uri(self.bucket, name)
 
     def land(self, snapshot_id: int, rows: Sequence[dict[str, Any]], *, schema: pa.Schema | None = None) -> Arrival:
-        """Write the snapshot's files, one for each date (without date folders two files), and return its arrival.
+        """Write the snapshot's files and return its arrival.
 
-        A re-delivery on a file system replaces the files in the snapshot's folder.
+        There is one file for each date, or, without date folders, two files with rows of any date. If landing is a
+        folder, files of an earlier delivery of the snapshot are deleted first.
         """
         number = next(iter(self._next_numbers))
         if "://" not in self.uri(""):
@@ -97,7 +101,7 @@ class SparkJobFeed:
                 pq.write_table(content, stream)
 
     def arrive(self, snapshot_id: int) -> Arrival:
-        """An arrival of the snapshot, with the files that are in its folder now."""
+        """A new arrival of the snapshot, whose objects are the files that are in its folder now."""
         number = next(iter(self._next_numbers))
         folder = self.folder(snapshot_id)
         listed = storage.list_objects(self.uri(folder))
@@ -113,7 +117,7 @@ class SparkJobFeed:
         )
 
     def request(self, arrivals: Sequence[Arrival], *, retention_day: date = RETENTION_DAY) -> DedupRequest:
-        """The request of the next publish, which applies those of the deliveries that are not included yet."""
+        """The request of the next publish. It applies those of `arrivals` that no earlier publish has included."""
         generation = next(iter(self._next_numbers))
         attempt = f"{generation:08d}-abcdef"
         included = self.manifest.deliveries if self.manifest else ()
@@ -162,7 +166,7 @@ class SparkJobFeed:
         return self.session
 
     def publish(self, *arrivals: Arrival, retention_day: date = RETENTION_DAY) -> Candidate:
-        """Run the job and make its candidate the parent of the next publish."""
+        """Run the job on these arrivals, and make its result the parent of the next publish unless all were refused."""
         candidate = self.run(self.request(arrivals, retention_day=retention_day))
         if candidate.manifest:
             self.commit(candidate)
@@ -179,6 +183,7 @@ class SparkJobFeed:
         return candidate
 
     def commit(self, candidate: Candidate) -> None:
+        """Make the candidate's generation the parent of the next publish."""
         assert candidate.manifest
         assert candidate.file_list_uri
         self.manifest = candidate.manifest
@@ -204,8 +209,8 @@ class SparkJobFeed:
     def rows(self) -> list[dict[str, Any]]:
         """The rows of the committed generation, read from its data folder.
 
-        Asserts that every file has the form that the job writes. An adopted file may also contain the Arrow schema
-        of its writer, which BigQuery ignores.
+        Asserts that the Parquet schema of every file is the one that the job writes. Adopted files may also contain
+        the Arrow schema of the program that wrote them; it is ignored here, as by BigQuery.
         """
         assert self.manifest
         found: list[dict[str, Any]] = []

@@ -1,4 +1,7 @@
-"""Lets the BigQuery stand-in delay, queue or fail chosen jobs and requests. docs/stand-in.md lists a fault's keys."""
+"""Injects faults into the BigQuery stand-in: chosen jobs and requests are delayed, kept in the queue, or fail.
+
+docs/stand-in.md describes the JSON of a fault.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,10 @@ _PATH = "/_standin/faults"
 
 
 def add_fault(stand_in_url: str, fault: dict[str, Any]) -> None:
-    """Add a fault. Raises HarnessError when the stand-in does not accept it.
+    """Add a fault. Raises HarnessError if the stand-in does not accept it.
 
-    `match` chooses jobs (`job_id`, `job_type`) or requests (`method`, `path`); `effect` is what happens to them.
+    The fault's `match` selects jobs (by `job_id`, `job_type`) or requests (by `method`, `path`), and its `effect` is
+    what happens to them.
     """
     answer = call("POST", f"{stand_in_url}{_PATH}", body=fault)
     if not answer.ok:
@@ -21,5 +25,5 @@ def add_fault(stand_in_url: str, fault: dict[str, Any]) -> None:
 
 
 def clear_faults(stand_in_url: str) -> None:
-    """Remove all faults. Raises Unreachable when the stand-in does not run."""
+    """Remove all faults. Raises Unreachable if the stand-in does not run."""
     call("DELETE", f"{stand_in_url}{_PATH}")

@@ -1,4 +1,4 @@
-"""Defines the table contracts of tests and benchmarks, and converts a contract for the oracle."""
+"""Defines table contracts for tests and benchmarks, and converts a contract into an OracleTable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRODUCTS = TableContract(
     retention_days=730,
 )
 
-# Keys of several types, not in the order of the columns, and values of every type whose order is easy to get wrong.
+# Keys of several types, in another order than the columns, and values of every type whose sort order is not obvious.
 NESTED = TableContract(
     columns=(
         Column("amount", "FLOAT64"),

@@ -48,7 +48,7 @@ class AirflowApi:
         except Unreachable as error:
             raise DemoError(f"Airflow does not answer: {error}. See `python -m devstack.stack status`.") from error
 
-    def _get(self, path: str) -> Any:
+    def get(self, path: str) -> Any:
         """The JSON of the answer, or None for status 404."""
         url = f"{self._connection.airflow_url}/api/v2/{path}"
         if not self._token:
@@ -65,29 +65,29 @@ class AirflowApi:
 
     def is_paused(self, dag_id: str) -> bool | None:
         """None when Airflow does not know the DAG (yet)."""
-        dag = self._get(f"dags/{quote(dag_id)}")
+        dag = self.get(f"dags/{quote(dag_id)}")
         return None if dag is None else bool(dag["is_paused"])
 
     def import_errors(self) -> list[str]:
         return [
             f"{error['filename']}: {error['stack_trace'].strip().splitlines()[-1]}"
-            for error in self._get("importErrors")["import_errors"]
+            for error in self.get("importErrors")["import_errors"]
         ]
 
     def run_state(self, dag_id: str, run_id: str) -> str | None:
         """None when there is no such run (yet)."""
-        run = self._get(_run_path(dag_id, run_id))
+        run = self.get(_run_path(dag_id, run_id))
         return None if run is None else str(run["state"])
 
     def tasks(self, dag_id: str, run_id: str) -> list[Task]:
-        answer = self._get(f"{_run_path(dag_id, run_id)}/taskInstances?limit=100")
+        answer = self.get(f"{_run_path(dag_id, run_id)}/taskInstances?limit=100")
         instances = [] if answer is None else answer["task_instances"]
         return [Task(i["task_id"], i["state"], i["try_number"], i["map_index"]) for i in instances]
 
     def log_lines(self, dag_id: str, run_id: str, task: Task) -> list[str]:
         """The lines of the log of the task's last try."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task.task_id)}/logs/{task.try_number}"
-        answer = self._get(f"{path}?map_index={task.map_index}&full_content=true")
+        answer = self.get(f"{path}?map_index={task.map_index}&full_content=true")
         content = [] if answer is None else answer["content"]
         return [line for event in content for line in _lines_of_event(event)]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.proxied_stack import ProxiedStack, running
+from testkit.proxied_stack import ProxiedStack, running_stack
 from tests.stack.extra_feeds import BOUNDED, HELD_BACK, SLOWED, add_feeds
 from tests.stack.stack_client import StackClient, wait_for
 
@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def proxied_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedStack]:
-    with running(tmp_path_factory.mktemp("stack") / "local", all_feeds=True, prepare=add_feeds) as stack:
+    with running_stack(tmp_path_factory.mktemp("stack") / "local", all_feeds=True, prepare_dags=add_feeds) as stack:
         yield stack
 
 
