@@ -145,6 +145,7 @@ class SparkJobFeed:
             parent=self.parent,
             data_uri=storage.join(self.state, f"data/{attempt}/"),
             attempt_uri=storage.join(self.state, f"attempts/{attempt}/"),
+            seed_uri=storage.join(self.state, "fingerprint_seed"),
             exact=self.exact,
             compare_values=self.compare_values,
             file_bytes=self.file_bytes,

@@ -67,12 +67,12 @@ def run_plans(
 
     if to_adopt:
         with job_log.phase(DateOutcome.ADOPT), _session_starting(spark, needs_session):
-            stream(to_adopt, partial(AdoptDate.of, request), "adopt, compare keys")
+            stream(to_adopt, partial(AdoptDate.of, request, scan.seed), "adopt, compare keys")
             adopted = adopt_files(to_adopt, outcomes, request, FanOut(spark))
             outcomes.update((outcome.day, outcome) for outcome in adopted)
     needs_session = needs_session or any(isinstance(outcome, DeclinedAdoption) for outcome in outcomes.values())
     with job_log.phase(DateOutcome.REWRITE), _session_starting(spark, needs_session):
-        rewrite = partial(RewriteDate, request.table, request.data_uri, size)
+        rewrite = partial(RewriteDate, request.table, scan.seed, request.data_uri, size)
         stream(to_rewrite, rewrite, "rewrite, compare and write rows")
     results = Results(fingerprints=_unchanged_fingerprints(request.update_id_mode, plans, applied, parent))
     plans = dict(plans)

@@ -22,6 +22,7 @@ from dedup_spark.early_start import starting_for
 from dedup_spark.execution.fan_out import FanOut
 from dedup_spark.execution.progress import JobLog
 from dedup_spark.execution.session import Spark
+from dedup_spark.fingerprints.seed import read_seed
 from dedup_spark.job_request import read_arrivals
 from dedup_spark.landing.delivery_validation import (
     ValidatedDeliveries,
@@ -67,7 +68,8 @@ class DedupJob:
             return self._write_lists(ValidatedDeliveries((), ()), requested, generation, Results(), parent)
         with starting_for(self.spark, self.request, arrivals):
             with self.job_log.phase("examine"):
-                scan = FusedScan(self.request, arrivals, parent, self.spark, self.job_log.info)
+                seed = read_seed(self.request.seed_uri)
+                scan = FusedScan(self.request, arrivals, parent, seed, self.spark, self.job_log.info)
                 validated = self._validate(arrivals, parent, scan.validate)
             validated, plans, results = self._dedup(validated, parent, scan)
         for refused in validated.refused:

@@ -12,9 +12,9 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import digest, from_json
 from dedup_clone.contract.request import DedupRequest, ParentGeneration
-from dedup_clone.contract.table import Column
 from dedup_spark import storage
 from dedup_spark.fingerprints import stored
+from dedup_spark.fingerprints.hashing import KeyHasher
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class ParentDate:
     def uri(self, file: DataFile) -> str:
         return storage.join(self.data_uri, file.path)
 
-    def stored_fingerprints(self, columns: tuple[Column, ...]) -> stored.StoredFingerprints | None:
-        """None where the date has none for these key columns, or they do not match the manifest."""
+    def stored_fingerprints(self, hasher: KeyHasher) -> stored.StoredFingerprints | None:
+        """None where the date has none that this hasher made, or they do not match the manifest."""
         uri, expected = storage.join(self.data_uri, stored.path_of(self.entry.date)), self.entry.key_fingerprint
-        return stored.read(uri, columns, expected) if expected else None
+        return stored.read(uri, hasher, expected) if expected else None
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ class DedupRequest:
     - retention_day, latest_day: the oldest and the newest date that rows may have.
     - deliveries: those to apply, in ascending precedence; folded: those included in the parent; excluded: those
       rolled back.
+    - seed_uri: the secret seed of the feed's fingerprints, which the job makes where it is absent.
     - exact: compare the keys themselves (in mode last_changed also the values) instead of fingerprints and hashes.
     - compare_values: let plan ADOPT count changed rows, too.
     - file_bytes: the target size of files that the job writes. A small date has one smaller file.
@@ -102,6 +103,7 @@ class DedupRequest:
     parent: ParentGeneration | None
     data_uri: str
     attempt_uri: str
+    seed_uri: str
     exact: bool = False
     compare_values: bool = True
     file_bytes: int = USUAL_FILE_BYTES

@@ -37,6 +37,10 @@ class FeedLayout:
         return f"{self.feed}/AUDITS"
 
     @property
+    def fingerprint_seed(self) -> str:
+        return f"{self.feed}/fingerprint_seed"
+
+    @property
     def arrivals(self) -> str:
         return f"{self.feed}/arrivals/"
 

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dedup_clone.contract.table import TableContract
 from dedup_spark.arrays import EMPTY_I64, EMPTY_U64, NO_INDICES, I64Array, Indices, U64Array
 from dedup_spark.column_types import SCALARS
 from dedup_spark.comparison.key_reader import KeyBatch, KeyReader
@@ -26,6 +27,8 @@ from dedup_spark.comparison.spilled_hashes import SpillableHashes
 from dedup_spark.execution.fan_out import assign_round_robin
 from dedup_spark.fingerprints.buckets import BucketFingerprints
 from dedup_spark.fingerprints.hashing import KeyHasher
+from dedup_spark.fingerprints.key_columns import key_columns
+from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.fingerprints.value_hashing import ValueHasher
 
 Result = TypeVar("Result")
@@ -39,6 +42,11 @@ class RowHashers:
 
     keys: KeyHasher
     values: ValueHasher | None
+
+    @classmethod
+    def of(cls, table: TableContract, seed: Seed, *, compare_values: bool) -> Self:
+        values = ValueHasher(table.value_columns, seed) if compare_values else None
+        return cls(KeyHasher(key_columns(table), seed), values)
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,10 @@ class KeySource:
 
         self._in_threads(add_files, files)
         return total
+
+    @property
+    def key_hasher(self) -> KeyHasher:
+        return self._hashers.keys
 
     @property
     def value_columns(self) -> tuple[str, ...]:

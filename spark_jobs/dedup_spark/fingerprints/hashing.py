@@ -1,12 +1,13 @@
 """Two independent 64-bit hashes of keys, computed column by column with numpy.
 
-A key's columns are a sequence of 64-bit words. The first hash chains the words: each goes through a bijective step
-(xor, multiplication by an odd number, xor with the high half), so differences in one column cannot cancel those in
-another. The second hash is the sum of the words, each times an odd number of its own. It is faster and weaker: keys
-whose words differ by multiples of a high power of two collide more often. That is enough, since it only has to tell
-apart keys whose first hashes are equal. Both end in a finalizer, after which each input bit flips each output bit with
-probability 1/2; so equal sums of words do not make sums of hashes equal. Columns are hashed as declared, never as
-packed keys.
+A key's columns are a sequence of 64-bit words. Each hash is a chain: a word is mixed into the state of the row by a
+bijective step, so keys of one word never collide. The steps of the two chains differ, and their constants are drawn
+from the feed's secret seed. A step of the first chain multiplies twice and reverses the bytes in between: one
+multiplication leaves a change of the highest bits where it is, but the second spreads it over bits that only the seed
+determines. So nobody without the seed can choose words whose changes cancel. The second chain has a quicker step of one
+multiplication: changes can be made to cancel in it, but not in both chains at once. Both hashes end in a finalizer, so
+that equal sums of words do not make sums of hashes equal. Columns are hashed as declared, never as packed keys. What
+this guarantees, and against whom, is in docs/adr/0005-adopt.md.
 """
 
 from __future__ import annotations
@@ -24,9 +25,7 @@ import pyarrow as pa
 from dedup_clone.contract.table import Column
 from dedup_spark.arrays import I64Array, Indices, U64Array
 from dedup_spark.fingerprints.key_columns import WORD_BYTES, fixed_words, is_text
-
-# Change it with any hash in this package, or with the choice of buckets: stored fingerprints then count as absent.
-SEED = 0x5DEECE66D1CE4E5D
+from dedup_spark.fingerprints.seed import Seed
 
 # Rows are hashed in blocks, so that the few arrays of a block stay in a core's own cache.
 _BLOCK_ROWS = 22_000
@@ -35,29 +34,28 @@ _HALF = np.uint64(32)
 _LONG_TEXT_BYTES = 1024
 _FINAL_ROUNDS = ((np.uint64(0xBF58476D1CE4E5B9), np.uint64(27)), (np.uint64(0x94D049BB133111EB), np.uint64(31)))
 _NULL_FACTOR = np.uint64(0xD6E8FEB86659FD93)
-_FIRST, _SECOND = 1, 2
 
 
 @dataclass(frozen=True)
 class KeyHasher:
-    """Hashes rows by the given key columns. Equal keys have equal hashes in every file and every run."""
+    """Hashes rows by the given key columns. With one seed, equal keys have equal hashes in every file and every run."""
 
     columns: tuple[Column, ...]
-    seed: int = SEED
+    seed: Seed
 
     def first(self, values: Sequence[pa.Array]) -> U64Array:
         """The first hash of each row, which chooses its bucket. `values` are the columns, of the declared types."""
         first = np.empty(len(values[0]), dtype=np.uint64)
         for rows in blocks(len(first)):
-            self._mix((ChainedHash(first[rows], self.seed, _FIRST),), values, rows)
+            self._mix((StrongChain(first[rows], self.seed, "first"),), values, rows)
         return first
 
     def both(self, values: Sequence[pa.Array]) -> tuple[U64Array, U64Array]:
         """The first and the second hash of each row."""
         first, second = np.empty((2, len(values[0])), dtype=np.uint64)
         for rows in blocks(len(first)):
-            chain, weighted = ChainedHash(first[rows], self.seed, _FIRST), WeightedSum(second[rows], self.seed, _SECOND)
-            self._mix((chain, weighted), values, rows)
+            chains = StrongChain(first[rows], self.seed, "first"), QuickChain(second[rows], self.seed, "second")
+            self._mix(chains, values, rows)
         return first, second
 
     def _mix(self, mixers: Sequence[Mixer], values: Sequence[pa.Array], rows: slice) -> None:
@@ -85,90 +83,80 @@ class Mixer(Protocol):
     def mix(self, words: U64Array) -> None:
         """Mixes in the next word of every row."""
 
-    def mix_some(self, rows: Indices, words: U64Array, number: int) -> None:
-        """Mixes in a word of some rows only. `number` counts such words from 0 since the last call of `mix`."""
+    def mix_some(self, rows: Indices, words: U64Array) -> None:
+        """Mixes in the next word of some rows only."""
 
     def finish(self) -> None:
         """Turns the mixed words into the hashes."""
 
 
-class ChainedHash:
-    """Computes chained hashes in the array `state`. `number` distinguishes independent hashes of one seed.
+class QuickChain:
+    """Computes hashes in the array `state`, with one multiplication a word. `name` tells hashes of one seed apart."""
 
-    With `continues` the state holds hashes already, and the chains continue from them.
-    """
+    final_rounds: Sequence[tuple[np.uint64, np.uint64]] = _FINAL_ROUNDS
 
-    def __init__(self, state: U64Array, seed: int, number: int, *, continues: bool = False) -> None:
-        start, factor = _constants(seed, number, 0, 0)
+    def __init__(self, state: U64Array, seed: Seed, name: str) -> None:
+        start, factor, _ = _constants(seed, name)
         # The state of all rows until the first words are mixed in.
-        self._start: np.uint64 | None = None if continues else np.uint64(start)
+        self._start: np.uint64 | None = np.uint64(start)
         self._state = state
         self._scratch = np.empty_like(state)
         self._factor = np.uint64(factor)
 
     def mix(self, words: U64Array) -> None:
-        state, scratch = self._state, self._scratch
-        np.bitwise_xor(state if self._start is None else self._start, words, out=state)
+        np.bitwise_xor(self._state if self._start is None else self._start, words, out=self._state)
         self._start = None
+        self._step(self._state, self._scratch)
+
+    def mix_some(self, rows: Indices, words: U64Array) -> None:
+        some = self._state[rows] ^ words
+        self._step(some, self._scratch[: len(rows)])
+        self._state[rows] = some
+
+    def _step(self, state: U64Array, scratch: U64Array) -> None:
         np.multiply(state, self._factor, out=state)
         np.right_shift(state, _HALF, out=scratch)
         np.bitwise_xor(state, scratch, out=state)
 
-    def mix_some(self, rows: Indices, words: U64Array, number: int) -> None:
-        some = self._state[rows] ^ words
-        some *= self._factor
-        some ^= some >> _HALF
-        self._state[rows] = some
+    def finish(self) -> None:
+        for factor, shift in self.final_rounds:
+            np.multiply(self._state, factor, out=self._state)
+            np.right_shift(self._state, shift, out=self._scratch)
+            np.bitwise_xor(self._state, self._scratch, out=self._state)
+
+
+class StrongChain(QuickChain):
+    """The same with two multiplications a word, the bytes reversed in between.
+
+    With `continues` the state holds hashes already, and the chains continue from them.
+    """
+
+    final_rounds = _FINAL_ROUNDS[:1]  # each step has mixed more already
+
+    def __init__(self, state: U64Array, seed: Seed, name: str, *, continues: bool = False) -> None:
+        super().__init__(state, seed, name)
+        self._second_factor = np.uint64(_constants(seed, name)[2])
+        if continues:
+            self._start = None
+
+    def _step(self, state: U64Array, scratch: U64Array) -> None:
+        np.multiply(state, self._factor, out=state)
+        state.byteswap(inplace=True)
+        np.multiply(state, self._second_factor, out=state)
+        np.right_shift(state, _HALF, out=scratch)
+        np.bitwise_xor(state, scratch, out=state)
 
     def mark_null(self, rows: Indices) -> None:
         """Makes the hashes of rows with NULL differ from those of rows that have the value NULL was replaced by."""
         self._state[rows] *= _NULL_FACTOR
 
-    def finish(self) -> None:
-        _finish(self._state, self._scratch)
 
-
-class WeightedSum:
-    """Computes weighted sums of words in the array `state`. Arguments are those of `ChainedHash`."""
-
-    def __init__(self, state: U64Array, seed: int, number: int) -> None:
-        self._state = state
-        self._scratch = np.empty_like(state)
-        self._seed, self._number, self._words = seed, number, 0
-
-    def mix(self, words: U64Array) -> None:
-        self._words += 1
-        start, factor = _constants(self._seed, self._number, self._words, 0)
-        if self._words == 1:
-            np.multiply(words, np.uint64(factor), out=self._state)
-            np.add(self._state, np.uint64(start), out=self._state)
-        else:
-            np.multiply(words, np.uint64(factor), out=self._scratch)
-            np.add(self._state, self._scratch, out=self._state)
-
-    def mix_some(self, rows: Indices, words: U64Array, number: int) -> None:
-        _, factor = _constants(self._seed, self._number, self._words, number + 1)
-        self._state[rows] += words * np.uint64(factor)
-
-    def finish(self) -> None:
-        np.right_shift(self._state, _HALF, out=self._scratch)
-        np.bitwise_xor(self._state, self._scratch, out=self._state)
-        _finish(self._state, self._scratch)
-
-
-def _finish(state: U64Array, scratch: U64Array) -> None:
-    """Finalizes a state whose high half was just mixed into its low half."""
-    for factor, shift in _FINAL_ROUNDS:
-        np.multiply(state, factor, out=state)
-        np.right_shift(state, shift, out=scratch)
-        np.bitwise_xor(state, scratch, out=state)
-
-
-@lru_cache(4096)
-def _constants(seed: int, number: int, word: int, part: int) -> tuple[int, int]:
-    """A pseudorandom number, and an odd one to multiply by."""
-    drawn = blake2b(f"{seed}/{number}/{word}/{part}".encode(), digest_size=16).digest()
-    return int.from_bytes(drawn[:8], "big"), int.from_bytes(drawn[8:], "big") | 1
+@lru_cache
+def _constants(seed: Seed, name: str) -> tuple[int, int, int]:
+    """Drawn from the seed: a start, and two odd numbers to multiply by."""
+    drawn = blake2b(name.encode(), key=seed.secret, digest_size=24).digest()
+    start, factor, second_factor = (int.from_bytes(drawn[place : place + 8], "big") for place in (0, 8, 16))
+    return start, factor | 1, second_factor | 1
 
 
 def mix_texts(mixers: Sequence[Mixer], array: pa.Array) -> None:
@@ -196,17 +184,16 @@ def _mix_words(
     """Mixes in the texts of these rows, eight bytes at a time; the last word is filled up with zeros."""
     # The word that begins at any byte of the data: an overlapping view, nothing is copied.
     word_at: U64Array = np.ndarray((len(data) - WORD_BYTES + 1,), dtype="<u8", buffer=data, strides=(1,))
-    number = 0
+    done = 0
     while len(rows):
-        done = number * WORD_BYTES
         words = word_at[starts[rows] + done].astype(np.uint64, copy=False)
         left = lengths[rows] - done
         unused_bits = np.maximum(WORD_BYTES - left, 0).astype(np.uint64) * np.uint64(8)
         words = (words << unused_bits) >> unused_bits
         for mixer in mixers:
-            mixer.mix_some(rows, words, number)
+            mixer.mix_some(rows, words)
         rows = rows[left > WORD_BYTES]
-        number += 1
+        done += WORD_BYTES
 
 
 def _mix_digests(
@@ -222,4 +209,4 @@ def _mix_digests(
     words = np.frombuffer(digests, dtype="<u8").reshape(-1, 2)
     for mixer in mixers:
         for number in (0, 1):
-            mixer.mix_some(rows, words[:, number].astype(np.uint64), number)
+            mixer.mix_some(rows, words[:, number].astype(np.uint64))

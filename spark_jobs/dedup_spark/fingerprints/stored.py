@@ -1,7 +1,8 @@
 """Fingerprints stored beside a generation's data files: one object for each date.
 
-An object is used only if it is undamaged, was made of the same key columns with the same seed, and has the digest that
-the manifest records. Otherwise it counts as absent, and the fingerprints are computed again from the data files.
+An object is used only if it is undamaged, was made of the same key columns with the same seed and the same hash
+functions (the version), and has the digest that the manifest records. Otherwise it counts as absent, and the
+fingerprints are computed again from the data files.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from dedup_clone.contract.records import digest
 from dedup_clone.contract.table import Column
 from dedup_spark import storage
 from dedup_spark.fingerprints.buckets import LEAST_BITS, MOST_BITS, BucketFingerprints
-from dedup_spark.fingerprints.hashing import SEED
+from dedup_spark.fingerprints.hashing import KeyHasher
 
 FOLDER = "fingerprints"
 _MAGIC = b"DCKF"
-_VERSION = 2
-# Magic, version, bits, whether sums of value hashes follow, seed, update_id of the rows, digest of the key columns,
-# CRC-32 of the arrays; two bytes of padding, so that the arrays are aligned to eight bytes.
+# Change it with any hash in this package, or with the choice of buckets: older objects then count as absent.
+_VERSION = 3
+# Magic, version, bits, whether sums of value hashes follow, public id of the seed, update_id of the rows, digest of the
+# key columns, CRC-32 of the arrays; two bytes of padding, so that the arrays are aligned to eight bytes.
 _HEADER = struct.Struct("<4sHHHQq32sI2x")
 
 
@@ -42,8 +44,8 @@ def path_of(day: date) -> str:
     return f"{FOLDER}/{day.isoformat()}.bin"
 
 
-def write(uri: str, stored: StoredFingerprints, columns: tuple[Column, ...]) -> int:
-    """Returns the number of bytes written. `columns` are the key columns."""
+def write(uri: str, stored: StoredFingerprints, hasher: KeyHasher) -> int:
+    """Returns the number of bytes written. `hasher` is the one that the fingerprints were made with."""
     buckets = stored.buckets
     arrays: list[tuple[npt.NDArray[Any], str]] = [
         (buckets.counts, "<u4"),
@@ -57,8 +59,8 @@ def write(uri: str, stored: StoredFingerprints, columns: tuple[Column, ...]) -> 
     for part in parts:
         checksum = zlib.crc32(part, checksum)
     with_values = buckets.value_sums is not None
-    key_digest = _key_digest(columns)
-    header = _HEADER.pack(_MAGIC, _VERSION, buckets.bits, with_values, SEED, stored.update_id, key_digest, checksum)
+    seed_id, key_digest = hasher.seed.public_id, _key_digest(hasher.columns)
+    header = _HEADER.pack(_MAGIC, _VERSION, buckets.bits, with_values, seed_id, stored.update_id, key_digest, checksum)
     with storage.open_output(uri) as stream:
         stream.write(header)
         for part in parts:
@@ -66,23 +68,24 @@ def write(uri: str, stored: StoredFingerprints, columns: tuple[Column, ...]) -> 
     return len(header) + sum(map(len, parts))
 
 
-def read(uri: str, columns: tuple[Column, ...], expected_digest: str) -> StoredFingerprints | None:
-    """None when the object is absent or damaged, or has another version, other key columns or another digest."""
+def read(uri: str, hasher: KeyHasher, expected_digest: str) -> StoredFingerprints | None:
+    """None when the object is absent or damaged, or has another version, seed or digest, or other key columns."""
     try:
         with storage.open_input(uri) as stream:
             content = bytes(stream.read())
     except OSError:
         return None
-    found = _decode(content, columns)
+    found = _decode(content, hasher)
     return found if found and found.buckets.digest() == expected_digest else None
 
 
-def _decode(content: bytes, columns: tuple[Column, ...]) -> StoredFingerprints | None:
+def _decode(content: bytes, hasher: KeyHasher) -> StoredFingerprints | None:
     if len(content) < _HEADER.size:
         return None
-    magic, version, bits, with_values, seed, update_id, key_digest, checksum = _HEADER.unpack_from(content)
+    magic, version, bits, with_values, seed_id, update_id, key_digest, checksum = _HEADER.unpack_from(content)
     body = memoryview(content)[_HEADER.size :]
-    if (magic, version, seed, key_digest) != (_MAGIC, _VERSION, SEED, _key_digest(columns)):
+    expected = (_MAGIC, _VERSION, hasher.seed.public_id, _key_digest(hasher.columns))
+    if (magic, version, seed_id, key_digest) != expected:
         return None
     bucket_bytes = 28 if with_values else 20
     if not LEAST_BITS <= bits <= MOST_BITS or len(body) != bucket_bytes << bits or zlib.crc32(body) != checksum:

@@ -16,11 +16,9 @@ import pyarrow.compute as pc
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_spark.arrays import U64Array
 from dedup_spark.column_types import STRUCT
-from dedup_spark.fingerprints.hashing import SEED, ChainedHash, blocks, mix_texts
+from dedup_spark.fingerprints.hashing import StrongChain, blocks, mix_texts
 from dedup_spark.fingerprints.key_columns import fixed_words, is_text
-
-# Numbers of these hash functions; keys have 1 and 2.
-_ROWS, _ELEMENTS = 3, 4
+from dedup_spark.fingerprints.seed import Seed
 
 
 @dataclass(frozen=True)
@@ -28,25 +26,26 @@ class ValueHasher:
     """Hashes the given value columns of rows, as declared."""
 
     columns: tuple[Column, ...]
+    seed: Seed
 
     def hash(self, first_hashes: U64Array, values: Sequence[pa.Array]) -> U64Array:
         """One hash for each row. `first_hashes` are those of the rows' keys; `values` are the declared columns."""
         hashes = first_hashes.copy()
         for rows in blocks(len(hashes)):
-            chain = ChainedHash(hashes[rows], SEED, _ROWS, continues=True)
+            chain = StrongChain(hashes[rows], self.seed, "row", continues=True)
             for column, array in zip(self.columns, values, strict=True):
-                _mix(chain, column, array[rows])
+                _mix(chain, self.seed, column, array[rows])
             chain.finish()
         return hashes
 
 
-def _mix(chain: ChainedHash, column: Column, array: pa.Array) -> None:
+def _mix(chain: StrongChain, seed: Seed, column: Column, array: pa.Array) -> None:
     """Mixes in a column. NULL is hashed as some fixed value, and then marked."""
     if column.mode is ColumnMode.REPEATED:
-        _mix_elements(chain, replace(column, mode=ColumnMode.NULLABLE), array)
+        _mix_elements(chain, seed, replace(column, mode=ColumnMode.NULLABLE), array)
     elif column.type == STRUCT:
         for field in column.fields:
-            _mix(chain, field, pc.struct_field(array, field.name))
+            _mix(chain, seed, field, pc.struct_field(array, field.name))
     elif is_text(column):
         mix_texts([chain], pc.fill_null(array, b"" if column.type == "BYTES" else ""))
     elif column.type == "FLOAT64":
@@ -58,7 +57,7 @@ def _mix(chain: ChainedHash, column: Column, array: pa.Array) -> None:
         chain.mark_null(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)))
 
 
-def _mix_elements(chain: ChainedHash, element: Column, array: pa.Array) -> None:
+def _mix_elements(chain: StrongChain, seed: Seed, element: Column, array: pa.Array) -> None:
     """Mixes in an array column: its length, and the sum of the hashes of its elements with their positions."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     chain.mix(lengths.view(np.uint64))
@@ -67,9 +66,9 @@ def _mix_elements(chain: ChainedHash, element: Column, array: pa.Array) -> None:
     if len(elements):
         starts = np.cumsum(lengths) - lengths
         hashes = np.empty(len(elements), dtype=np.uint64)
-        inner = ChainedHash(hashes, SEED, _ELEMENTS)
+        inner = StrongChain(hashes, seed, "element")
         inner.mix((np.arange(len(elements)) - np.repeat(starts, lengths)).view(np.uint64))
-        _mix(inner, element, elements)
+        _mix(inner, seed, element, elements)
         inner.finish()
         np.add.at(sums, np.repeat(np.arange(len(lengths)), lengths), hashes)
     chain.mix(sums)

@@ -19,6 +19,7 @@ from dedup_spark.execution.date_fan_out import over_dates
 from dedup_spark.execution.fan_out import FanOut
 from dedup_spark.execution.session import Spark
 from dedup_spark.fingerprints import stored
+from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.landing.delivery_validation import validate_files
 from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
 from dedup_spark.output.file_sizes import target_file_bytes
@@ -79,6 +80,7 @@ class FusedScan:
     request: DedupRequest
     arrivals: Sequence[Arrival]
     parent: Parent
+    seed: Seed
     spark: Spark
     log: Callable[[str], None]
     _outcomes: dict[Task, Outcome] = field(default_factory=dict)
@@ -91,9 +93,9 @@ class FusedScan:
         size = target_file_bytes(self.request, sum(file.size for file in files), self.parent)
 
         def work(held_bytes: int) -> DateScan:
-            rewrite = RewriteDate(self.request.table, self.request.data_uri, size, held_bytes)
+            rewrite = RewriteDate(self.request.table, self.seed, self.request.data_uri, size, held_bytes)
             validator = FileValidator(self.request.table, self.request.latest_day)
-            return DateScan(AdoptDate.of(self.request, held_bytes), rewrite, validator)
+            return DateScan(AdoptDate.of(self.request, self.seed, held_bytes), rewrite, validator)
 
         what = f"{self.request.feed} generation {self.request.generation}: validate and compare"
         scanned = over_dates(self.spark, work, tasks, what, self.log, with_spare_threads)

@@ -15,9 +15,10 @@ from dedup_spark.comparison import bucket_selection
 from dedup_spark.comparison.bucket_selection import ALL_KEYS, ONE_KEY, BucketSelection, select_differing_keys
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
 from dedup_spark.fingerprints.hashing import KeyHasher
+from dedup_spark.fingerprints.seed import Seed
 
 BITS = 4
-HASHER = KeyHasher((Column("key", "INT64"),))
+HASHER = KeyHasher((Column("key", "INT64"),), Seed(b"a secret"))
 
 
 def fingerprints(keys: list[int]) -> BucketFingerprints:

@@ -18,6 +18,7 @@ from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.buckets import LEAST_BITS, MOST_BITS, BucketFingerprints, bits_for, bucket_of
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
+from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.fingerprints.value_hashing import ValueHasher
 
 ROWS = 3000
@@ -32,9 +33,11 @@ MAKERS = {
 }
 
 
-def hasher(*types: str, seed: int | None = None) -> KeyHasher:
-    columns = tuple(Column(f"c{place}", kind) for place, kind in enumerate(types))
-    return KeyHasher(columns) if seed is None else KeyHasher(columns, seed)
+SEED = Seed(b"a secret")
+
+
+def hasher(*types: str, seed: Seed = SEED) -> KeyHasher:
+    return KeyHasher(tuple(Column(f"c{place}", kind) for place, kind in enumerate(types)), seed)
 
 
 def arrays(types: Sequence[str], numbers: Sequence[int]) -> list[pa.Array]:
@@ -111,7 +114,8 @@ def test_narrower_physical_types_hash_as_the_declared_one() -> None:
 
 def test_another_seed_gives_other_hashes() -> None:
     values = arrays(("INT64",), range(ROWS))
-    assert not np.intersect1d(hasher("INT64", seed=1).first(values), hasher("INT64", seed=2).first(values)).size
+    one, two = (hasher("INT64", seed=Seed(secret)).both(values) for secret in (b"1", b"2"))
+    assert not np.intersect1d(one, two).size
 
 
 @pytest.mark.parametrize("bit", [0, 1, 31, 32, 62, 63])
@@ -128,14 +132,14 @@ def test_each_input_bit_flips_each_output_bit_half_of_the_time(bit: int) -> None
 
 
 def test_hashes_stay_those_that_stored_fingerprints_were_made_of() -> None:
-    """With a change of these values the seed or the stored version must change too."""
-    hasher = KeyHasher((Column("number", "INT64"), Column("name", "STRING")))
+    """With a change of these values the version of stored fingerprints must change too."""
+    hasher = KeyHasher((Column("number", "INT64"), Column("name", "STRING")), SEED)
     first, second = hasher.both([pa.array([7, -1]), pa.array(["shoe", ""])])
-    assert [hex(word) for word in first] == ["0xb64707098648ea97", "0x8bdc63ada4fa7c61"]
-    assert [hex(word) for word in second] == ["0x526c36ebd0b6e1e3", "0xd1a6e5534cac94fe"]
-    assert bucket_of(first, 16).tolist() == [34855, 15817]
-    contents = ValueHasher((Column("value", "INT64"),)).hash(first, [pa.array([1, None])])
-    assert [hex(word) for word in contents] == ["0x4e16a8f0a7178966", "0x64d9570e293ec1df"]
+    assert [hex(word) for word in first] == ["0xc72b22a28eebe7f0", "0x5d6544d0d90b72ad"]
+    assert [hex(word) for word in second] == ["0x7d73ce275d00c77a", "0x82705511be2e4b2d"]
+    assert bucket_of(first, 16).tolist() == [59031, 44556]
+    contents = ValueHasher((Column("value", "INT64"),), SEED).hash(first, [pa.array([1, None])])
+    assert [hex(word) for word in contents] == ["0xc16581a7e6fbbbe3", "0xd1101fd6f4004538"]
 
 
 def test_keys_spread_evenly_over_the_buckets() -> None:
@@ -180,18 +184,18 @@ def test_the_date_alone_is_no_part_of_a_dates_keys_unless_it_is_the_only_one() -
     assert [c.name for c in key_columns(TableContract(columns, "d", "u", ("d",), (), 1))] == ["d"]
 
 
-COLUMNS = (Column("a", "INT64"),)
+OWN = hasher("INT64")
 
 
 def store(folder: Path, found: BucketFingerprints) -> str:
     uri = str(folder / "fingerprints.bin")
-    stored.write(uri, stored.StoredFingerprints(5, found), COLUMNS)
+    stored.write(uri, stored.StoredFingerprints(5, found), OWN)
     return uri
 
 
 def test_stored_fingerprints_come_back(tmp_path: Path) -> None:
     found = fingerprint(("INT64",), range(ROWS))
-    back = stored.read(store(tmp_path, found), COLUMNS, found.digest())
+    back = stored.read(store(tmp_path, found), OWN, found.digest())
     assert back
     assert back.update_id == 5
     assert same(back.buckets, found)
@@ -216,12 +220,13 @@ def test_damaged_fingerprints_count_as_absent(tmp_path: Path, how: str) -> None:
     found = fingerprint(("INT64",), range(ROWS))
     uri = store(tmp_path, found)
     Path(uri).write_bytes(_spoil(Path(uri).read_bytes(), how))
-    assert stored.read(uri, COLUMNS, found.digest()) is None
+    assert stored.read(uri, OWN, found.digest()) is None
 
 
-def test_fingerprints_of_other_keys_or_of_another_date_count_as_absent(tmp_path: Path) -> None:
+def test_fingerprints_of_other_keys_of_another_seed_or_of_another_date_count_as_absent(tmp_path: Path) -> None:
     found = fingerprint(("INT64",), range(ROWS))
     uri = store(tmp_path, found)
-    assert stored.read(uri, (Column("a", "STRING"),), found.digest()) is None
-    assert stored.read(uri, COLUMNS, fingerprint(("INT64",), range(5)).digest()) is None
-    assert stored.read(str(tmp_path / "none"), COLUMNS, found.digest()) is None
+    assert stored.read(uri, hasher("STRING"), found.digest()) is None
+    assert stored.read(uri, hasher("INT64", seed=Seed(b"another")), found.digest()) is None
+    assert stored.read(uri, OWN, fingerprint(("INT64",), range(5)).digest()) is None
+    assert stored.read(str(tmp_path / "none"), OWN, found.digest()) is None

@@ -13,7 +13,10 @@ import pytest
 
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_spark.column_types import arrow_schema
+from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.fingerprints.value_hashing import ValueHasher
+
+SEED = Seed(b"a secret")
 
 REPEATED = ColumnMode.REPEATED
 PAIR = (Column("a", "INT64"), Column("b", "STRING"))
@@ -43,7 +46,7 @@ DISTINCT: dict[str, tuple[Column, list[Any]]] = {
 def hashes(column: Column, values: Sequence[Any], keys: Sequence[int] | None = None) -> list[int]:
     array = pa.array(values, arrow_schema((column,)).field(0).type)
     first = np.array(keys or [7] * len(values), dtype=np.uint64)
-    return ValueHasher((column,)).hash(first, [array]).tolist()
+    return ValueHasher((column,), SEED).hash(first, [array]).tolist()
 
 
 @pytest.mark.parametrize("name", DISTINCT)
@@ -59,7 +62,9 @@ def test_slices_hash_as_their_own_rows(name: str) -> None:
     column, values = DISTINCT[name]
     array = pa.array(values * 3, arrow_schema((column,)).field(0).type).slice(1, len(values))
     first = np.full(len(array), 7, dtype=np.uint64)
-    assert ValueHasher((column,)).hash(first, [array]).tolist() == hashes(column, (values * 3)[1 : 1 + len(values)])
+    assert ValueHasher((column,), SEED).hash(first, [array]).tolist() == hashes(
+        column, (values * 3)[1 : 1 + len(values)]
+    )
 
 
 def test_numbers_that_the_contract_calls_equal_have_equal_hashes() -> None:
@@ -75,4 +80,4 @@ def test_equal_values_of_other_keys_have_other_hashes() -> None:
 
 def test_without_value_columns_the_key_alone_decides() -> None:
     first = np.arange(5, dtype=np.uint64)
-    assert len(set(ValueHasher(()).hash(first, []).tolist())) == 5
+    assert len(set(ValueHasher((), SEED).hash(first, []).tolist())) == 5

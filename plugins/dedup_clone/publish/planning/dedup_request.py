@@ -51,6 +51,7 @@ def build_dedup_request(
         parent=parent,
         data_uri=services.store.uri(layout.data_folder(intent.attempt)),
         attempt_uri=services.store.uri(layout.attempt_folder(intent.attempt)),
+        seed_uri=services.store.uri(layout.fingerprint_seed),
         exact=feed.dedup.exact,
         compare_values=feed.dedup.compare_values,
         file_bytes=feed.dedup.file_megabytes << 20,

@@ -14,9 +14,11 @@ from dedup_spark import storage
 from dedup_spark.candidate.key_examples import key_texts
 from dedup_spark.comparison.bucket_ranges import too_many_rows
 from dedup_spark.comparison.key_reader import KeyReader
+from dedup_spark.comparison.key_source import RowHashers
 from dedup_spark.comparison.selected_rows import Columns
 from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.fingerprints import stored
+from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptTask, DeclinedAdoption
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredFingerprints, open_inputs
 from dedup_spark.plans.adopt.diff_result import EXAMPLES, DiffResult
@@ -35,6 +37,7 @@ class AdoptDate:
     """
 
     table: TableContract
+    seed: Seed
     data_uri: str
     exact: bool
     compare_values: bool
@@ -42,8 +45,16 @@ class AdoptDate:
     limits: Limits
 
     @classmethod
-    def of(cls, request: DedupRequest, held_bytes: int) -> Self:
-        return cls(request.table, request.data_uri, request.exact, request.compare_values, held_bytes, DEFAULT_LIMITS)
+    def of(cls, request: DedupRequest, seed: Seed, held_bytes: int) -> Self:
+        return cls(
+            request.table,
+            seed,
+            request.data_uri,
+            request.exact,
+            request.compare_values,
+            held_bytes,
+            DEFAULT_LIMITS,
+        )
 
     def __call__(self, task: AdoptTask) -> AdoptOutcome:
         """Write the date's survivors and fingerprints below the data folder; or decline the date, for another plan."""
@@ -69,7 +80,8 @@ class AdoptDate:
 
     def _open(self, task: AdoptTask, reader: KeyReader, rows: int) -> ComparisonInputs:
         """Return the inputs of the comparison. `rows` is about the number of rows of the newest delivery."""
-        return open_inputs(self.table, task, reader, self.held_bytes, rows, compare_values=self.compare_values)
+        hashing = RowHashers.of(self.table, self.seed, compare_values=self.compare_values)
+        return open_inputs(hashing, task, reader, self.held_bytes, rows)
 
     def decide(
         self,
@@ -109,7 +121,7 @@ class AdoptDate:
 
     def _write_fingerprints(self, task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult) -> int:
         kept = stored.StoredFingerprints(task.newest.delivery.snapshot_id, diff.fingerprints)
-        return stored.write(storage.join(self.data_uri, stored.path_of(task.day)), kept, inputs.columns)
+        return stored.write(storage.join(self.data_uri, stored.path_of(task.day)), kept, inputs.hashing.keys)
 
     def _examples(self, task: AdoptTask, diff: DiffResult) -> Iterable[KeyExample]:
         for difference, samples in (

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from dedup_clone.contract.manifest import DataFile
-from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.contract.table import Column
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource, RowHashers
 from dedup_spark.comparison.memory_budget import MemoryBudget
 from dedup_spark.fingerprints.buckets import LEAST_BITS, BucketFingerprints, bits_for
 from dedup_spark.fingerprints.hashing import KeyHasher
-from dedup_spark.fingerprints.key_columns import WORD_BYTES, key_columns
-from dedup_spark.fingerprints.value_hashing import ValueHasher
+from dedup_spark.fingerprints.key_columns import WORD_BYTES
 from dedup_spark.parent import ParentDate
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredDate
@@ -58,14 +57,13 @@ class DeliveredFingerprints:
 
 
 def open_inputs(
-    table: TableContract, task: AdoptTask, reader: KeyReader, held_bytes: int, rows: int, *, compare_values: bool
+    hashing: RowHashers, task: AdoptTask, reader: KeyReader, held_bytes: int, rows: int
 ) -> ComparisonInputs:
     """Read the parent's fingerprints, or its key columns where no stored ones fit.
 
     `rows` is about the number of rows of the newest delivery: it determines the number of buckets.
     """
-    columns = key_columns(table)
-    hashing = RowHashers(KeyHasher(columns), ValueHasher(table.value_columns) if compare_values else None)
+    columns = hashing.keys.columns
     budget = MemoryBudget(held_bytes if held_bytes >= _LEAST_HELD * _key_bytes(columns, rows) else 0)
     make = partial(KeySource, reader, hashing, budget=budget, threads=task.threads)
 
@@ -75,7 +73,7 @@ def open_inputs(
     parent = task.parent
     bits = bits_for(rows, parent.differing_share if parent and parent.entry.new_keys else None)
     parent_source = make([parent.uri(file) for file in parent.files], parent.constant_ids) if parent else None
-    base, base_was_stored = _base(task, columns, parent_source, bits, with_values=compare_values)
+    base, base_was_stored = _base(task, hashing, parent_source, bits)
     return ComparisonInputs(
         columns=columns,
         hashing=hashing,
@@ -96,22 +94,22 @@ def _key_bytes(columns: tuple[Column, ...], rows: int) -> int:
 
 
 def _base(
-    task: AdoptTask, columns: tuple[Column, ...], side: KeySource | None, bits: int, *, with_values: bool
+    task: AdoptTask, hashing: RowHashers, side: KeySource | None, bits: int
 ) -> tuple[BucketFingerprints | None, bool]:
     parent = task.parent
     if parent is None or side is None:
         return None, False
-    base_id, stored_base = parent.entry.max_update_id, _stored_base(parent, columns)
+    base_id, stored_base = parent.entry.max_update_id, _stored_base(parent, hashing.keys)
     # Those of a delivery with repeated keys have no value sums.
     has_values = stored_base is not None and stored_base.value_sums is not None
-    if stored_base and stored_base.bits >= max(bits - _COARSER_BITS, LEAST_BITS) and (has_values or not with_values):
+    if stored_base and stored_base.bits >= max(bits - _COARSER_BITS, LEAST_BITS) and (has_values or not hashing.values):
         return stored_base, True
     holding = [number for number, file in enumerate(parent.files) if file.max_update_id == base_id]
     return side.fingerprints(bits, files=holding, only_id=base_id), False
 
 
-def _stored_base(parent: ParentDate, columns: tuple[Column, ...]) -> BucketFingerprints | None:
-    found = parent.stored_fingerprints(columns)
+def _stored_base(parent: ParentDate, hasher: KeyHasher) -> BucketFingerprints | None:
+    found = parent.stored_fingerprints(hasher)
     if found is None or found.update_id != parent.entry.max_update_id:
         return None
     least, most = _base_rows(parent.files, found.update_id)

@@ -18,6 +18,7 @@ from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bits_for
+from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.parent import ParentDate
 from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
@@ -81,7 +82,7 @@ def merge_date(
     if task.parent is None or parent is None:
         return _all_new(columns, newest, rows)
     snapshot_id = task.delivered.delivery.snapshot_id
-    before = _stored_fingerprints(task.parent, columns) if task.policy is MergePolicy.BY_VALUE else None
+    before = _stored_fingerprints(task.parent, newest.key_hasher) if task.policy is MergePolicy.BY_VALUE else None
     bits = bits_for(rows, task.parent.differing_share)
     if before and before.bits < bits - _COARSER_BITS:
         before = None
@@ -141,10 +142,10 @@ def _all_new(columns: tuple[Column, ...], newest: KeySource, rows: int) -> DateM
     return merge
 
 
-def _stored_fingerprints(parent: ParentDate, columns: tuple[Column, ...]) -> BucketFingerprints | None:
+def _stored_fingerprints(parent: ParentDate, hasher: KeyHasher) -> BucketFingerprints | None:
     """Fingerprints of the date's previous delivery. The parent has all of its rows, with the same values."""
     entry = parent.entry
-    found = parent.stored_fingerprints(columns) if entry.content_fingerprint else None
+    found = parent.stored_fingerprints(hasher) if entry.content_fingerprint else None
     if found is None or found.buckets.values_digest() != entry.content_fingerprint:
         return None
     return found.buckets if found.buckets.rows == entry.rows - entry.survivors else None

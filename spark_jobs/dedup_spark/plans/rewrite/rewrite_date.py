@@ -15,9 +15,7 @@ from dedup_spark.comparison.memory_budget import MemoryBudget
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.fingerprints import stored
-from dedup_spark.fingerprints.hashing import KeyHasher
-from dedup_spark.fingerprints.key_columns import key_columns
-from dedup_spark.fingerprints.value_hashing import ValueHasher
+from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.output.file_sizes import are_scattered
 from dedup_spark.output.sorted_files import SortedFilesWriter
 from dedup_spark.plans.delivered_date import DeliveredDate, expected_rows
@@ -37,6 +35,7 @@ class RewriteDate:
     """`file_bytes` is the target size of a file, `held_bytes` the limit for decoded keys held between two passes."""
 
     table: TableContract
+    seed: Seed
     data_uri: str
     file_bytes: int
     held_bytes: int
@@ -72,7 +71,7 @@ class RewriteDate:
         written = 0
         if next_fingerprints.new:
             uri = storage.join(self.data_uri, stored.path_of(task.day))
-            written = stored.write(uri, next_fingerprints.new, key_columns(self.table))
+            written = stored.write(uri, next_fingerprints.new, newest.key_hasher)
         rows = task.parent.entry.rows if is_unchanged and task.parent else sum(file.rows for file in files or ())
         return RewrittenDate(
             day=task.day,
@@ -93,7 +92,7 @@ class RewriteDate:
         self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader
     ) -> tuple[KeySource, KeySource | None]:
         """The delivery's and the parent's rows."""
-        hashers = RowHashers(KeyHasher(key_columns(self.table)), ValueHasher(self.table.value_columns))
+        hashers = RowHashers.of(self.table, self.seed, compare_values=True)
         budget = MemoryBudget(self.held_bytes)
         uris = [file.uri for file in delivered.files]
         constant_id = None if task.has_own_ids else delivered.delivery.snapshot_id

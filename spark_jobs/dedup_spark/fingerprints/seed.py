@@ -1,0 +1,42 @@
+"""The secret seed of a feed's hashes: a random number that the feed's first job makes and keeps in the state bucket.
+
+Whoever knows it can search for keys whose hashes agree, so it is written to no log and to no other object.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from dedup_clone.contract.errors import ContractViolation
+from dedup_spark import storage
+
+_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Seed:
+    """`repr` does not show the secret."""
+
+    secret: bytes = field(repr=False)
+
+    @property
+    def public_id(self) -> int:
+        """64 bits that tell seeds apart, and from which the secret cannot be computed."""
+        return int.from_bytes(blake2b(b"public id", key=self.secret, digest_size=8).digest(), "big")
+
+
+def read_seed(uri: str) -> Seed:
+    """Return the feed's seed; make it where there is none. Raises ContractViolation where the object is damaged."""
+    storage.create_text(uri, secrets.token_hex(_BYTES))
+    try:
+        secret = bytes.fromhex(storage.read_text(uri))
+    except ValueError:
+        secret = b""
+    if len(secret) != _BYTES:
+        raise ContractViolation(
+            f"Fingerprint seed [{uri}] is damaged: found [{len(secret)}] bytes in hexadecimal, expected [{_BYTES}]. "
+            f"Delete the object, then retry: the job makes a new seed and computes all fingerprints again."
+        )
+    return Seed(secret)
