@@ -7,7 +7,7 @@ from datetime import datetime
 from dedup_clone.freshness.arrival_checks import check_arrivals, next_expected
 from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind
-from dedup_clone.freshness.operation_checks import check_dags, check_deliveries, check_lease
+from dedup_clone.freshness.operation_checks import check_dags, check_deliveries, check_lease, check_publish_runs
 from dedup_clone.freshness.sla_checks import check_age, check_sla
 from dedup_clone.freshness.target_checks import check_contents, check_target
 from dedup_clone.freshness.verdict import VERDICT_VERSION, FreshnessStatus, FreshnessVerdict
@@ -19,6 +19,7 @@ CHECKS = (
     check_age,
     check_contents,
     check_dags,
+    check_publish_runs,
     check_lease,
     check_target,
     check_deliveries,

@@ -5,7 +5,7 @@ Reading takes a few small objects, three listings and metadata of target. No que
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -78,6 +78,16 @@ class DagActivity:
 
 
 @dataclass(frozen=True)
+class GivenUpRun:
+    """A failed publish run that is not repeated automatically, although its delivery waits. `reason` says why."""
+
+    run_id: str
+    delivery: Delivery
+    ended_at: datetime
+    reason: str
+
+
+@dataclass(frozen=True)
 class FeedState:
     """One feed. `live` is the ledger record of the generation in CURRENT.
 
@@ -100,6 +110,7 @@ class FeedState:
     target: TargetState | None
     watch_dag: DagActivity | None
     publish_dag: DagActivity | None
+    given_up_run: GivenUpRun | None
     check_interval: timedelta
     audits: Audits
 
@@ -129,9 +140,17 @@ def describe_live(live: LedgerRecord | None, generation: int | None, now: dateti
 
 
 def read_feed_state(
-    services: Services, *, watch_dag: DagActivity | None, publish_dag: DagActivity | None, check_interval: timedelta
+    services: Services,
+    *,
+    watch_dag: DagActivity | None,
+    publish_dag: DagActivity | None,
+    find_given_up_run: Callable[[tuple[Delivery, ...]], GivenUpRun | None],
+    check_interval: timedelta,
 ) -> FeedState:
-    """Read the feed. CURRENT is read right before target, so that a swap in between matches the intent in CURRENT."""
+    """Read the feed. CURRENT is read right before target, so that a swap in between matches the intent in CURRENT.
+
+    `find_given_up_run` asks Airflow about the runs of the registered deliveries that wait.
+    """
     listing = services.landing.list_markers()
     registered_at = _registration_times(services)
     marked_at = {marker.delivery: marker.created_at for marker in listing.markers}
@@ -142,6 +161,7 @@ def read_feed_state(
     live = next((r for r in reversed(records) if r.generation == current.generation), None)
     target = _read_target(services, live)
     intent = current.intent
+    waiting = tuple(_waiting(services, current, marked_at, registered_at))
     arrival_times = {*(registered_at | marked_at).values(), *(r.arrived_at for r in records if not r.is_bootstrap)}
     return FeedState(
         feed=feed,
@@ -152,12 +172,13 @@ def read_feed_state(
         history=tuple(r for r in records if r.restores is None),
         failures=index.failures if index else (),
         arrivals=tuple(sorted(arrival_times)),
-        waiting=tuple(_waiting(services, current, marked_at, registered_at)),
+        waiting=waiting,
         refused=tuple(_refused(services, live)),
         invalid_markers=tuple(InvalidMarker(m.generation, m.text, m.created_at) for m in listing.invalid),
         target=target,
         watch_dag=watch_dag,
         publish_dag=publish_dag,
+        given_up_run=find_given_up_run(tuple(sorted(w.delivery for w in waiting if w.registered))),
         check_interval=check_interval,
         audits=AuditsFile(services.store, feed).read(),
     )

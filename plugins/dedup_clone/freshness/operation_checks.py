@@ -46,6 +46,24 @@ def _is_idle(now: datetime, state: FeedState, ended: datetime | None) -> bool:
     return any(not w.registered and now - w.arrived_at > IDLE_AFTER for w in state.waiting)
 
 
+def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:
+    """A delivery must not wait for a run that nobody repeats."""
+    run = state.given_up_run
+    if run is None:
+        return
+    yield Incident(
+        IncidentKind.PUBLISH_FAILED,
+        Severity.ALERT,
+        since=run.ended_at,
+        what=(
+            f"run [{run.run_id}] failed, delivery [{run.delivery.name}] waits, and no further run is started for it: "
+            f"{run.reason}."
+        ),
+        readers_see=state.readers_see(now),
+        next_step="read the log of the failed task, correct what it names, then clear the run from its first task.",
+    )
+
+
 def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
     """A lease may be held for as long as the SLA, and for twice as long if its run is still running.
 

@@ -55,7 +55,13 @@ def change_target(world: FeedOnStandIn, statement: str) -> None:
 
 
 def incidents(world: FeedOnStandIn) -> list[str]:
-    state = read_feed_state(world.services, watch_dag=None, publish_dag=None, check_interval=timedelta(minutes=5))
+    state = read_feed_state(
+        world.services,
+        watch_dag=None,
+        publish_dag=None,
+        find_given_up_run=lambda waiting: None,
+        check_interval=timedelta(minutes=5),
+    )
     return [incident.name for incident in find_incidents(world.services.now(), state)]
 
 
@@ -97,7 +103,13 @@ def test_what_is_wrong_in_bigquery_is_told_until_it_is_right(
         audit(published)
     assert outcomes(published) == {DAYS[0]: UNEQUAL}
     assert incidents(published) == [f"content_unequal-{DAYS[0]}"]
-    state = read_feed_state(published.services, watch_dag=None, publish_dag=None, check_interval=timedelta(minutes=5))
+    state = read_feed_state(
+        published.services,
+        watch_dag=None,
+        publish_dag=None,
+        find_given_up_run=lambda waiting: None,
+        check_interval=timedelta(minutes=5),
+    )
     assert said in find_incidents(published.services.now(), state)[0].what
     (delivery,) = published.services.arrivals.deliveries()
     published.publish(delivery.name, replay=True, run_id="replay", reason="unequal")

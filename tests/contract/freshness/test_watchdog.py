@@ -12,6 +12,7 @@ from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.feed_state import DagActivity
 from dedup_clone.freshness.incident import IncidentKind
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, write_verdict
+from dedup_clone.orchestration.watch.publish_runs import FailedPublish
 from dedup_clone.orchestration.watchdog import feed_check as watchdog
 from dedup_clone.orchestration.watchdog.feed_check import check_feed, refresh_verdict
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
@@ -30,12 +31,14 @@ class Watchdog:
         self.setup: Any = setup_of(world)
         self.gauges: dict[str, float] = {}
         self.paused: set[str] = set()
+        self.failed: FailedPublish | None = None
         self.later = timedelta(0)
         caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
         clock = world.now
         world.now = lambda: clock() + self.later  # type: ignore[method-assign]
         monkeypatch.setattr(watchdog, "open_feed_services", lambda setup: world.services)
         monkeypatch.setattr(watchdog, "dag_activity", self.activity)
+        monkeypatch.setattr(watchdog, "find_failed_publish", lambda services, dag_id, waiting: self.failed)
         monkeypatch.setenv("DEDUP_CLONE_PROFILE", "local")
         monkeypatch.setattr(stats, "gauge", lambda name, value, tags: self.gauges.update({name: value}))
 
@@ -106,6 +109,18 @@ def test_a_paused_dag_is_one_alert_and_one_recovery(dog: Watchdog) -> None:
     assert dog.check(later=5 * MINUTE) == []
     dog.paused = {dog.setup.dag_id("publish")}
     assert dog.check(later=10 * MINUTE) == ["RECOVERED: watch_paused"]
+
+
+def test_a_failed_run_is_reported_once_no_further_one_will_be_started(dog: Watchdog) -> None:
+    dog.world.land(7, [row(7, 1)])
+    ended = datetime.now(UTC)
+    (delivery,) = dog.world.services.arrivals.deliveries()
+    dog.failed = FailedPublish(delivery, "publish__7__1", 1, ended, ended + 10 * MINUTE)
+    assert dog.check() == []
+    dog.failed = FailedPublish(delivery, "publish__7__1__4", 4, ended, None, "all of its 4 automatic runs failed")
+    assert dog.check(later=5 * MINUTE) == ["ALERT: publish_failed"]
+    dog.failed = None
+    assert dog.check(later=10 * MINUTE) == ["RECOVERED: publish_failed"]
 
 
 def test_each_check_emits_the_metrics_of_its_feed(dog: Watchdog) -> None:

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import TaskDeferred
 
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
-from dedup_clone.orchestration.watch import delivery_sensor
-from dedup_clone.orchestration.watch.delivery_sensor import RECENT_DELIVERIES, DeliverySensor, publish_run_id
+from dedup_clone.orchestration.watch import delivery_sensor, publish_runs
+from dedup_clone.orchestration.watch.delivery_sensor import BACKLOG_LIMIT_S, IDLE_LIMIT_S, DeliverySensor
+from dedup_clone.orchestration.watch.publish_runs import (
+    MAX_RUNS,
+    REPEAT_AFTER,
+    RUN_IDS_PER_CALL,
+    find_failed_publish,
+    publish_run_id,
+)
+from dedup_clone.publish.discard import discard
+from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.settings.deployment import read_deployment
+from dedup_clone.settings.feed import CheckSettings
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, row
 
 
 class Watch:
-    """The sensor of one feed; `runs` are the ids of publish runs that Airflow knows."""
+    """The sensor of one feed; `runs` are the publish runs that Airflow knows, by id. Its clock can be set forward."""
 
     def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world = world
-        self.runs: set[str] = set()
+        self.runs: dict[str, SimpleNamespace] = {}
+        self.later = timedelta(0)
+        clock = world.now
+        world.now = lambda: clock() + self.later  # type: ignore[method-assign]
         monkeypatch.setattr(delivery_sensor, "open_feed_services", lambda setup: world.services)
-        monkeypatch.setattr(delivery_sensor, "RuntimeTaskInstance", self)
+        monkeypatch.setattr(publish_runs, "RuntimeTaskInstance", self)
+        monkeypatch.setattr(publish_runs, "find_run", lambda dag_id, run_id: self.runs.get(run_id))
         deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
         setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
         self.sensor = DeliverySensor(task_id="notice_delivery", setup=setup)
 
-    def get_dr_count(self, dag_id: str, *, run_ids: list[str]) -> int:
-        return len(self.runs.intersection(run_ids))
+    def get_dr_count(self, dag_id: str, *, run_ids: list[str], states: list[str] | None = None) -> int:
+        return sum(run_id in run_ids and (not states or run.state in states) for run_id, run in self.runs.items())
 
     def mark(self, *snapshot_ids: int) -> None:
         bucket = self.world.storage.bucket("landing")
@@ -39,8 +58,15 @@ class Watch:
         """The runs that this look starts; Airflow has them from then on."""
         context: Any = {}
         found = [item["trigger_run_id"] for item in self.sensor.register_deliveries(context, {"message": "looks"})]
-        self.runs.update(found)
+        self.runs |= {i: SimpleNamespace(run_id=i, state="running", end_date=None) for i in found}
         return found
+
+    def fail(self, run_id: str) -> None:
+        self.runs[run_id] = SimpleNamespace(run_id=run_id, state="failed", end_date=self.world.now())
+
+    @property
+    def waiting(self) -> tuple[Delivery, ...]:
+        return find_backlog(self.world.services, None).apply
 
 
 @pytest.fixture
@@ -63,14 +89,14 @@ def test_a_marker_that_is_written_again_is_a_delivery_of_its_own(watch: Watch) -
 
 
 def test_an_outage_of_any_length_loses_no_delivery(watch: Watch) -> None:
-    missed = range(1, RECENT_DELIVERIES + 31)
+    missed = range(1, RUN_IDS_PER_CALL + 31)
     watch.mark(*missed)
     assert len(watch.look()) == len(missed)
     assert watch.look() == []
 
 
 def test_a_run_that_was_lost_between_registration_and_start_is_started_later(watch: Watch) -> None:
-    missed = range(1, RECENT_DELIVERIES + 31)
+    missed = range(1, RUN_IDS_PER_CALL + 31)
     watch.mark(*missed)
     watch.look()
     watch.runs.clear()
@@ -80,5 +106,77 @@ def test_a_run_that_was_lost_between_registration_and_start_is_started_later(wat
 def test_deliveries_that_are_long_accounted_for_get_no_new_run(watch: Watch) -> None:
     watch.world.publish(watch.world.land(1, [row(1, 1)]))
     old = publish_run_id(watch.world.services.arrivals.deliveries()[0])
-    watch.mark(*range(2, RECENT_DELIVERIES + 2))
+    watch.mark(*range(2, RUN_IDS_PER_CALL + 2))
     assert old not in watch.look()
+
+
+def test_a_new_environment_starts_no_run_for_what_is_published(watch: Watch) -> None:
+    for snapshot in (1, 2, 3):
+        watch.world.publish(watch.world.land(snapshot, [row(snapshot, 1)]))
+    watch.mark(4)
+    assert [run.split("__")[1] for run in watch.look()] == ["4"]
+
+
+def test_a_failed_run_is_repeated_after_a_while_and_not_for_ever(watch: Watch) -> None:
+    watch.mark(7)
+    (first,) = watch.look()
+    started, last = [first], first
+    for number in range(1, MAX_RUNS):
+        watch.fail(last)
+        pause = REPEAT_AFTER * 2 ** (number - 1)
+        watch.later += pause - timedelta(minutes=1)
+        assert watch.look() == []
+        watch.later += timedelta(minutes=1)
+        (last,) = watch.look()
+        started.append(last)
+        watch.later += timedelta(days=1)
+        assert watch.look() == []  # it is running
+    assert started == [first, *(f"{first}__{number}" for number in range(2, MAX_RUNS + 1))]
+    watch.fail(last)
+    watch.later += timedelta(days=9)
+    assert watch.look() == []
+    failed = find_failed_publish(watch.world.services, "publish", watch.waiting)
+    assert failed is not None
+    assert (failed.run_id, failed.repeat_at) == (last, None)
+    assert failed.given_up_because == "all of its 4 automatic runs failed"
+
+
+def test_of_several_waiting_deliveries_only_the_newest_is_run_again(watch: Watch) -> None:
+    watch.mark(7, 8)
+    for run_id in watch.look():
+        watch.fail(run_id)
+    watch.later = REPEAT_AFTER
+    assert [run.split("__")[1] for run in watch.look()] == ["8"]
+
+
+def test_a_run_whose_check_failed_is_not_repeated(watch: Watch) -> None:
+    world = watch.world
+    world.publish(world.land(7, [row(7, n) for n in range(10)]))
+    world.feed = world.feed.model_copy(update={"checks": CheckSettings(max_changed_share=0.5)})
+    name = world.land(8, [row(8, n, 99) for n in range(10)])
+    (run_id,) = watch.look()
+    spec = world.resolve(name, run_id=run_id)
+    world.deduplicate(spec)
+    world.load(spec)
+    with pytest.raises(CheckFailed):
+        world.check(spec)
+    intent = world.services.current.require_intent(spec.attempt)
+    discard(world.services, intent)
+    watch.fail(run_id)
+    watch.later = timedelta(hours=1)
+    assert watch.look() == []
+    failed = find_failed_publish(world.services, "publish", world.services.arrivals.deliveries()[-1:])
+    assert failed is not None
+    assert failed.given_up_because == "a check before the swap failed"
+
+
+@pytest.mark.parametrize(("marked", "limit_s"), [((), IDLE_LIMIT_S), ((7,), BACKLOG_LIMIT_S)])
+def test_while_a_delivery_waits_the_sensor_looks_again_soon(
+    watch: Watch, marked: tuple[int, ...], limit_s: int
+) -> None:
+    watch.mark(*marked)
+    watch.look()
+    context: Any = {}
+    with pytest.raises(TaskDeferred) as deferred:
+        watch.sensor.execute(context)
+    assert deferred.value.trigger.serialize()[1]["limit_s"] == limit_s

@@ -117,7 +117,13 @@ def test_readers_of_the_ledger_know_it_from_a_publish(maintained: FeedOnStandIn)
     assert index
     assert publish_kinds(index) == {1: PublishKind.BOOTSTRAP}
     assert [g.snapshot_id for g in index.generations] == [8]
-    state = read_feed_state(services, watch_dag=None, publish_dag=None, check_interval=timedelta(minutes=1))
+    state = read_feed_state(
+        services,
+        watch_dag=None,
+        publish_dag=None,
+        find_given_up_run=lambda waiting: None,
+        check_interval=timedelta(minutes=1),
+    )
     assert (state.live.generation if state.live else None, state.arrivals, state.waiting) == (1, (), ())
     verdict = evaluate(services.now(), state)
     assert verdict.headline == "Readers see the table that was taken over, up to update id 8."

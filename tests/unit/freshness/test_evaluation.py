@@ -9,7 +9,7 @@ import pytest
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
-from dedup_clone.freshness.feed_state import FeedState, InvalidMarker, RefusedDelivery
+from dedup_clone.freshness.feed_state import FeedState, GivenUpRun, InvalidMarker, RefusedDelivery
 from dedup_clone.freshness.incident import IncidentKind
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
@@ -118,6 +118,10 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         ["watch_idle"],
     ),
     "Airflow does not know the DAGs yet": (feed_state(watch_dag=None, publish_dag=None), []),
+    "no run is left for a delivery that waits": (
+        feed_state(given_up_run=GivenUpRun("publish__8__1__4", Delivery(8, 1), NOW, "all runs failed")),
+        ["publish_failed"],
+    ),
     "publish is paused": (feed_state(publish_dag=activity("sales_publish", paused=True)), ["publish_paused"]),
     "the lease is held for a while": (feed_state(current=current(intent(minutes(59)))), []),
     "a dead run holds the lease": (feed_state(current=current(intent(minutes(61)))), ["lease_held"]),

@@ -82,6 +82,7 @@ def test_trigger_warns_of_an_invalid_marker_and_goes_on_to_the_next_delivery(
         prefix=FEED,
         marker="_SUCCESS",
         interval_s=0.01,
+        limit_s=60,
     )
     watch = LandingWatch(buckets.landing, buckets.arrivals, buckets.invalid_markers, polls_per_full_listing=1)
     monkeypatch.setattr(trigger, "_open", lambda: watch)

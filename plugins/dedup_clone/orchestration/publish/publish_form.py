@@ -10,7 +10,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.request import Plan
 from dedup_clone.orchestration.publish.freshness_deadline import ARRIVED_AT
-from dedup_clone.orchestration.watch.delivery_sensor import publish_run_id
+from dedup_clone.orchestration.watch.publish_runs import is_automatic_run
 from dedup_clone.publish.planning.date_ranges import parse_dates
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
@@ -102,7 +102,7 @@ def read_publish_request(services: Services, context: Context) -> PublishRequest
         dag_id=run.dag_id,
         run_id=run.run_id,
         delivery=delivery,
-        replay=dates is not None or run.run_id != publish_run_id(delivery),
+        replay=dates is not None or not is_automatic_run(run.run_id, delivery),
         engine=Engine(params["engine"]) if params["engine"] else None,
         plan=params["plan"],
         accepted_checks=accepted,

@@ -12,34 +12,34 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context
-from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.orchestration.publish.freshness_deadline import ARRIVED_AT
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import open_feed_services, open_gcs_bucket
+from dedup_clone.orchestration.watch.publish_runs import (
+    MAX_RUNS,
+    deliveries_without_run,
+    find_failed_publish,
+    publish_run_id,
+)
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.services import Services
 from dedup_clone.state.arrivals import Arrivals, InvalidMarkers, LandingWatch
 from dedup_clone.state.landing import Landing
 
-# A publish run that is missing, after a crash for instance, is started for this many of the newest deliveries (two
-# weeks and more), and for all that the live generation does not include.
-RECENT_DELIVERIES = 100
-RUN_IDS_PER_CALL = 100
 FULL_LISTING_INTERVAL_S = 30
 IDLE_LIMIT_S = 12 * 60 * 60  # a watch run then ends without an arrival, so that the next one uses new code
-
-
-def publish_run_id(delivery: Delivery) -> str:
-    """The id of the delivery's publish run. It is unique to the delivery, so that each gets one run."""
-    return f"publish__{delivery.snapshot_id}__{delivery.marker_generation}"
+BACKLOG_LIMIT_S = 5 * 60  # the same while deliveries wait: their run may have failed, and be due for a repeat
 
 
 class DeliverySensor(BaseOperator):
-    """Returns one mapping per delivery without a publish run: arguments of TriggerDagRunOperator."""
+    """Returns arguments of TriggerDagRunOperator, one mapping for each publish run to start.
+
+    These are the first run of each waiting delivery, and the repeat of a run that failed a while ago.
+    """
 
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -47,7 +47,8 @@ class DeliverySensor(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Registers what has arrived already. When there is nothing to start, defers until a marker arrives."""
-        runs_to_start = self._register(open_feed_services(self.setup))
+        services = open_feed_services(self.setup)
+        runs_to_start = self._register(services)
         if runs_to_start:
             return runs_to_start
         deployment, landing = self.setup.deployment, self.setup.feed.landing
@@ -60,12 +61,13 @@ class DeliverySensor(BaseOperator):
                 prefix=landing.prefix,
                 marker=landing.marker,
                 interval_s=deployment.notice_interval_s,
+                limit_s=BACKLOG_LIMIT_S if _backlog(services) else IDLE_LIMIT_S,
             ),
             method_name="register_deliveries",
         )
 
     def register_deliveries(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Called when the trigger found a new marker, or when the idle limit has passed."""
+        """Called when the trigger found a new marker, or when its time limit has passed."""
         self.log.info("feed=%s %s", self.setup.feed.feed, event["message"])
         return self._register(open_feed_services(self.setup))
 
@@ -82,33 +84,39 @@ class DeliverySensor(BaseOperator):
             )
         if new:
             try_refresh_index(services)
-        recent = services.arrivals.deliveries()[-RECENT_DELIVERIES:]
-        expected = sorted({*recent, *(m.delivery for m in new), *_backlog(services)})
+        waiting = _backlog(services)
+        runs = {
+            publish_run_id(delivery): delivery
+            for delivery in deliveries_without_run(
+                self.setup.dag_id("publish"), sorted({*(m.delivery for m in new), *waiting})
+            )
+        }
+        if not runs:
+            runs = self._repeats(services, waiting)
         landed = {marker.delivery: marker.created_at for marker in listing.markers}
         return [
             {
-                "trigger_run_id": publish_run_id(delivery),
+                "trigger_run_id": run_id,
                 "conf": {
                     "snapshot_id": str(delivery.snapshot_id),
                     "marker_generation": str(delivery.marker_generation),
                     ARRIVED_AT: (landed.get(delivery) or services.arrivals.read(delivery).arrived_at).isoformat(),
                 },
             }
-            for delivery in self._without_run(expected)
+            for run_id, delivery in runs.items()
         ]
 
-    def _without_run(self, deliveries: list[Delivery]) -> list[Delivery]:
-        """Airflow can only count runs: those of a batch are counted, and each single one where the batch lacks some."""
-        without: list[Delivery] = []
-        for start in range(0, len(deliveries), RUN_IDS_PER_CALL):
-            batch = deliveries[start : start + RUN_IDS_PER_CALL]
-            if self._count_runs(batch) < len(batch):
-                without += [d for d in batch if not self._count_runs([d])]
-        return without
-
-    def _count_runs(self, deliveries: list[Delivery]) -> int:
-        ids = [publish_run_id(d) for d in deliveries]
-        return int(RuntimeTaskInstance.get_dr_count(self.setup.dag_id("publish"), run_ids=ids))
+    def _repeats(self, services: Services, waiting: tuple[Delivery, ...]) -> dict[str, Delivery]:
+        """The run that repeats a failed one, if it is due."""
+        failed = find_failed_publish(services, self.setup.dag_id("publish"), waiting)
+        if failed is None or failed.repeat_at is None or services.now() < failed.repeat_at:
+            return {}
+        services.log(
+            f"run [{failed.run_id}] failed and delivery [{failed.delivery.name}] waits: starts run {failed.number + 1} "
+            f"of at most {MAX_RUNS}",
+            snapshot_id=failed.delivery.snapshot_id,
+        )
+        return {publish_run_id(failed.delivery, failed.number + 1): failed.delivery}
 
 
 def _backlog(services: Services) -> tuple[Delivery, ...]:
@@ -119,7 +127,10 @@ def _backlog(services: Services) -> tuple[Delivery, ...]:
 
 
 class DeliveryTrigger(BaseTrigger):
-    """Lists landing until there is a marker that is not registered. A failed listing is logged and tried again."""
+    """Lists landing until there is a marker that is not registered, at most for `limit_s` seconds.
+
+    A failed listing is logged and tried again.
+    """
 
     def __init__(
         self,
@@ -131,6 +142,7 @@ class DeliveryTrigger(BaseTrigger):
         prefix: str,
         marker: str,
         interval_s: float,
+        limit_s: float,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow leaves it untyped
         self.arguments: dict[str, Any] = {
@@ -141,6 +153,7 @@ class DeliveryTrigger(BaseTrigger):
             "prefix": prefix,
             "marker": marker,
             "interval_s": interval_s,
+            "limit_s": limit_s,
         }
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -150,7 +163,7 @@ class DeliveryTrigger(BaseTrigger):
         from asgiref.sync import sync_to_async
 
         landing_watch = await sync_to_async(self._open)()
-        for _ in range(int(IDLE_LIMIT_S / self.arguments["interval_s"])):
+        for _ in range(int(self.arguments["limit_s"] / self.arguments["interval_s"])):
             try:
                 new = await asyncio.to_thread(landing_watch.new_markers)
             except Exception as error:
@@ -161,7 +174,7 @@ class DeliveryTrigger(BaseTrigger):
                 yield _event(f"found markers of deliveries [{names}]")
                 return
             await asyncio.sleep(self.arguments["interval_s"])
-        yield _event("no delivery within the idle limit: the next run of this DAG goes on waiting")
+        yield _event("no delivery within the time limit: looks whether a failed run is to be repeated")
 
     def _open(self) -> LandingWatch:
         arguments = self.arguments

@@ -6,14 +6,16 @@ import logging
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
 from dedup_clone.freshness.evaluation import evaluate
-from dedup_clone.freshness.feed_state import DagActivity, FeedState, read_feed_state
+from dedup_clone.freshness.feed_state import DagActivity, FeedState, GivenUpRun, read_feed_state
 from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
 from dedup_clone.freshness.metrics import feed_metrics
 from dedup_clone.freshness.verdict import FreshnessVerdict, write_verdict
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import open_feed_services
+from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
 from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.alert_settings import AlertSettings
@@ -61,9 +63,17 @@ def _evaluate(setup: FeedSetup, services: Services) -> tuple[FeedState, Freshnes
         services,
         watch_dag=dag_activity(setup.dag_id("watch")),
         publish_dag=dag_activity(setup.dag_id("publish")),
+        find_given_up_run=lambda waiting: _given_up_run(services, setup.dag_id("publish"), waiting),
         check_interval=check_interval(setup.folders.profiles),
     )
     return state, evaluate(now, state)
+
+
+def _given_up_run(services: Services, dag_id: str, waiting: tuple[Delivery, ...]) -> GivenUpRun | None:
+    failed = find_failed_publish(services, dag_id, waiting)
+    if failed is None or failed.repeat_at is not None:
+        return None
+    return GivenUpRun(failed.run_id, failed.delivery, failed.ended_at, failed.given_up_because)
 
 
 def _update_incidents(
