@@ -1,1 +1,1 @@
-"""Runs the long tests: kills processes at every step, lands many markers at once, and queries during swaps."""
+"""The long tests: kill processes at every step of a publish, land many markers at once, and query during swaps."""

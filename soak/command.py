@@ -1,4 +1,7 @@
-"""Runs the chosen long tests. The exit status is 0 only if all of them passed."""
+"""Runs the long tests: the kill matrix, bursts of markers, and readers during swaps, replays and rollbacks.
+
+The exit status is 0 only if all chosen tests passed.
+"""
 
 from __future__ import annotations
 
@@ -17,95 +20,104 @@ from soak.delivery_producer import DeliveryProducer
 from soak.kill_matrix import KillMatrix
 from soak.kill_points import KillPoint
 from soak.readers import replay_scenario, swap_scenario
-from soak.report import Report, line_of
+from soak.report import Report, summary_line
 from testkit.errors import HarnessError
 from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, running_stack
 
-LOCAL_VARIABLE = "DEDUP_CLONE_SOAK_DIR"
-INTERRUPTED = 130
+FOLDER_VARIABLE = "DEDUP_CLONE_SOAK_DIR"  # where stacks, servers and the report are written
+INTERRUPTED = 130  # the exit status that shells use after Ctrl-C
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def run_points(stack: ProxiedStack, deliveries: DeliveryProducer, report: Report, chosen: list[KillPoint]) -> None:
-    """Run the chosen points one after the other, with an undisturbed publish before and after them."""
+def run_kill_matrix(stack: ProxiedStack, deliveries: DeliveryProducer, report: Report, chosen: list[KillPoint]) -> None:
+    """Run the chosen points of the kill matrix one after the other, and publish without a kill before and after them.
+
+    A point is one process that is killed at one moment of a publish. It runs a second time if the moment did not come.
+    """
     matrix = KillMatrix(stack, deliveries)
     feeds = sorted({point.feed for point in chosen})
-    matrix.publish_undisturbed(feeds, "before the first point")
+    matrix.publish_without_kill(feeds, "before the first point")
     log(f"Kill matrix: {len(chosen)} points")
     for point in chosen:
         result = matrix.run(point)
         if result.is_missed:
-            log(line_of(result))
+            log(summary_line(result))
             result = matrix.run(point)
-        log(line_of(result))
+        log(summary_line(result))
         report.add_point(result)
-    matrix.publish_undisturbed(feeds, "after the last point")
+    matrix.publish_without_kill(feeds, "after the last point")
 
 
-def run_markers(stack: ProxiedStack, deliveries: DeliveryProducer, report: Report) -> None:
+def run_marker_bursts(stack: ProxiedStack, deliveries: DeliveryProducer, report: Report) -> None:
+    """Land many markers at once, first while Airflow runs and then while it is stopped."""
     for airflow_is_down in (False, True):
         report.add_section(marker_burst.run(stack, deliveries, EXAMPLE, airflow_is_down=airflow_is_down))
         log("\n".join(report.last_section_lines()))
 
 
 def run_readers(folder: Path, report: Report, options: argparse.Namespace) -> None:
+    """Query the table while publishes swap it."""
     shutil.rmtree(folder, ignore_errors=True)
-    rate, must_keep_rate = options.per_second, options.keep_pace
-    report.add_section(swap_scenario.run(folder, swaps=options.swaps, per_second=rate, must_keep_rate=must_keep_rate))
+    section = swap_scenario.run(
+        folder, swaps=options.swaps, per_second=options.per_second, must_keep_rate=options.keep_pace
+    )
+    report.add_section(section)
     log("\n".join(report.last_section_lines()))
 
 
 def run_replays(folder: Path, report: Report, options: argparse.Namespace) -> None:
+    """Query the table during replays and rollbacks."""
     shutil.rmtree(folder, ignore_errors=True)
-    seed = options.seed
-    report.add_section(
-        replay_scenario.run(folder, snapshots=options.snapshots, per_second=options.per_second, seed=seed)
-    )
+    section = replay_scenario.run(folder, snapshots=options.snapshots, per_second=options.per_second, seed=options.seed)
+    report.add_section(section)
     log("\n".join(report.last_section_lines()))
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    everything = commands.add_parser("all", help="readers, replays, kill matrix, markers")
-    kill = commands.add_parser("kill", help="the kill matrix, or some of its points")
-    commands.add_parser("markers", help="twelve markers at once, with Airflow up and with Airflow down")
-    read = commands.add_parser("readers", help="readers during swaps")
-    replay = commands.add_parser("replays", help="replays and rollbacks under readers")
-    for command in (everything, kill):
-        command.add_argument("--points", default="", help="names of points, moments, steps or victims, comma separated")
+    all_tests = commands.add_parser("all", help="run all long tests: readers, replays, kill matrix, markers")
+    kill = commands.add_parser("kill", help="run the kill matrix, or some of its points")
+    commands.add_parser("markers", help="land twelve markers at once, while Airflow runs and while it is stopped")
+    readers = commands.add_parser("readers", help="query the table during swaps")
+    replays = commands.add_parser("replays", help="query the table during replays and rollbacks")
+    for command in (all_tests, kill):
+        command.add_argument(
+            "--points", default="", help="names of points, moments, steps or killed processes, separated by commas"
+        )
     kill.add_argument("--list", action="store_true", help="only print the names of the points")
-    for command in (everything, read):
+    for command in (all_tests, readers):
         command.add_argument("--swaps", type=int, default=50, help="number of swaps")
         command.add_argument(
-            "--keep-pace", action="store_true", help="fail when the readers could run fewer queries than asked for"
+            "--keep-pace", action="store_true", help="fail if the readers ran fewer queries than --per-second demands"
         )
-    for command in (everything, replay):
+    for command in (all_tests, replays):
         command.add_argument(
             "--snapshots", type=int, default=10, help="number of snapshots to publish and replay, at least two"
         )
-        command.add_argument("--seed", type=int, default=1, help="of the random order of the replays")
-    for command in (everything, read, replay):
-        command.add_argument("--per-second", type=float, default=50.0, help="queries of all readers together")
+        command.add_argument("--seed", type=int, default=1, help="seed of the random order of the replays")
+    for command in (all_tests, readers, replays):
+        command.add_argument("--per-second", type=float, default=50.0, help="queries a second, all readers together")
     return parser.parse_args(arguments)
 
 
-def run_chosen(options: argparse.Namespace, local: Path, report: Report) -> None:
+def run_chosen(options: argparse.Namespace, folder: Path, report: Report) -> None:
+    """Run the tests that the command line names. All their files are below `folder`."""
     if options.command in ("all", "readers"):
-        run_readers(local / "readers", report, options)
+        run_readers(folder / "readers", report, options)
     if options.command in ("all", "replays"):
-        run_replays(local / "replays", report, options)
+        run_replays(folder / "replays", report, options)
     if options.command in ("all", "kill", "markers"):
         chosen = kill_points.select_points(options.points) if options.command != "markers" else []
-        with running_stack(local / "stack") as stack:
+        with running_stack(folder / "stack") as stack:
             deliveries = DeliveryProducer(stack.landing)
             if chosen:
-                run_points(stack, deliveries, report, chosen)
+                run_kill_matrix(stack, deliveries, report, chosen)
             if options.command in ("all", "markers"):
-                run_markers(stack, deliveries, report)
+                run_marker_bursts(stack, deliveries, report)
 
 
 def main(arguments: list[str]) -> int:
@@ -113,17 +125,17 @@ def main(arguments: list[str]) -> int:
     if getattr(options, "list", False):
         log("\n".join(point.name for point in kill_points.select_points(options.points)))
         return 0
-    for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, _interrupt)
-    local = Path(os.environ.get(LOCAL_VARIABLE) or CHECKOUT / ".local" / "soak").resolve()
-    report = Report(local)
+    for signal_number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signal_number, _interrupt)
+    folder = Path(os.environ.get(FOLDER_VARIABLE) or CHECKOUT / ".local" / "soak").resolve()
+    report = Report(folder)
     try:
-        run_chosen(options, local, report)
+        run_chosen(options, folder, report)
     except (HarnessError, StackError, ValueError) as error:
-        report.give_up(str(error))
+        report.abort(str(error))
         print(f"soak: {error}", file=sys.stderr)
     except KeyboardInterrupt:
-        report.give_up("interrupted")
+        report.abort("interrupted")
         print("soak: interrupted; all parts of its stack are stopped.", file=sys.stderr)
         return INTERRUPTED
     log(f"Report: {report.markdown}")

@@ -1,4 +1,4 @@
-"""Checks, after a publish, the table against an independent computation and the records in the state bucket."""
+"""Checks a feed between two publishes: its table, its runs, and its records in the state bucket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RETAINED_GENERATIONS = 2
 
 
 def find_problems(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> list[str]:
-    """Everything that is wrong with the feed now that all `deliveries` have been published, as sentences."""
+    """Everything that is wrong with the feed, as sentences. `deliveries`: all that landed; each must be published."""
     published_records = [r for r in stack.ledger(feed) if r.outcome is Outcome.PUBLISHED]
     return [
         *_wrong_rows(stack, feed),
@@ -32,6 +32,7 @@ def find_problems(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> l
 
 
 def _wrong_rows(stack: ProxiedStack, feed: str) -> list[str]:
+    """Target must have the rows that an independent computation from the landed files gives."""
     result = compare(read_target(stack.connection, feed), expected_table.expected_table(stack.landing, feed))
     if result.is_equal:
         return []
@@ -39,6 +40,7 @@ def _wrong_rows(stack: ProxiedStack, feed: str) -> list[str]:
 
 
 def _wrong_runs(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> list[str]:
+    """There must be exactly one publish run for each delivery."""
     expected, found = sorted(publish_run_id(d) for d in deliveries), stack.run_ids(feed)
     return [] if found == expected else [f"runs: {_difference(found, expected)}"]
 
@@ -46,6 +48,7 @@ def _wrong_runs(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> lis
 def _wrong_deliveries(
     stack: ProxiedStack, feed: str, deliveries: list[Landed], records: list[LedgerRecord]
 ) -> list[str]:
+    """Each delivery must have been registered, and published exactly once."""
     expected = sorted(f"{d.snapshot_id}-{d.marker_generation}" for d in deliveries)
     publish_counts = Counter(d.name for record in records for d in record.deliveries)
     found = [f"delivery [{name}] was published {count} times" for name, count in publish_counts.items() if count != 1]
@@ -92,6 +95,7 @@ def _wrong_generation(stack: ProxiedStack, feed: str, records: list[LedgerRecord
 
 
 def _wrong_data_folders(stack: ProxiedStack, feed: str, records: list[LedgerRecord]) -> list[str]:
+    """The newest two generations must have data folders, and no other attempt may have one."""
     newest = sorted(records, key=lambda r: r.generation)[-RETAINED_GENERATIONS:]
     expected = sorted(r.attempt for r in newest)
     found = sorted(f.rstrip("/").rsplit("/", 1)[1] for f in stack.store.folders(FeedLayout(feed).data))

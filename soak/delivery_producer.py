@@ -1,6 +1,6 @@
-"""Lands small snapshots with growing ids for the long runs, and remembers all of them.
+"""Lands small snapshots with ascending ids, and remembers all of them.
 
-It uploads files and markers in two steps, so that many markers can arrive at once.
+Files and markers are uploaded in two steps, so that the markers of many snapshots can arrive at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MARKER = "_SUCCESS"
 
 @dataclass
 class DeliveryProducer:
-    """`landed` has the deliveries of each feed in the order of their landing."""
+    """Lands deliveries of any feed in `bucket`. `landed`: the deliveries of each feed in the order of their landing."""
 
     bucket: Any
     next_id: int = 1
@@ -33,7 +33,7 @@ class DeliveryProducer:
         return self.land_at_once(feed, 1)[0]
 
     def land_at_once(self, feed: str, count: int) -> list[Landed]:
-        """Upload all files first, then all markers in parallel."""
+        """Land `count` snapshots: upload the files of all of them, and then all markers in parallel."""
         tables = {
             snapshot_id: small_snapshot(snapshot_id, today())
             for snapshot_id in range(self.next_id, self.next_id + count)

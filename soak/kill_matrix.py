@@ -1,4 +1,4 @@
-"""Runs the kill matrix: kills a process at a moment of each publish, and requires every publish to succeed."""
+"""Runs the kill matrix: during each of many publishes one process is killed, and every publish must succeed."""
 
 from __future__ import annotations
 
@@ -22,15 +22,21 @@ from testkit.errors import HarnessError
 from testkit.proxied_stack import ProxiedStack, wait_for
 
 RECOVERY_TIMEOUT_S = 1200.0
-WARM_UP_PUBLISHES = 2
-# Errors that make a point fail, after which the next point can still run.
+# The number of publishes on a new stack before the first kill: from the third on, a publish has old data to prune.
+PUBLISHES_BEFORE_FIRST_KILL = 2
+# Errors that make only one point fail; the next one can still run.
 FAILURES = (HarnessError, DemoError, DedupCloneError, GoogleAPIError, psutil.Error, OSError, LookupError)
 ENDED_TASKS = ("success", "skipped", "failed", "upstream_failed", "removed")
 
 
 @dataclass(frozen=True)
 class PointResult:
-    """`recovered_s`: seconds from the kill until the publish had succeeded and every part of the stack was healthy."""
+    """What happened at one point of the matrix.
+
+    `how`: the moment, in words. `hit`: the held request and the killed process. `recovered_by`: what the recovery
+    consisted of. `recovered_s`: the seconds from the kill until the publish had succeeded and every part of the stack
+    was healthy; None if that did not happen. `seconds`: the duration of the point.
+    """
 
     point: str
     step: str
@@ -48,30 +54,30 @@ class PointResult:
 
     @property
     def is_missed(self) -> bool:
-        """Whether nothing was killed, because the moment did not come."""
+        """Whether nothing was killed, because the moment of the point did not come."""
         return any(problem.startswith(MomentMissed.__name__) for problem in self.problems)
 
 
 @dataclass
 class KillMatrix:
-    """Runs points one after the other on one stack, each with a delivery of its own."""
+    """Runs points one after the other on one stack. Each point lands a delivery and kills a process in its publish."""
 
     stack: ProxiedStack
     deliveries: DeliveryProducer
 
-    def publish_undisturbed(self, feeds: list[str], when: str) -> None:
-        """Publish once in each feed without a kill, on a new stack twice, so that the next publish prunes.
+    def publish_without_kill(self, feeds: list[str], when: str) -> None:
+        """Publish once in each feed without a kill; on a new stack PUBLISHES_BEFORE_FIRST_KILL times.
 
-        Raises HarnessError when a publish fails, because points after it would prove nothing.
+        Raises HarnessError if a publish fails, because the points after it would prove nothing.
         """
-        for _ in range(1 if self.deliveries.landed else WARM_UP_PUBLISHES):
+        for _ in range(1 if self.deliveries.landed else PUBLISHES_BEFORE_FIRST_KILL):
             landed = {feed: self.deliveries.land(feed) for feed in feeds}
             for feed, delivery in landed.items():
                 if found := self._wait_and_check(feed, delivery, time.monotonic())[1]:
                     raise HarnessError(f"The publish {when} went wrong for [{feed}]: {'; '.join(found)}")
 
     def run(self, point: KillPoint) -> PointResult:
-        """Kill at the point, wait for the recovery, and check the feed."""
+        """Kill the point's process at its moment, wait for the recovery, and check the feed."""
         began = time.monotonic()
         hit, recovered_by, recovered_s = "", "", None
         try:
@@ -96,7 +102,10 @@ class KillMatrix:
         )
 
     def _wait_and_check(self, feed: str, delivery: Landed, since: float) -> tuple[float | None, list[str]]:
-        """Seconds from `since` until the publish had succeeded (None when it failed), and the problems found."""
+        """Wait until the delivery's publish has ended and the stack is healthy, and check the feed.
+
+        Returns the seconds from `since` until then (None if the publish failed), and the problems found.
+        """
         run_id = publish_run_id(delivery)
         wait_for(lambda: self._has_ended(feed, run_id), RECOVERY_TIMEOUT_S, f"run [{run_id}] has ended")
         state = self.stack.run_state(feed, run_id)
@@ -107,7 +116,7 @@ class KillMatrix:
         return time.monotonic() - since, self._find_problems(feed)
 
     def _wait_for_all_runs(self, feed: str) -> list[str]:
-        """After a failed point: wait until no publish of the feed runs any more, so that the next point can start."""
+        """Wait until no publish of the feed runs any more, so that the next point can start. Returns the problems."""
         try:
             for delivery in self.deliveries.landed.get(feed, []):
                 run_id = publish_run_id(delivery)
@@ -125,7 +134,7 @@ class KillMatrix:
         return all(task.state in ENDED_TASKS for task in self.stack.tasks(feed, run_id))
 
     def _kill_orphaned_workers(self) -> None:
-        """Executor workers of a killed scheduler wait for ever for a task, and take memory."""
+        """Kill the workers of LocalExecutor that a killed scheduler left. They would wait for tasks for ever."""
         scheduler = self.stack.parts()["scheduler"].pid
 
         def is_orphan(process: psutil.Process) -> bool:
@@ -134,4 +143,4 @@ class KillMatrix:
                 return "LocalExecutor" in title and process.ppid() != scheduler
             return False
 
-        victim_processes.end_orphans(self.stack, is_orphan)
+        victim_processes.kill_matching(self.stack, is_orphan)

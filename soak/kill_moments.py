@@ -1,7 +1,8 @@
-"""Defines the moments of a publish at which a process is killed. At each of them a proxy holds one request.
+"""Defines the moments of a publish at which a process can be killed.
 
-A moment's name is the step of the publish, a dot, and what is about to happen or has just happened. Moments are in the
-order of the protocol.
+A moment is defined by one request to storage or BigQuery: when it is sent, a proxy holds it, or the response to it,
+until the process has been killed. A moment's name consists of a step of the publish, a dot, and what is about to happen
+or has just happened. ALL has the moments in the order in which a publish reaches them.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ Matches = Callable[[str, ProxiedRequest], bool]
 
 @dataclass(frozen=True)
 class KillMoment:
-    """One moment, and how to recognize its request: `matches(feed, request)`.
+    """One moment of a publish.
 
-    `how` describes it for the report. `when`: whether the request or its answer is held.
-    `queued`: the step whose BigQuery job stays in the queue until after the kill.
-    `done`: the kill waits until the BigQuery job that the held request inserted has ended.
-    `deferred`: the task that Airflow must have deferred before the request is held.
-    `idle`: the request is sent while no delivery waits.
+    `how`: describes the moment in the report. `service`, `matches`: the moment's request is the first one to this
+    service for which `matches(feed, request)` is true. `when`: whether the request or its response is held.
+
+    The other fields say what else must be the case when the process is killed. `queued_step`: the BigQuery job of this
+    step is still in the queue. `after_job_end`: the BigQuery job that the held request inserted has ended.
+    `deferred_task`: Airflow has deferred this task. `without_delivery`: no delivery waits; it lands after the request
+    is held.
     """
 
     name: str
@@ -32,10 +35,10 @@ class KillMoment:
     service: Service
     when: HoldPhase
     matches: Matches
-    queued: str = ""
-    done: bool = False
-    deferred: str = ""
-    idle: bool = False
+    queued_step: str = ""
+    after_job_end: bool = False
+    deferred_task: str = ""
+    without_delivery: bool = False
 
     @property
     def step(self) -> str:
@@ -43,7 +46,10 @@ class KillMoment:
 
 
 def _writes(pattern: str, *contents: str) -> Matches:
-    """An upload to the feed's state whose object name matches `pattern` and whose content has all of these texts."""
+    """Matches an upload of an object of the feed's state.
+
+    The object's name, without the feed's folder, matches `pattern`, and its content has all texts of `contents`.
+    """
     compiled = re.compile(pattern)
 
     def matches(feed: str, request: ProxiedRequest) -> bool:
@@ -58,6 +64,7 @@ def _writes(pattern: str, *contents: str) -> Matches:
 
 
 def _deletes(pattern: str) -> Matches:
+    """Matches the deletion of an object of the feed's state whose name begins with a match of `pattern`."""
     compiled = re.compile(pattern)
 
     def matches(feed: str, request: ProxiedRequest) -> bool:
@@ -77,6 +84,8 @@ def _lists_landing(feed: str, request: ProxiedRequest) -> bool:
 
 
 def _inserts(step: str) -> Matches:
+    """Matches the insertion of a BigQuery job of this step."""
+
     def matches(feed: str, request: ProxiedRequest) -> bool:
         return request.inserts_job and bool(re.search(rf'"dedup_clone-{feed}-\d+-\w+-{step}-\d+"', request.text))
 
@@ -84,6 +93,8 @@ def _inserts(step: str) -> Matches:
 
 
 def _polls(step: str) -> Matches:
+    """Matches the question whether a BigQuery job of this step has ended."""
+
     def matches(feed: str, request: ProxiedRequest) -> bool:
         path = rf"/jobs/dedup_clone-{feed}-\d+-\w+-{step}-\d+$"
         return request.method == "GET" and bool(re.search(path, request.path))
@@ -91,7 +102,7 @@ def _polls(step: str) -> Matches:
     return matches
 
 
-def _observes(feed: str, request: ProxiedRequest) -> bool:
+def _queries_partitions(feed: str, request: ProxiedRequest) -> bool:
     return request.inserts_job and "INFORMATION_SCHEMA" in request.text and "PARTITIONS" in request.text
 
 
@@ -99,7 +110,7 @@ def _loads_status(feed: str, request: ProxiedRequest) -> bool:
     return request.service is Service.BIGQUERY and request.method == "POST" and "dedup_clone_status" in request.text
 
 
-_BUCKET, _WAREHOUSE = Service.STORAGE, Service.BIGQUERY
+_STORAGE, _BIGQUERY = Service.STORAGE, Service.BIGQUERY
 _BEFORE, _AFTER = HoldPhase.BEFORE, HoldPhase.AFTER
 _CURRENT = "CURRENT"
 _ARRIVAL = _writes(r"arrivals/.*\.json")
@@ -115,86 +126,93 @@ _DATA_DELETED = _deletes("data/")
 
 ALL = (
     KillMoment(
-        "notice.waiting", "the trigger's listing of landing is held", _BUCKET, _BEFORE, _lists_landing, idle=True
+        "notice.waiting",
+        "the trigger's listing of landing is held",
+        _STORAGE,
+        _BEFORE,
+        _lists_landing,
+        without_delivery=True,
     ),
-    KillMoment("notice.registering", "the upload of the arrival record is held", _BUCKET, _BEFORE, _ARRIVAL),
-    KillMoment("notice.registered", "the answer to the arrival record is held", _BUCKET, _AFTER, _ARRIVAL),
-    KillMoment("resolve.leasing", "the write of the lease into CURRENT is held", _BUCKET, _BEFORE, _LEASE),
-    KillMoment("resolve.leased", "the answer to the lease is held", _BUCKET, _AFTER, _LEASE),
-    KillMoment("resolve.requesting", "the upload of request.json is held", _BUCKET, _BEFORE, _REQUEST),
-    KillMoment("dedup.examining", "the first read of a landed file is held", _BUCKET, _BEFORE, _reads_landing),
+    KillMoment("notice.registering", "the upload of the arrival record is held", _STORAGE, _BEFORE, _ARRIVAL),
+    KillMoment("notice.registered", "the answer to the arrival record is held", _STORAGE, _AFTER, _ARRIVAL),
+    KillMoment("resolve.leasing", "the write of the lease into CURRENT is held", _STORAGE, _BEFORE, _LEASE),
+    KillMoment("resolve.leased", "the answer to the lease is held", _STORAGE, _AFTER, _LEASE),
+    KillMoment("resolve.requesting", "the upload of request.json is held", _STORAGE, _BEFORE, _REQUEST),
+    KillMoment("dedup.examining", "the first read of a landed file is held", _STORAGE, _BEFORE, _reads_landing),
     KillMoment(
-        "dedup.writing", "the first upload of a data file is held", _BUCKET, _BEFORE, _writes(r"data/.*\.parquet")
+        "dedup.writing", "the first upload of a data file is held", _STORAGE, _BEFORE, _writes(r"data/.*\.parquet")
     ),
-    KillMoment("dedup.handing_back", "the upload of candidate.json is held", _BUCKET, _BEFORE, _CANDIDATE),
-    KillMoment("dedup.handed_back", "the answer to candidate.json is held", _BUCKET, _AFTER, _CANDIDATE),
-    KillMoment("load.beginning", "the write of `loading` into STAGING is held", _BUCKET, _BEFORE, _LOADING),
-    KillMoment("load.inserting", "the insertion of the load job is held", _WAREHOUSE, _BEFORE, _inserts("load")),
+    KillMoment("dedup.handing_back", "the upload of candidate.json is held", _STORAGE, _BEFORE, _CANDIDATE),
+    KillMoment("dedup.handed_back", "the answer to candidate.json is held", _STORAGE, _AFTER, _CANDIDATE),
+    KillMoment("load.beginning", "the write of `loading` into STAGING is held", _STORAGE, _BEFORE, _LOADING),
+    KillMoment("load.inserting", "the insertion of the load job is held", _BIGQUERY, _BEFORE, _inserts("load")),
     KillMoment(
         "load.running",
         "the load job is kept in the queue, the answer to its insertion is held",
-        _WAREHOUSE,
+        _BIGQUERY,
         _AFTER,
         _inserts("load"),
-        queued="load",
+        queued_step="load",
     ),
     KillMoment(
         "load.deferred",
         "the load job is kept in the queue until its task is deferred; a poll of the job is held",
-        _WAREHOUSE,
+        _BIGQUERY,
         _BEFORE,
         _polls("load"),
-        queued="load",
-        deferred="load_staging",
+        queued_step="load",
+        deferred_task="load_staging",
     ),
     KillMoment(
         "load.ended",
         "the load job has ended, the answer to its insertion is held",
-        _WAREHOUSE,
+        _BIGQUERY,
         _AFTER,
         _inserts("load"),
-        done=True,
+        after_job_end=True,
     ),
-    KillMoment("load.noting", "the write of `loaded` into STAGING is held", _BUCKET, _BEFORE, _LOADED),
-    KillMoment("check.observing", "the query of staging's partitions is held", _WAREHOUSE, _BEFORE, _observes),
-    KillMoment("check.judged", "the upload of swap.json is held", _BUCKET, _BEFORE, _SWAP_SPEC),
-    KillMoment("check.handed_over", "the answer to swap.json is held", _BUCKET, _AFTER, _SWAP_SPEC),
-    KillMoment("swap.inserting", "the insertion of the swap job is held", _WAREHOUSE, _BEFORE, _inserts("swap")),
+    KillMoment("load.noting", "the write of `loaded` into STAGING is held", _STORAGE, _BEFORE, _LOADED),
+    KillMoment("check.observing", "the query of staging's partitions is held", _BIGQUERY, _BEFORE, _queries_partitions),
+    KillMoment("check.judged", "the upload of swap.json is held", _STORAGE, _BEFORE, _SWAP_SPEC),
+    KillMoment("check.handed_over", "the answer to swap.json is held", _STORAGE, _AFTER, _SWAP_SPEC),
+    KillMoment("swap.inserting", "the insertion of the swap job is held", _BIGQUERY, _BEFORE, _inserts("swap")),
     KillMoment(
         "swap.running",
         "the swap job is kept in the queue, the answer to its insertion is held",
-        _WAREHOUSE,
+        _BIGQUERY,
         _AFTER,
         _inserts("swap"),
-        queued="swap",
+        queued_step="swap",
     ),
     KillMoment(
         "swap.deferred",
         "the swap job is kept in the queue until its task is deferred; a poll of the job is held",
-        _WAREHOUSE,
+        _BIGQUERY,
         _BEFORE,
         _polls("swap"),
-        queued="swap",
-        deferred="swap_target",
+        queued_step="swap",
+        deferred_task="swap_target",
     ),
     KillMoment(
         "swap.committed",
         "the swap has committed, the answer to its insertion is held",
-        _WAREHOUSE,
+        _BIGQUERY,
         _AFTER,
         _inserts("swap"),
-        done=True,
+        after_job_end=True,
     ),
     KillMoment(
-        "commit.manifest", "the upload of the manifest is held", _BUCKET, _BEFORE, _writes(r"manifests/\d+\.json")
+        "commit.manifest", "the upload of the manifest is held", _STORAGE, _BEFORE, _writes(r"manifests/\d+\.json")
     ),
     KillMoment(
-        "commit.ledger", "the manifest is there, the upload of the ledger record is held", _BUCKET, _BEFORE, _LEDGER
+        "commit.ledger", "the manifest is there, the upload of the ledger record is held", _STORAGE, _BEFORE, _LEDGER
     ),
-    KillMoment("commit.current", "the ledger record is there, the write of CURRENT is held", _BUCKET, _BEFORE, _COMMIT),
-    KillMoment("commit.committed", "the answer to the write of CURRENT is held", _BUCKET, _AFTER, _COMMIT),
-    KillMoment("commit.status", "the load of the readers' status table is held", _WAREHOUSE, _BEFORE, _loads_status),
-    KillMoment("prune.deleting", "the first deletion of an old data file is held", _BUCKET, _BEFORE, _DATA_DELETED),
-    KillMoment("prune.deleted", "the answer to the first deletion is held", _BUCKET, _AFTER, _DATA_DELETED),
+    KillMoment(
+        "commit.current", "the ledger record is there, the write of CURRENT is held", _STORAGE, _BEFORE, _COMMIT
+    ),
+    KillMoment("commit.committed", "the answer to the write of CURRENT is held", _STORAGE, _AFTER, _COMMIT),
+    KillMoment("commit.status", "the load of the readers' status table is held", _BIGQUERY, _BEFORE, _loads_status),
+    KillMoment("prune.deleting", "the first deletion of an old data file is held", _STORAGE, _BEFORE, _DATA_DELETED),
+    KillMoment("prune.deleted", "the answer to the first deletion is held", _STORAGE, _AFTER, _DATA_DELETED),
 )
 MOMENT_BY_NAME = {moment.name: moment for moment in ALL}

@@ -1,4 +1,4 @@
-"""The points of the kill matrix: which process is killed at which moment of a publish."""
+"""Defines the points of the kill matrix: which process is killed at which moment of a publish."""
 
 from __future__ import annotations
 
@@ -11,36 +11,32 @@ from testkit.proxied_stack import BY_SPARK, EXAMPLE
 
 
 class Victim(StrEnum):
-    """The process to kill.
+    """The process to kill."""
 
-    TASK runs the code of an Airflow task. EXECUTOR_WORKER is its parent, which reports its state. DATABASE is
-    Airflow's own.
-    """
-
-    TASK = "task"
-    EXECUTOR_WORKER = "executor_worker"
+    TASK = "task"  # the process that runs the code of an Airflow task
+    EXECUTOR_WORKER = "executor_worker"  # the parent of TASK, which reports the task's state to Airflow
     SPARK_DRIVER = "spark_driver"
     SPARK_JVM = "spark_jvm"
     SPARK_WORKER = "spark_worker"
     SPARK_DAEMON = "spark_daemon"
     SCHEDULER = "scheduler"
     TRIGGERER = "triggerer"
-    TRIGGER_RUNNER = "trigger_runner"
+    TRIGGER_RUNNER = "trigger_runner"  # the child of TRIGGERER that runs the triggers
     API_SERVER = "api_server"
     DAG_PROCESSOR = "dag_processor"
-    BIGQUERY = "bigquery"
+    BIGQUERY = "bigquery"  # the stand-in
     STORAGE = "fake_gcs"
-    DATABASE = "database"
+    DATABASE = "database"  # PostgreSQL with Airflow's metadata
 
 
-# The sender of the held request, or an ancestor of the sender: the request is lost when one of these is killed.
+# Each of these sends the held request itself or is an ancestor of the process that does. With it the request is lost.
 _SENDERS = frozenset({
     Victim.TASK, Victim.SPARK_DRIVER, Victim.SPARK_JVM, Victim.SPARK_WORKER, Victim.SPARK_DAEMON, Victim.TRIGGER_RUNNER,
 })  # fmt: skip
 SPARK_PROCESSES = frozenset({Victim.SPARK_JVM, Victim.SPARK_WORKER, Victim.SPARK_DAEMON})
 
 _MOMENTS_OF: dict[Victim, tuple[str, ...]] = {
-    Victim.TASK: tuple(m.name for m in kill_moments.ALL if not m.idle and not m.deferred),
+    Victim.TASK: tuple(m.name for m in kill_moments.ALL if not m.without_delivery and not m.deferred_task),
     Victim.EXECUTOR_WORKER: ("resolve.leased", "dedup.handing_back", "load.inserting", "swap.committed"),
     Victim.SPARK_DRIVER: ("dedup.examining", "dedup.handing_back", "dedup.handed_back"),
     Victim.SPARK_JVM: ("dedup.examining", "dedup.writing", "dedup.handing_back"),
@@ -72,7 +68,7 @@ _MOMENTS_OF: dict[Victim, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class KillPoint:
-    """One process at one moment of a publish of `feed`."""
+    """The process `victim` is killed at `moment` of a publish of `feed`."""
 
     victim: Victim
     moment: KillMoment
@@ -84,12 +80,12 @@ class KillPoint:
 
     @property
     def loses_request(self) -> bool:
-        """Whether the held request (or its answer) is lost when the victim is killed."""
+        """Whether the held request (or the response to it) is lost when the victim is killed."""
         return self.victim in _SENDERS or self.victim == str(_server_of(self.moment))
 
 
 def _feed_for(victim: Victim) -> str:
-    """Spark's own processes take part only in a plan that needs Spark."""
+    """The feed whose publish has this process: Spark's own processes exist only in a plan that needs Spark."""
     return BY_SPARK if victim in SPARK_PROCESSES else EXAMPLE
 
 
@@ -98,7 +94,7 @@ def _server_of(moment: KillMoment) -> Victim:
 
 
 def all_points() -> list[KillPoint]:
-    """In the order of the protocol."""
+    """All points, in the order in which a publish reaches their moments."""
     wanted = {(name, victim) for victim, names in _MOMENTS_OF.items() for name in names}
     return [
         KillPoint(victim, moment, _feed_for(victim))
@@ -109,23 +105,23 @@ def all_points() -> list[KillPoint]:
 
 
 def select_points(names: str) -> list[KillPoint]:
-    """The points that `names` selects: names of points, moments, steps or victims, separated by commas.
+    """The points that `names` selects; all if it is empty. Raises ValueError for an unknown name.
 
-    Without names all points. Raises ValueError for an unknown name.
+    `names`: names of points, moments, steps of a publish, or killed processes, separated by commas.
     """
     points = all_points()
     chosen: list[KillPoint] = []
     for name in filter(None, names.split(",")):
-        fitting = [p for p in points if name in (p.name, p.moment.name, p.moment.step, str(p.victim))]
-        if not fitting:
+        matching = [p for p in points if name in (p.name, p.moment.name, p.moment.step, str(p.victim))]
+        if not matching:
             known = "\n  ".join(p.name for p in points)
             raise ValueError(f"point [{name}] is unknown; points are:\n  {known}")
-        chosen += [p for p in fitting if p not in chosen]
+        chosen += [p for p in matching if p not in chosen]
     return chosen or points
 
 
 def markdown_table() -> list[str]:
-    """For docs/soak.md: a line for each moment, with the processes that are killed at it."""
+    """The lines of the table in docs/soak.md: for each moment the processes that are killed at it."""
     points = all_points()
     lines = ["| Moment | How it is hit | Killed there, each in a publish of its own |", "| --- | --- | --- |"]
     for moment in kill_moments.ALL:

@@ -1,4 +1,4 @@
-"""One kill: a proxy holds one request of a publish, and while it is held a process of the stack is killed."""
+"""Runs one kill: a proxy holds a request of a publish, and meanwhile a process of the stack is killed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ ENDED = ("success", "failed")
 
 
 class MomentMissed(HarnessError):
-    """The held request never came: nothing was killed, so the point proves nothing."""
+    """The request that was to be held never came. Nothing was killed, so the point proves nothing."""
 
 
 class KillRun:
-    """Lands one delivery, holds its publish at the point's moment, and kills the point's victim."""
+    """Lands a delivery with `land`, stops its publish at the point's moment, and kills the point's process.
+
+    `killed_at`: the time of the kill, in seconds of `time.monotonic()`; 0 before it.
+    """
 
     def __init__(self, stack: ProxiedStack, point: KillPoint, land: Callable[[], Landed]) -> None:
         self.stack = stack
@@ -44,19 +47,22 @@ class KillRun:
         return self._delivery
 
     def kill_at_moment(self) -> str:
-        """Describes the held request and the killed process. Raises MomentMissed when the moment did not come."""
+        """Kill the process. Returns a description of it and of the held request, for the report.
+
+        Raises MomentMissed if the moment does not come.
+        """
         moment, feed = self.point.moment, self.point.feed
         proxy = self.stack.proxies[moment.service]
-        if moment.queued:
-            pattern = f"dedup_clone-{feed}-.*-{moment.queued}-"
+        if moment.queued_step:
+            pattern = f"dedup_clone-{feed}-.*-{moment.queued_step}-"
             self.stack.add_fault({"match": {"job_id": pattern}, "effect": "queue", "times": 100})
         hold: Hold | None = None
         try:
-            if moment.deferred:
+            if moment.deferred_task:
                 self._delivery = self._land()
-                self._wait_until_deferred(moment.deferred)
+                self._wait_until_deferred(moment.deferred_task)
             hold = proxy.hold(lambda request: moment.matches(feed, request), moment.when)
-            if moment.idle:
+            if moment.without_delivery:
                 self._wait_for(hold)
             if self._delivery is None:
                 self._delivery = self._land()
@@ -68,7 +74,7 @@ class KillRun:
         finally:
             if hold is not None:
                 proxy.forget(hold)
-            if moment.queued:
+            if moment.queued_step:
                 self.stack.clear_faults()
 
     def _wait_for(self, hold: Hold) -> None:
@@ -99,7 +105,7 @@ class KillRun:
         if request is None:
             raise MomentMissed("no request is held")
         client = victim_processes.sender_of(self.stack, hold.client_port, int(proxy_url.rsplit(":", 1)[1]))
-        if self.point.moment.done:
+        if self.point.moment.after_job_end:
             job_id = find_job_id(request.text)
             wait_for(lambda: _is_done(self.stack.job(job_id)), MOMENT_TIMEOUT_S, f"job [{job_id}] is done")
         victim = self._victim(client)
@@ -124,7 +130,7 @@ class KillRun:
         return victim_processes.main_process(self.stack, str(self.point.victim))
 
     def recovery(self) -> str:
-        """What the recovery took: parts that supervisord restarted, tasks that Airflow retried, discarded attempts."""
+        """A text for the report: what was restarted, which tasks were tried again, how many attempts were discarded."""
         parts = self.stack.parts()
         tasks = self.stack.tasks(self.point.feed, publish_run_id(self.delivery))
         records = self.stack.ledger(self.point.feed)[self._records_before :]
@@ -137,7 +143,7 @@ class KillRun:
 
 
 def find_job_id(text: str) -> str:
-    """The job id in the body of the request that inserts the job."""
+    """The id of the BigQuery job in the body of the request that inserts it."""
     start = text.index('"dedup_clone-') + 1
     return text[start : text.index('"', start)]
 

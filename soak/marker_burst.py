@@ -1,4 +1,4 @@
-"""Lands many markers at once, and requires a publish run per marker, each delivery published once, and one swap."""
+"""Lands many markers at once. Each must get a publish run of its own, but one swap must publish all deliveries."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from testkit.proxied_stack import ProxiedStack, wait_for
 MARKERS = 12
 TIMEOUT_S = 900.0
 AIRFLOW_PARTS = ("scheduler", "triggerer", "dag_processor", "api_server")
-MAX_SPREAD_S = 1.0
+MAX_SPREAD_S = 1.0  # between the first and the last marker, so that one publish can include all deliveries
 
 
 def run(
     stack: ProxiedStack, deliveries: DeliveryProducer, feed: str, *, airflow_is_down: bool, markers: int = MARKERS
 ) -> Section:
-    """Land snapshots whose markers arrive within a second, wait for their runs, and check the feed."""
+    """Land snapshots whose markers arrive within MAX_SPREAD_S, wait for their runs, and check the feed.
+
+    `airflow_is_down`: whether Airflow is stopped while the markers arrive, and started after that.
+    """
     published_before = len(_published(stack, feed))
     if airflow_is_down:
         for part in AIRFLOW_PARTS:

@@ -1,4 +1,4 @@
-"""Writes the report of a long run, in Markdown for people and JSON for programs, again after every result."""
+"""Writes the report of the long tests, as Markdown for people and as JSON for programs, anew after every result."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from soak.kill_matrix import PointResult
 
 @dataclass
 class Report:
-    """`points` are the results of the kill matrix, `sections` those of the other runs."""
+    """The results so far. `points`: those of the kill matrix. `sections`: those of the other long tests.
+
+    `folder`: where report.md and report.json are written. `abort_reason`: empty unless the run was aborted.
+    """
 
     folder: Path
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     points: list[PointResult] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
-    given_up: str = ""
+    abort_reason: str = ""
 
     @property
     def markdown(self) -> Path:
@@ -28,7 +31,9 @@ class Report:
 
     @property
     def is_good(self) -> bool:
-        return not self.given_up and all(p.is_good for p in self.points) and all(not s.problems for s in self.sections)
+        return (
+            not self.abort_reason and all(p.is_good for p in self.points) and all(not s.problems for s in self.sections)
+        )
 
     def add_point(self, result: PointResult) -> None:
         self.points.append(result)
@@ -38,9 +43,9 @@ class Report:
         self.sections.append(section)
         self.write()
 
-    def give_up(self, reason: str) -> None:
-        """Record that the run was aborted."""
-        self.given_up = reason
+    def abort(self, reason: str) -> None:
+        """Record that the run was aborted for this reason."""
+        self.abort_reason = reason
         self.write()
 
     def last_section_lines(self) -> list[str]:
@@ -56,7 +61,7 @@ class Report:
             "started_at": self.started_at,
             "machine": platform.platform(),
             "is_good": self.is_good,
-            "given_up": self.given_up,
+            "abort_reason": self.abort_reason,
             "kill_points": [asdict(p) | {"is_good": p.is_good} for p in self.points],
             "sections": [asdict(s) for s in self.sections],
         }
@@ -69,14 +74,14 @@ class Report:
             lines += [f"## Kill matrix: {good} of {len(self.points)} points", "", *_point_table(self.points), ""]
         for section in self.sections:
             lines += [*_section_lines(section), ""]
-        if self.given_up:
-            lines += [f"**The run was given up: {self.given_up}**"]
+        if self.abort_reason:
+            lines += [f"**The run was aborted: {self.abort_reason}**"]
         return lines
 
 
 @dataclass(frozen=True)
 class Section:
-    """The result of one run that is not the kill matrix."""
+    """The result of one long test other than the kill matrix. `facts`, `problems`: sentences for the report."""
 
     name: str
     facts: tuple[str, ...]
@@ -90,7 +95,7 @@ def _section_lines(section: Section) -> list[str]:
 
 def _point_table(points: list[PointResult]) -> list[str]:
     lines = [
-        "| Point | How it was hit | What brought it back | Recovery | CheckResult |",
+        "| Point | What was killed | How it recovered | Seconds | Result |",
         "| --- | --- | --- | --- | --- |",
     ]
     for p in points:
@@ -101,8 +106,8 @@ def _point_table(points: list[PointResult]) -> list[str]:
     return lines
 
 
-def line_of(result: PointResult) -> str:
-    """One line for the terminal."""
+def summary_line(result: PointResult) -> str:
+    """The result as one line, for the terminal."""
     verdict = "good" if result.is_good else "FAILED: " + "; ".join(result.problems)
     recovered = "" if result.recovered_s is None else f"recovered in {result.recovered_s:5.1f} s, "
     return f"  {result.point:<36} {recovered}{result.seconds:5.1f} s in all, {verdict}  [{result.recovered_by}]"

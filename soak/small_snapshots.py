@@ -1,4 +1,4 @@
-"""Makes small snapshots with every kind of row: known keys with changed values, a new key, a missing key."""
+"""Generates small snapshots that differ from each other in every way: changed values, a new key, a missing key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ def today() -> date:
 
 
 def small_snapshot(snapshot_id: int, day: date) -> pa.Table:
-    """Rows of two dates. Each snapshot lacks one of eight products in turn, and has one key that no other has."""
+    """A snapshot with the date `day` and the date before.
+
+    Consecutive snapshots lack different ones of the PRODUCTS products, and each has one key that no other has.
+    """
     missing_product = snapshot_id % PRODUCTS
     rows = [
         (row_day, product, STORE, 1, snapshot_id * 10 + product, snapshot_id)

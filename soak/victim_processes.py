@@ -1,7 +1,8 @@
 """Finds the process to kill in a running stack, and kills it with SIGKILL.
 
-A held request belongs to the process at the other end of its connection. The ancestors of that process tell what it is:
-a task's process is a child of an executor's worker, which is a child of the scheduler.
+The process that sent a held request is found by its connection to the proxy, and its ancestors show what it is. The
+process that runs a task's code, for example, is a child of a worker of Airflow's LocalExecutor, which is a child of the
+scheduler.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MAIN_PARTS = ("scheduler", "triggerer", "dag_processor", "api_server", "bigquery
 
 
 def sender_of(stack: ProxiedStack, client_port: int, proxy_port: int) -> psutil.Process:
-    """The process at the other end of a connection to a holding proxy."""
+    """The process that has a connection from `client_port` to the holding proxy on `proxy_port`."""
     for process in of_stack(stack.layout.local):
         try:
             connections = process.net_connections(kind="tcp")
@@ -35,6 +36,7 @@ def sender_of(stack: ProxiedStack, client_port: int, proxy_port: int) -> psutil.
 
 
 def with_ancestors(process: psutil.Process) -> list[psutil.Process]:
+    """The process, its parent, the parent of that, and so on."""
     return [process, *process.parents()]
 
 
@@ -47,7 +49,7 @@ def main_process(stack: ProxiedStack, part: str) -> psutil.Process:
 
 
 def executor_worker(stack: ProxiedStack, client: psutil.Process) -> psutil.Process:
-    """The executor's worker among the ancestors of `client`: the parent of the task's own process."""
+    """The worker of LocalExecutor among the ancestors of `client`. It is the parent of `task_process`."""
     scheduler = stack.parts()["scheduler"].pid
     for process, parent in pairwise(with_ancestors(client)):
         if parent.pid == scheduler:
@@ -56,7 +58,7 @@ def executor_worker(stack: ProxiedStack, client: psutil.Process) -> psutil.Proce
 
 
 def task_process(stack: ProxiedStack, client: psutil.Process) -> psutil.Process:
-    """The process that runs the task's code."""
+    """The process that runs the code of an Airflow task: `client` or one of its ancestors."""
     worker = executor_worker(stack, client)
     return next(process for process in with_ancestors(client) if process.ppid() == worker.pid)
 
@@ -69,7 +71,7 @@ def java_ancestor(client: psutil.Process) -> psutil.Process:
 
 
 def describe(process: psutil.Process) -> str:
-    """For the report: the process id and the command line without folders, shortened."""
+    """The process id, and the beginning of the command line without folders, for the report."""
     try:
         words = process.cmdline()
     except psutil.Error:
@@ -79,7 +81,7 @@ def describe(process: psutil.Process) -> str:
 
 
 def kill(process: psutil.Process) -> None:
-    """Sends SIGKILL and waits until the process has ended (a zombie has ended, too)."""
+    """Send SIGKILL and wait until the process has ended. A zombie counts as ended."""
     process.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + KILL_TIMEOUT_S
     while _runs(process):
@@ -95,12 +97,12 @@ def _runs(process: psutil.Process) -> bool:
         return False
 
 
-def end_orphans(stack: ProxiedStack, is_orphan: Callable[[psutil.Process], bool]) -> int:
-    """Kills the processes of the stack for which `is_orphan` is true, and returns how many there were."""
-    orphans = [process for process in of_stack(stack.layout.local) if is_orphan(process)]
-    for process in orphans:
+def kill_matching(stack: ProxiedStack, matches: Callable[[psutil.Process], bool]) -> int:
+    """Kill the processes of the stack for which `matches` is true. Returns how many there were."""
+    matching = [process for process in of_stack(stack.layout.local) if matches(process)]
+    for process in matching:
         try:
             kill(process)
         except psutil.NoSuchProcess:
             continue
-    return len(orphans)
+    return len(matching)

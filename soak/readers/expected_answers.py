@@ -1,4 +1,4 @@
-"""Computes which answers a reader may get at which time, from the swaps and the answers of their generations."""
+"""Computes which answers the readers' queries may have, and finds the wrong ones among those that readers got."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Answer = tuple[tuple[int, ...], ...]
 
 
 class ReaderQuery(StrEnum):
-    """The readers' two queries. No two generations give the same answer to either of them."""
+    """The readers' two queries. The answer to either shows which generation was read: it differs between any two."""
 
     WHOLE = "SELECT COUNT(*) AS n, SUM(attr_value) AS total FROM {table}"
     BY_SNAPSHOT = (
@@ -22,7 +22,7 @@ class ReaderQuery(StrEnum):
 
 
 def expected_answers(rows: Iterable[Row]) -> dict[ReaderQuery, Answer]:
-    """The answers that a table with these rows gives."""
+    """The answer to each query on a table with these rows."""
     by_snapshot: dict[int, tuple[int, int]] = {}
     for row in rows:
         count, total = by_snapshot.get(row["update_id"], (0, 0))
@@ -34,7 +34,10 @@ def expected_answers(rows: Iterable[Row]) -> dict[ReaderQuery, Answer]:
 
 @dataclass(frozen=True)
 class Swap:
-    """One swap: it took effect at one instant between `began` and `ended` (`time.monotonic()`)."""
+    """A swap, which took effect at some instant between `began` and `ended`, in seconds of `time.monotonic()`.
+
+    `expected_answers`: the answers that readers must get while the generation is live.
+    """
 
     generation: int
     expected_answers: Mapping[ReaderQuery, Answer]
@@ -44,7 +47,10 @@ class Swap:
 
 @dataclass(frozen=True)
 class ObservedAnswer:
-    """The outcome of one query of one reader. `error` is empty unless the query failed."""
+    """The answer that one reader got to one query between `began` and `ended`, in seconds of `time.monotonic()`.
+
+    `error`: empty unless the query failed.
+    """
 
     query: ReaderQuery
     began: float
@@ -54,10 +60,10 @@ class ObservedAnswer:
 
 
 def find_faults(observed: Iterable[ObservedAnswer], swaps: list[Swap]) -> list[str]:
-    """The wrong answers of one reader, as sentences. `observed` must be in the order of its queries.
+    """The wrong answers of one reader, as sentences. `observed`: all its answers, in the order of its queries.
 
-    An answer is right when it is that of a generation that may have been live during the query, and that is not older
-    than the generation that the same reader saw before.
+    An answer is right if it is that of a generation that may have been live during the query, and if that generation is
+    not older than the one that the reader saw before.
     """
     faults: list[str] = []
     last_index = 0
@@ -79,6 +85,6 @@ def find_faults(observed: Iterable[ObservedAnswer], swaps: list[Swap]) -> list[s
 
 
 def _may_be_live(index: int, one: ObservedAnswer, swaps: list[Swap]) -> bool:
-    """Whether the generation may have been live at some instant of the query."""
+    """Whether the generation of the swap with this index may have been live at some instant during the query."""
     next_swap = swaps[index + 1] if index + 1 < len(swaps) else None
     return swaps[index].began <= one.ended and (next_swap is None or next_swap.ended >= one.began)

@@ -1,4 +1,4 @@
-"""Runs readers while a scenario runs, and checks every answer against the swaps of the scenario."""
+"""Runs readers while a scenario changes their table, and checks every answer against the swaps of the scenario."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ MIN_RATE_SHARE = 0.99
 
 @dataclass(frozen=True)
 class Observation:
-    """The answers of each reader during `seconds`. `target_rate`: the queries per second that were asked for."""
+    """What readers observed. `by_reader`: the answers of each reader. `seconds`: how long the readers ran.
+
+    `target_rate`: the queries per second that all readers together were to run.
+    """
 
     by_reader: list[list[ObservedAnswer]]
     seconds: float
@@ -26,7 +29,7 @@ class Observation:
 
     @property
     def rate(self) -> float:
-        """Queries per second."""
+        """The queries per second that all readers together ran."""
         return sum(map(len, self.by_reader)) / self.seconds
 
     @property
@@ -35,8 +38,11 @@ class Observation:
 
 
 def observe(servers: Servers, per_second: float, scenario: Callable[[], None]) -> Observation:
-    """Run readers for as long as `scenario` takes. Their table must exist already."""
-    readers = Readers(servers.new_client, f"warehouse.{servers.world.feed.target}", per_second)
+    """Run readers, with `per_second` queries a second in all, for as long as `scenario` takes.
+
+    The readers' table must exist already.
+    """
+    readers = Readers(servers.new_client, f"warehouse.{servers.feed.feed.target}", per_second)
     readers.start()
     try:
         scenario()
@@ -46,7 +52,7 @@ def observe(servers: Servers, per_second: float, scenario: Callable[[], None]) -
 
 
 def make_section(name: str, publisher: OraclePublisher, observation: Observation, problems: Iterable[str]) -> Section:
-    """The section of the report, with `problems` and the readers' wrong answers."""
+    """A section of the report, whose problems are `problems` and the readers' wrong answers."""
     swaps, by_reader = publisher.swaps, observation.by_reader
     found = [*problems, *(fault for observed in by_reader for fault in find_faults(observed, swaps))]
     queries = [query for observed in by_reader for query in observed]

@@ -1,4 +1,4 @@
-"""Publishes one feed step by step, and computes with the oracle what readers must see after each swap."""
+"""Publishes a feed step by step, and computes with the oracle what readers must see after each swap."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ RETENTION_DAY = TODAY - timedelta(days=700)
 
 
 class OraclePublisher:
-    """`swaps`: every swap so far, with the answers that readers may get after it. `events`: the count per action."""
+    """Publishes, replays and rolls back `feed`.
 
-    def __init__(self, world: FeedOnStandIn) -> None:
-        self.world = world
+    `swaps`: every swap so far, with the answers that readers must get after it. `events`: the number of publishes,
+    replays, rollbacks and injected faults, by name.
+    """
+
+    def __init__(self, feed: FeedOnStandIn) -> None:
+        self.feed = feed
         self.swaps: list[Swap] = []
         self.events: Counter[str] = Counter()
         self._landed: dict[str, OracleDelivery] = {}
@@ -35,7 +39,7 @@ class OraclePublisher:
         return len(self._landed) + 1
 
     def land(self) -> str:
-        """Land one more snapshot and return its delivery's name. Consecutive snapshots lack different products."""
+        """Land one more snapshot, and return its delivery's name. Consecutive snapshots lack different products."""
         snapshot_id = self.next_id
         rows = [
             row(snapshot_id, product, snapshot_id * 1000 + product, day=day)
@@ -43,57 +47,57 @@ class OraclePublisher:
             for product in range(PRODUCTS)
             if product != snapshot_id % PRODUCTS
         ]
-        name = self.world.land(snapshot_id, rows)
+        name = self.feed.land(snapshot_id, rows)
         self._landed[name] = OracleDelivery(snapshot_id, rows)
         self._backlog.append(self._landed[name])
         return name
 
     def remove_from_backlog(self, name: str) -> None:
-        """Expect that the job refuses this delivery."""
+        """Leave this delivery out of the expected rows, because the job will refuse it."""
         self._backlog.remove(self._landed[name])
 
     def prepare(self, name: str, **conf: Any) -> PublishSpec:
-        """Resolve and deduplicate, up to the point where staging can be loaded."""
-        spec = self.world.resolve(name, **conf)
-        self.world.deduplicate(spec)
+        """Run the steps of a publish up to the dedup job. `conf`: see FeedOnStandIn.resolve."""
+        spec = self.feed.resolve(name, **conf)
+        self.feed.deduplicate(spec)
         return spec
 
     def check_and_swap(self, spec: PublishSpec, *replayed: OracleDelivery) -> None:
-        """Check, and make the whole backlog and the replayed deliveries live."""
-        swap = self.world.check(spec)
+        """Check staging and swap. Then the whole backlog and the replayed deliveries are live."""
+        swap = self.feed.check(spec)
         applied = sorted([*self._backlog, *replayed], key=lambda delivery: delivery.snapshot_id)
         expected_state = self._state.apply(applied, RETENTION_DAY)
         began = time.monotonic()
-        self.world.swap(spec, swap)
+        self.feed.swap(spec, swap)
         self._record_swap(spec.generation, expected_state, began)
         self._backlog.clear()
 
     def publish(self, name: str) -> None:
-        """Publish a delivery, with the whole backlog, without a fault."""
+        """Publish a delivery together with the whole backlog."""
         spec = self.prepare(name)
-        self.world.load(spec)
+        self.feed.load(spec)
         self.check_and_swap(spec)
-        self.world.commit(spec)
+        self.feed.commit(spec)
         self.events["publish"] += 1
 
     def replay(self, name: str) -> None:
-        """Replay a delivery, which may be live, excluded or older than the live snapshot."""
+        """Replay a delivery, which may be included already, excluded, or older than the newest live snapshot."""
         spec = self.prepare(name, replay=True, run_id=f"replay-{len(self.swaps)}", reason="once more")
-        self.world.load(spec)
+        self.feed.load(spec)
         self.check_and_swap(spec, self._landed[name])
-        self.world.commit(spec)
+        self.feed.commit(spec)
         self.events["replay"] += 1
 
     def roll_back(self, generation: int) -> None:
-        """Make the content of a generation live again. The backlog stays."""
+        """Make the content of a generation live again. Deliveries of the backlog still wait after that."""
         began = time.monotonic()
-        record = self.world.roll_back(generation, run_id=f"rollback-{len(self.swaps)}")
+        record = self.feed.roll_back(generation, run_id=f"rollback-{len(self.swaps)}")
         self._record_swap(record.generation, self._states[generation], began)
         self.events["rollback"] += 1
 
     def differences(self) -> Sequence[str]:
-        """A sentence that says how target differs from the oracle's table; empty when it does not."""
-        found, wanted = Counter(self.world.rows()), Counter(expected(*self._state.rows.values()))
+        """A sentence that says how target differs from the oracle's table; none if it does not differ."""
+        found, wanted = Counter(self.feed.rows()), Counter(expected(*self._state.rows.values()))
         if found == wanted:
             return ()
         surplus, missing = found - wanted, wanted - found

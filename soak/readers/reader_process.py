@@ -1,7 +1,7 @@
-"""Runs readers in a separate process, as threads that query at a steady rate like dashboards.
+"""Runs readers in a separate process, as threads that query at a steady rate, like dashboards.
 
-Readers and publisher share only the server, so neither waits for the other's interpreter lock.
-Times are `time.monotonic()`, which is the same clock for all processes of a machine.
+With a process of their own, readers and publisher do not wait for each other's interpreter lock. Their times can be
+compared, because all processes of a machine share the clock of `time.monotonic()`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from soak.readers.expected_answers import ObservedAnswer, ReaderQuery
 from testkit.errors import HarnessError
 
 THREADS = 8
-# A late reader catches up on queries, but not on those that were due more than this ago.
+# A reader that is late catches up, except on queries that were due longer ago than this.
 CATCH_UP_S = 5.0
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 120.0
 
 
 class Reader(threading.Thread):
-    """Queries every `interval_s` seconds until it is stopped. No other thread uses its `client`."""
+    """Runs one query every `interval_s` seconds, the first after `delay_s`, until it is stopped.
+
+    No other thread may use its `client`. `observed`: the answers so far.
+    """
 
     def __init__(self, client: Any, table: str, interval_s: float, delay_s: float) -> None:
         super().__init__(daemon=True)
@@ -49,7 +52,7 @@ class Reader(threading.Thread):
         began = time.monotonic()
         try:
             rows = list(self._client.query_and_wait(query.value.format(table=self._table)))
-        except Exception as error:  # any error that a reader would see
+        except Exception as error:  # whatever the client raises is an error that a reader would see
             return ObservedAnswer(query, began, time.monotonic(), (), f"{type(error).__name__}: {error}")
         return ObservedAnswer(query, began, time.monotonic(), tuple(tuple(row.values()) for row in rows))
 
@@ -60,7 +63,8 @@ class Reader(threading.Thread):
 def run_readers(channel: Connection, new_client: Callable[[], Any], table: str, per_second: float) -> None:
     """The main function of the readers' process.
 
-    Sends a message when the readers have started, runs them until it receives one, and sends what each has observed.
+    It sends a message once the readers have started, waits for a message, stops the readers, and sends the answers of
+    each.
     """
     interval_s = THREADS / per_second
     readers = [Reader(new_client(), table, interval_s, interval_s * number / THREADS) for number in range(THREADS)]
@@ -78,7 +82,8 @@ def run_readers(channel: Connection, new_client: Callable[[], Any], table: str, 
 class Readers:
     """Starts and stops the readers' process. All readers together run `per_second` queries a second.
 
-    `new_client` makes a BigQuery client and must be a function that can be pickled.
+    `new_client`: returns a new BigQuery client; it must be possible to pickle this function. `seconds`: how long the
+    readers ran, once they are stopped.
     """
 
     def __init__(self, new_client: Callable[[], Any], table: str, per_second: float) -> None:
@@ -90,14 +95,14 @@ class Readers:
         self.seconds = 0.0
 
     def start(self) -> None:
-        """Returns when the readers have started. Raises HarnessError when they do not."""
+        """Start the readers, and return once they run. Raises HarnessError if they do not start."""
         self._process.start()
         self._child_end.close()  # otherwise the end of the process would not close the pipe
         self._receive(START_TIMEOUT_S)
         self._began = time.monotonic()
 
     def stop(self) -> list[list[ObservedAnswer]]:
-        """What each reader has observed, in order. Raises HarnessError when the process has died or does not end."""
+        """Stop the readers, and return the answers of each in order. Raises HarnessError if their process has died."""
         with closing(self._parent_end):
             self.seconds = time.monotonic() - self._began
             try:

@@ -1,8 +1,8 @@
-"""Readers query the table during replays and rollbacks, and must get exactly the replayed or restored content.
+"""Replays snapshots and rolls back while readers query the table; every answer must be that of a live generation.
 
-First every snapshot is replayed while all of them are live, which changes nothing. Then the table is rolled back by
-some generations, one by one, and forward again. At last it is rolled back to the first generation, and all other
-snapshots are replayed in random order: the table must end as it was after the last publish.
+Some snapshots are published. All of them are replayed, which must change nothing. The table is rolled back by a few
+generations, one at a time, and then to the newest again. At last it is rolled back to the first generation, and all
+later snapshots are replayed in random order: the table must end as it was after the last publish.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GENERATIONS_BACK = 3
 
 
 class ReplayScenario:
-    """`problems`: a sentence for each step after which the table differed from the oracle's."""
+    """The steps of the scenario. `problems`: a sentence for each step after which target was not the oracle's table."""
 
     def __init__(self, publisher: OraclePublisher, rng: random.Random) -> None:
         self.problems: list[str] = []
@@ -35,7 +35,7 @@ class ReplayScenario:
         self._run(self._publisher.publish, self._names[-1])
 
     def run(self, snapshots: int) -> None:
-        """Publish until `snapshots` snapshots are live, then replay and roll back. The first one must be live."""
+        """Run the scenario with this number of snapshots. The first of them must be published already."""
         publisher = self._publisher
         for _ in range(snapshots - 1):
             self.publish()
@@ -60,7 +60,7 @@ class ReplayScenario:
 def run(folder: Path, *, snapshots: int, per_second: float, seed: int) -> Section:
     """Run the scenario on servers of its own below `folder`. The same seed gives the same orders of replays."""
     with open_servers(folder) as servers:
-        publisher = OraclePublisher(servers.world)
+        publisher = OraclePublisher(servers.feed)
         scenario = ReplayScenario(publisher, random.Random(seed))
         scenario.publish()
         observation = observe(servers, per_second, lambda: scenario.run(snapshots))

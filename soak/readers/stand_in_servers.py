@@ -1,4 +1,4 @@
-"""Starts an object store and a BigQuery stand-in for the worked example's feed, and always stops them."""
+"""Starts fake-gcs-server and a BigQuery stand-in for the feed of the worked example, and stops them at the end."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from testkit.server_clients import bigquery_client, open_clients
 
 @dataclass(frozen=True)
 class Servers:
-    """`new_client` makes one more BigQuery client. It can be pickled, so another process can call it."""
+    """The running servers. `feed`: publishes on them. `new_client`: makes a BigQuery client, and can be pickled."""
 
-    world: FeedOnStandIn
+    feed: FeedOnStandIn
     stand_in_url: str
     new_client: Callable[[], Any]
 

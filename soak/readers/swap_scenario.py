@@ -1,4 +1,4 @@
-"""Readers query the table while publishes succeed and fail, and every answer is checked against the swaps."""
+"""Publishes, with and without injected faults, while readers query the table; every answer is checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from soak.report import Section
 from testkit.errors import HarnessError
 from testkit.stand_in_faults import add_fault, clear_faults
 
-# The client does not retry after the error `invalidQuery`.
+# The error `invalidQuery`, because BigQuery's client does not retry after it.
 REFUSED_SWAP = {"match": {"job_id": "-swap-"}, "effect": "error", "reason": "invalidQuery"}
 SLOW_LOAD = {"match": {"job_type": "load"}, "effect": "delay", "seconds": 0.5}
 FAILED_LOAD = {"match": {"job_type": "load"}, "effect": "error"}
@@ -26,21 +26,21 @@ UNAVAILABLE = {"match": {"method": "POST", "path": "/queries$"}, "effect": "erro
 
 
 class SwapScenario:
-    """Publishes, and publishes with a fault, on one feed."""
+    """The steps of the scenario: publishes that succeed, and publishes in which something fails."""
 
     def __init__(self, publisher: OraclePublisher, stand_in_url: str) -> None:
         self.publisher = publisher
-        self._world = publisher.world
+        self._feed = publisher.feed
         self._stand_in_url = stand_in_url
 
     def publish(self) -> None:
-        """Land a delivery and publish it, with the whole backlog, without a fault."""
+        """Land a delivery, and publish it with the whole backlog."""
         self.publisher.publish(self.publisher.land())
 
     def die_before_commit(self) -> None:
-        """Swap, and do not commit: the next run has to recover."""
+        """Stop a publish between swap and commit, as if its process had died. The next run has to recover it."""
         spec = self.publisher.prepare(self.publisher.land())
-        self._world.load(spec)
+        self._feed.load(spec)
         self.publisher.check_and_swap(spec)
         self._count("death between swap and commit")
 
@@ -49,40 +49,43 @@ class SwapScenario:
         self.publisher.roll_back(self.publisher.swaps[-2].generation)
 
     def die_after_load(self) -> None:
-        """Load staging slowly, and do nothing after it."""
+        """Stop a publish after a slow load, as if its process had died."""
         spec = self.publisher.prepare(self.publisher.land())
         with self._fault(SLOW_LOAD):
-            self._world.load(spec)
+            self._feed.load(spec)
         self._count("death after a load")
 
     def fail_in_load(self) -> None:
         spec = self.publisher.prepare(self.publisher.land())
         with self._fault(FAILED_LOAD), self._must_fail():
-            self._world.load(spec)
+            self._feed.load(spec)
         self._count("failed load")
 
     def fail_in_swap(self) -> None:
-        """The job fails before it changes anything."""
+        """Let the swap's BigQuery job fail before it changes anything."""
         spec = self.publisher.prepare(self.publisher.land())
-        self._world.load(spec)
-        swap = self._world.check(spec)
+        self._feed.load(spec)
+        swap = self._feed.check(spec)
         with self._fault(REFUSED_SWAP), self._must_fail():
-            self._world.swap(spec, swap)
+            self._feed.swap(spec, swap)
         self._count("failed swap")
 
     def refuse_delivery(self) -> None:
-        """Land a delivery that the job refuses; the load fails if no other delivery is published with it."""
-        self._world.dedup.refused_ids.add(self.publisher.next_id)
+        """Land a delivery that the dedup job refuses.
+
+        If no other delivery waits, there is nothing to publish, and the step after the job must fail.
+        """
+        self._feed.dedup.refused_ids.add(self.publisher.next_id)
         name = self.publisher.land()
         self.publisher.remove_from_backlog(name)
         spec = self.publisher.prepare(name)
-        if spec.snapshot_id in self._world.dedup.refused_ids:
+        if spec.snapshot_id in self._feed.dedup.refused_ids:
             with self._must_fail():
-                self._world.load(spec)
+                self._feed.load(spec)
         self._count("refused delivery")
 
     def fail_queries(self) -> None:
-        """Let BigQuery answer some queries with 503, after which the client retries by itself."""
+        """Let the stand-in answer some queries with status 503. BigQuery's client retries these by itself."""
         add_fault(self._stand_in_url, UNAVAILABLE)
         self._count("five queries answered with 503")
 
@@ -99,6 +102,7 @@ class SwapScenario:
 
     @contextlib.contextmanager
     def _must_fail(self) -> Iterator[None]:
+        """Require that the block raises an error of the product or of BigQuery."""
         try:
             yield
         except (DedupCloneError, GoogleAPICallError):
@@ -106,7 +110,7 @@ class SwapScenario:
         raise HarnessError("A step that was made to fail succeeded: its fault had no effect.")
 
     def run(self, swaps: int) -> None:
-        """Publish until there were `swaps` swaps, with a fault or a rollback after each publish."""
+        """Publish until there were `swaps` swaps, and after each publish inject a fault or roll back."""
         faulty_steps = cycle(
             [
                 self.fail_in_load,
@@ -127,10 +131,10 @@ class SwapScenario:
 def run(folder: Path, *, swaps: int, per_second: float, must_keep_rate: bool) -> Section:
     """Run the scenario on servers of its own below `folder`, while readers run `per_second` queries a second.
 
-    With `must_keep_rate`, the run fails when the readers reach a lower rate.
+    `must_keep_rate`: whether a lower rate of the readers is a problem.
     """
     with open_servers(folder) as servers:
-        publisher = OraclePublisher(servers.world)
+        publisher = OraclePublisher(servers.feed)
         scenario = SwapScenario(publisher, servers.stand_in_url)
         scenario.publish()
         observation = observe(servers, per_second, lambda: scenario.run(swaps))

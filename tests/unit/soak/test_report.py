@@ -7,7 +7,7 @@ from pathlib import Path
 
 from soak.kill_matrix import PointResult
 from soak.kill_run import find_job_id
-from soak.report import Report, Section, line_of
+from soak.report import Report, Section, summary_line
 
 
 def result(*problems: str) -> PointResult:
@@ -43,7 +43,7 @@ def test_one_problem_makes_the_run_bad(tmp_path: Path) -> None:
     report.add_point(result("table: 1 rows too many"))
     assert not report.is_good
     assert "something went wrong" in (tmp_path / "report.md").read_text()
-    assert "FAILED: table: 1 rows too many" in line_of(report.points[1])
+    assert "FAILED: table: 1 rows too many" in summary_line(report.points[1])
 
 
 def test_a_section_with_a_problem_makes_the_run_bad(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_section_with_a_problem_makes_the_run_bad(tmp_path: Path) -> None:
 def test_a_run_that_was_given_up_is_not_good(tmp_path: Path) -> None:
     report = Report(tmp_path)
     report.add_point(result())
-    report.give_up("interrupted")
+    report.abort("interrupted")
     assert not report.is_good
     assert "given up: interrupted" in (tmp_path / "report.md").read_text()
 
