@@ -144,9 +144,9 @@ class FeedOnStandIn:
     def check(self, spec: PublishSpec) -> SwapSpec:
         return check_before_swap(self.services, spec)
 
-    def swap(self, spec: PublishSpec, swap: SwapSpec) -> None:
+    def swap(self, spec: PublishSpec, swap: SwapSpec, number: int = 1) -> None:
         template = swap_configuration(self.feed.feed, self.feed.target)
-        self.run_job(spec, "swap", _render(template, names=self.services.names, swap=swap))
+        self.run_job(spec, "swap", _render(template, names=self.services.names, swap=swap), number)
 
     def commit(self, spec: PublishSpec) -> LedgerRecord:
         return commit_attempt(self.services, spec.attempt)[0]
@@ -191,9 +191,9 @@ class FeedOnStandIn:
             with contextlib.suppress(GoogleAPICallError):
                 job.result()
 
-    def run_job(self, spec: PublishSpec, step: str, configuration: dict[str, Any]) -> None:
-        """Record the id of a step's first BigQuery job in the lease, insert the job and wait for its end."""
-        name = job_id(spec, step, 1)
+    def run_job(self, spec: PublishSpec, step: str, configuration: dict[str, Any], number: int = 1) -> None:
+        """Record the id of a step's `number`-th BigQuery job in the lease, insert the job and wait for its end."""
+        name = job_id(spec, step, number)
         self.services.current.record_job(spec.attempt, name)
         reference = {"projectId": "local-dev", "jobId": name, "location": "US"}
         kind = LoadJob if "load" in configuration else QueryJob

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # HTTP status by reason. Source: "Error messages" of the BigQuery documentation.
 HTTP_STATUS = {
+    "accessDenied": 403,
     "backendError": 503,
     "bytesBilledLimitExceeded": 400,
     "conditionNotMet": 412,
@@ -64,6 +65,12 @@ class NotFound(StandInError):
     """The project, dataset, table, job or version does not exist."""
 
     reason = "notFound"
+
+
+class AccessDenied(StandInError):
+    """The caller lacks a permission on the table, its rows or its columns."""
+
+    reason = "accessDenied"
 
 
 class Duplicate(StandInError):

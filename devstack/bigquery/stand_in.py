@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from devstack.bigquery.callers import Caller, Grants
 from devstack.bigquery.clock import Clock
 from devstack.bigquery.faults import FaultRegistry
 from devstack.bigquery.jobs.extract_job import ExtractJob
@@ -25,9 +26,13 @@ class StandIn:
     catalog: Catalog
     collector: GarbageCollector
     faults: FaultRegistry
+    grants: Grants
     jobs: JobRunner
     queries: QueryJob
     uploads: Path
+
+    def caller(self, user: str) -> Caller:
+        return Caller(user, self.grants)
 
 
 def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store: str | None = None) -> StandIn:
@@ -42,9 +47,10 @@ def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store:
         unfinished.unlink()
     faults = FaultRegistry()
     objects = ObjectStore(object_store)
-    queries = QueryJob(catalog, objects)
+    grants = Grants(folder / "grants.json")
+    queries = QueryJob(catalog, objects, grants)
     functions: dict[str, JobFunction] = {
-        "extract": ExtractJob(catalog, objects),
+        "extract": ExtractJob(catalog, objects, grants),
         "load": LoadJob(catalog, objects, uploads),
         "query": queries,
     }
@@ -53,6 +59,7 @@ def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store:
         catalog=catalog,
         collector=GarbageCollector(catalog),
         faults=faults,
+        grants=grants,
         jobs=JobRunner(store, clock, faults, functions, {"query": queries.admission}),
         queries=queries,
         uploads=uploads,

@@ -39,6 +39,7 @@ from devstack.bigquery.storage.model import (
     TableSettings,
     TableVersion,
 )
+from devstack.bigquery.storage.protection import check_all_rows, check_columns
 from devstack.bigquery.storage.table_rules import check_clone, check_replacement, check_settings
 
 DAY_MS = 86_400_000
@@ -66,7 +67,7 @@ def _clone(
 ) -> Outcome:
     catalog, table = sql.state.catalog, sql.state.target(statement.name)
     operation = ddl_operation(catalog.find(table), statement.replace, statement.if_not_exists, table)
-    source, source_version = sql.reader.version(statement.source, statement.system_time)
+    source, source_version = clone_source(statement, sql)
     outcome = Outcome("CREATE_TABLE", tables=(source,), ddl_operation=operation, ddl_table=table)
     if operation == "SKIP":
         return outcome
@@ -81,6 +82,14 @@ def _clone(
     check_cancelled()
     catalog.commit(table, build, commit_info(outcome))
     return outcome
+
+
+def clone_source(statement: CreateClone, sql: StatementSql) -> tuple[TableId, TableVersion]:
+    """The table to clone. Raises AccessDenied unless the caller may read all its rows and columns, as for a copy."""
+    source, version = sql.reader.version(statement.source, statement.system_time)
+    check_all_rows(sql.state.caller, sql.state.catalog, source, version, "CLONE")
+    check_columns(sql.state.caller, source, version)
+    return source, version
 
 
 def _alter(statement: AlterTableSetOptions, sql: StatementSql, commit_info: CommitInfoOf) -> Outcome:

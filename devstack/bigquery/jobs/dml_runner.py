@@ -31,6 +31,7 @@ from devstack.bigquery.sql.statements import (
 )
 from devstack.bigquery.storage.catalog import Change
 from devstack.bigquery.storage.model import TableId, TableVersion
+from devstack.bigquery.storage.protection import check_all_rows
 
 MAXIMUM_RETRIES = 3  # of a statement whose partitions another one changed meanwhile
 _KINDS: dict[type, str] = {Update: "UPDATE", Delete: "DELETE", Merge: "MERGE"}
@@ -97,12 +98,14 @@ class DmlRunner:
 
 
 def target_version(name: TableName, sql: StatementSql) -> tuple[TableId, TableVersion]:
-    """The table that a statement changes, at the snapshot that the statement reads."""
+    """The table that a DML statement changes, at the snapshot that the statement reads."""
     if sql.reader.external(name) is not None:
         raise InvalidQuery(f"Table {name.table} is an external table: DML cannot change it")
     if is_information_schema_view(name):
         raise InvalidQuery(f"{name.table} is a view: DML cannot change it")
-    return sql.reader.version(name, None)
+    table, version = sql.reader.version(name, None)
+    check_all_rows(sql.state.caller, sql.state.catalog, table, version, "DML")
+    return table, version
 
 
 def scanned_by(statement: MutatingStatement, version: TableVersion, sql: StatementSql) -> ScannedBytes:

@@ -32,7 +32,7 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
         if isinstance(statement, CreateTable):
             return _defined(Outcome("CREATE_TABLE", ddl_operation=_create(statement, state)))
         if isinstance(statement, CreateClone):
-            source, _ = sql.reader.version(statement.source, statement.system_time)
+            source, _ = ddl_statements.clone_source(statement, sql)
             return _defined(Outcome("CREATE_TABLE", tables=(source,), ddl_operation=_create(statement, state)))
         if isinstance(statement, MutatingStatement):
             return _mutation(statement, sql)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.callers import Caller, Grants
 from devstack.bigquery.jobs.job_configuration import ExtractConfiguration, parse_extract_configuration
 from devstack.bigquery.jobs.job_runner import JobContext
 from devstack.bigquery.jobs.object_store import ObjectStore
@@ -17,7 +18,7 @@ from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import Segment, TableVersion
-from devstack.bigquery.storage.read_protection import refuse_protected_read
+from devstack.bigquery.storage.protection import check_read
 from devstack.bigquery.storage.table_rules import check_partition_exists
 
 # Source: "Export table data", limitations: at most one GB of table data in a file.
@@ -26,14 +27,15 @@ SHARD_BYTES = 256 << 20  # a choice: BigQuery's own size of several files is not
 
 
 class ExtractJob:
-    def __init__(self, catalog: Catalog, objects: ObjectStore) -> None:
+    def __init__(self, catalog: Catalog, objects: ObjectStore, grants: Grants) -> None:
         self._catalog = catalog
         self._objects = objects
+        self._grants = grants
 
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
         config = parse_extract_configuration(context.record.configuration["extract"])
         with self._catalog.pinned(config.table) as version:
-            refuse_protected_read(self._catalog, config.table, version)
+            check_read(Caller(context.record.user, self._grants), self._catalog, config.table, version)
             check_partition_exists(config.table, version.settings, config.partition)
             segments = version.segments(config.partition)
             size = sum(segment.bytes for segment in segments)

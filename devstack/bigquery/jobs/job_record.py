@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import StandInError
+from devstack.bigquery.callers import DEFAULT_USER
 
 KINDS = ("query", "load", "extract")
 PENDING, RUNNING, DONE = "PENDING", "RUNNING", "DONE"
@@ -31,6 +32,7 @@ class JobRecord:
     error: Mapping[str, Any] | None = None
     parent_job_id: str | None = None
     request_id: str | None = None
+    user: str = DEFAULT_USER
     upload: str | None = None  # name of the file that was sent with the request
 
     @property

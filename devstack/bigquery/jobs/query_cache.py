@@ -1,7 +1,8 @@
 """Cached results: a repeated query over unchanged tables returns its earlier result and bills nothing.
 
 Not cached are queries with a destination table, external tables or `useQueryCache: false`, with functions of the time,
-of chance or of the user, and reads of the past or of INFORMATION_SCHEMA. Source: "Using cached query results".
+of chance or of the user, and reads of the past, of INFORMATION_SCHEMA and of tables with policies. Source: "Using
+cached query results".
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class QueryCache:
         key = _key(record)
         if key is None or outcome.destination is None or not outcome.versions:
             return
+        if any(version.is_protected for version in outcome.versions.values()):
+            return
         with self._lock:
             self._results[key] = _Result(outcome.destination, outcome.versions)
             self._results.move_to_end(key)
@@ -68,4 +71,4 @@ def _key(record: JobRecord) -> str | None:
     if _NOT_CACHEABLE.search(query["query"]):
         return None
     fields = {name: query.get(name) for name in _SETTINGS}
-    return json.dumps([record.project, record.location, fields], sort_keys=True)
+    return json.dumps([record.project, record.location, record.user, fields], sort_keys=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError
+from devstack.bigquery.callers import Caller, Grants
 from devstack.bigquery.jobs.dml_queue import DmlQueue
 from devstack.bigquery.jobs.dry_run import dry_run_statistics
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
@@ -39,9 +40,10 @@ RESULT_LIFETIME_US = 24 * HOUR_US
 
 
 class QueryJob:
-    def __init__(self, catalog: Catalog, objects: ObjectStore) -> None:
+    def __init__(self, catalog: Catalog, objects: ObjectStore, grants: Grants) -> None:
         self._catalog = catalog
         self._objects = objects
+        self._grants = grants
         self._dml_queue = DmlQueue()
         self._cache = QueryCache(catalog)
 
@@ -139,7 +141,8 @@ class QueryJob:
         parameters = parse_parameters(query.get("queryParameters") or (), query.get("parameterMode"))
         definitions = parse_table_definitions(query.get("tableDefinitions") or {})
         with open_external_tables(definitions, self._objects, self._catalog.segments, query["query"]) as externals:
-            yield ScriptState(self._catalog, session, defaults, parameters, externals=externals)
+            caller = Caller(record.user, self._grants)
+            yield ScriptState(self._catalog, session, caller, defaults, parameters, externals=externals)
 
     def _result_table(self, record: JobRecord) -> ResultTable:
         query = record.configuration["query"]

@@ -21,7 +21,7 @@ from devstack.bigquery.jobs.table_reader import TableReader, is_information_sche
 from devstack.bigquery.sql.table_names import table_name_of
 from devstack.bigquery.storage.expiration import partition_day
 from devstack.bigquery.storage.model import TableId, TableVersion
-from devstack.bigquery.storage.read_protection import refuse_protected_read
+from devstack.bigquery.storage.protection import check_read
 
 MEGABYTE = 1 << 20
 MINIMUM_BILLED = 10 * MEGABYTE
@@ -82,13 +82,14 @@ def count_scanned_bytes(
 ) -> ScannedBytes:
     """`prune(days, column, conditions)` returns the ids of the partitions whose day fulfils the conditions.
 
-    `constants` are the names of script variables. Raises NotImplementedConstruct for a read that a policy protects.
+    `constants` are the names of script variables. Raises AccessDenied or NotImplementedConstruct for a read that a
+    policy protects.
     """
     scans = _scans(tree, reader, constants)
     chosen: dict[tuple[TableId, int], dict[str, set[str]]] = {}
     versions: dict[tuple[TableId, int], TableVersion] = {}
     for scan in scans:
-        refuse_protected_read(reader.catalog, scan.table, scan.version, scan.columns)
+        check_read(reader.caller, reader.catalog, scan.table, scan.version, scan.columns)
         key = (scan.table, scan.version.number)
         versions[key] = scan.version
         columns = {column.name for column in scan.version.settings.schema} if scan.columns is None else scan.columns

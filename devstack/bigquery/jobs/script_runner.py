@@ -116,6 +116,7 @@ class ScriptRunner:
             started_us=None if waits else now_us,
             state=PENDING if waits else RUNNING,
             parent_job_id=parent.job_id,
+            user=parent.user,
         )
         self.context.store.add(child)
         result = self.anonymous(child) if isinstance(statement, Query) else None

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound
+from devstack.bigquery.callers import Caller
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import ExternalTables
 from devstack.bigquery.jobs.query_parameters import Parameters
@@ -30,6 +31,7 @@ from devstack.bigquery.storage.model import TableId
 class ScriptState:
     catalog: Catalog
     session: DuckDbSession
+    caller: Caller
     defaults: NameDefaults
     parameters: Parameters
     variables: dict[str, QueryValue] = field(default_factory=dict)
@@ -38,7 +40,9 @@ class ScriptState:
     @contextmanager
     def statement(self) -> Iterator[StatementSql]:
         """SQL evaluation for one statement, with one current time and each table at one version."""
-        with TableReader(self.catalog, self.session, self.defaults, self._constant, self.externals) as reader:
+        with TableReader(
+            self.catalog, self.session, self.caller, self.defaults, self._constant, self.externals
+        ) as reader:
             yield StatementSql(self, reader, self.catalog.clock.now())
 
     def target(self, name: TableName) -> TableId:
@@ -124,7 +128,7 @@ class StatementSql:
     def value(self, expression: exp.Expression) -> QueryValue:
         """The value of an expression, with its type. Its subqueries may read tables."""
         if expression.find(exp.Table) is not None:
-            self.scanned_bytes(exp.select(expression))  # refuses protected columns
+            self.scanned_bytes(exp.select(expression))  # checks access to columns
         columns, rows = self.state.session.run(self.duckdb(exp.select(expression)))
         return QueryValue(replace(columns[0], name=""), rows.column(0)[0].as_py())
 

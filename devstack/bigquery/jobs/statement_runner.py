@@ -12,7 +12,7 @@ from sqlglot import exp
 from devstack.bigquery.bigquery_errors import Invalid, InvalidQuery
 from devstack.bigquery.jobs import ddl_statements
 from devstack.bigquery.jobs.destination_table import check_dispositions, resolve_settings, write_change
-from devstack.bigquery.jobs.dml_runner import DmlRunner
+from devstack.bigquery.jobs.dml_runner import DmlRunner, target_version
 from devstack.bigquery.jobs.job_configuration import TableLayout
 from devstack.bigquery.jobs.null_elements import refuse_null_elements
 from devstack.bigquery.jobs.partition_rows import check_destination, split_rows
@@ -121,7 +121,7 @@ class StatementRunner:
         return resolve_settings(result.table, existing, columns, TableLayout(), replaces)
 
     def _insert(self, statement: Insert, sql: StatementSql, commit_info: CommitInfoOf, started: float) -> Outcome:
-        table, version = sql.reader.version(statement.table, None)
+        table, version = target_version(statement.table, sql)
         schema = version.settings.schema
         names = statement.columns or tuple(column.name for column in schema)
         targets = []

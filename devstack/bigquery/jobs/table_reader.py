@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound
+from devstack.bigquery.callers import Caller
 from devstack.bigquery.clock import from_datetime
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import FILE_NAME, ExternalTable, ExternalTables
@@ -18,7 +19,7 @@ from devstack.bigquery.jobs.information_schema import view_rows
 from devstack.bigquery.sql.statements import TableName
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import DatasetId, TableId, TableVersion
-from devstack.bigquery.storage.read_protection import refuse_protected_read
+from devstack.bigquery.storage.protection import check_read, check_time_travel
 from devstack.bigquery.storage.version_relation import ROW_ID, relation_sql, segment_number
 
 VIEW_PREFIX = "INFORMATION_SCHEMA."
@@ -62,11 +63,13 @@ class TableReader:
         self,
         catalog: Catalog,
         session: DuckDbSession,
+        caller: Caller,
         defaults: NameDefaults,
         evaluate_time: EvaluateTime,
         externals: ExternalTables | None = None,
     ) -> None:
         self.catalog = catalog
+        self.caller = caller
         self.defaults = defaults
         self._session = session
         self._evaluate_time = evaluate_time
@@ -102,7 +105,7 @@ class TableReader:
         if external is not None:
             return self._external_relation(external, system_time)
         table, version = self.version(name, system_time)
-        refuse_protected_read(self.catalog, table, version, columns=())  # `scanned_bytes` checks the columns
+        check_read(self.caller, self.catalog, table, version, columns=())  # `scanned_bytes` checks the columns
         return relation_sql(table, version, self.catalog.segments)
 
     def external(self, name: TableName) -> ExternalTable | None:
@@ -149,6 +152,8 @@ class TableReader:
                 raise NotFound(
                     f"Not found: Table {table} was not found in location {self.defaults.location}"
                 ) from error
+            if moment_us is not None:
+                check_time_travel(self.caller, self.catalog, table, self._read[key])
         return table, self._read[key]
 
     def moment_us(self, system_time: exp.Expression) -> int:

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from devstack.bigquery.bigquery_errors import Invalid, NotFound, NotImplementedConstruct, StandInError, StandInFailed
+from devstack.bigquery.callers import user_of
 from devstack.bigquery.rest import (
     control_handlers,
     dataset_handlers,
@@ -52,11 +53,13 @@ HANDLERS: Mapping[str, Handler] = {
     "tables.patch": table_handlers.patch_table,
     "tables.update": table_handlers.update_table,
     "tables.delete": table_handlers.delete_table,
+    "tables.testIamPermissions": row_policy_handlers.test_table_permissions,
     "tabledata.list": table_data_handlers.list_rows,
     "rowAccessPolicies.insert": row_policy_handlers.insert_policy,
     "rowAccessPolicies.list": row_policy_handlers.list_policies,
     "rowAccessPolicies.get": row_policy_handlers.get_one_policy,
     "rowAccessPolicies.delete": row_policy_handlers.delete_policy,
+    "rowAccessPolicies.testIamPermissions": row_policy_handlers.test_policy_permissions,
     "jobs.insert": job_handlers.insert_job,
     "jobs.list": job_handlers.list_jobs,
     "jobs.get": job_handlers.get_job,
@@ -72,6 +75,9 @@ CONTROL_ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "faults", control_handlers.list_faults),
     ("POST", "faults", control_handlers.add_fault),
     ("DELETE", "faults", control_handlers.clear_faults),
+    ("GET", "grants", control_handlers.list_grants),
+    ("POST", "grants", control_handlers.add_grant),
+    ("DELETE", "grants", control_handlers.clear_grants),
 )
 
 
@@ -134,6 +140,7 @@ class _Server:
     async def open_upload(self, request: Request) -> Response:
         kind, project = request.query_params.get("uploadType"), request.path_params["project"]
         content, base_url = await request.body(), str(request.base_url)
+        user = user_of(request.headers.get("authorization"))
         insert = next(method for method in METHODS if method.id == "jobs.insert")
 
         def handle() -> ApiResponse:
@@ -141,12 +148,12 @@ class _Server:
                 header = request.headers.get("content-type", "")
                 body, file = self._uploads.multipart(project, header, content, base_url)
                 check_body(insert, body)
-                return self._uploads.start(project, body, self._uploads.store(file), base_url)
+                return self._uploads.start(project, user, body, self._uploads.store(file), base_url)
             if kind != "resumable":
                 raise NotImplementedConstruct(f"uploadType {kind}")
             body = _json(content)
             check_body(insert, body)
-            address = request.url.include_query_params(upload_id=self._uploads.open(project, body))
+            address = request.url.include_query_params(upload_id=self._uploads.open(project, user, body))
             return ApiResponse({}, 200, {"Location": str(address)})
 
         return await self._respond(handle)

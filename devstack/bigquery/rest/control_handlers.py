@@ -1,4 +1,4 @@
-"""Handlers below /_standin/, which BigQuery does not have: health, the clock and faults."""
+"""Handlers below /_standin/, which BigQuery does not have: health, the clock, faults and grants."""
 
 from __future__ import annotations
 
@@ -57,4 +57,21 @@ def add_fault(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 def clear_faults(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     stand_in.faults.clear()
+    return ApiResponse(None, 204)
+
+
+def list_grants(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    return ApiResponse({"grants": stand_in.grants.list()})
+
+
+def add_grant(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    body: Any = request.body
+    if not isinstance(body, dict) or set(body) != {"member", "permission"}:
+        raise Invalid(f"Grant is [{body}], expected [member] and [permission].")
+    stand_in.grants.add(body["member"], body["permission"])
+    return list_grants(stand_in, request)
+
+
+def clear_grants(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    stand_in.grants.clear()
     return ApiResponse(None, 204)

@@ -19,13 +19,15 @@ from devstack.bigquery.storage.model import DatasetId
 
 
 def insert_job(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    record = new_job_record(stand_in, request.project(), request.body)
+    record = new_job_record(stand_in, request.project(), request.body, request.user())
     if record.configuration.get("dryRun"):
         return dry_run(stand_in, record, request)
     return ApiResponse(job_resource(stand_in.jobs.insert(record), request.base_url))
 
 
-def new_job_record(stand_in: StandIn, project: str, body: Mapping[str, Any], upload: str | None = None) -> JobRecord:
+def new_job_record(
+    stand_in: StandIn, project: str, body: Mapping[str, Any], user: str, upload: str | None = None
+) -> JobRecord:
     """The record of a new job. Raises the errors that BigQuery returns without creating a job."""
     reference = body.get("jobReference") or {}
     configuration = dict(body.get("configuration") or {})
@@ -44,6 +46,7 @@ def new_job_record(stand_in: StandIn, project: str, body: Mapping[str, Any], upl
         job_id=reference.get("jobId") or f"job_{uuid.uuid4().hex}",
         configuration=configuration,
         created_us=stand_in.clock.now_us(),
+        user=user,
         upload=upload,
     )
 

@@ -9,8 +9,6 @@ from devstack.bigquery.bigquery_errors import HTTP_STATUS, StandInError
 from devstack.bigquery.jobs.job_record import JobRecord
 from devstack.bigquery.rest.table_resource import etag_of
 
-USER = "stand-in@local.invalid"
-
 
 class FailedJob(StandInError):
     """A job's error as the response to a request for its results."""
@@ -37,7 +35,7 @@ def job_resource(record: JobRecord, base_url: str) -> dict[str, Any]:
         "kind": "bigquery#job",
         "id": record.key,
         "selfLink": f"{base_url}bigquery/v2/projects/{record.project}/jobs/{record.job_id}?location={record.location}",
-        "user_email": USER,
+        "user_email": record.user,
         "jobReference": job_reference(record),
         "configuration": record.configuration,
         "statistics": _statistics(record),

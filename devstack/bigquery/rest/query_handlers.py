@@ -45,6 +45,7 @@ def run_query(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
         configuration=configuration,
         created_us=stand_in.clock.now_us(),
         request_id=body.get("requestId") or None,
+        user=request.user(),
     )
     if body.get("dryRun"):
         return _dry_run(stand_in, record)

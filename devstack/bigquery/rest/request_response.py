@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.callers import user_of
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,9 @@ class ApiRequest:
 
     def flag(self, name: str) -> bool:
         return self.query.get(name, "").lower() == "true"
+
+    def user(self) -> str:
+        return user_of(self.headers.get("authorization"))
 
     def project(self) -> str:
         return self.path["project"]

@@ -1,11 +1,15 @@
-"""Handlers of row access policies. Responses have no grantees, because BigQuery stores those as IAM policies."""
+"""Handlers of row access policies, and of the permissions that a caller has on them and on their table.
+
+Responses have no grantees, because BigQuery stores those as IAM policies.
+"""
 
 from __future__ import annotations
 
 import threading
 from typing import Any
 
-from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
+from devstack.bigquery.callers import OVERRIDE_TIME_TRAVEL
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.row_policy_changes import add_policy_change, check_predicate, drop_policy_change
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse, paginate
@@ -14,9 +18,10 @@ from devstack.bigquery.rest.table_resource import etag_of, rfc3339
 from devstack.bigquery.sql.script_parser import parse_predicate
 from devstack.bigquery.stand_in import StandIn
 from devstack.bigquery.storage.model import RowPolicy, TableId
-from devstack.bigquery.storage.row_policy_rules import get_policy, policy_reference
+from devstack.bigquery.storage.row_policy_rules import find_policy, get_policy, policy_reference
 
 _FORCE = "Delete it with force=true."
+_READ_ROWS = "bigquery.rowAccessPolicies.getFilteredData"
 
 
 def insert_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
@@ -59,6 +64,34 @@ def delete_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     build = drop_policy_change(table, request.path["policy"], last=None if request.flag("force") else _FORCE)
     stand_in.catalog.commit(table, build)
     return ApiResponse({})
+
+
+def test_table_permissions(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    """Which of the named permissions the caller has. None on a table that does not exist."""
+    caller = stand_in.caller(request.user())
+    exists = stand_in.catalog.find(_table(request)) is not None
+    wanted = _permissions(request, (OVERRIDE_TIME_TRAVEL,))
+    return ApiResponse(_permitted([name for name in wanted if exists and caller.has(name)]))
+
+
+def test_policy_permissions(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    version = stand_in.catalog.find(_table(request))
+    policy = None if version is None else find_policy(version.settings.row_policies, request.path["policy"])
+    wanted = _permissions(request, (_READ_ROWS,))
+    is_grantee = policy is not None and stand_in.caller(request.user()).is_grantee(policy)
+    return ApiResponse(_permitted(wanted if is_grantee else []))
+
+
+def _permissions(request: ApiRequest, known: tuple[str, ...]) -> list[str]:
+    wanted = list(request.body.get("permissions") or ())
+    for name in wanted:
+        if name not in known:
+            raise NotImplementedConstruct(f"testIamPermissions of {name}")
+    return wanted
+
+
+def _permitted(permissions: list[str]) -> dict[str, Any]:
+    return {"permissions": permissions} if permissions else {}
 
 
 def _table(request: ApiRequest) -> TableId:

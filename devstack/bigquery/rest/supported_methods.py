@@ -83,6 +83,7 @@ READ_ONLY = {
     "Job": _words("kind etag id selfLink status statistics user_email"),
     "QueryRequest": frozenset(),
     "RowAccessPolicy": _words("etag creationTime lastModifiedTime"),
+    "TestIamPermissionsRequest": frozenset(),
 }
 
 # Fields of which only these values are supported.
@@ -116,12 +117,16 @@ METHODS = (
     Method("tables.patch", "PATCH", _TABLE, body="Table", fields=TABLE_FIELDS),
     Method("tables.update", "PUT", _TABLE, body="Table", fields=TABLE_FIELDS),
     Method("tables.delete", "DELETE", _TABLE),
+    Method("tables.testIamPermissions", "POST", f"{_TABLE}:testIamPermissions", body="TestIamPermissionsRequest",
+           fields=_words("permissions")),
     Method("tabledata.list", "GET", f"{_TABLE}/data",
            _words(_FORMAT + "maxResults pageToken selectedFields startIndex")),
     Method("rowAccessPolicies.insert", "POST", _ROW_POLICIES, body="RowAccessPolicy", fields=ROW_POLICY_FIELDS),
     Method("rowAccessPolicies.list", "GET", _ROW_POLICIES, _words("pageSize pageToken")),
     Method("rowAccessPolicies.get", "GET", _ROW_POLICY),
     Method("rowAccessPolicies.delete", "DELETE", _ROW_POLICY, _words("force")),
+    Method("rowAccessPolicies.testIamPermissions", "POST", f"{_ROW_POLICY}:testIamPermissions",
+           body="TestIamPermissionsRequest", fields=_words("permissions")),
     Method("jobs.insert", "POST", "projects/{project}/jobs", body="Job", fields=JOB_FIELDS),
     Method("jobs.list", "GET", "projects/{project}/jobs",
            _words("allUsers maxCreationTime maxResults minCreationTime pageToken parentJobId projection stateFilter")),

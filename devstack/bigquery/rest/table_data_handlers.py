@@ -15,7 +15,7 @@ from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.stand_in import StandIn
 from devstack.bigquery.storage.expiration import without_expired
 from devstack.bigquery.storage.model import TableId, TableVersion
-from devstack.bigquery.storage.read_protection import refuse_protected_read
+from devstack.bigquery.storage.protection import check_all_rows, check_columns
 from devstack.bigquery.storage.row_pages import read_page
 
 MAXIMUM_PAGE_ROWS = 50_000
@@ -52,7 +52,9 @@ def read_row_page(
     number, start = _position(request)
     names = [column.name for column in columns]
     with stand_in.catalog.pin(lambda: _version(stand_in, table, number)) as version:
-        refuse_protected_read(stand_in.catalog, table, version, names)
+        caller = stand_in.caller(request.user())
+        check_all_rows(caller, stand_in.catalog, table, version, "tabledata.list")
+        check_columns(caller, table, version, names)
         total = sum(segment.rows for segment in version.segments(partition))
         size = min(request.integer("maxResults", MAXIMUM_PAGE_ROWS) or 0, _page_rows(version))
         rows = read_page(stand_in.catalog.segments, version, start, size, names, partition)

@@ -24,6 +24,7 @@ _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 @dataclass(frozen=True)
 class UploadSession:
     project: str
+    user: str
     body: dict[str, Any]
     path: Path
 
@@ -43,13 +44,13 @@ class Uploads:
         metadata, file = (part.get_payload(decode=True) for part in parts)
         return json.loads(bytes(metadata)), bytes(file)
 
-    def open(self, project: str, body: dict[str, Any]) -> str:
+    def open(self, project: str, user: str, body: dict[str, Any]) -> str:
         """Opens a resumable session and returns its id."""
         upload_id = uuid.uuid4().hex
         path = self._stand_in.uploads / upload_id
         path.touch()
         with self._lock:
-            self._sessions[upload_id] = UploadSession(project, body, path)
+            self._sessions[upload_id] = UploadSession(project, user, body, path)
         return upload_id
 
     def append(self, upload_id: str, content_range: str | None, content: bytes, base_url: str) -> ApiResponse:
@@ -64,11 +65,11 @@ class Uploads:
             if total is None or arrived < total:
                 return ApiResponse(None, 308, {"Range": f"bytes=0-{arrived - 1}"} if arrived else {})
             del self._sessions[upload_id]
-        return self.start(session.project, session.body, session.path, base_url)
+        return self.start(session.project, session.user, session.body, session.path, base_url)
 
-    def start(self, project: str, body: dict[str, Any], path: Path, base_url: str) -> ApiResponse:
+    def start(self, project: str, user: str, body: dict[str, Any], path: Path, base_url: str) -> ApiResponse:
         try:
-            record = new_job_record(self._stand_in, project, body, upload=path.name)
+            record = new_job_record(self._stand_in, project, body, user, upload=path.name)
             if record.kind != "load":
                 raise Invalid(f"An upload needs a load job, the configuration has [{record.kind}].")
             self._stand_in.jobs.insert(record)

@@ -172,6 +172,7 @@ class Catalog:
                 clone=change.clone,
                 job=job,
                 modified_partitions=quotas.counted_modifications(change.kind, change.modified_partitions),
+                had_row_policies=bool(change.settings.row_policies) or (latest is not None and latest.had_row_policies),
             )
             self.segments.sync()
             history.append(without_expired(version, commit_us))

@@ -20,7 +20,7 @@ from devstack.bigquery.storage.model import (
     TableVersion,
 )
 
-FORMAT = 2
+FORMAT = 3
 
 
 def encode_version(version: TableVersion) -> bytes:
@@ -33,6 +33,7 @@ def encode_version(version: TableVersion) -> bytes:
         "modified_us": version.modified_us,
         "modified_partitions": version.modified_partitions,
         "dropped": version.dropped,
+        "had_row_policies": version.had_row_policies,
         "settings": _settings_to_json(version.settings),
         "clone": _clone_to_json(version.clone),
         "job": None if version.job is None else asdict(version.job),
@@ -62,6 +63,7 @@ def decode_version(content: bytes) -> TableVersion:
         modified_us=document["modified_us"],
         modified_partitions=document["modified_partitions"],
         dropped=document["dropped"],
+        had_row_policies=document["had_row_policies"],
         settings=_settings_from_json(document["settings"]),
         clone=_clone_from_json(document["clone"]),
         job=None if document["job"] is None else CommitInfo(**document["job"]),

@@ -83,6 +83,11 @@ class RowPolicy:
     created_us: int
     modified_us: int
 
+    @property
+    def is_true_filter(self) -> bool:
+        """Whether its grantees see all rows."""
+        return self.predicate.strip().strip("()").strip().upper() == "TRUE"
+
 
 @dataclass(frozen=True)
 class TableSettings:
@@ -129,6 +134,12 @@ class TableVersion:
     modified_partitions: int = 0  # counted against the daily quota
     dropped: bool = False
     modified_us: int = 0
+    had_row_policies: bool = False  # now or at any time before, also before the table was replaced
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether it has a row access policy or a policy tag."""
+        return bool(self.settings.row_policies) or any(column.first_policy_tag() for column in self.settings.schema)
 
     @property
     def rows(self) -> int:

@@ -99,6 +99,18 @@ def policies_present(check: str, found: Policies, declared: PolicySettings) -> C
     )
 
 
+def past_is_readable(missing: list[str]) -> CheckResult:
+    """This account may clone staging as of a time, which row access policies deny to all but those they let see all."""
+    return check_result(
+        "staging_access",
+        not missing,
+        found=f"the account of Airflow lacks {listed(missing)}" if missing else "access to all rows and their past",
+        expected="access to all rows of staging and their past",
+        next_step="grant it (docs/security.md, Row access policies and policy tags); then clear the run from "
+        "check_staging.",
+    )
+
+
 def is_clone_of_staging(target: TableMetadata, staging: str, checked_at: datetime) -> CheckResult:
     return check_result(
         "target_is_clone",

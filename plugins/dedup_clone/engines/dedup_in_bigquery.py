@@ -33,7 +33,19 @@ def dedup_in_bigquery(services: Services, attempt: str) -> None:
     if request is None:
         name = services.store.uri(services.layout.request(attempt))
         raise ContractViolation(f"[{name}] is gone: clear the run from its first task.")
+    _require_all_rows(services, request)
     services.manifests.write_candidate(attempt, _DedupTask(services, request).make_candidate())
+
+
+def _require_all_rows(services: Services, request: DedupRequest) -> None:
+    """A query that reads target would silently miss the rows that a row access policy hides from this account."""
+    target = services.feed.target
+    policies = services.warehouse.policies(target).row_access if request.parent else ()
+    if policies:
+        raise ContractViolation(
+            f"Target [{target}] has row access policies [{', '.join(policies)}], so engine [{request.engine}] may not "
+            f"see all its rows: replay with engine [spark], and declare the policies in the feed's file."
+        )
 
 
 @dataclass

@@ -36,7 +36,7 @@ def staging_configuration(
 
 
 def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest) -> None:
-    """After the job succeeded: mark STAGING as `loaded`, and drop the incoming table, whose rows no policy protects."""
+    """After the job succeeded: mark STAGING as `loaded`, and drop the incoming table."""
     finish_load(services, spec, manifest)
     if candidate.load_uris_uri is None:
         services.warehouse.drop_table(services.names.incoming_table)

@@ -81,7 +81,15 @@ def _check_tables(
         table_checks.target_is_ours(target, spec.parent, spec.generation, bootstrapped_version),
         table_checks.no_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
         *check_policies(services, "staging_policies", services.feed.staging),
+        *_check_access(services),
     ]
+
+
+def _check_access(services: Services) -> list[CheckResult]:
+    """One result, or none if the feed declares no row access policies."""
+    if not services.feed.table.policies.row_access:
+        return []
+    return [table_checks.past_is_readable(services.warehouse.missing_access(services.feed.staging))]
 
 
 def _check_loaded(services: Services, manifest: Manifest) -> CheckResult:

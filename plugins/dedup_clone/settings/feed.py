@@ -218,10 +218,20 @@ class Feed(StrictModel):
 
     @model_validator(mode="after")
     def engine_fits_table(self) -> Self:
-        problem = unsupported_reason(self.engine, self.table.to_contract(), self.update_id_mode)
+        problem = self.unsupported_reason(self.engine)
         if problem:
             raise ValueError(problem)
         return self
+
+    def unsupported_reason(self, engine: Engine) -> str | None:
+        """Why the engine cannot deduplicate this feed, and which engine can; None when it can."""
+        policies = self.table.policies
+        if engine is not Engine.SPARK and (policies.row_access or policies.column_tags):
+            return (
+                f"engine [{engine}] loads deliveries into a table without the policies that the feed declares, where "
+                f"every reader of the dataset would see them: use engine [{Engine.SPARK}]"
+            )
+        return unsupported_reason(engine, self.table.to_contract(), self.update_id_mode)
 
     @property
     def target(self) -> str:

@@ -21,10 +21,11 @@ from dedup_clone.warehouse.metadata import (
     table_metadata,
     to_milliseconds,
 )
+from dedup_clone.warehouse.policies import missing_access, read_policies
 from dedup_clone.warehouse.sql_files import TableNames, render
 
 if TYPE_CHECKING:
-    from google.cloud.bigquery import Client
+    from google.cloud.bigquery import Client, TableReference
 
 DEFAULT_TIME_TRAVEL_HOURS = 7 * 24
 
@@ -99,16 +100,12 @@ class Warehouse:
         return timedelta(hours=int(dataset.max_time_travel_hours or DEFAULT_TIME_TRAVEL_HOURS))
 
     def policies(self, table_name: str) -> Policies:
-        """The table's row and column policies. Two metadata calls, free of charge."""
-        path = f"/projects/{self._project}/datasets/{self._dataset}/tables/{table_name}"
-        # The client library has no method for row access policies.
-        request: Any = self._client._connection.api_request
-        listed = request(method="GET", path=f"{path}/rowAccessPolicies")
-        schema = self._client.get_table(f"{self._project}.{self._dataset}.{table_name}").schema
-        return Policies(
-            row_access=tuple(p["rowAccessPolicyReference"]["policyId"] for p in listed.get("rowAccessPolicies", [])),
-            column_tags={f.name: f.policy_tags.names[0] for f in schema if f.policy_tags and f.policy_tags.names},
-        )
+        """The table's row access policies and policy tags. Metadata calls, free of charge."""
+        return read_policies(self._client, self._reference(table_name))
+
+    def missing_access(self, table_name: str) -> list[str]:
+        """What this account lacks to clone the table as of a time; nothing if it has no row access policy."""
+        return missing_access(self._client, self._reference(table_name))
 
     def materialized_views_of(self, table_name: str) -> list[str]:
         """The project's materialized views that read the table. They break when the table is replaced."""
@@ -204,6 +201,11 @@ class Warehouse:
                 project=self._project,
             )
         self.jobs.wait(job_id, poll_s=BRIEF_POLL_S)
+
+    def _reference(self, table_name: str) -> TableReference:
+        from google.cloud.bigquery import TableReference
+
+        return TableReference.from_string(f"{self._project}.{self._dataset}.{table_name}")
 
     def _run(self, sql: str, parameters: list[Any]) -> Any:
         from google.cloud.bigquery import QueryJobConfig

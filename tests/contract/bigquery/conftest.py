@@ -51,3 +51,4 @@ def control(stand_in: str) -> Iterator[Control]:
     switches = Control(stand_in)
     yield switches
     switches.clear_faults()
+    switches.clear_grants()

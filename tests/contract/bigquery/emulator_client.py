@@ -13,9 +13,13 @@ import pytest
 import requests
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery, storage
+from google.oauth2.credentials import Credentials
 
 PROJECT = "local-dev"
 BUCKET = "landing"
+STAND_IN_USER = "user:stand-in@local.invalid"  # who makes a request without a token
+OVERRIDE_TIME_TRAVEL = "bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"
+FINE_GRAINED_READ = "datacatalog.categories.fineGrainedGet"
 TODAY = datetime.now(UTC).date()
 
 
@@ -23,15 +27,19 @@ def days_ago(days: int) -> date:
     return TODAY - timedelta(days=days)
 
 
-def bigquery_client(address: str) -> bigquery.Client:
-    """A client whose endpoint comes from an environment variable, as in the tested product code."""
+def bigquery_client(address: str, user: str | None = None) -> bigquery.Client:
+    """A client whose endpoint comes from an environment variable, as in the tested product code.
+
+    `user` is its email address; without one it sends no token.
+    """
+    credentials = AnonymousCredentials() if user is None else Credentials(user)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BIGQUERY_EMULATOR_HOST", f"http://{address}")
-        return bigquery.Client(project=PROJECT, credentials=AnonymousCredentials())
+        return bigquery.Client(project=PROJECT, credentials=credentials)
 
 
 class Control:
-    """The requests below /_standin/: the clock and faults."""
+    """The requests below /_standin/: the clock, faults and grants."""
 
     def __init__(self, address: str) -> None:
         self._root = f"http://{address}/_standin"
@@ -46,6 +54,13 @@ class Control:
 
     def add_fault(self, **fault: Any) -> None:
         requests.post(f"{self._root}/faults", json=fault, timeout=30).raise_for_status()
+
+    def grant(self, permission: str, member: str = STAND_IN_USER) -> None:
+        body = {"member": member, "permission": permission}
+        requests.post(f"{self._root}/grants", json=body, timeout=30).raise_for_status()
+
+    def clear_grants(self) -> None:
+        requests.delete(f"{self._root}/grants", timeout=30).raise_for_status()
 
     def clear_faults(self) -> None:
         requests.delete(f"{self._root}/faults", timeout=30).raise_for_status()

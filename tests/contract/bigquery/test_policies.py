@@ -15,10 +15,14 @@ from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
 from tests.contract.bigquery.emulator_client import (
+    FINE_GRAINED_READ,
+    OVERRIDE_TIME_TRAVEL,
     PROJECT,
     SCHEMA,
+    STAND_IN_USER,
     TODAY,
     Control,
+    bigquery_client,
     load,
     make_table,
     rows_of,
@@ -215,11 +219,21 @@ def protected(client: bigquery.Client, table: str) -> str:
     return table
 
 
+@pytest.fixture
+def publisher(client: bigquery.Client, control: Control, protected: str) -> str:
+    """The table of `protected`, on which the default user has all rights that it lacks as the dataset's owner."""
+    insert(client, protected, "all", "TRUE", grantees=[STAND_IN_USER])
+    control.grant(OVERRIDE_TIME_TRAVEL)
+    control.grant(FINE_GRAINED_READ)
+    return protected
+
+
 def held(client: bigquery.Client, table: str) -> tuple[list[str], dict[str, str]]:
     return policies(client, table), tags(client, table)
 
 
 BOTH = (["mine"], {"number": TAG})
+ALL = (["mine", "all"], {"number": TAG})
 
 
 @pytest.mark.parametrize(
@@ -251,13 +265,13 @@ def test_load_cannot_give_a_column_another_tag(client: bigquery.Client, protecte
     assert held(client, protected) == ([], {"number": OTHER_TAG})
 
 
-def test_query_that_replaces_the_table_drops_policies(client: bigquery.Client, protected: str) -> None:
+def test_query_that_replaces_the_table_drops_policies(client: bigquery.Client, publisher: str) -> None:
     rows = "SELECT CURRENT_DATE() AS day, 1 AS id, 2 AS number"
-    client.query_and_wait(f"INSERT INTO {protected} {rows}")
-    client.query_and_wait(f"TRUNCATE TABLE {protected}")
-    assert held(client, protected) == BOTH
-    client.query_and_wait(f"CREATE OR REPLACE TABLE {protected} PARTITION BY day CLUSTER BY id AS {rows}")
-    assert held(client, protected) == ([], {})
+    client.query_and_wait(f"INSERT INTO {publisher} {rows}")
+    client.query_and_wait(f"TRUNCATE TABLE {publisher}")
+    assert held(client, publisher) == ALL
+    client.query_and_wait(f"CREATE OR REPLACE TABLE {publisher} PARTITION BY day CLUSTER BY id AS {rows}")
+    assert held(client, publisher) == ([], {})
 
 
 def test_metadata_change_keeps_policies(client: bigquery.Client, protected: str) -> None:
@@ -269,21 +283,21 @@ def test_metadata_change_keeps_policies(client: bigquery.Client, protected: str)
 
 
 def test_clone_takes_the_policies_of_its_source(
-    client: bigquery.Client, control: Control, dataset: str, protected: str
+    client: bigquery.Client, control: Control, dataset: str, publisher: str
 ) -> None:
     clone = f"{dataset}.clone"
     before = control.now()
-    client.query_and_wait(f"CREATE TABLE {clone} CLONE {protected}")
-    assert held(client, clone) == BOTH
+    client.query_and_wait(f"CREATE TABLE {clone} CLONE {publisher}")
+    assert held(client, clone) == ALL
     insert(client, clone, "own")
-    client.query_and_wait(f"CREATE OR REPLACE TABLE {clone} CLONE {protected}")
-    assert held(client, clone) == BOTH
-    client.query_and_wait(f"DROP ALL ROW ACCESS POLICIES ON {protected}")
-    client.query_and_wait(f"CREATE OR REPLACE TABLE {clone} CLONE {protected}")
+    client.query_and_wait(f"CREATE OR REPLACE TABLE {clone} CLONE {publisher}")
+    assert held(client, clone) == ALL
+    client.query_and_wait(f"DROP ALL ROW ACCESS POLICIES ON {publisher}")
+    client.query_and_wait(f"CREATE OR REPLACE TABLE {clone} CLONE {publisher}")
     assert held(client, clone) == ([], {"number": TAG})
     moment = bigquery.QueryJobConfig(query_parameters=[bigquery.ScalarQueryParameter("t", "TIMESTAMP", before)])
-    client.query(f"CREATE OR REPLACE TABLE {clone} CLONE {protected} FOR SYSTEM_TIME AS OF @t", moment).result()
-    assert held(client, clone) == BOTH
+    client.query(f"CREATE OR REPLACE TABLE {clone} CLONE {publisher} FOR SYSTEM_TIME AS OF @t", moment).result()
+    assert held(client, clone) == ALL
 
 
 # -- reads
@@ -296,12 +310,7 @@ def test_clone_takes_the_policies_of_its_source(
         "SELECT COUNT(*) FROM {t}",
         "WITH a AS (SELECT id FROM {t}) SELECT * FROM a",
         "SELECT (SELECT MAX(id) FROM {t}) AS m",
-        "SELECT id FROM {t} FOR SYSTEM_TIME AS OF TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 1 MICROSECOND)",
-        "UPDATE {t} SET id = 2 WHERE id = 1",
-        "DELETE FROM {t} WHERE TRUE",
-        "MERGE {t} USING (SELECT 1 AS k) AS s ON id = s.k WHEN MATCHED THEN DELETE",
         "CREATE OR REPLACE TABLE {t}_copy AS SELECT id FROM {t}",
-        "INSERT INTO {t} SELECT * FROM {t}",
         "ASSERT (SELECT COUNT(*) FROM {t}) = 2",
         "DECLARE n INT64 DEFAULT (SELECT COUNT(*) FROM {t})",
         "IF EXISTS (SELECT 1 FROM {t}) THEN SELECT 1; END IF",
@@ -335,11 +344,15 @@ def test_read_of_a_table_with_a_row_policy_is_refused(client: bigquery.Client, t
         "IF EXISTS (SELECT 1 FROM {t} WHERE number = 1) THEN SELECT 1; END IF",
     ],
 )
-def test_read_of_a_column_with_a_policy_tag_is_refused(client: bigquery.Client, table: str, sql: str) -> None:
+def test_read_of_a_column_with_a_policy_tag_needs_fine_grained_read(
+    client: bigquery.Client, control: Control, table: str, sql: str
+) -> None:
     make_table(client, f"{table}_other")
     tag(client, table)
-    with pytest.raises(exceptions.MethodNotImplemented, match=f"column number of table {PROJECT}:{table} .*{TAG}"):
+    with pytest.raises(exceptions.Forbidden, match=f"column number of table {PROJECT}:{table} .*{TAG}"):
         client.query(sql.format(t=table)).result()
+    control.grant(FINE_GRAINED_READ)
+    client.query(sql.format(t=table)).result()
 
 
 def test_other_columns_of_a_tagged_table_are_read(client: bigquery.Client, table: str) -> None:
@@ -351,7 +364,7 @@ def test_other_columns_of_a_tagged_table_are_read(client: bigquery.Client, table
     columns = client.get_table(f"{PROJECT}.{table}").schema[:2]
     listed = client.list_rows(f"{PROJECT}.{table}", selected_fields=columns)
     assert [tuple(row.values()) for row in listed] == [(TODAY, 1)]
-    with pytest.raises(exceptions.MethodNotImplemented, match=TAG):
+    with pytest.raises(exceptions.Forbidden, match=TAG):
         list(client.list_rows(f"{PROJECT}.{table}"))
 
 
@@ -361,11 +374,14 @@ def test_rows_and_extracts_of_a_protected_table_are_refused(
     client.query_and_wait(f"CREATE TABLE {dataset}.tagged CLONE {table}")
     tag(client, f"{dataset}.tagged")
     insert(client, table, "mine")
-    with pytest.raises(exceptions.MethodNotImplemented, match="mine"):
+    with pytest.raises(exceptions.Forbidden, match=r"tabledata\.list .*TRUE .*mine"):
         list(client.list_rows(f"{PROJECT}.{table}"))
     config = bigquery.ExtractJobConfig(destination_format="PARQUET")
-    for name, policy in ((table, "mine"), (f"{dataset}.tagged", TAG)):
-        with pytest.raises(exceptions.MethodNotImplemented, match=policy):
+    for name, refusal, policy in (
+        (table, exceptions.MethodNotImplemented, "mine"),
+        (f"{dataset}.tagged", exceptions.Forbidden, TAG),
+    ):
+        with pytest.raises(refusal, match=policy):
             client.extract_table(f"{PROJECT}.{name}", f"gs://{bucket.name}/no.parquet", job_config=config).result()
 
 
@@ -375,8 +391,81 @@ def test_a_table_as_it_was_before_its_policy_is_refused_too(
     before = control.now()
     tag(client, table)
     moment = bigquery.QueryJobConfig(query_parameters=[bigquery.ScalarQueryParameter("t", "TIMESTAMP", before)])
-    with pytest.raises(exceptions.MethodNotImplemented, match=TAG):
+    with pytest.raises(exceptions.Forbidden, match=TAG):
         client.query(f"SELECT number FROM {table} FOR SYSTEM_TIME AS OF @t", moment).result()
+
+
+# -- operations that need all rows, or the past
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO {t} SELECT * FROM {t}",
+        "INSERT INTO {t} (id) VALUES (3)",
+        "TRUNCATE TABLE {t}",
+        "UPDATE {t} SET id = 2 WHERE id = 1",
+        "DELETE FROM {t} WHERE day < '2020-01-01'",
+        "MERGE {t} USING (SELECT 1 AS k) AS s ON id = s.k WHEN MATCHED THEN DELETE",
+        "CREATE TABLE {t}_clone CLONE {t}",
+    ],
+)
+def test_dml_and_clones_need_the_true_filter(client: bigquery.Client, stand_in: str, table: str, sql: str) -> None:
+    """ "Using row-level security with other BigQuery features": the TRUE filter; the owner of a table has none."""
+    insert(client, table, "mine", "id = 1", grantees=[STAND_IN_USER])
+    with pytest.raises(exceptions.Forbidden, match=r"filter TRUE that is granted to \[user:stand-in.*mine"):
+        client.query_and_wait(sql.format(t=table))
+    insert(client, table, "all", "(true)", grantees=["serviceAccount:airflow@p.iam.gserviceaccount.com"])
+    with pytest.raises(exceptions.Forbidden, match="TRUE"):
+        client.query_and_wait(sql.format(t=table))
+    airflow = bigquery_client(stand_in, "airflow@p.iam.gserviceaccount.com")
+    airflow.query_and_wait(sql.format(t=table))
+
+
+def test_a_clone_of_a_tagged_column_needs_fine_grained_read(
+    client: bigquery.Client, control: Control, table: str
+) -> None:
+    """ "Impact on writes with column-level access control": a copy checks the source's policy tags."""
+    tag(client, table)
+    with pytest.raises(exceptions.Forbidden, match=TAG):
+        client.query_and_wait(f"CREATE TABLE {table}_clone CLONE {table}")
+    control.grant(FINE_GRAINED_READ)
+    client.query_and_wait(f"CREATE TABLE {table}_clone CLONE {table}")
+
+
+@pytest.mark.parametrize(
+    "past", ["SELECT id FROM {t} FOR SYSTEM_TIME AS OF @t", "CREATE TABLE {t}_c CLONE {t} FOR SYSTEM_TIME AS OF @t"]
+)
+def test_the_past_of_a_table_that_had_row_policies_needs_a_permission(
+    client: bigquery.Client, control: Control, table: str, past: str
+) -> None:
+    """ "Data retention with time travel and fail-safe", time travel and row-level access."""
+    before = control.now()
+    moment = bigquery.QueryJobConfig(query_parameters=[bigquery.ScalarQueryParameter("t", "TIMESTAMP", before)])
+    client.query(past.format(t=table).replace("_c ", "_before "), moment).result()
+    insert(client, table, "mine")
+    client.query_and_wait(f"DROP ALL ROW ACCESS POLICIES ON {table}")
+    with pytest.raises(exceptions.Forbidden, match=OVERRIDE_TIME_TRAVEL):
+        client.query(past.format(t=table), moment).result()
+    control.grant(OVERRIDE_TIME_TRAVEL)
+    client.query(past.format(t=table), moment).result()
+
+
+def test_a_caller_may_ask_for_its_permissions(
+    client: bigquery.Client, control: Control, stand_in: str, table: str
+) -> None:
+    """REST methods tables.testIamPermissions and rowAccessPolicies.testIamPermissions."""
+    insert(client, table, "all", "TRUE", grantees=["user:a@example.com"])
+    read, other = "bigquery.rowAccessPolicies.getFilteredData", bigquery_client(stand_in, "a@example.com")
+    assert call(client, "POST", table, "/all:testIamPermissions", data={"permissions": [read]}) == {}
+    assert call(other, "POST", table, "/all:testIamPermissions", data={"permissions": [read]}) == {
+        "permissions": [read]
+    }
+    assert call(other, "POST", table, "/absent:testIamPermissions", data={"permissions": [read]}) == {}
+    control.grant(OVERRIDE_TIME_TRAVEL)
+    reference = client.get_table(f"{PROJECT}.{table}").reference
+    assert client.test_iam_permissions(reference, [OVERRIDE_TIME_TRAVEL]) == {"permissions": [OVERRIDE_TIME_TRAVEL]}
+    assert other.test_iam_permissions(reference, [OVERRIDE_TIME_TRAVEL]) == {}
 
 
 def test_information_schema_lists_a_protected_table(client: bigquery.Client, dataset: str, protected: str) -> None:

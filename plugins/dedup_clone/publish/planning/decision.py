@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dedup_clone.contract.delivery import Backlog, Delivery
-from dedup_clone.contract.engine import Engine, unsupported_reason
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, DeliveryRefused, LostRace
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.planning.replayed_dates import require_replayable
@@ -49,7 +49,7 @@ def engine_of(services: Services, publish_request: PublishRequest) -> Engine:
 def _require_fitting_engine(services: Services, publish_request: PublishRequest) -> None:
     """Check an engine that a replay names; the feed's own was checked when its file was read."""
     feed, engine = services.feed, publish_request.engine
-    problem = engine and unsupported_reason(engine, feed.table.to_contract(), feed.update_id_mode)
+    problem = engine and feed.unsupported_reason(engine)
     if problem:
         raise ConfigurationError(f"Feed [{feed.feed}]: {problem}.")
 

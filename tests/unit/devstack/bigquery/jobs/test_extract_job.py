@@ -36,7 +36,7 @@ def extracted(warehouse: Warehouse, uri: str) -> dict[str, list[int]]:
     record = JobRecord("local-dev", "US", "job", configuration, 0)
     stand_in, objects = warehouse.stand_in, InMemoryObjects()
     context = JobContext(record, stand_in.jobs.store, stand_in.clock)
-    statistics = extract_job.ExtractJob(stand_in.catalog, objects)(context)["extract"]
+    statistics = extract_job.ExtractJob(stand_in.catalog, objects, stand_in.grants)(context)["extract"]
     assert statistics["destinationUriFileCounts"] == [str(len(objects.objects))]
     return {
         name: pq.read_table(io.BytesIO(content)).column("v").to_pylist() for name, content in objects.objects.items()

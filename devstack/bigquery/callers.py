@@ -1,0 +1,83 @@
+"""Who makes a request, and the permissions that have been granted beyond those of a dataset's owner.
+
+Every caller has the permissions of roles/bigquery.dataOwner and roles/bigquery.jobUser. Two more permissions are
+enforced, which these roles lack: reading the past of a table that has or had row access policies, and reading columns
+with a policy tag. Source: "BigQuery IAM roles and permissions".
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.storage.durable_files import write_durably
+from devstack.bigquery.storage.model import RowPolicy
+
+OVERRIDE_TIME_TRAVEL = "bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"
+FINE_GRAINED_READ = "datacatalog.categories.fineGrainedGet"
+PERMISSIONS = (FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL)
+DEFAULT_USER = "stand-in@local.invalid"  # of a request without a token, or with a token that is no email address
+_SERVICE_ACCOUNTS = ".gserviceaccount.com"
+
+
+class Grants:
+    """Who has which of `PERMISSIONS`. They survive a restart."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._grants = frozenset(map(tuple, json.loads(path.read_bytes()))) if path.exists() else frozenset()
+
+    def add(self, member: str, permission: str) -> None:
+        if permission not in PERMISSIONS:
+            raise Invalid(f"Permission is [{permission}], expected one of [{', '.join(PERMISSIONS)}].")
+        with self._lock:
+            self._save(self._grants | {(member, permission)})
+
+    def clear(self) -> None:
+        with self._lock:
+            self._save(frozenset())
+
+    def list(self) -> list[dict[str, str]]:
+        return [{"member": member, "permission": permission} for member, permission in sorted(self._grants)]
+
+    def has(self, member: str, permission: str) -> bool:
+        return (member, permission) in self._grants
+
+    def _save(self, grants: frozenset[tuple[str, ...]]) -> None:
+        write_durably(self._path, json.dumps(sorted(grants)).encode())
+        self._grants = grants
+
+
+@dataclass(frozen=True)
+class Caller:
+    user: str
+    grants: Grants
+
+    @property
+    def member(self) -> str:
+        """The caller as IAM names it."""
+        return f"{'serviceAccount' if self.user.endswith(_SERVICE_ACCOUNTS) else 'user'}:{self.user}"
+
+    def has(self, permission: str) -> bool:
+        return self.grants.has(self.member, permission)
+
+    def is_grantee(self, policy: RowPolicy) -> bool:
+        """Membership in groups is not known here: a policy for a group does not apply to anybody."""
+        domain = f"domain:{self.user.partition('@')[2]}"
+        return not {self.member, domain, "allUsers", "allAuthenticatedUsers"}.isdisjoint(policy.grantees)
+
+    def sees_all_rows(self, policies: Iterable[RowPolicy]) -> bool:
+        """Whether there are no policies, or one whose filter is TRUE is granted to the caller."""
+        policies = tuple(policies)
+        return not policies or any(policy.is_true_filter and self.is_grantee(policy) for policy in policies)
+
+
+def user_of(authorization: str | None) -> str:
+    """The user of an Authorization header: here a bearer token is the caller's email address."""
+    token = (authorization or "").removeprefix("Bearer ").strip()
+    return token if "@" in token else DEFAULT_USER

@@ -1,0 +1,67 @@
+"""Refuses what a table's row access policies and its columns' policy tags deny to the caller.
+
+Sources: "Using row-level security with other BigQuery features", "Introduction to column-level access control", and
+"Data retention with time travel and fail-safe", time travel and row-level access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from devstack.bigquery.bigquery_errors import AccessDenied, NotImplementedConstruct
+from devstack.bigquery.callers import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL, Caller
+from devstack.bigquery.storage.catalog import Catalog
+from devstack.bigquery.storage.model import TableId, TableVersion
+
+
+def check_read(
+    caller: Caller, catalog: Catalog, table: TableId, version: TableVersion, columns: Collection[str] | None = None
+) -> None:
+    """Checks a query's read of these top-level columns (None: all). The current policies apply to older versions too.
+
+    BigQuery would show a caller the rows that the policies let it see. The stand-in evaluates no filter, so it refuses
+    such a read as `notImplemented`, unless the caller sees all rows.
+    """
+    for protected in _current_and(catalog, table, version):
+        policies = protected.settings.row_policies
+        if not caller.sees_all_rows(policies):
+            names = ", ".join(policy.name for policy in policies)
+            raise NotImplementedConstruct(f"read of table {table} with row access policy {names}")
+        check_columns(caller, table, protected, columns)
+
+
+def check_all_rows(caller: Caller, catalog: Catalog, table: TableId, version: TableVersion, operation: str) -> None:
+    """Checks an operation that needs all rows: DML, copies, clones, `tabledata.list`."""
+    for protected in _current_and(catalog, table, version):
+        policies = protected.settings.row_policies
+        if not caller.sees_all_rows(policies):
+            raise AccessDenied(
+                f"Access Denied: Table {table}: {operation} needs a row access policy on the table with the filter "
+                f"TRUE that is granted to [{caller.member}]; it has [{', '.join(policy.name for policy in policies)}]."
+            )
+
+
+def check_columns(
+    caller: Caller, table: TableId, version: TableVersion, columns: Collection[str] | None = None
+) -> None:
+    for column in version.settings.schema:
+        tag = column.first_policy_tag()
+        if tag is not None and (columns is None or column.name in columns) and not caller.has(FINE_GRAINED_READ):
+            raise AccessDenied(
+                f"Access Denied: Table {table}: [{caller.member}] has no fine-grained read access to column "
+                f"{column.name} of table {table} with policy tag {tag}."
+            )
+
+
+def check_time_travel(caller: Caller, catalog: Catalog, table: TableId, version: TableVersion) -> None:
+    for protected in _current_and(catalog, table, version):
+        if protected.had_row_policies and not caller.has(OVERRIDE_TIME_TRAVEL):
+            raise AccessDenied(
+                f"Access Denied: Table {table}: it has or had row access policies, so [{caller.member}] needs "
+                f"permission {OVERRIDE_TIME_TRAVEL} to read its past."
+            )
+
+
+def _current_and(catalog: Catalog, table: TableId, version: TableVersion) -> list[TableVersion]:
+    current = catalog.find(table)
+    return [version] if current is None or current is version else [version, current]

@@ -1,0 +1,71 @@
+"""Reads a table's policies, and whether this account may clone a table that has row access policies.
+
+The client library has no methods for row access policies, so these are requests of the REST API, free of charge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from dedup_clone.warehouse.metadata import Policies
+
+if TYPE_CHECKING:
+    from google.cloud.bigquery import Client, TableReference
+
+READ_ROWS = "bigquery.rowAccessPolicies.getFilteredData"
+READ_PAST = "bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"
+
+
+def read_policies(client: Client, table: TableReference) -> Policies:
+    schema = client.get_table(table).schema
+    return Policies(
+        row_access=tuple(policy["rowAccessPolicyReference"]["policyId"] for policy in _row_policies(client, table)),
+        column_tags={f.name: f.policy_tags.names[0] for f in schema if f.policy_tags and f.policy_tags.names},
+    )
+
+
+def missing_access(client: Client, table: TableReference) -> list[str]:
+    """What this account lacks to clone the table as of a time; nothing if the table has no row access policy.
+
+    BigQuery calls the answers a hint: it may name a permission that the clone then finds missing.
+    """
+    policies = list(_row_policies(client, table))
+    if not policies:
+        return []
+    missing = []
+    true_filters = [p for p in policies if p["filterPredicate"].strip(" ()").upper() == "TRUE"]
+    if not any(_is_permitted(client, f"{_path(table)}/{_id(policy)}", READ_ROWS) for policy in true_filters):
+        missing.append("a row access policy FILTER USING (TRUE)")
+    if READ_PAST not in client.test_iam_permissions(table, [READ_PAST]).get("permissions", []):
+        missing.append(f"permission {READ_PAST}")
+    return missing
+
+
+def _row_policies(client: Client, table: TableReference) -> Iterator[dict[str, Any]]:
+    page: dict[str, str] = {}
+    while True:
+        listed = _call(client)(method="GET", path=_path(table), query_params=page)
+        yield from listed.get("rowAccessPolicies", [])
+        if not listed.get("nextPageToken"):
+            return
+        page = {"pageToken": listed["nextPageToken"]}
+
+
+def _is_permitted(client: Client, path: str, permission: str) -> bool:
+    body = {"permissions": [permission]}
+    return permission in _call(client)(method="POST", path=f"{path}:testIamPermissions", data=body).get(
+        "permissions", []
+    )
+
+
+def _id(policy: dict[str, Any]) -> str:
+    return str(policy["rowAccessPolicyReference"]["policyId"])
+
+
+def _path(table: TableReference) -> str:
+    return f"{table.path}/rowAccessPolicies"
+
+
+def _call(client: Client) -> Any:
+    return client._connection.api_request
