@@ -34,7 +34,7 @@ def publish(setup: FeedSetup) -> DAG:
         max_active_runs=4,  # some may wait for approval while another runs; only one at a time holds the lease
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "publish"],
-        params=publish_params(),
+        params=publish_params(setup.feed),
         deadline=freshness_deadline(setup),
         **target_dag_arguments(setup),
     ) as dag:

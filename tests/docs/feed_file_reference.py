@@ -42,6 +42,13 @@ table:
 
 Its first line makes editors with YAML support (such as VS Code with the YAML extension) complete keys and mark errors.
 An unknown key, a value of another type or a value out of bounds is an error that names file, line and key.
+
+A feed can bring checks of its own: queries that return the rows that are wrong. A publish whose query returns one stops
+before readers see it. With `checks: {sql: [{name: no_negative_amounts}]}`, `dags/feeds/orders/no_negative_amounts.sql`:
+
+```sql
+SELECT order_id, amount FROM {{ staging }} AS orders WHERE orders.amount < 0
+```
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dedup_clone.settings.feed import read_feed
-from dedup_clone.warehouse.sql_files import TableNames, render
+from dedup_clone.warehouse.sql_files import TableNames, render, render_query
 
 REPOSITORY = Path(__file__).parents[2]
 SQL = REPOSITORY / "sql"
@@ -25,4 +25,8 @@ def rendered_statements() -> dict[str, str]:
             first = render(SQL, name, names=names, table=table, has_parent=False)
             if first != statements[f"{feed.feed}/{name}"]:
                 statements[f"{feed.feed}/{FIRST_PUBLISH}/{name}"] = first
+        for check in feed.checks.sql:
+            statements[f"{feed.feed}/sql_checks/{check.name}.sql"] = render_query(
+                feed.query_of(check), name=check.name, names=names
+            )
     return statements

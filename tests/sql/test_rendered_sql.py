@@ -25,7 +25,8 @@ def test_rendered(name: str) -> None:
 
 def test_every_sql_file_is_rendered_for_every_feed() -> None:
     files = {path.relative_to(SQL).as_posix() for path in SQL.rglob("*.sql")}
-    assert {name.split("/", 1)[1].removeprefix(f"{FIRST_PUBLISH}/") for name in STATEMENTS} == files
+    rendered = {name.split("/", 1)[1].removeprefix(f"{FIRST_PUBLISH}/") for name in STATEMENTS}
+    assert {name for name in rendered if not name.startswith("sql_checks/")} == files
 
 
 def test_no_golden_file_is_orphaned() -> None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from dedup_clone.contract.errors import CheckFailed
 
-# Checks before the swap that an operator may accept, with a reason, when the run is repeated.
+# Checks before the swap that an operator may accept, with a reason, when the run is repeated; also any SQL check.
 ACCEPTABLE_CHECKS = ("changed_share", "duplicate_keys", "missing_dates", "new_share", "survivor_share")
 
 

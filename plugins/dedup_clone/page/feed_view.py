@@ -14,6 +14,7 @@ from dedup_clone.page.feed_reader import FeedRecords
 from dedup_clone.page.freshness_view import UNKNOWN, arrival_view, status_view, today_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
+from dedup_clone.settings.feed import SQL_CHECK_PREFIX
 from dedup_clone.state.index import Fate, Index, IndexArrival, IndexChecks
 from dedup_clone.state.ledger import LedgerRecord
 
@@ -70,7 +71,7 @@ def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> 
         "choices": {
             "engines": [str(engine) for engine in Engine],
             "plans": [str(plan) for plan in Plan],
-            "acceptable_checks": list(ACCEPTABLE_CHECKS),
+            "acceptable_checks": [*ACCEPTABLE_CHECKS, *_sql_checks(index)],
             "publish_dag": publish_dag(index.feed),
             "rollback_dag": rollback_dag(index.feed),
         },
@@ -139,6 +140,11 @@ def _dates(index: Index, now: datetime) -> list[list[Any]]:
 def _checks(index: Index, checks: IndexChecks) -> dict[str, Any]:
     published = any(r.attempt == checks.attempt for r in index.records)
     return {**to_plain(checks), "snapshot_id": str(checks.snapshot_id), "published": published}
+
+
+def _sql_checks(index: Index) -> list[str]:
+    """The feed's own SQL checks in the stored results."""
+    return sorted({v.check for checks in index.checks for v in checks.verdicts if v.check.startswith(SQL_CHECK_PREFIX)})
 
 
 def _costs(records: tuple[LedgerRecord, ...]) -> dict[str, Any]:

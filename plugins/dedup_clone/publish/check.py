@@ -13,6 +13,7 @@ from dedup_clone.publish.bootstrap.existing_table import BootstrapRecord, read_b
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.records.attempt_records import save_check_results, save_swap
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.sql_checks import run_sql_checks
 from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
 from dedup_clone.state.current import IntentKind
 from dedup_clone.state.index import ended_attempts
@@ -39,6 +40,10 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
         items += _check_manifest(services, spec, candidate, manifest)
     if bootstrap is not None:
         items += check_existing_table(services, spec.attempt, bootstrap, manifest)
+    sql_bytes_billed = 0
+    if spec.restores is None:
+        sql_results, sql_bytes_billed = run_sql_checks(services, staging.observed_at)
+        items += sql_results
     results = CheckResults("before", accept(items, spec.accepted_checks, spec.reason))
     snapshot_id = spec.snapshot_id if bootstrap is None else manifest.snapshot_id
     save_check_results(services, spec.attempt, results, snapshot_id=snapshot_id, generation=spec.generation)
@@ -53,7 +58,7 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
         checked_at=spec.restored_at or staging.observed_at,
         expiration_days=manifest.table.retention_days,
         reason=spec.reason,
-        bytes_billed=staging.bytes_billed,
+        bytes_billed=staging.bytes_billed + sql_bytes_billed,
         staging_bytes=staging.table.size,
     )
     save_swap(services, swap)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from dedup_clone.contract.billing import GIB, MIB, MIN_BYTES_BILLED
 from dedup_clone.contract.engine import Engine, unsupported_reason
@@ -20,9 +20,11 @@ from dedup_clone.settings.strict_yaml import StrictModel, read_model
 
 KEY_TYPES = {"INT64", "STRING", "DATE", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
 MAX_CLUSTER_COLUMNS = 4  # BigQuery's limit
+SQL_CHECK_PREFIX = "sql_"
 
 PolicyTag = Annotated[str, Field(pattern=r"^projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/policyTags/[^/]+$")]
 Share = Annotated[float, Field(ge=0, le=1)]
+CheckName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 
 
 class ColumnSettings(StrictModel):
@@ -136,6 +138,24 @@ class DuplicateKeys(StrEnum):
     FAIL = "fail"
 
 
+class SqlCheck(StrictModel):
+    """A query over the rows that would be published. It returns the rows that are wrong.
+
+    The query is the file `dags/feeds/<feed>/<name>.sql`, one SELECT. In it, `{{ staging }}` stands for those rows.
+    """
+
+    name: CheckName
+    """The check appears as `sql_<name>` in results, on the page and among the checks that an operator may accept."""
+    max_rows: Annotated[int, Field(ge=0)] = 0
+    """The check fails when the query returns more rows than this."""
+    max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = 64 * GIB
+    """How much BigQuery may bill for one run of the query, in bytes. A dry run compares first, and is free."""
+
+    @property
+    def check(self) -> str:
+        return f"{SQL_CHECK_PREFIX}{self.name}"
+
+
 class CheckSettings(StrictModel):
     """Bounds of the checks before the swap.
 
@@ -156,6 +176,15 @@ class CheckSettings(StrictModel):
     """Each share may be at most this many times its median over the last twenty publishes (null: not compared)."""
     tolerated_share: Share = 0.01
     """A share below this is not compared with its median."""
+    sql: tuple[SqlCheck, ...] = ()
+    """Queries of the feed's own. They run before the swap of every publish but a rollback."""
+
+    @model_validator(mode="after")
+    def names_are_unique(self) -> Self:
+        names = [check.name for check in self.sql]
+        if len(set(names)) != len(names):
+            raise ValueError(f"checks.sql names one check twice: {names}")
+        return self
 
 
 class DedupSettings(StrictModel):
@@ -216,6 +245,8 @@ class Feed(StrictModel):
     content_audit: ContentAuditSettings = ContentAuditSettings()
     """The daily comparison of the table with the published files."""
 
+    _queries: dict[str, str] = PrivateAttr(default_factory=dict)
+
     @model_validator(mode="after")
     def engine_fits_table(self) -> Self:
         problem = self.unsupported_reason(self.engine)
@@ -241,6 +272,18 @@ class Feed(StrictModel):
     def staging(self) -> str:
         return f"{self.feed}_staging"
 
+    def query_of(self, check: SqlCheck) -> str:
+        """The text of the check's file."""
+        return self._queries[check.name]
+
+    def read_queries(self, folder: Path) -> None:
+        """Read the files of `checks.sql` from the feed's folder. Raises ConfigurationError for a missing one."""
+        for check in self.checks.sql:
+            path = folder / self.feed / f"{check.name}.sql"
+            if not path.is_file():
+                raise ConfigurationError(f"Check [{check.name}] of feed [{self.feed}] has no file [{path}]: add it.")
+            self._queries[check.name] = path.read_text(encoding="utf-8")
+
 
 def read_feed(path: Path) -> Feed:
     """The feed in the file, whose name must be `<feed>.yaml`. Raises ConfigurationError."""
@@ -249,4 +292,5 @@ def read_feed(path: Path) -> Feed:
         raise ConfigurationError(
             f"{path}:1: feed is [{feed.feed}], expected [{path.stem}] as the file is named: rename one of the two."
         )
+    feed.read_queries(path.parent)
     return feed

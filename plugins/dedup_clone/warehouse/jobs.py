@@ -12,6 +12,7 @@ from dedup_clone.contract.table import Column
 from dedup_clone.warehouse.metadata import contract_column
 
 if TYPE_CHECKING:
+    from google.api_core.exceptions import GoogleAPICallError
     from google.cloud.bigquery import Client
 
 FIRST_POLL_S = 0.05
@@ -33,6 +34,15 @@ class EndedJob:
     job_id: str
     bytes_processed: int
     seconds: float
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The result of a SELECT: its number of rows, the first of them, and the bytes billed for it."""
+
+    row_count: int
+    first_rows: tuple[Mapping[str, Any], ...]
+    bytes_billed: int
 
 
 class Jobs:
@@ -83,14 +93,40 @@ class Jobs:
         job: Any = self._client.get_job(job_id, project=self._project, location=self._location)
         yield from job.result()
 
+    def select(self, configuration: Mapping[str, Any], *, rows: int) -> Selected:
+        """Run a query job and return the number of its rows, with the first `rows`. Raises JobFailed."""
+        from google.api_core.exceptions import GoogleAPICallError
+
+        try:
+            job = self._query(configuration)
+            found = job.result(max_results=rows)
+        except GoogleAPICallError as error:
+            raise _job_failed(error) from error
+        return Selected(int(found.total_rows), tuple(dict(row) for row in found), job.total_bytes_billed or 0)
+
     def dry_run_bytes(self, configuration: Mapping[str, Any]) -> int:
         """The bytes that a query job would read, by a dry run (free of charge)."""
+        return int(self._query({**configuration, "dryRun": True}).total_bytes_processed or 0)
+
+    def dry_run_select(self, configuration: Mapping[str, Any]) -> int:
+        """As `dry_run_bytes`. Raises JobFailed when BigQuery rejects the query, or when it is not one SELECT."""
+        from google.api_core.exceptions import GoogleAPICallError
+
+        try:
+            job = self._query({**configuration, "dryRun": True})
+        except GoogleAPICallError as error:
+            raise _job_failed(error) from error
+        if job.statement_type != "SELECT":
+            message = f"the statement is [{job.statement_type}], expected [SELECT]"
+            raise JobFailed(message, message=message, reason="invalidQuery")
+        return int(job.total_bytes_processed or 0)
+
+    def _query(self, configuration: Mapping[str, Any]) -> Any:
         from google.cloud.bigquery import QueryJobConfig
 
-        config: Any = QueryJobConfig.from_api_repr({**configuration, "dryRun": True})
+        config: Any = QueryJobConfig.from_api_repr(dict(configuration))
         sql = configuration["query"]["query"]
-        job: Any = self._client.query(sql, job_config=config, location=self._location, project=self._project)
-        return int(job.total_bytes_processed or 0)
+        return self._client.query(sql, job_config=config, location=self._location, project=self._project)
 
     def dry_run_schema(self, sql: str, table_definitions: Mapping[str, Any]) -> tuple[Column, ...]:
         """The result columns of a query over external files, by a dry run (free of charge).
@@ -108,3 +144,10 @@ class Jobs:
             message = str(error.errors[0].get("message", error.message)) if error.errors else error.message
             raise JobFailed(f"BigQuery rejected a dry run: {message}", message=message, reason="invalid") from error
         return tuple(contract_column(field) for field in job.schema or ())
+
+
+def _job_failed(error: GoogleAPICallError) -> JobFailed:
+    """`error` of a query, with BigQuery's own message: the client puts the request before it."""
+    first = error.errors[0] if error.errors else {}
+    reason, message = first.get("reason", "unknown"), str(first.get("message", error.message))
+    return JobFailed(f"BigQuery rejected a query ({reason}): {message}", message=message, reason=reason)

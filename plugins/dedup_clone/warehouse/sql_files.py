@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, nullable
 from dedup_clone.warehouse.row_expressions import key_text, quoted, value_expressions
 from dedup_clone.warehouse.row_text_sql import row_text
@@ -75,3 +76,17 @@ def render(
         key_text=key_text,
         row_text=row_text,
     )
+
+
+def render_query(query: str, *, name: str, names: TableNames) -> str:
+    """The SQL check `name` of a feed, over staging as of the parameter `checked_at`. Raises ConfigurationError."""
+    import jinja2
+
+    # In parentheses, so that the query may give it an alias: FOR SYSTEM_TIME would have to follow the alias.
+    rows = f"(SELECT * FROM {names.staging} FOR SYSTEM_TIME AS OF @checked_at)"
+    try:
+        return jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(query).render(staging=rows)
+    except jinja2.TemplateError as error:
+        raise ConfigurationError(
+            f"SQL check [{name}]: {error}. A query may use {{{{ staging }}}} only: correct its file."
+        ) from error

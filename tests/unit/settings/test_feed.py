@@ -33,10 +33,10 @@ def test_value_columns_are_what_is_neither_key_nor_snapshot_id() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("cluster_by:", "clusterby:", r":18: unknown key \[table.clusterby\]: did you mean \[cluster_by\]"),
+        ("cluster_by:", "clusterby:", r":19: unknown key \[table.clusterby\]: did you mean \[cluster_by\]"),
         ("retention_days: 730", "retention_days: 0", r"table.retention_days.*greater than or equal to 1"),
         ("retention_days: 730", 'retention_days: "730"', r"table.retention_days.*valid integer"),
-        ("type: INT64}\n    - {name: store_id", "type: INT}\n    - {name: store_id", r":10: \[table.columns.1.type\]"),
+        ("type: INT64}\n    - {name: store_id", "type: INT}\n    - {name: store_id", r":11: \[table.columns.1.type\]"),
         ("keys: [date, ", "keys: [", r"keys must contain the partition column \[date\]"),
         ("keys: [date, ", "keys: [date, day, ", r"\['day'\] are not among the columns"),
         ("keys: [date, ", "keys: [date, date, ", r"keys name a column twice"),
@@ -46,7 +46,7 @@ def test_value_columns_are_what_is_neither_key_nor_snapshot_id() -> None:
         ("{name: store_id, type: INT64}", "{name: store_id, type: FLOAT64}", r"cannot be a key"),
         ("name: attr_value", "name: STORE_ID", r"same name"),
         ("name: attr_value", "name: 'x; DROP TABLE'", r"columns.4.name"),
-        ("name: attr_value", "name: _partitiondate", r":13: \[table.columns.4.name\]: .*begins with"),
+        ("name: attr_value", "name: _partitiondate", r":14: \[table.columns.4.name\]: .*begins with"),
         ("feed: product_attributes", "feed: Product", r"should match pattern"),
         ("feed: product_attributes", "feed: other", r"expected \[product_attributes\] as the file is named"),
         ("prefix: product_attributes", "prefix: /a b", r"landing.prefix"),

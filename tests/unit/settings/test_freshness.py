@@ -81,7 +81,7 @@ def sla_minutes(folder: Path, lines: str) -> int:
 @pytest.mark.parametrize("key", ["sla_minutes", "promise_minutes"])
 def test_the_sla_may_have_its_deprecated_name(tmp_path: Path, key: str) -> None:
     assert sla_minutes(tmp_path, f"  {key}: 45") == 45
-    with pytest.raises(ConfigurationError, match=rf"worked_example.yaml:31: \[freshness.{key}\]: .* valid integer"):
+    with pytest.raises(ConfigurationError, match=rf"worked_example.yaml:32: \[freshness.{key}\]: .* valid integer"):
         sla_minutes(tmp_path, f"  {key}: often")
 
 
@@ -95,7 +95,7 @@ def test_the_check_interval_may_have_its_deprecated_name(tmp_path: Path) -> None
 
 
 def test_a_setting_with_both_its_names_is_refused(tmp_path: Path) -> None:
-    message = r"yaml:32: \[freshness.promise_minutes\] is the deprecated name of \[sla_minutes\], which is given too"
+    message = r"yaml:33: \[freshness.promise_minutes\] is the deprecated name of \[sla_minutes\], which is given too"
     with pytest.raises(ConfigurationError, match=message):
         sla_minutes(tmp_path, "  sla_minutes: 45\n  promise_minutes: 60")
     with pytest.raises(ConfigurationError, match=r"\[alerts.look_every_minutes\] is the deprecated name of \["):

@@ -14,14 +14,16 @@ from dedup_clone.orchestration.watch.publish_runs import is_automatic_run
 from dedup_clone.publish.planning.date_ranges import parse_dates
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
+from dedup_clone.settings.feed import Feed
 
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 # The other plans are a fallback and the reference for tests; a feed may name them, a replay need not.
 _OFFERED_PLANS = (Plan.AUTO, Plan.ADOPT, Plan.REWRITE)
 
 
-def publish_params() -> dict[str, Param]:
+def publish_params(feed: Feed) -> dict[str, Param]:
     """The watch DAG fills the form for an arrival, a person for a replay."""
+    acceptable_checks = [*ACCEPTABLE_CHECKS, *(check.check for check in feed.checks.sql)]
     return {
         "snapshot_id": Param(
             None,
@@ -62,8 +64,8 @@ def publish_params() -> dict[str, Param]:
         "accepted_checks": Param(
             [],
             type=["null", "array"],
-            items={"type": "string", "enum": list(ACCEPTABLE_CHECKS)},
-            examples=list(ACCEPTABLE_CHECKS),
+            items={"type": "string", "enum": acceptable_checks},
+            examples=acceptable_checks,
             title="Accepted checks",
             description="Checks before the swap that may fail this time. If one does, the run waits for an approval.",
         ),

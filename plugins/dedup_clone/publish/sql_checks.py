@@ -1,0 +1,71 @@
+"""The feed's own SQL checks: queries over staging, as of the moment at which the swap would clone it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from dedup_clone.checks.check_result import CheckResult, Level, check_result, listed
+from dedup_clone.contract.billing import GIB
+from dedup_clone.contract.errors import JobFailed
+from dedup_clone.publish.attempt_jobs import query_configuration
+from dedup_clone.publish.services import Services
+from dedup_clone.settings.feed import SqlCheck
+from dedup_clone.warehouse.sql_files import render_query
+
+ROWS_SHOWN = 3
+
+
+def run_sql_checks(services: Services, checked_at: datetime) -> tuple[list[CheckResult], int]:
+    """The results of all `checks.sql` of the feed, and the bytes billed for them.
+
+    Raises JobFailed when a query failed for a reason that may pass, such as a quota: the task then tries again.
+    """
+    results, bytes_billed = [], 0
+    for check in services.feed.checks.sql:
+        result, billed = _run(services, check, checked_at)
+        results.append(result)
+        bytes_billed += billed
+    return results, bytes_billed
+
+
+def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[CheckResult, int]:
+    configuration = _configuration(services, check, checked_at)
+    jobs, file = services.warehouse.jobs, f"dags/feeds/{services.feed.feed}/{check.name}.sql"
+    try:
+        size = jobs.dry_run_select(configuration)
+        if size > check.max_bytes_billed:
+            found = f"the query reads {size / GIB:.2f} GiB"
+            expected = f"at most {check.max_bytes_billed / GIB:.2f} GiB (max_bytes_billed)"
+            step = f"let [{file}] read fewer columns or partitions, or raise max_bytes_billed."
+            return CheckResult(check.check, Level.FAIL, found, expected, step), 0
+        found_rows = jobs.select(configuration, rows=ROWS_SHOWN)
+    except JobFailed as error:
+        if not error.is_invalid_input:
+            raise
+        step = f"correct [{file}], release it, and clear the run from check_staging."
+        return CheckResult(check.check, Level.FAIL, f"the query fails: {error.message}", "a SELECT", step), 0
+    examples = listed([_row_text(row) for row in found_rows.first_rows], between="; ", most=ROWS_SHOWN)
+    result = check_result(
+        check.check,
+        found_rows.row_count <= check.max_rows,
+        found=f"{found_rows.row_count} rows" + (f", for example {examples}" if found_rows.row_count else ""),
+        expected=f"at most {check.max_rows} rows",
+        next_step=f"look at the snapshot with its producer; if it is right, rerun and accept [{check.check}].",
+    )
+    return result, found_rows.bytes_billed
+
+
+def _configuration(services: Services, check: SqlCheck, checked_at: datetime) -> Mapping[str, Any]:
+    return query_configuration(
+        services,
+        "sql_check",
+        render_query(services.feed.query_of(check), name=check.name, names=services.names),
+        {"checked_at": ("TIMESTAMP", checked_at.isoformat())},
+        maximumBytesBilled=str(check.max_bytes_billed),
+    )
+
+
+def _row_text(row: Mapping[str, Any]) -> str:
+    return "(" + ", ".join(f"{name} {value}" for name, value in row.items())[:200] + ")"

@@ -1,0 +1,131 @@
+"""The feed's own SQL checks run over what the swap would clone, before readers see it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dedup_clone.checks.check_result import CheckResult, Level
+from dedup_clone.contract.errors import CheckFailed, ConfigurationError
+from dedup_clone.publish.records.attempt_records import read_check_results
+from dedup_clone.publish.sql_checks import run_sql_checks
+from dedup_clone.settings.feed import Feed, SqlCheck
+from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
+
+POSITIVE = "SELECT product_id, attr_value FROM {{ staging }} AS s WHERE s.attr_value < 0 ORDER BY product_id"
+
+
+def with_query(feed: Feed, folder: Path, query: str, **settings: Any) -> Feed:
+    """The feed with one SQL check named `positive_values`."""
+    checks = feed.checks.model_copy(update={"sql": (SqlCheck(name="positive_values", **settings),)})
+    changed = feed.model_copy(update={"checks": checks})
+    (folder / feed.feed).mkdir()
+    (folder / feed.feed / "positive_values.sql").write_text(query)
+    changed.read_queries(folder)
+    return changed
+
+
+def loaded(world: FeedOnStandIn, *values: int, **changes: Any) -> Any:
+    """A publish of one row for each value, up to its checks."""
+    name = world.land(7, [row(7, product, value) for product, value in enumerate(values)])
+    spec = world.resolve(name, **changes)
+    world.dedup.run(spec.request_uri)
+    world.load(spec)
+    return spec
+
+
+def result(world: FeedOnStandIn, spec: Any) -> CheckResult:
+    items = read_check_results(world.services, spec.attempt, "before").items
+    return next(item for item in items if item.check == "sql_positive_values")
+
+
+def test_rows_that_a_query_returns_stop_the_publish_and_are_named(world: FeedOnStandIn, tmp_path: Path) -> None:
+    world.feed = with_query(world.feed, tmp_path, POSITIVE)
+    spec = loaded(world, 5, -3, -4)
+    with pytest.raises(CheckFailed, match="sql_positive_values"):
+        world.check(spec)
+    assert world.services.warehouse.table(world.feed.target) is None
+    found = result(world, spec)
+    assert found.found == "2 rows, for example (product_id 1, attr_value -3); (product_id 2, attr_value -4)"
+
+
+def test_a_query_without_rows_passes_and_its_bytes_are_part_of_the_cost(world: FeedOnStandIn, tmp_path: Path) -> None:
+    world.feed = with_query(world.feed, tmp_path, POSITIVE)
+    spec = loaded(world, 5, 3)
+    swap = world.check(spec)
+    assert result(world, spec).level is Level.PASS
+    metadata_only = world.services.warehouse.observe(world.services.names, world.feed.staging).bytes_billed
+    assert swap.bytes_billed > metadata_only
+
+
+def test_as_many_rows_as_allowed_pass(world: FeedOnStandIn, tmp_path: Path) -> None:
+    world.feed = with_query(world.feed, tmp_path, POSITIVE, max_rows=1)
+    world.check(loaded(world, 5, -3))
+
+
+def test_a_person_may_accept_the_failure_with_a_reason(world: FeedOnStandIn, tmp_path: Path) -> None:
+    world.feed = with_query(world.feed, tmp_path, POSITIVE)
+    changes = {"accepted_checks": ("sql_positive_values",), "reason": "refunds are negative"}
+    spec = loaded(world, -3, **changes)
+    world.swap(spec, world.check(spec))
+    world.commit(spec)
+    assert world.rows() == expected(row(7, 0, -3))
+
+
+def test_a_query_sees_staging_as_of_the_moment_that_is_cloned(world: FeedOnStandIn, tmp_path: Path) -> None:
+    world.feed = with_query(world.feed, tmp_path, POSITIVE)
+    loaded(world, 5)
+    moment = world.services.warehouse.observe(world.services.names, world.feed.staging).observed_at
+    world.bigquery.query_and_wait(f"UPDATE warehouse.{world.feed.staging} SET attr_value = -1 WHERE TRUE")
+    assert [r.level for r in run_sql_checks(world.services, moment)[0]] == [Level.PASS]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("SELECT no_such_column FROM {{ staging }}", "no_such_column"),
+        ("DELETE FROM t WHERE TRUE", r"the query fails"),
+        ("SELECT * FORM {{ staging }}", "Syntax error"),
+    ],
+)
+def test_a_query_that_cannot_run_fails_the_check_and_names_its_file(
+    world: FeedOnStandIn, tmp_path: Path, query: str, found: str
+) -> None:
+    world.feed = with_query(world.feed, tmp_path, query)
+    spec = loaded(world, 5)
+    with pytest.raises(CheckFailed, match=found):
+        world.check(spec)
+    assert f"dags/feeds/{world.feed.feed}/positive_values.sql" in result(world, spec).next_step
+
+
+def test_a_query_that_would_cost_too_much_is_not_run(world: FeedOnStandIn, tmp_path: Path) -> None:
+    check = SqlCheck.model_construct(name="positive_values", max_rows=0, max_bytes_billed=1)
+    world.feed = with_query(world.feed, tmp_path, POSITIVE)
+    checks = world.feed.checks.model_copy(update={"sql": (check,)})
+    world.feed = world.feed.model_copy(update={"checks": checks})
+    spec = loaded(world, 5)
+    with pytest.raises(CheckFailed, match="max_bytes_billed"):
+        world.check(spec)
+
+
+def test_another_name_than_staging_is_an_error_that_says_so(world: FeedOnStandIn, tmp_path: Path) -> None:
+    world.feed = with_query(world.feed, tmp_path, "SELECT * FROM {{ target }}")
+    spec = loaded(world, 5)
+    with pytest.raises(ConfigurationError, match=r"\{\{ staging \}\} only"):
+        world.check(spec)
+
+
+def test_a_rollback_runs_no_query(world: FeedOnStandIn, tmp_path: Path) -> None:
+    first = world.publish(world.land(7, [row(7, 1, -5)]))
+    world.publish(world.land(8, [row(8, 1, 5)]))
+    world.feed = with_query(world.feed, tmp_path, POSITIVE)
+    world.roll_back(first.generation)
+    assert world.rows() == expected(row(7, 1, -5))
+
+
+def test_a_feed_whose_query_has_no_file_is_refused(world: FeedOnStandIn, tmp_path: Path) -> None:
+    checks = world.feed.checks.model_copy(update={"sql": (SqlCheck(name="absent"),)})
+    with pytest.raises(ConfigurationError, match=r"absent\.sql\]: add it"):
+        world.feed.model_copy(update={"checks": checks}).read_queries(tmp_path)
