@@ -1,4 +1,4 @@
-"""The report tells every point and never calls a run good that had a problem or was given up."""
+"""The report tells every point and never calls a run good that had a problem or was aborted."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def test_a_section_with_a_problem_makes_the_run_bad(tmp_path: Path) -> None:
     assert not report.is_good
 
 
-def test_a_run_that_was_given_up_is_not_good(tmp_path: Path) -> None:
+def test_a_run_that_was_aborted_is_not_good(tmp_path: Path) -> None:
     report = Report(tmp_path)
     report.add_point(result())
     report.abort("interrupted")
     assert not report.is_good
-    assert "given up: interrupted" in (tmp_path / "report.md").read_text()
+    assert "was aborted: interrupted" in (tmp_path / "report.md").read_text()
 
 
 def test_a_point_that_missed_its_moment_is_known_as_missed() -> None:
