@@ -76,6 +76,7 @@ class SparkSettings(StrictModel):
     """The profile's section `spark`, for all runners but `local`.
 
     `runtime_version`: of serverless batches and procedures. `subnetwork`: must have Private Google Access.
+    `staging_bucket`: Dataproc keeps logs and dependencies there; runtime 3.0 and later need none.
     `procedure_connection`: BigQuery's connection to Spark, `project.location.name`, for runner `bigquery_procedure`.
     """
 
@@ -89,15 +90,21 @@ class SparkSettings(StrictModel):
     procedure_connection: ConnectionPath | None = None
     labels: dict[LabelKey, LabelValue] = Field(default_factory=dict)
 
+    @property
+    def has_runtime_3(self) -> bool:
+        """Whether batches run with runtime 3.0 or later, which differs in its accounts, buckets and APIs."""
+        return int(self.runtime_version.partition(".")[0]) >= 3
+
     def missing_setting(self, runner: Runner) -> str | None:
-        """The absent setting that `runner` requires; None when it has all."""
+        """The first absent setting that `runner` requires; None when it has all."""
         needed = {
-            Runner.LOCAL: None,
-            Runner.SERVERLESS: "region",
-            Runner.CLUSTER: "region",
-            Runner.BIGQUERY_PROCEDURE: "procedure_connection",
+            Runner.LOCAL: (),
+            # Runtime 3.0 would otherwise run batches with the credentials of whoever submits them: Airflow's.
+            Runner.SERVERLESS: ("region", "service_account") if self.has_runtime_3 else ("region",),
+            Runner.CLUSTER: ("region",),
+            Runner.BIGQUERY_PROCEDURE: ("procedure_connection",),
         }[runner]
-        return needed if needed and getattr(self, needed) is None else None
+        return next((name for name in needed if getattr(self, name) is None), None)
 
 
 class SparkSize(StrictModel):

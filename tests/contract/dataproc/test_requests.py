@@ -51,6 +51,16 @@ def spec(**changes: Any) -> SparkJobSpec:
     return SparkJobSpec(**{**usual, "executors": 2, "executor_cores": 4, "timeout_s": 60, **changes})
 
 
+def test_runtime_3_runs_as_sparks_account_and_stages_nothing() -> None:
+    """Of runtime 3.0, Google's own message says: END_USER_CREDENTIALS is used if the type is unspecified."""
+    execution = batch_of(spec(), SPARK.model_copy(update={"runtime_version": "3.0"}))["environment_config"]
+    assert execution["execution_config"]["authentication_config"] == {
+        "user_workload_authentication_type": "SERVICE_ACCOUNT"
+    }
+    assert execution["execution_config"]["service_account"] == SPARK.service_account
+    assert "staging_bucket" not in execution["execution_config"]
+
+
 @pytest.mark.parametrize("path", ["pyspark_batch.args", "environment_config.execution_config.ttl", "labels"])
 def test_a_misspelt_field_is_never_sent(path: str) -> None:
     """Google's messages refuse unknown fields on every level, so that none can be ignored."""

@@ -37,6 +37,10 @@ def profile_with(folder: Path, *lines: str) -> Path:
     [
         (["runner: serverless"], r"runner \[serverless\] needs \[spark\.region\]"),
         (["runner: cluster", "spark: {}"], r"runner \[cluster\] needs \[spark\.region\]"),
+        (
+            ["runner: serverless", "spark:", "  region: us-east1", '  runtime_version: "3.0"'],
+            r"runner \[serverless\] needs \[spark\.service_account\]",
+        ),
         (["runner: bigquery_procedure"], r"needs \[spark\.procedure_connection\]"),
         (["runner: serverless", "spark:", "  region: EU"], r"mine\.yaml:\d+: \[spark\.region\]"),
         (["runner: serverless", "spark:", "  regoin: europe-west1"], r"unknown key.*did you mean \[region\]"),

@@ -119,6 +119,6 @@ def cluster_of(spec: SparkJobSpec, settings: SparkSettings, *, project: str, nam
         },
         "endpoint_config": {"enable_http_port_access": True},
     }
-    if settings.staging_bucket:
-        config["config_bucket"] = settings.staging_bucket
+    if settings.staging_bucket:  # else the service creates two buckets, which a limited service account may not write
+        config["config_bucket"] = config["temp_bucket"] = settings.staging_bucket
     return {"project_id": project, "cluster_name": name, "labels": dict(spec.labels), "config": config}

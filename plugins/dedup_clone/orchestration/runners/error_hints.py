@@ -49,7 +49,7 @@ class ErrorHints:
             f"Airflow's service account lacks a role in project [{self.project}]: `gcloud projects "
             f"add-iam-policy-binding {self.project} --member=serviceAccount:AIRFLOW_SERVICE_ACCOUNT "
             f"--role=roles/dataproc.editor` (for runner bigquery_procedure: roles/bigquery.user, and "
-            f"roles/bigquery.connectionUser on the connection), then clear the task.",
+            f"roles/bigquery.connectionAdmin on the connection), then clear the task.",
             permanent=True,
         )
 
@@ -92,7 +92,8 @@ class ErrorHints:
     def _api_disabled(self) -> Hint:
         return Hint(
             f"The API is not enabled in project [{self.project}]: `gcloud services enable dataproc.googleapis.com "
-            f"bigqueryconnection.googleapis.com --project={self.project}`, wait a minute, then clear the task.",
+            f"dataprocrm.googleapis.com bigqueryconnection.googleapis.com --project={self.project}`, "
+            f"wait a minute, then clear the task.",
             permanent=True,
         )
 

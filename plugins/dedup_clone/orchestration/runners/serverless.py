@@ -82,13 +82,16 @@ class ServerlessRunner:
 
 def batch_of(spec: SparkJobSpec, settings: SparkSettings) -> dict[str, Any]:
     """The batch in the API's format. Where the profile lacks a setting, the service's default applies."""
-    execution = {
+    execution: dict[str, Any] = {
         "service_account": settings.service_account,
         "subnetwork_uri": settings.subnetwork,
         "network_tags": list(settings.network_tags) or None,
-        "staging_bucket": settings.staging_bucket,
         "ttl": {"seconds": max(spec.timeout_s, _MIN_TTL_S)},
     }
+    if settings.has_runtime_3:  # it uses no staging bucket, and by default the credentials of the submitting account
+        execution["authentication_config"] = {"user_workload_authentication_type": "SERVICE_ACCOUNT"}
+    else:
+        execution["staging_bucket"] = settings.staging_bucket
     return {
         "labels": dict(spec.labels),
         "pyspark_batch": {
