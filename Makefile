@@ -35,7 +35,7 @@ setup: ## Build the environment in .venv from the lock (again only when the lock
 
 .PHONY: install
 install:
-	@python=$$(devstack/require.sh) && \
+	@python=$$(devstack/require.sh python) && \
 	{ test -x $(PY) || "$$python" -m venv $(VENV); } && \
 	$(PY) -m pip install --quiet --disable-pip-version-check $(UV) && \
 	$(PY) -m uv pip sync --python $(PY) --require-hashes $(LOCK) && \
@@ -58,10 +58,12 @@ land: ## Land one more snapshot of a feed in dags/feeds (FEED=store_visits, SNAP
 	@$(PY) -m devstack.producer land $(if $(FEED),--feed $(FEED)) $(if $(SNAPSHOT_ID),--snapshot-id $(SNAPSHOT_ID))
 
 test: setup ## Run the tests: the quick ones two files at a time, then the real stack by itself
+	@devstack/require.sh >/dev/null
 	$(PY) -m pytest -q $(SIDE_BY_SIDE) --ignore tests/stack
 	$(PY) -m pytest -q tests/stack
 
 exhaustive: setup ## Run all tests with the variants that make test leaves out, and far more random histories: an hour
+	@devstack/require.sh >/dev/null
 	EXHAUSTIVE=1 $(PY) -m pytest -q $(SIDE_BY_SIDE) --timeout 1800 -m "" --ignore tests/stack
 	EXHAUSTIVE=1 $(PY) -m pytest -q -m "" tests/stack
 
@@ -81,6 +83,7 @@ bench-setup: setup
 		cp $(BENCH_LOCK) $(BENCH_STAMP); fi
 
 portability: setup ## Run the tests of the Spark job with other versions of Spark (SPARKS="3.5.9 4.1.4")
+	@devstack/require.sh >/dev/null
 	for version in $(SPARKS); do \
 	  $(PY) -m uv pip install --quiet --python $(PY) --target .local/pyspark-$$version pyspark==$$version && \
 	  PYTHONPATH=.local/pyspark-$$version $(PY) -m pytest -q -n 2 --dist loadfile tests/spark || exit 1; \
@@ -108,5 +111,6 @@ deploy: setup ## Show what a release to Google Cloud would change, ask, and do i
 doctor: setup ## Look at the live environment, change nothing, and say what to mend with which command
 	@PYTHONPATH=plugins $(PY) -m deploy.doctor
 
-probe: setup ## Try what the design assumes of BigQuery and Cloud Storage in a throwaway dataset (REPORT=file)
-	@PYTHONPATH=plugins $(PY) -m deploy.probe $(if $(REPORT),--report $(REPORT))
+probe: setup ## Try what the design assumes of BigQuery and Cloud Storage in a throwaway dataset (PROJECT=, LOCATION=, REPORT=file)
+	@PYTHONPATH=plugins $(PY) -m deploy.probe $(if $(PROJECT),--project $(PROJECT)) $(if $(LOCATION),--location $(LOCATION)) \
+		$(if $(REPORT),--report $(REPORT))

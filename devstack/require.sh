@@ -1,5 +1,6 @@
 #!/bin/sh
 # Says in one clear line what this machine lacks, before anything is installed.
+# With the argument `python`, Java is not looked for: only the local stack, tests and benchmarks need it.
 # Prints the Python to use: $PYTHON when it is set, else python3.11 or python3.12, whichever exists.
 set -eu
 
@@ -45,5 +46,5 @@ check_java() {
 
 command -v make >/dev/null 2>&1 || fail "make is missing: install it (Debian: make; macOS: xcode-select --install)."
 chosen=$(find_python)
-check_java
+[ "${1:-}" = python ] || check_java
 echo "$chosen"

@@ -16,19 +16,21 @@ from deploy.probe.probe_dataset import BUDGET_USD, Clients, throwaway_dataset
 from deploy.probe.probe_report import as_markdown
 
 
-def live_clients() -> Clients:
-    """Clients with the user's own credentials, for the project and location of the profile."""
+def live_clients(project: str | None, location: str | None) -> Clients:
+    """Clients with the user's own credentials. The profile has what is None: nothing else of it needs to exist yet."""
     from google.cloud import bigquery, storage
 
-    profile = read_profile()
+    if project is None or location is None:
+        profile = read_profile()
+        project, location = project or profile.project, location or profile.location
     for variable in ("BIGQUERY_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
         os.environ.pop(variable, None)  # this shell may have been used for the local stack
     return Clients(
-        bigquery.Client(project=profile.project, location=profile.location),
-        storage.Client(project=profile.project),
-        profile.project,
-        profile.location,
-        f"project {profile.project}",
+        bigquery.Client(project=project, location=location),
+        storage.Client(project=project),
+        project,
+        location,
+        f"project {project}",
     )
 
 
@@ -40,8 +42,10 @@ def main(arguments: list[str]) -> int:
     """Returns the exit status: 2 when an assumption does not hold."""
     parser = argparse.ArgumentParser(prog="python -m deploy.probe", description=__doc__)
     parser.add_argument("--report", type=Path, help="write the report to this file instead of printing it")
+    parser.add_argument("--project", help="the project to test; by default that of dags/profiles/gcp.yaml")
+    parser.add_argument("--location", help="where the throwaway dataset and bucket lie; by default as in the profile")
     options = parser.parse_args(arguments)
-    return run_command_line("probe", lambda: run_probe(live_clients(), options.report))
+    return run_command_line("probe", lambda: run_probe(live_clients(options.project, options.location), options.report))
 
 
 def run_probe(clients: Clients, report_file: Path | None) -> int:

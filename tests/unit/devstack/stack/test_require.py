@@ -33,9 +33,11 @@ def machine(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(machine: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(machine: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": str(machine), **variables}
-    return subprocess.run([str(machine / "sh"), str(SCRIPT)], env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        [str(machine / "sh"), str(SCRIPT), *arguments], env=environment, capture_output=True, text=True
+    )
 
 
 def test_machine_with_everything_gets_its_python(machine: Path) -> None:
@@ -95,3 +97,9 @@ def test_the_real_machine_of_the_tests_passes() -> None:
     done = subprocess.run(["sh", str(SCRIPT)], env=dict(os.environ), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     subprocess.run([done.stdout.strip(), "-c", "import venv"], check=True)
+
+
+def test_commands_for_google_cloud_need_no_java(machine: Path) -> None:
+    (machine / "java").unlink()
+    assert "Java 17" in run(machine).stderr
+    assert run(machine, "python").stdout == "python3.12\n"
