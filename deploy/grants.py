@@ -30,13 +30,38 @@ class Resource(StrEnum):
     SPARK = "spark"
 
 
+class Bucket(StrEnum):
+    """The GCS buckets. `environment` is Airflow's: DAGs, plugins, logs. `spark_staging` is Dataproc's."""
+
+    LANDING = "landing"
+    STATE = "state"
+    ENVIRONMENT = "environment"
+    SPARK_STAGING = "spark_staging"
+
+
 class Grant(StrictModel):
-    """One role of one service account on one resource."""
+    """One role of one service account on one resource.
+
+    `only_bucket`: a condition limits the role's rights on Cloud Storage to this GCS bucket.
+    """
 
     who: Principal
     role: str
     place: Resource
+    only_bucket: Bucket | None = None
     why: str
+
+
+def bucket_condition(bucket: str) -> str:
+    """The condition that limits rights on Cloud Storage to one GCS bucket and its objects; locals.tf has the same."""
+    name = f"projects/_/buckets/{bucket}"
+    return " || ".join(
+        [
+            'resource.service != "storage.googleapis.com"',
+            f'resource.name == "{name}"',
+            f'resource.name.startsWith("{name}/")',
+        ]
+    )
 
 
 class _Grants(RootModel[tuple[Grant, ...]]):
@@ -57,5 +82,13 @@ def as_table(grants: Sequence[Grant]) -> str:
         Resource.STATE: "the state bucket",
         Resource.SPARK: "the Spark service account",
     }
-    lines = [f"| {grant.who} | `{grant.role}` | {names[grant.place]} | {grant.why} |" for grant in grants]
+    limits = {
+        None: "",
+        Bucket.ENVIRONMENT: "; of all buckets, only the environment's",
+        Bucket.SPARK_STAGING: "; of all buckets, only Dataproc's staging bucket",
+    }
+    lines = [
+        f"| {grant.who} | `{grant.role}` | {names[grant.place]}{limits[grant.only_bucket]} | {grant.why} |"
+        for grant in grants
+    ]
     return "\n".join(["| Service account | Role | On | Why |", "| --- | --- | --- | --- |", *lines])

@@ -11,6 +11,11 @@ from deploy.doctor.google_api import ApiError
 
 OLDEST_AIRFLOW = (3, 3, 1)
 STATE_BUCKET_VARIABLE = "DEDUP_CLONE_STATE_BUCKET"
+IMPORT_TIMEOUT_S = 120
+_IMPORT_TIMEOUTS = {
+    "dagbag_import_timeout": ("core",),
+    "dag_file_processor_timeout": ("dag_processor", "core"),
+}
 _IMAGE = re.compile(r"^composer-(?P<composer>\d+)-airflow-(?P<airflow>\d+\.\d+\.\d+)")
 
 
@@ -31,6 +36,7 @@ def check_airflow(live: LiveEnvironment) -> Iterator[Finding]:
         yield Finding(Level.FAIL, "environment", text, _gcloud(live, "describe"))
     yield from _version(live, config.get("softwareConfig", {}))
     yield from _software(live, config.get("softwareConfig", {}))
+    yield from _timeouts(live, config.get("softwareConfig", {}).get("airflowConfigOverrides", {}))
     yield from _triggerers(live, config)
     yield from _bucket_and_account(live, config)
 
@@ -63,6 +69,22 @@ def _software(live: LiveEnvironment, software: dict[str, Any]) -> Iterator[Findi
         yield Finding(Level.FAIL, "environment variables", text, _gcloud(live, "update", option))
     else:
         yield ok("environment variables", f"[{STATE_BUCKET_VARIABLE}] names the state bucket.")
+
+
+def _timeouts(live: LiveEnvironment, overrides: dict[str, str]) -> Iterator[Finding]:
+    """Both limits on the import of a DAG file. An option may stand under its section of Airflow 2 or of Airflow 3."""
+    short = {}
+    for option, sections in _IMPORT_TIMEOUTS.items():
+        found = next((overrides[f"{s}-{option}"] for s in sections if f"{s}-{option}" in overrides), None)
+        if found is None or float(found) < IMPORT_TIMEOUT_S:
+            short[f"{sections[0]}-{option}"] = found
+    if short:
+        text = f"{', '.join(f'[{name}] is [{found}]' for name, found in short.items())}, expected at least "
+        text += f"[{IMPORT_TIMEOUT_S}]: a small machine needs longer than Airflow's default to import a DAG file."
+        option = f"--update-airflow-configs={','.join(f'{name}={IMPORT_TIMEOUT_S}' for name in short)}"
+        yield Finding(Level.WARN, "import timeouts", text, _gcloud(live, "update", option))
+    else:
+        yield ok("import timeouts", "long enough for small machines.")
 
 
 def _triggerers(live: LiveEnvironment, config: dict[str, Any]) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from deploy.doctor.google_api import ApiError
 # Deliveries must outlast the longest outage after which they must still be published.
 LANDING_DAYS = 3
 SECONDS_PER_DAY = 86_400
+MULTI_REGIONS = frozenset({"ASIA", "EU", "US"})
 # European regions that do not belong to BigQuery's multi-region EU.
 NOT_IN_EU = frozenset({"EUROPE-WEST2", "EUROPE-WEST6"})
 
@@ -44,7 +45,14 @@ def check_buckets(live: LiveEnvironment) -> Iterator[Finding]:
 def _location(live: LiveEnvironment, role: str, bucket: dict[str, Any]) -> Iterator[Finding]:
     location, expected = bucket["location"].upper(), live.profile.location.upper()
     subject = f"{role} bucket"
-    if location == expected:
+    if location == expected and location in MULTI_REGIONS:
+        text = (
+            f"[{bucket['name']}] is in the multi-region [{location}]: writing replicates, and reading from a region is "
+        )
+        text += "billed by the byte (docs/costs.md). One region for buckets, dataset and Spark costs neither."
+        command = f"gcloud storage buckets relocate gs://{bucket['name']} --location={live.profile.spark.region}"
+        yield Finding(Level.WARN, subject, text, command)
+    elif location == expected:
         yield ok(subject, f"in [{location}], like the dataset.")
     elif _is_within(location, expected):
         yield ok(subject, f"in [{location}], which is within the dataset's [{expected}].")

@@ -9,6 +9,7 @@ from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
 from deploy.doctor.google_api import ApiError
 
 FULL_TIME_TRAVEL_H = 168
+MULTI_REGIONS = frozenset({"EU", "US"})
 
 
 def check_dataset(live: LiveEnvironment) -> Iterator[Finding]:
@@ -25,6 +26,12 @@ def check_dataset(live: LiveEnvironment) -> Iterator[Finding]:
         text += "jobs would not find the dataset. Correct the profile."
         command = f"(set `location: {dataset['location']}` in dags/profiles/gcp.yaml and deploy)"
         yield Finding(Level.FAIL, "dataset location", text, command)
+    elif dataset["location"].upper() in MULTI_REGIONS:
+        text = (
+            f"[{name}] is in the multi-region [{dataset['location']}]: so must be its buckets, or a region within, and "
+        )
+        text += "both then cost more (docs/costs.md). A dataset cannot be moved; create a new one in one region."
+        yield Finding(Level.WARN, "dataset location", text)
     else:
         yield ok("dataset location", f"[{dataset['location']}].")
     yield from _billing(name, dataset)

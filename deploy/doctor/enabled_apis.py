@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dedup_clone.settings.spark_settings import Runner
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
-
-NEEDED = ("bigquery.googleapis.com", "composer.googleapis.com", "iam.googleapis.com", "storage.googleapis.com")
-NEEDED_BY_DATAPROC = ("compute.googleapis.com", "dataproc.googleapis.com")
+from deploy.required_apis import needed_by, read_services
 
 
 def check_services(live: LiveEnvironment) -> Iterator[Finding]:
@@ -18,11 +15,12 @@ def check_services(live: LiveEnvironment) -> Iterator[Finding]:
         service["config"]["name"]
         for service in live.google.items(url, "services", filter="state:ENABLED", pageSize="200")
     }
-    on_dataproc = live.profile.runner in (Runner.SERVERLESS, Runner.CLUSTER)
-    needed = (*NEEDED, *(NEEDED_BY_DATAPROC if on_dataproc else ()))
-    missing = [name for name in needed if name not in enabled]
+    needed = needed_by(live.profile, read_services())
+    missing = [service for service in needed if service.api not in enabled]
     if missing:
-        text = f"{missing} are not enabled in project [{project}]."
-        yield Finding(Level.FAIL, "APIs", text, f"gcloud services enable {' '.join(missing)} --project={project}")
+        reasons = "; ".join(f"[{service.api}] {service.why}" for service in missing)
+        text = f"not enabled in project [{project}]: {reasons}."
+        command = f"gcloud services enable {' '.join(service.api for service in missing)} --project={project}"
+        yield Finding(Level.FAIL, "APIs", text, command)
     else:
         yield ok("APIs", f"all {len(needed)} are enabled.")

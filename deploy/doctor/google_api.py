@@ -33,7 +33,7 @@ class ApiError(DedupCloneError):
 
 
 class GoogleApi:
-    """Sends only GET requests, and the POST requests that read IAM policies."""
+    """Sends only GET requests, and the POST requests that only read."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -51,9 +51,9 @@ class GoogleApi:
                 return
             parameters["pageToken"] = page["nextPageToken"]
 
-    def policy(self, url: str) -> dict[str, Any]:
-        """The IAM policy at a URL that ends in `:getIamPolicy`."""
-        return self._request("POST", url, {}, {"options": {"requestedPolicyVersion": 3}})
+    def read_by_post(self, url: str, body: Mapping[str, Any] | None = None, **parameters: str) -> dict[str, Any]:
+        """The answer of a method that only reads, although it is a POST: `:getIamPolicy` and `:getAncestry`."""
+        return self._request("POST", url, parameters, body or {})
 
     def _request(self, method: str, url: str, parameters: Mapping[str, str], body: Any) -> dict[str, Any]:
         answer = self._session.request(method, url, params=parameters, json=body, timeout=TIMEOUT_S)

@@ -8,7 +8,8 @@ from typing import Any
 from deploy.doctor.dataset import read_dataset
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
 from deploy.doctor.google_api import ApiError
-from deploy.grants import Grant, Principal, Resource
+from deploy.doctor.iam_policies import bucket_name, bucket_policy, project_policy
+from deploy.grants import Bucket, Grant, Principal, Resource, bucket_condition
 
 # The BigQuery API uses the old names of these three roles.
 DATASET_ROLES = {
@@ -18,6 +19,8 @@ DATASET_ROLES = {
 }
 BASIC_ROLES = frozenset({"roles/owner", "roles/editor"})
 
+_Held = tuple[str, str, str]  # a role, its member, the expression of its condition ("" without one)
+
 
 def check_access(live: LiveEnvironment) -> Iterator[Finding]:
     accounts = _accounts(live)
@@ -26,7 +29,7 @@ def check_access(live: LiveEnvironment) -> Iterator[Finding]:
         command = "(set `spark.service_account` in dags/profiles/gcp.yaml; deploy/terraform makes one)"
         yield Finding(Level.FAIL, "Spark service account", text, command)
     yield from _missing_accounts(live, accounts)
-    held: dict[Resource, set[tuple[str, str]]] = {}
+    held: dict[Resource, set[_Held]] = {}
     for resource in Resource:
         try:
             held[resource] = set(_members(live, resource, accounts[Principal.SPARK]))
@@ -35,16 +38,37 @@ def check_access(live: LiveEnvironment) -> Iterator[Finding]:
             command = f"gcloud projects add-iam-policy-binding {live.profile.project} --member=user:YOU "
             command += "--role=roles/iam.securityReviewer"
             yield Finding(Level.FAIL, f"roles on {resource}", text, command)
-    missing = 0
+    faults = list[Finding]()
     for grant in live.grants:
         account = accounts[grant.who]
-        if account is not None and grant.place in held and (grant.role, account) not in held[grant.place]:
-            missing += 1
-            text = f"[{account}] lacks [{grant.role}] on {grant.place}: it {grant.why}."
-            yield Finding(Level.FAIL, f"role of {grant.who}", text, _command(live, grant, account))
-    if not missing:
+        if account is not None and grant.place in held:
+            faults += _faults_of(live, grant, account, held[grant.place])
+    yield from faults
+    if not faults:
         yield ok("roles", f"all of the {len(live.grants)} that could be checked are granted.")
     yield from _excessive_roles(live, accounts, held.get(Resource.PROJECT, set()))
+
+
+def _faults_of(live: LiveEnvironment, grant: Grant, account: str, held: set[_Held]) -> Iterator[Finding]:
+    """The grant is missing, or lacks its condition and so gives the role's rights on every GCS bucket."""
+    bucket = bucket_name(live, grant.only_bucket) if grant.only_bucket else None
+    condition = bucket_condition(bucket) if bucket else ""
+    if condition and (grant.role, account, "") in held:
+        text = f"[{account}] has [{grant.role}] on the project without a condition: it may write every bucket of the "
+        text += f"project, expected only [{bucket}]."
+        remove = f"gcloud projects remove-iam-policy-binding {live.profile.project} "
+        remove += f"--member=serviceAccount:{account} --role={grant.role} --condition=None"
+        yield Finding(
+            Level.WARN, f"role of {grant.who}", text, f"{_command(live, grant, account, condition)}\n{remove}"
+        )
+    elif (grant.role, account, condition) not in held:
+        text = f"[{account}] lacks [{grant.role}] on {grant.place}{f' for bucket [{bucket}]' if bucket else ''}. "
+        text += f"Why it needs the role: {grant.why}."
+        if grant.only_bucket is Bucket.SPARK_STAGING and bucket is None:
+            text = (
+                f"[{account}] lacks [{grant.role}], and no `spark.staging_bucket` in dags/profiles/gcp.yaml limits it."
+            )
+        yield Finding(Level.FAIL, f"role of {grant.who}", text, _command(live, grant, account, condition))
 
 
 def _accounts(live: LiveEnvironment) -> dict[Principal, str | None]:
@@ -74,10 +98,10 @@ def _missing_accounts(live: LiveEnvironment, accounts: dict[Principal, str | Non
 
 
 def _excessive_roles(
-    live: LiveEnvironment, accounts: dict[Principal, str | None], on_project: set[tuple[str, str]]
+    live: LiveEnvironment, accounts: dict[Principal, str | None], on_project: set[_Held]
 ) -> Iterator[Finding]:
     for who, account in accounts.items():
-        for role in sorted(role for role, member in on_project if member == account and role in BASIC_ROLES):
+        for role in sorted(role for role, member, _ in on_project if member == account and role in BASIC_ROLES):
             project = live.profile.project
             command = (
                 f"gcloud projects remove-iam-policy-binding {project} --member=serviceAccount:{account} --role={role}"
@@ -87,18 +111,18 @@ def _excessive_roles(
             yield Finding(Level.WARN, f"role of {who}", text, command)
 
 
-def _members(live: LiveEnvironment, resource: Resource, spark: str | None) -> Iterator[tuple[str, str]]:
-    """Pairs of role and service account on a resource. Conditional grants are left out, because they may not apply."""
+def _members(live: LiveEnvironment, resource: Resource, spark: str | None) -> Iterator[_Held]:
+    """Roles and service accounts on a resource."""
     if resource is Resource.DATASET:
         for entry in read_dataset(live).get("access", []):
             if "userByEmail" in entry and "role" in entry:
                 for role in _names_of(entry["role"]):
-                    yield role, entry["userByEmail"]
+                    yield role, entry["userByEmail"], entry.get("condition", {}).get("expression", "")
         return
     for binding in _policy(live, resource, spark).get("bindings", []):
-        if "condition" not in binding:
-            for member in binding.get("members", []):
-                yield binding["role"], member.removeprefix("serviceAccount:")
+        for member in binding.get("members", []):
+            condition = binding.get("condition", {}).get("expression", "")
+            yield binding["role"], member.removeprefix("serviceAccount:"), condition
 
 
 def _names_of(role: str) -> set[str]:
@@ -108,26 +132,25 @@ def _names_of(role: str) -> set[str]:
 def _policy(live: LiveEnvironment, resource: Resource, spark: str | None) -> dict[str, Any]:
     profile = live.profile
     if resource is Resource.PROJECT:
-        url = f"https://cloudresourcemanager.googleapis.com/v1/projects/{profile.project}:getIamPolicy"
-        return live.google.policy(url)
+        return project_policy(live)
     if resource is Resource.SPARK:
         if spark is None:
             return {}
         account = f"https://iam.googleapis.com/v1/projects/{profile.project}/serviceAccounts/{spark}"
-        return live.google.policy(f"{account}:getIamPolicy")
-    bucket = profile.landing_bucket if resource is Resource.LANDING else profile.state_bucket
-    url = f"https://storage.googleapis.com/storage/v1/b/{bucket}/iam"
-    return live.google.get(url, optionsRequestedPolicyVersion="3")
+        # Unlike the other APIs, this one takes the version as a query parameter, and no body.
+        return live.google.read_by_post(f"{account}:getIamPolicy", None, **{"options.requestedPolicyVersion": "3"})
+    return bucket_policy(live, str(bucket_name(live, Bucket(resource.value))))
 
 
-def _command(live: LiveEnvironment, grant: Grant, account: str) -> str:
+def _command(live: LiveEnvironment, grant: Grant, account: str, condition: str) -> str:
     profile, member = live.profile, f"--member=serviceAccount:{account} --role={grant.role}"
     if grant.place is Resource.PROJECT:
-        return f"gcloud projects add-iam-policy-binding {profile.project} {member} --condition=None"
+        limit = f"'expression={condition},title=only_bucket_{grant.only_bucket}'" if condition else "None"
+        return f"gcloud projects add-iam-policy-binding {profile.project} {member} --condition={limit}"
     if grant.place is Resource.SPARK:
         return f"gcloud iam service-accounts add-iam-policy-binding {profile.spark.service_account} {member}"
     if grant.place is Resource.DATASET:
         dataset = f"`{profile.project}.{profile.dataset}`"
         return f"bq query --nouse_legacy_sql 'GRANT `{grant.role}` ON SCHEMA {dataset} TO \"serviceAccount:{account}\"'"
-    bucket = profile.landing_bucket if grant.place is Resource.LANDING else profile.state_bucket
+    bucket = bucket_name(live, Bucket(grant.place.value))
     return f"gcloud storage buckets add-iam-policy-binding gs://{bucket} {member}"

@@ -1,4 +1,4 @@
-"""Checks that the cluster of the profile runs, and that a release has uploaded the Spark code."""
+"""Checks the profile's cluster, what runtime 3.0 needs, and that a release has uploaded the Spark code."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from urllib.parse import quote
 from dedup_clone.settings.spark_settings import Runner
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
 from deploy.doctor.google_api import ApiError
+from deploy.doctor.iam_policies import project_policy
 from deploy.release.release_content import SPARK_CODE_FILE
+
+NODE_AGENT = "gcp-sa-dataprocrmnode.iam.gserviceaccount.com"
+NODE_AGENT_ROLE = "roles/dataprocrm.nodeServiceAgent"
 
 
 def check_spark(live: LiveEnvironment) -> Iterator[Finding]:
     yield from _cluster(live)
+    yield from _runtime_3(live)
     yield from _code(live)
 
 
@@ -36,6 +41,22 @@ def _cluster(live: LiveEnvironment) -> Iterator[Finding]:
         yield Finding(Level.FAIL, "cluster", text, f"gcloud dataproc clusters start {name} {place}")
     else:
         yield ok("cluster", f"[{name}] runs.")
+
+
+def _runtime_3(live: LiveEnvironment) -> Iterator[Finding]:
+    """Batches of runtime 3.0 need a service agent of their own, which Google creates and may lack its role."""
+    profile = live.profile
+    if profile.runner is not Runner.SERVERLESS or not profile.spark.has_runtime_3:
+        return
+    bindings = project_policy(live).get("bindings", [])
+    members = [m for binding in bindings if binding["role"] == NODE_AGENT_ROLE for m in binding.get("members", [])]
+    if any(NODE_AGENT in member for member in members):
+        yield ok("runtime 3.0", "its service agent has its role.")
+        return
+    text = f"no service agent [service-NUMBER@{NODE_AGENT}] has [{NODE_AGENT_ROLE}] on the project: batches of "
+    text += f"runtime [{profile.spark.runtime_version}] get no machines."
+    command = f"gcloud beta services identity create --service=dataprocrm.googleapis.com --project={profile.project}"
+    yield Finding(Level.FAIL, "runtime 3.0", text, command)
 
 
 def _code(live: LiveEnvironment) -> Iterator[Finding]:

@@ -13,6 +13,15 @@ resource "google_project_iam_member" "granted" {
   project = var.project
   role    = each.value.role
   member  = google_service_account.of[each.value.who].member
+
+  dynamic "condition" {
+    for_each = can(each.value.only_bucket) ? [each.value.only_bucket] : []
+
+    content {
+      title      = "only_bucket_${condition.value}"
+      expression = local.conditions[condition.value]
+    }
+  }
 }
 
 resource "google_bigquery_dataset_iam_member" "granted" {

@@ -3,6 +3,10 @@ resource "google_composer_environment" "airflow" {
   region = var.region
   labels = local.labels
 
+  storage_config {
+    bucket = google_storage_bucket.environment.name
+  }
+
   config {
     environment_size = "ENVIRONMENT_SIZE_SMALL"
 
@@ -19,8 +23,11 @@ resource "google_composer_environment" "airflow" {
         DEDUP_CLONE_STATE_BUCKET = google_storage_bucket.state.name
       }
 
+      # Importing a DAG file takes seconds on a small machine. Managed Airflow refuses an import timeout that is shorter
+      # than the processor's, and either above 600.
       airflow_config_overrides = {
-        "core-dagbag_import_timeout" = "120"
+        "core-dagbag_import_timeout"               = "120"
+        "dag_processor-dag_file_processor_timeout" = "120"
       }
     }
 

@@ -1,16 +1,9 @@
-# The grants are one list, which the doctor and docs/security.md read too: grants.yaml.
+# Grants and APIs are one list each, which the doctor reads too: grants.yaml, services.yaml.
 locals {
-  labels = { application = "dedup-clone" }
+  labels   = { application = "dedup-clone" }
+  location = coalesce(var.location, var.region)
 
-  services = [
-    "bigquery.googleapis.com",
-    "bigqueryreservation.googleapis.com",
-    "composer.googleapis.com",
-    "compute.googleapis.com",
-    "dataproc.googleapis.com",
-    "iam.googleapis.com",
-    "storage.googleapis.com",
-  ]
+  services = { for service in yamldecode(file("${path.module}/services.yaml")) : service.api => service.why }
 
   accounts = {
     airflow  = "Runs the DAGs"
@@ -21,6 +14,22 @@ locals {
   grants = {
     for grant in yamldecode(file("${path.module}/grants.yaml")) :
     "${grant.who} ${grant.role} ${grant.place}" => grant
+  }
+
+  # Without the condition, the role would give its rights on every bucket of the project, also on the others below.
+  bucket_names = {
+    landing       = "${var.project}-landing"
+    state         = "${var.project}-dedup-clone-state"
+    environment   = "${var.project}-dedup-clone-airflow"
+    spark_staging = "${var.project}-dedup-clone-spark"
+  }
+
+  conditions = {
+    for key, bucket in local.bucket_names : key => join(" || ", [
+      "resource.service != \"storage.googleapis.com\"",
+      "resource.name == \"projects/_/buckets/${bucket}\"",
+      "resource.name.startsWith(\"projects/_/buckets/${bucket}/\")",
+    ])
   }
 
   project_grants = { for key, grant in local.grants : key => grant if grant.place == "project" }

@@ -3,7 +3,7 @@ output "environment_yaml" {
   value = yamlencode({
     name     = google_composer_environment.airflow.name
     region   = var.region
-    bucket   = split("/", google_composer_environment.airflow.config[0].dag_gcs_prefix)[2]
+    bucket   = google_storage_bucket.environment.name
     airflow  = google_service_account.of["airflow"].email
     producer = google_service_account.of["producer"].email
   })
@@ -13,7 +13,7 @@ output "profile" {
   description = "Set these in dags/profiles/gcp.yaml."
   value = yamlencode({
     project        = var.project
-    location       = var.location
+    location       = local.location
     dataset        = google_bigquery_dataset.warehouse.dataset_id
     landing_bucket = google_storage_bucket.landing.name
     state_bucket   = google_storage_bucket.state.name
@@ -21,6 +21,7 @@ output "profile" {
       region          = var.region
       service_account = google_service_account.of["spark"].email
       subnetwork      = google_compute_subnetwork.spark.name
+      staging_bucket  = google_storage_bucket.spark_staging.name
     }
   })
 }

@@ -1,6 +1,6 @@
 resource "google_project_service" "needed" {
-  for_each = toset(local.services)
+  for_each = local.services
 
-  service            = each.value
+  service            = each.key
   disable_on_destroy = false
 }

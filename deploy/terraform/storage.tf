@@ -1,6 +1,6 @@
 resource "google_storage_bucket" "landing" {
-  name                        = "${var.project}-landing"
-  location                    = var.location
+  name                        = local.bucket_names.landing
+  location                    = local.location
   storage_class               = "STANDARD"
   uniform_bucket_level_access = true
   public_access_prevention    = "enforced"
@@ -25,8 +25,8 @@ resource "google_storage_bucket" "landing" {
 
 # No lifecycle rule here: manifests name what is kept, and the project prunes by itself.
 resource "google_storage_bucket" "state" {
-  name                        = "${var.project}-dedup-clone-state"
-  location                    = var.location
+  name                        = local.bucket_names.state
+  location                    = local.location
   storage_class               = "STANDARD"
   uniform_bucket_level_access = true
   public_access_prevention    = "enforced"
@@ -39,6 +39,44 @@ resource "google_storage_bucket" "state" {
 
   lifecycle {
     prevent_destroy = true
+  }
+
+  depends_on = [google_project_service.needed]
+}
+
+# Of Airflow: DAGs, plugins, logs. Named here, because a condition in grants.yaml must name it before Airflow exists.
+# Managed Airflow requires the environment's own region, the class STANDARD, no retention and no hierarchy of folders.
+resource "google_storage_bucket" "environment" {
+  name                        = local.bucket_names.environment
+  location                    = var.region
+  storage_class               = "STANDARD"
+  uniform_bucket_level_access = true
+  public_access_prevention    = "enforced"
+  labels                      = local.labels
+
+  depends_on = [google_project_service.needed]
+}
+
+# Of Dataproc: what it would otherwise keep in buckets of its own making, which Spark's account may not write.
+resource "google_storage_bucket" "spark_staging" {
+  name                        = local.bucket_names.spark_staging
+  location                    = var.region
+  storage_class               = "STANDARD"
+  uniform_bucket_level_access = true
+  public_access_prevention    = "enforced"
+  labels                      = local.labels
+
+  soft_delete_policy {
+    retention_duration_seconds = 0
+  }
+
+  lifecycle_rule {
+    action {
+      type = "Delete"
+    }
+    condition {
+      age = 30
+    }
   }
 
   depends_on = [google_project_service.needed]

@@ -3,16 +3,16 @@ variable "project" {
   type        = string
 }
 
-variable "location" {
-  description = "Where data lie: a region, or a multi-region of BigQuery (EU, US). The same for buckets and dataset."
-  type        = string
-  default     = "EU"
-}
-
 variable "region" {
-  description = "Where Airflow and Spark run: a region within the location."
+  description = "Where Airflow and Spark run."
   type        = string
   default     = "europe-west1"
+}
+
+variable "location" {
+  description = "Where data lie: unless set, the region. A multi-region of BigQuery (EU, US) costs more: docs/costs.md."
+  type        = string
+  default     = null
 }
 
 variable "name" {

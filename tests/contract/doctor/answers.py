@@ -16,8 +16,13 @@ NETWORK = "https://www.googleapis.com/compute/v1/projects/my-project/global/netw
 SERVICES = "https://serviceusage.googleapis.com/v1/projects/my-project/services"
 LANDING = "https://storage.googleapis.com/storage/v1/b/my-project-landing"
 STATE = "https://storage.googleapis.com/storage/v1/b/my-project-dedup-clone-state"
+ENVIRONMENT_BUCKET = "https://storage.googleapis.com/storage/v1/b/my-project-dedup-clone-airflow"
+SPARK_STAGING = "https://storage.googleapis.com/storage/v1/b/my-project-dedup-clone-spark"
 DATASET = "https://bigquery.googleapis.com/bigquery/v2/projects/my-project/datasets/warehouse"
 PROJECT_POLICY = "https://cloudresourcemanager.googleapis.com/v1/projects/my-project:getIamPolicy"
+ANCESTRY = "https://cloudresourcemanager.googleapis.com/v1/projects/my-project:getAncestry"
+FOLDER_POLICY = "https://cloudresourcemanager.googleapis.com/v3/folders/17:getIamPolicy"
+ORGANIZATION_POLICY = "https://cloudresourcemanager.googleapis.com/v3/organizations/4:getIamPolicy"
 SPARK_POLICY = f"https://iam.googleapis.com/v1/projects/my-project/serviceAccounts/{SPARK}:getIamPolicy"
 REGION = "https://compute.googleapis.com/compute/v1/projects/my-project/regions/europe-west1"
 SUBNETWORK = f"{REGION}/subnetworks/default"
@@ -28,14 +33,34 @@ ACCOUNTS = {
     for account in (AIRFLOW, SPARK, PRODUCER)
 }
 CLUSTER = "https://dataproc.googleapis.com/v1/projects/my-project/regions/europe-west1/clusters/standing"
-SPARK_CODE = (
-    "https://storage.googleapis.com/storage/v1/b/europe-west1-dedup-clone-0a1b2c3d-bucket/o/dags%2Fspark_code.json"
+SPARK_CODE = "https://storage.googleapis.com/storage/v1/b/my-project-dedup-clone-airflow/o/dags%2Fspark_code.json"
+ASSIGNMENTS = (
+    "https://bigqueryreservation.googleapis.com/v1/projects/my-project/locations/europe-west1:searchAllAssignments"
 )
-ASSIGNMENTS = "https://bigqueryreservation.googleapis.com/v1/projects/my-project/locations/EU:searchAllAssignments"
 QUOTAS = (
     "https://serviceusage.googleapis.com/v1beta1/projects/my-project/services/bigquery.googleapis.com"
     "/consumerQuotaMetrics"
 )
+
+# Of each role, the permissions that matter for who can write a GCS bucket (iam/docs/roles-permissions).
+_USER = ("storage.objects.create", "storage.objects.delete", "storage.objects.get", "storage.objects.list")
+ROLES: dict[str, tuple[str, ...]] = {
+    "roles/bigquery.jobUser": ("bigquery.jobs.create",),
+    "roles/bigquery.metadataViewer": ("bigquery.tables.get",),
+    "roles/composer.worker": ("composer.environments.get", "storage.buckets.create", *_USER),
+    "roles/dataproc.editor": ("dataproc.batches.create",),
+    "roles/dataproc.serviceAgent": _USER,
+    "roles/dataprocrm.nodeServiceAgent": ("dataprocrm.nodes.get",),
+    "roles/dataproc.worker": ("dataproc.tasks.lease", "storage.buckets.get", *_USER),
+    "roles/editor": ("storage.buckets.delete",),
+    "roles/owner": ("storage.buckets.delete", "storage.buckets.setIamPolicy"),
+    "roles/storage.admin": ("storage.buckets.setIamPolicy", *_USER),
+    "roles/storage.legacyBucketOwner": ("storage.buckets.setIamPolicy", "storage.objects.create"),
+    "roles/storage.legacyBucketReader": ("storage.buckets.get", "storage.objects.list"),
+    "roles/storage.objectUser": _USER,
+    "roles/storage.objectViewer": ("storage.objects.get", "storage.objects.list"),
+    "projects/my-project/roles/uploader": ("storage.objects.create",),
+}
 
 # The address -> the discovery document, and the schema of its answer.
 SCHEMAS = {
@@ -44,8 +69,14 @@ SCHEMAS = {
     STATE: ("storage.v1", "Bucket"),
     f"{LANDING}/iam": ("storage.v1", "Policy"),
     f"{STATE}/iam": ("storage.v1", "Policy"),
+    f"{ENVIRONMENT_BUCKET}/iam": ("storage.v1", "Policy"),
+    f"{SPARK_STAGING}/iam": ("storage.v1", "Policy"),
     DATASET: ("bigquery.v2", "Dataset"),
     PROJECT_POLICY: ("cloudresourcemanager.v1", "Policy"),
+    ANCESTRY: ("cloudresourcemanager.v1", "GetAncestryResponse"),
+    FOLDER_POLICY: ("cloudresourcemanager.v3", "Policy"),
+    ORGANIZATION_POLICY: ("cloudresourcemanager.v3", "Policy"),
+    **{f"https://iam.googleapis.com/v1/{role}": ("iam.v1", "Role") for role in ROLES},
     SPARK_POLICY: ("iam.v1", "Policy"),
     REGION: ("compute.v1", "Region"),
     SUBNETWORK: ("compute.v1", "Subnetwork"),
@@ -59,10 +90,13 @@ SCHEMAS = {
 }
 
 
+ANCESTORS = (("project", "my-project"), ("folder", "17"), ("organization", "4"))
+
+
 def _bucket(name: str) -> dict[str, Any]:
     return {
         "name": name,
-        "location": "EU",
+        "location": "EUROPE-WEST1",
         "storageClass": "STANDARD",
         "iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}, "publicAccessPrevention": "enforced"},
         "softDeletePolicy": {"retentionDurationSeconds": "0"},
@@ -73,9 +107,29 @@ def _policy(*grants: tuple[str, str]) -> dict[str, Any]:
     return {"bindings": [{"role": role, "members": [f"serviceAccount:{account}"]} for role, account in grants]}
 
 
+def limited(role: str, account: str, bucket: str) -> dict[str, Any]:
+    """A grant under the condition that Terraform gives it."""
+    name = f"projects/_/buckets/{bucket}"
+    expression = (
+        f'resource.service != "storage.googleapis.com" || resource.name == "{name}" || '
+        f'resource.name.startsWith("{name}/")'
+    )
+    return {"role": role, "members": [f"serviceAccount:{account}"], "condition": {"expression": expression}}
+
+
 def healthy() -> dict[str, Any]:
     """Address -> answer, to be changed by each test."""
-    enabled = ("bigquery", "composer", "iam", "storage", "compute", "dataproc")
+    enabled = ("bigquery", "bigqueryreservation", "cloudresourcemanager", "composer", "compute", "dataproc", "iam")
+    enabled = (*enabled, "storage")
+    on_project = _policy(
+        ("roles/bigquery.jobUser", AIRFLOW),
+        ("roles/bigquery.metadataViewer", AIRFLOW),
+        ("roles/dataproc.editor", AIRFLOW),
+    )
+    on_project["bindings"] += [
+        limited("roles/composer.worker", AIRFLOW, "my-project-dedup-clone-airflow"),
+        limited("roles/dataproc.worker", SPARK, "my-project-dedup-clone-spark"),
+    ]
     landing = _bucket("my-project-landing")
     landing["lifecycle"] = {"rule": [{"action": {"type": "Delete"}, "condition": {"age": 7}}]}
     return copy.deepcopy({
@@ -85,16 +139,27 @@ def healthy() -> dict[str, Any]:
         f"{LANDING}/iam": _policy(
             ("roles/storage.objectViewer", AIRFLOW),
             ("roles/storage.objectViewer", SPARK),
+            ("roles/storage.legacyBucketReader", AIRFLOW),
+            ("roles/storage.legacyBucketReader", SPARK),
             ("roles/storage.objectUser", PRODUCER),
         ),
-        f"{STATE}/iam": _policy(("roles/storage.objectUser", AIRFLOW), ("roles/storage.objectUser", SPARK)),
-        DATASET: {"location": "EU", "access": [{"role": "OWNER", "userByEmail": AIRFLOW}]},
-        PROJECT_POLICY: _policy(
-            ("roles/composer.worker", AIRFLOW),
-            ("roles/bigquery.jobUser", AIRFLOW),
-            ("roles/dataproc.editor", AIRFLOW),
-            ("roles/dataproc.worker", SPARK),
+        f"{STATE}/iam": _policy(
+            ("roles/storage.objectUser", AIRFLOW),
+            ("roles/storage.objectUser", SPARK),
+            ("roles/storage.legacyBucketReader", AIRFLOW),
+            ("roles/storage.legacyBucketReader", SPARK),
         ),
+        f"{ENVIRONMENT_BUCKET}/iam": {},
+        f"{SPARK_STAGING}/iam": {},
+        DATASET: {"location": "europe-west1", "access": [{"role": "OWNER", "userByEmail": AIRFLOW}]},
+        PROJECT_POLICY: on_project,
+        ANCESTRY: {"ancestor": [{"resourceId": {"type": kind, "id": number}} for kind, number in ANCESTORS]},
+        FOLDER_POLICY: {},
+        ORGANIZATION_POLICY: {},
+        **{
+            f"https://iam.googleapis.com/v1/{role}": {"name": role, "includedPermissions": list(permissions)}
+            for role, permissions in ROLES.items()
+        },
         SPARK_POLICY: _policy(("roles/iam.serviceAccountUser", AIRFLOW)),
         REGION: {
             "quotas": [
@@ -119,12 +184,16 @@ def healthy() -> dict[str, Any]:
         ENVIRONMENT: {
             "state": "RUNNING",
             "config": {
-                "dagGcsPrefix": "gs://europe-west1-dedup-clone-0a1b2c3d-bucket/dags",
+                "dagGcsPrefix": "gs://my-project-dedup-clone-airflow/dags",
                 "nodeConfig": {"serviceAccount": AIRFLOW},
                 "workloadsConfig": {"triggerer": {"count": 1}},
                 "softwareConfig": {
                     "imageVersion": "composer-3-airflow-3.3.1-build.2",
                     "webServerPluginsMode": "PLUGINS_ENABLED",
+                    "airflowConfigOverrides": {
+                        "core-dagbag_import_timeout": "120",
+                        "dag_processor-dag_file_processor_timeout": "120",
+                    },
                     "envVariables": {"DEDUP_CLONE_STATE_BUCKET": "my-project-dedup-clone-state"},
                 },
             },
@@ -156,9 +225,12 @@ class RecordedGoogle:
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self.answers = dict(answers)
         self.asked: list[tuple[str, str]] = []
+        self.bodies: dict[str, Any] = {}
+        self.parameters: dict[str, Mapping[str, str]] = {}
 
     def request(self, method: str, url: str, *, params: Mapping[str, str], json: Any, timeout: float) -> Answer:
         self.asked.append((method, re.sub(r"\?.*", "", url)))
+        self.bodies[url], self.parameters[url] = json, params
         content = self.answers.get(url, 404)
         if isinstance(content, int):
             return Answer(content, {"error": {"message": "refused for the test"}})

@@ -27,9 +27,11 @@ def printed_commands() -> set[str]:
     for url, path, value, *_ in CASES:
         spoilt.append(healthy())
         set_at(spoilt[-1], url, path, value)
-    for url in (google.PROJECT_POLICY, google.SPARK_POLICY, f"{google.LANDING}/iam"):
+    intruder = {"role": "roles/storage.objectUser", "members": ["serviceAccount:x@y.iam.gserviceaccount.com"]}
+    policies = (google.PROJECT_POLICY, google.FOLDER_POLICY, google.ORGANIZATION_POLICY, f"{google.LANDING}/iam")
+    for url in (*policies, google.SPARK_POLICY):
         spoilt.append(healthy())
-        spoilt[-1][url] = {"bindings": []}
+        spoilt[-1][url] = {"bindings": [] if url == google.SPARK_POLICY else [intruder]}
     found = [finding.command for answers in spoilt for finding in findings(answers)]
     return {line for command in found for line in command.splitlines() if line.startswith("gcloud ")}
 
@@ -39,7 +41,8 @@ def printed_verbs() -> dict[str, set[str]]:
     flags: dict[str, set[str]] = {}
     for command in printed_commands():
         words = shlex.split(command)[1:]
-        lasts = ("start", "update", "create", "list", "describe", "enable", "relocate", "run", "add-iam-policy-binding")
+        lasts = ("start", "update", "create", "list", "describe", "enable", "relocate", "run")
+        lasts = (*lasts, "add-iam-policy-binding", "remove-iam-policy-binding")
         last = next(number for number, word in enumerate(words) if word in lasts)
         used = {word.partition("=")[0] for word in words if word.startswith("--")}
         flags.setdefault(" ".join(words[: last + 1]), set()).update(used)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,26 @@ from deploy.grants import read_grants
 from tests.contract.doctor import answers as google
 from tests.contract.doctor.answers import RecordedGoogle, healthy
 
+READ_BY_POST = (":getIamPolicy", ":getAncestry")
 DOCUMENTS = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents"
 
 
-def findings(answers: dict[str, Any], runner: Runner = Runner.SERVERLESS) -> list[Finding]:
+def findings(
+    answers: dict[str, Any] | RecordedGoogle,
+    runner: Runner = Runner.SERVERLESS,
+    *,
+    location: str = "europe-west1",
+    **settings: Any,
+) -> list[Finding]:
+    """Of the environment that gives these answers. `settings`: of the profile's section `spark`."""
     profile = read_profile()
     cluster = profile.spark.cluster.model_copy(update={"name": "standing"})
-    place = {"service_account": google.SPARK, "subnetwork": "default", "cluster": cluster}
+    place = {"service_account": google.SPARK, "subnetwork": "default", "cluster": cluster, **settings}
     spark = profile.spark.model_copy(update=place)
     live = LiveEnvironment(
-        GoogleApi(RecordedGoogle(answers)),
+        GoogleApi(answers if isinstance(answers, RecordedGoogle) else RecordedGoogle(answers)),
         read_environment(),
-        profile.model_copy(update={"spark": spark, "runner": runner}),
+        profile.model_copy(update={"spark": spark, "runner": runner, "location": location}),
         read_grants(),
     )
     return run_checks(live)
@@ -88,7 +97,7 @@ CASES = [
         "--uniform-bucket-level-access",
     ),
     (google.STATE, "storageClass", "NEARLINE", "storage classes of the buckets", "warn", "moves its bytes", ""),
-    (google.DATASET, "location", "US", "dataset location", "fail", "[US]", "dags/profiles/gcp.yaml"),
+    (google.DATASET, "location", "us-east1", "dataset location", "fail", "[us-east1]", "dags/profiles/gcp.yaml"),
     (
         google.DATASET,
         "storageBillingModel",
@@ -183,6 +192,15 @@ CASES = [
         "airflow: x@y",
     ),
     (google.ENVIRONMENT, "state", "ERROR", "environment", "fail", "[ERROR]", "describe"),
+    (
+        google.ENVIRONMENT,
+        "config.softwareConfig.airflowConfigOverrides",
+        {"core-dagbag_import_timeout": "120"},
+        "import timeouts",
+        "warn",
+        "[dag_processor-dag_file_processor_timeout] is [None]",
+        "--update-airflow-configs=dag_processor-dag_file_processor_timeout=120",
+    ),
     (google.SERVICES, "services", [], "APIs", "fail", "dataproc.googleapis.com", "gcloud services enable"),
 ]
 
@@ -210,6 +228,19 @@ def test_a_cluster_that_does_not_run_is_found() -> None:
     (missing,) = [f for f in findings(answers, Runner.CLUSTER) if f.subject == "cluster"]
     assert "status [404]" in missing.text
     assert "clusters list" in missing.command
+
+
+def test_what_runtime_3_needs_is_looked_for() -> None:
+    answers = healthy()
+    found = {f.subject: f for f in findings(answers, runtime_version="3.0") if f.level is Level.FAIL}
+    assert set(found) == {"APIs", "runtime 3.0"}
+    assert "gcloud services enable dataprocrm.googleapis.com" in found["APIs"].command
+    assert "services identity create --service=dataprocrm.googleapis.com" in found["runtime 3.0"].command
+    answers[google.SERVICES]["services"].append({"config": {"name": "dataprocrm.googleapis.com"}})
+    agent = "serviceAccount:service-42@gcp-sa-dataprocrmnode.iam.gserviceaccount.com"
+    answers[google.PROJECT_POLICY]["bindings"].append(granted("roles/dataprocrm.nodeServiceAgent", agent))
+    assert [f for f in findings(answers, runtime_version="3.0") if f.level is Level.FAIL] == []
+    assert [f for f in findings(healthy(), runtime_version="2.3") if f.subject == "runtime 3.0"] == []
 
 
 def test_accounts_that_are_missing_or_disabled_are_found() -> None:
@@ -243,10 +274,111 @@ def test_each_missing_role_is_found() -> None:
             assert "add-iam-policy-binding" in finding.command
 
 
-def test_a_grant_under_a_condition_is_not_believed() -> None:
+def test_a_grant_under_another_condition_is_not_believed() -> None:
     answers = healthy()
     answers[google.SPARK_POLICY]["bindings"][0]["condition"] = {"expression": "false"}
     assert "roles/iam.serviceAccountUser" in faults(answers)["role of airflow"].text
+
+
+def test_a_role_that_reaches_every_bucket_is_told_with_the_condition_that_limits_it() -> None:
+    answers = healthy()
+    for binding in answers[google.PROJECT_POLICY]["bindings"]:
+        binding.pop("condition", None)
+    found = faults(answers)
+    for who, bucket in (("airflow", "my-project-dedup-clone-airflow"), ("spark", "my-project-dedup-clone-spark")):
+        assert f"every bucket of the project, expected only [{bucket}]" in found[f"role of {who}"].text
+        grant, removal = found[f"role of {who}"].command.splitlines()
+        assert f"projects/_/buckets/{bucket}/" in grant
+        assert removal.endswith("--condition=None")
+    assert google.SPARK in found["writers of environment"].text
+    assert google.SPARK in found["writers of landing"].text
+
+
+def writers(answers: dict[str, Any], bucket: str) -> dict[Level, Finding]:
+    return {f.level: f for f in findings(answers) if f.subject == f"writers of {bucket}"}
+
+
+def granted(role: str, member: str, **condition: str) -> dict[str, Any]:
+    return {"role": role, "members": [member], **({"condition": condition} if condition else {})}
+
+
+def test_of_a_healthy_environment_the_writers_are_those_of_the_list() -> None:
+    assert google.PRODUCER in writers(healthy(), "landing")[Level.OK].text
+    assert f"[{google.AIRFLOW}] and [{google.SPARK}]" in writers(healthy(), "state")[Level.OK].text
+    assert google.AIRFLOW in writers(healthy(), "environment")[Level.OK].text
+    assert google.SPARK in writers(healthy(), "spark_staging")[Level.OK].text
+
+
+@pytest.mark.parametrize(
+    ("url", "level", "removal"),
+    [
+        (
+            f"{google.STATE}/iam",
+            "buckets/my-project-dedup-clone-state",
+            "storage buckets remove-iam-policy-binding gs://",
+        ),
+        (google.PROJECT_POLICY, "projects/my-project", "projects remove-iam-policy-binding my-project "),
+        (google.FOLDER_POLICY, "folders/17", "resource-manager folders remove-iam-policy-binding 17 "),
+        (google.ORGANIZATION_POLICY, "organizations/4", "organizations remove-iam-policy-binding 4 "),
+    ],
+)
+def test_another_account_that_can_write_state_is_named_from_wherever_it_has_the_right(
+    url: str, level: str, removal: str
+) -> None:
+    for role in ("roles/storage.admin", "projects/my-project/roles/uploader"):
+        answers = healthy()
+        answers[url].setdefault("bindings", []).append(granted(role, "serviceAccount:x@y.iam.gserviceaccount.com"))
+        found = writers(answers, "state")[Level.WARN]
+        assert f"serviceAccount:x@y.iam.gserviceaccount.com ({role} on {level})" in found.text
+        assert removal in found.command
+
+
+def test_a_right_to_read_is_no_right_to_write() -> None:
+    answers = healthy()
+    answers[f"{google.STATE}/iam"]["bindings"].append(granted("roles/storage.objectViewer", "allUsers"))
+    assert set(writers(answers, "state")) == {Level.OK}
+    answers[f"{google.STATE}/iam"]["bindings"].append(granted("roles/storage.objectUser", "allAuthenticatedUsers"))
+    assert "allAuthenticatedUsers" in writers(answers, "state")[Level.WARN].text
+
+
+def test_a_condition_that_cannot_be_evaluated_counts_as_a_right() -> None:
+    answers = healthy()
+    member = "serviceAccount:x@y.iam.gserviceaccount.com"
+    answers[google.PROJECT_POLICY]["bindings"].append(granted("roles/storage.admin", member, expression="a || b"))
+    assert "under a condition" in writers(answers, "state")[Level.WARN].text
+
+
+def test_the_editors_of_the_project_write_a_bucket_that_names_them_as_a_group() -> None:
+    answers = healthy()
+    answers[f"{google.STATE}/iam"]["bindings"].append(
+        granted("roles/storage.legacyBucketOwner", "projectEditor:my-project")
+    )
+    assert set(writers(answers, "state")) == {Level.OK}
+    editor = "serviceAccount:42-compute@developer.gserviceaccount.com"
+    answers[google.PROJECT_POLICY]["bindings"].append(granted("roles/editor", editor))
+    assert f"{editor} (roles/storage.legacyBucketOwner on buckets/" in writers(answers, "state")[Level.WARN].text
+
+
+def test_people_and_googles_own_agents_are_a_note() -> None:
+    answers = healthy()
+    agent = "serviceAccount:service-42@dataproc-accounts.iam.gserviceaccount.com"
+    answers[google.PROJECT_POLICY]["bindings"] += [
+        granted("roles/owner", "user:anna@example.com"),
+        granted("roles/dataproc.serviceAgent", agent),
+    ]
+    found = writers(answers, "state")
+    assert set(found) == {Level.OK, Level.NOTE}
+    assert "user:anna@example.com" in found[Level.NOTE].text
+    assert agent in found[Level.NOTE].text
+
+
+def test_policies_that_may_not_be_read_are_said() -> None:
+    answers = healthy()
+    answers[google.FOLDER_POLICY] = 403
+    answers["https://iam.googleapis.com/v1/roles/storage.objectUser"] = 403
+    (found,) = [f for f in findings(answers) if f.subject == "writers of the buckets"]
+    assert "a policy above the buckets, status [403]" in found.text
+    assert "the rights on [my-project-landing], status [403]" in found.text
 
 
 def test_an_account_that_may_do_everything_is_told() -> None:
@@ -281,14 +413,27 @@ def test_an_account_without_any_right_gets_a_report_all_the_same() -> None:
     assert report.splitlines()[0].startswith("fail")
 
 
+def placed(answers: dict[str, Any], *, profile: str, dataset: str, buckets: str) -> dict[str, Finding]:
+    answers[google.ASSIGNMENTS.replace("europe-west1", profile)] = answers[google.ASSIGNMENTS]
+    answers[google.DATASET]["location"] = dataset
+    for url in (google.LANDING, google.STATE):
+        answers[url]["location"] = buckets
+    found = findings(answers, location=profile)
+    return {f.subject: f for f in found if f.level in (Level.FAIL, Level.WARN)}
+
+
+def test_a_multi_region_is_warned_of() -> None:
+    found = placed(healthy(), profile="EU", dataset="EU", buckets="EU")
+    assert {f.level for f in found.values()} == {Level.WARN}
+    assert set(found) == {"dataset location", "landing bucket", "state bucket"}
+    assert "--location=europe-west1" in found["state bucket"].command
+
+
 def test_bigquery_loads_from_regions_inside_its_multi_region() -> None:
-    answers = healthy()
-    for url in (google.LANDING, google.STATE):
-        answers[url]["location"] = "EUROPE-WEST1"
-    assert faults(answers) == {}
-    for url in (google.LANDING, google.STATE):
-        answers[url]["location"] = "EUROPE-WEST2"  # London is no part of BigQuery's EU
-    assert set(faults(answers)) == {"landing bucket", "state bucket"}
+    found = placed(healthy(), profile="EU", dataset="EU", buckets="EUROPE-WEST1")
+    assert set(found) == {"dataset location"}
+    found = placed(healthy(), profile="EU", dataset="EU", buckets="EUROPE-WEST2")  # London is no part of BigQuery's EU
+    assert set(found) == {"dataset location", "landing bucket", "state bucket"}
 
 
 def test_a_pipeline_reservation_is_seen() -> None:
@@ -302,7 +447,7 @@ def test_it_asks_for_nothing_but_to_read() -> None:
     recorded = RecordedGoogle(healthy())
     run_checks(LiveEnvironment(GoogleApi(recorded), read_environment(), read_profile(), read_grants()))
     assert recorded.asked
-    assert {method for method, url in recorded.asked if not url.endswith(":getIamPolicy")} == {"GET"}
+    assert {method for method, url in recorded.asked if not url.endswith(READ_BY_POST)} == {"GET"}
 
 
 @pytest.mark.parametrize("url", sorted(google.SCHEMAS))
@@ -334,17 +479,34 @@ def departures(value: Any, schema: dict[str, Any], schemas: dict[str, Any], wher
         yield f"{where}: {value!r} is none of {schema['enum']}"
 
 
+@cache
+def every_question() -> RecordedGoogle:
+    """What is asked of an environment with a cluster in which somebody has each role."""
+    answers = healthy()
+    answers[google.PROJECT_POLICY]["bindings"] += [granted(role, "user:anna@example.com") for role in google.ROLES]
+    recorded = RecordedGoogle(answers)
+    findings(recorded, Runner.CLUSTER)
+    return recorded
+
+
 @pytest.mark.parametrize("url", sorted(google.SCHEMAS))
 def test_questions_are_methods_of_the_published_apis(url: str) -> None:
     name, schema = google.SCHEMAS[url]
     document = json.loads((DOCUMENTS / f"{name}.json").read_text())
-    verb = "POST" if url.endswith(":getIamPolicy") else "GET"
-    answers = [
-        method["response"]["$ref"]
+    recorded = every_question()
+    verb = "POST" if url.endswith(READ_BY_POST) else "GET"
+    (method,) = [
+        method
         for method in methods(document)
         if method["httpMethod"] == verb and re.fullmatch(address_of(document, method), url)
     ]
-    assert answers == [schema]
+    assert method["response"]["$ref"] == schema
+    assert set(recorded.parameters[url]) <= set(method["parameters"]) | set(document["parameters"])
+    if "request" in method:
+        request = document["schemas"][method["request"]["$ref"]]
+        assert list(departures(recorded.bodies[url], request, document["schemas"], url)) == []
+    else:
+        assert not recorded.bodies[url]
 
 
 def methods(resource: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -8,11 +8,13 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from deploy.environment_settings import REPOSITORY, read_environment, read_profile
-from deploy.grants import as_table, read_grants
+from deploy.grants import Bucket, as_table, bucket_condition, read_grants
+from deploy.required_apis import read_services
 
 TERRAFORM = REPOSITORY / "deploy" / "terraform"
 TEXT = "\n".join(path.read_text() for path in sorted(TERRAFORM.glob("*.tf")))
@@ -39,16 +41,65 @@ def test_files_are_formatted() -> None:
     terraform("fmt", "-check", "-recursive", folder=TERRAFORM)
 
 
+def console(expression: str, folder: Path) -> Any:
+    """The value of an expression of locals and variables. Terraform itself reads the lists; no provider is needed."""
+    for name in ("variables.tf", "locals.tf", "grants.yaml", "services.yaml"):
+        shutil.copy(TERRAFORM / name, folder)
+    printed = terraform("console", "-var", "project=my-project", folder=folder, text=f"jsonencode({expression})\n")
+    return json.loads(json.loads(printed.strip().splitlines()[-1]))
+
+
 @needs_terraform
 def test_each_grant_is_made_by_exactly_one_resource(tmp_path: Path) -> None:
-    """Terraform itself reads the list; no provider is needed for that."""
-    for name in ("variables.tf", "locals.tf", "grants.yaml"):
-        shutil.copy(TERRAFORM / name, tmp_path)
     kinds = ("project", "dataset", "bucket", "account")
     lists = ", ".join(f"[for grant in local.{kind}_grants : [grant.who, grant.role, grant.place]]" for kind in kinds)
-    printed = terraform("console", "-var", "project=my-project", folder=tmp_path, text=f"jsonencode(concat({lists}))\n")
-    made = sorted(tuple(grant) for grant in json.loads(json.loads(printed.strip().splitlines()[-1])))
+    made = sorted(tuple(grant) for grant in console(f"concat({lists})", tmp_path))
     assert made == sorted((str(grant.who), grant.role, str(grant.place)) for grant in read_grants())
+
+
+@needs_terraform
+def test_conditions_are_those_that_the_doctor_looks_for(tmp_path: Path) -> None:
+    names = console("local.bucket_names", tmp_path)
+    assert set(names) == set(Bucket)
+    assert console("local.conditions", tmp_path) == {key: bucket_condition(name) for key, name in names.items()}
+    assert re.findall(r"local\.conditions\[(.+)\]", TEXT) == ["condition.value"]
+    for key in names:
+        assert f"name                        = local.bucket_names.{key}\n" in TEXT
+
+
+@needs_terraform
+def test_every_api_is_enabled_and_data_lie_in_the_region_by_default(tmp_path: Path) -> None:
+    assert console("keys(local.services)", tmp_path) == sorted(service.api for service in read_services())
+    assert "for_each = local.services" in TEXT
+    assert console("[local.location, var.region]", tmp_path) == ["europe-west1", "europe-west1"]
+
+
+def test_roles_with_rights_on_every_bucket_are_limited_to_one() -> None:
+    """These two roles write objects (iam/docs/roles-permissions/composer, dataproc)."""
+    limited = {grant.role: grant.only_bucket for grant in read_grants() if grant.place == "project"}
+    assert limited["roles/composer.worker"] is Bucket.ENVIRONMENT
+    assert limited["roles/dataproc.worker"] is Bucket.SPARK_STAGING
+
+
+def test_airflow_options_are_within_the_limits_of_managed_airflow() -> None:
+    """composer/docs/airflow-configurations: limited options of generation 3. Option -> least, greatest."""
+    limits = {
+        "dag_file_processor_timeout": (0, 600),
+        "dagbag_import_timeout": (overridden("dag_file_processor_timeout"), 600),
+        "min_file_process_interval": (30, 10**9),
+        "scheduler_heartbeat_sec": (15, 10**9),
+        "job_heartbeat_sec": (30, 10**9),
+        "triggerer_health_check_threshold": (30, 10**9),
+        "scheduler_health_check_threshold": (30, 10**9),
+    }
+    for option in re.findall(r'"[a-z_]+-([a-z_]+)"\s+= "', TEXT):
+        least, greatest = limits[option]
+        assert least <= overridden(option) <= greatest, option
+
+
+def overridden(option: str) -> int:
+    (value,) = re.findall(rf'"[a-z_]+-{option}"\s+= "(\d+)"', TEXT)
+    return int(value)
 
 
 def test_every_list_of_grants_is_used() -> None:
@@ -59,8 +110,15 @@ def test_every_list_of_grants_is_used() -> None:
 def test_names_of_the_examples_are_those_that_terraform_makes() -> None:
     profile, environment = read_profile(), read_environment()
     project = profile.project
-    assert f'"${{var.project}}{profile.landing_bucket.removeprefix(project)}"' in TEXT
-    assert f'"${{var.project}}{profile.state_bucket.removeprefix(project)}"' in TEXT
+    buckets = {
+        Bucket.LANDING: profile.landing_bucket,
+        Bucket.STATE: profile.state_bucket,
+        Bucket.ENVIRONMENT: environment.bucket,
+        Bucket.SPARK_STAGING: str(profile.spark.staging_bucket),
+    }
+    for key, name in buckets.items():
+        assert re.search(rf'{key} += "\$\{{var.project\}}{name.removeprefix(project)}"', TEXT), key
+    assert (environment.region, profile.location) == (profile.spark.region, profile.spark.region)
     assert environment.airflow == f"dedup-clone-airflow@{project}.iam.gserviceaccount.com"
     assert profile.spark.service_account == f"dedup-clone-spark@{project}.iam.gserviceaccount.com"
     assert environment.producer == f"dedup-clone-producer@{project}.iam.gserviceaccount.com"

@@ -1,0 +1,148 @@
+"""Computes who can write the GCS buckets, from the policies of bucket, project, folders and organization."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.google_api import ApiError
+from deploy.doctor.iam_policies import (
+    RolePermissions,
+    bucket_name,
+    bucket_policy,
+    container_policy,
+    containers_of_project,
+    project_policy,
+)
+from deploy.grants import Bucket, Principal, Resource, bucket_condition
+
+# Whoever has one of these changes objects, or can give themselves the right to.
+WRITING = frozenset(
+    {
+        "storage.objects.create",
+        "storage.objects.delete",
+        "storage.objects.update",
+        "storage.objects.setIamPolicy",
+        "storage.buckets.delete",
+        "storage.buckets.setIamPolicy",
+    }
+)
+# Accounts with which Google's own services act in the project.
+_SERVICE_AGENT = re.compile(r"serviceAccount:(service-\d+@[\w-]+\.iam|\d+@cloudservices)\.gserviceaccount\.com")
+# In policies of buckets, these stand for everybody who has the basic role on the project.
+_BASIC_ROLES = {"projectOwner": "roles/owner", "projectEditor": "roles/editor", "projectViewer": "roles/viewer"}
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """`level`: the resource of the grant, such as `projects/p`. `condition`: one that the doctor cannot evaluate."""
+
+    member: str
+    role: str
+    level: str
+    condition: str
+
+    def __str__(self) -> str:
+        return f"{self.member} ({self.role} on {self.level}{', under a condition' if self.condition else ''})"
+
+    @property
+    def removal(self) -> str:
+        kind, _, name = self.level.partition("/")
+        group = {"projects": "projects", "folders": "resource-manager folders", "organizations": "organizations"}
+        limit = "" if kind == "buckets" else " --all" if self.condition else " --condition=None"
+        place = f"storage buckets remove-iam-policy-binding gs://{name}" if kind == "buckets" else ""
+        place = place or f"{group[kind]} remove-iam-policy-binding {name}"
+        return f"gcloud {place} --member={self.member} --role={self.role}{limit}"
+
+
+def check_writers(live: LiveEnvironment) -> Iterator[Finding]:
+    roles, inherited = RolePermissions(live), list[tuple[str, dict[str, Any]]]()
+    unread = []
+    try:
+        inherited.append((f"projects/{live.profile.project}", project_policy(live)))
+        for container in containers_of_project(live):
+            inherited.append((container, container_policy(live, container)))
+    except ApiError as error:
+        unread.append(f"a policy above the buckets, {error}")
+    for bucket in Bucket:
+        name = bucket_name(live, bucket)
+        if name is None:
+            continue
+        try:
+            policies = [(f"buckets/{name}", bucket_policy(live, name)), *inherited]
+            writers = list(dict.fromkeys(_writers(name, policies, roles)))
+        except ApiError as error:
+            unread.append(f"the rights on [{name}], {error}")
+            continue
+        yield from _findings(live, bucket, name, writers)
+    if unread:
+        command = f"gcloud projects add-iam-policy-binding {live.profile.project} --member=user:YOU "
+        command += "--role=roles/iam.securityReviewer"
+        text = f"could not be read: {'; '.join(unread)}. More may write the buckets than the findings name."
+        yield Finding(Level.NOTE, "writers of the buckets", text, command)
+
+
+def _writers(bucket: str, policies: list[tuple[str, dict[str, Any]]], roles: RolePermissions) -> Iterator[_Writer]:
+    for level, policy in policies:
+        for binding in policy.get("bindings", []):
+            condition = binding.get("condition", {}).get("expression", "")
+            if _excludes(condition, bucket) or not roles.of(binding["role"]) & WRITING:
+                continue
+            if condition == bucket_condition(bucket):
+                condition = ""
+            for member in binding.get("members", []):
+                for actual in _members(member, policies):
+                    yield _Writer(actual, binding["role"], level, condition)
+
+
+def _excludes(condition: str, bucket: str) -> bool:
+    """Whether the condition is that of deploy/terraform/grants.yaml for another GCS bucket."""
+    named = re.search(r'== "projects/_/buckets/([^"/]+)"', condition)
+    return named is not None and named[1] != bucket and condition == bucket_condition(named[1])
+
+
+def _members(member: str, policies: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
+    """The member itself, or everybody whom `projectEditor:…` and the like stand for."""
+    basic = _BASIC_ROLES.get(member.partition(":")[0])
+    if basic is None:
+        yield member
+        return
+    for level, policy in policies:
+        for binding in policy.get("bindings", []):
+            if level.startswith("projects/") and binding["role"] == basic:
+                yield from binding.get("members", [])
+
+
+def _findings(live: LiveEnvironment, bucket: Bucket, name: str, writers: list[_Writer]) -> Iterator[Finding]:
+    subject, expected = f"writers of {bucket}", _expected(live, bucket)
+    others = [w for w in writers if w.member not in expected]
+    agents = [w for w in others if _SERVICE_AGENT.fullmatch(w.member)]
+    people = [w for w in others if w.member.startswith(("user:", "group:", "domain:"))]
+    programs = [w for w in others if w not in agents and w not in people]
+    if programs:
+        text = f"besides {_named(expected)} these can write [{name}]: {'; '.join(map(str, programs))}."
+        yield Finding(Level.WARN, subject, text, "\n".join(w.removal for w in programs))
+    else:
+        yield ok(subject, f"of service accounts, only {_named(expected)} can write [{name}].")
+    if people or agents:
+        text = f"[{name}] can also be written by people and by Google's service agents: "
+        yield Finding(Level.NOTE, subject, text + "; ".join(map(str, [*people, *agents])) + ".")
+
+
+def _expected(live: LiveEnvironment, bucket: Bucket) -> set[str]:
+    """The service accounts that are meant to write the bucket."""
+    accounts = {
+        Principal.AIRFLOW: live.airflow_environment.airflow,
+        Principal.SPARK: live.profile.spark.service_account,
+        Principal.PRODUCER: live.airflow_environment.producer,
+    }
+    place = {Bucket.LANDING: Resource.LANDING, Bucket.STATE: Resource.STATE}.get(bucket)
+    writing = (g for g in live.grants if g.only_bucket is bucket or (place and g.place is place and "User" in g.role))
+    return {f"serviceAccount:{accounts[grant.who]}" for grant in writing}
+
+
+def _named(members: set[str]) -> str:
+    return " and ".join(f"[{member.partition(':')[2]}]" for member in sorted(members))

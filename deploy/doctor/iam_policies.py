@@ -1,0 +1,63 @@
+"""Reads IAM policies of the project, of what contains it, and of the GCS buckets; and the permissions of roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from deploy.doctor.finding import LiveEnvironment
+from deploy.grants import Bucket
+
+_RESOURCE_MANAGER = "https://cloudresourcemanager.googleapis.com"
+_WITH_CONDITIONS = {"options": {"requestedPolicyVersion": 3}}  # else conditional grants lack their conditions
+
+
+def bucket_name(live: LiveEnvironment, bucket: Bucket) -> str | None:
+    """The GCS bucket's name; None for Dataproc's staging bucket when the profile names none."""
+    return {
+        Bucket.LANDING: live.profile.landing_bucket,
+        Bucket.STATE: live.profile.state_bucket,
+        Bucket.ENVIRONMENT: live.airflow_environment.bucket,
+        Bucket.SPARK_STAGING: live.profile.spark.staging_bucket,
+    }[bucket]
+
+
+def bucket_policy(live: LiveEnvironment, name: str) -> dict[str, Any]:
+    """Raises ApiError."""
+    url = f"https://storage.googleapis.com/storage/v1/b/{name}/iam"
+    return live.google.get(url, optionsRequestedPolicyVersion="3")
+
+
+def project_policy(live: LiveEnvironment) -> dict[str, Any]:
+    """Raises ApiError."""
+    url = f"{_RESOURCE_MANAGER}/v1/projects/{live.profile.project}:getIamPolicy"
+    return live.google.read_by_post(url, _WITH_CONDITIONS)
+
+
+def containers_of_project(live: LiveEnvironment) -> Iterator[str]:
+    """The folders and the organization that contain the project, as `folders/1`. Raises ApiError."""
+    answer = live.google.read_by_post(f"{_RESOURCE_MANAGER}/v1/projects/{live.profile.project}:getAncestry")
+    for ancestor in answer.get("ancestor", []):
+        kind, number = ancestor["resourceId"]["type"], ancestor["resourceId"]["id"]
+        if kind != "project":
+            yield f"{kind}s/{number}"
+
+
+def container_policy(live: LiveEnvironment, container: str) -> dict[str, Any]:
+    """The policy of a folder or an organization. Raises ApiError."""
+    return live.google.read_by_post(f"{_RESOURCE_MANAGER}/v3/{container}:getIamPolicy", _WITH_CONDITIONS)
+
+
+class RolePermissions:
+    """The permissions of roles, predefined and custom; each role is read once."""
+
+    def __init__(self, live: LiveEnvironment) -> None:
+        self._live = live
+        self._read: dict[str, frozenset[str]] = {}
+
+    def of(self, role: str) -> frozenset[str]:
+        """Raises ApiError."""
+        if role not in self._read:
+            answer = self._live.google.get(f"https://iam.googleapis.com/v1/{role}")
+            self._read[role] = frozenset(answer.get("includedPermissions", []))
+        return self._read[role]

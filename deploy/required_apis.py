@@ -1,0 +1,43 @@
+"""The Google APIs in deploy/terraform/services.yaml, for the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import RootModel
+
+from dedup_clone.settings.deployment import Deployment
+from dedup_clone.settings.spark_settings import Runner, RuntimeVersion
+from dedup_clone.settings.strict_yaml import StrictModel, read_model
+from deploy.environment_settings import REPOSITORY
+
+SERVICES_FILE = REPOSITORY / "deploy" / "terraform" / "services.yaml"
+
+
+class RequiredApi(StrictModel):
+    """One API. `runners`: needed by these only. `runtime`: needed from this runtime version on."""
+
+    api: str
+    why: str
+    runners: tuple[Runner, ...] = tuple(Runner)
+    runtime: RuntimeVersion = "1.0"
+
+
+class _Services(RootModel[tuple[RequiredApi, ...]]):
+    """The file is a list."""
+
+
+def read_services(path: Path = SERVICES_FILE) -> tuple[RequiredApi, ...]:
+    """Raises ConfigurationError that names file, line and key."""
+    return read_model(_Services, path).root
+
+
+def needed_by(profile: Deployment, services: Sequence[RequiredApi]) -> list[RequiredApi]:
+    """The APIs that this profile needs."""
+    version = _numbers(profile.spark.runtime_version)
+    return [s for s in services if profile.runner in s.runners and version >= _numbers(s.runtime)]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
