@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 from dedup_clone.checks.table_checks import GENERATION_LABEL
@@ -16,6 +17,7 @@ from devstack.producer.landing import Landed
 from testkit.proxied_stack import ProxiedStack
 
 RETAINED_GENERATIONS = 2
+STATUS_TIMEOUT_S = 400  # the watchdog runs every five minutes
 
 
 def find_problems(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> list[str]:
@@ -79,8 +81,7 @@ def _wrong_generation(stack: ProxiedStack, feed: str, records: list[LedgerRecord
     digest = stack.manifests(feed).read(current.generation).digest
     staging = stack.staging(feed)
     target = stack.bigquery.get_table(f"{stack.connection.dataset}.{feed}")
-    status_sql = f"SELECT generation FROM {stack.connection.dataset}.{STATUS_TABLE} WHERE feed = '{feed}'"
-    status = [row["generation"] for row in stack.bigquery.query_and_wait(status_sql)]
+    status = _status_rows(stack, feed, expected=[current.generation])
     seen = {
         "lease": (current.intent, None),
         "ledger": (newest.generation, current.generation),
@@ -92,6 +93,17 @@ def _wrong_generation(stack: ProxiedStack, feed: str, records: list[LedgerRecord
     return [
         f"{name}: found [{found}], expected [{wanted}]" for name, (found, wanted) in seen.items() if found != wanted
     ]
+
+
+def _status_rows(stack: ProxiedStack, feed: str, expected: list[int]) -> list[int]:
+    """The feed's generations in the status table, once they are as expected or a run of the watchdog is over."""
+    sql = f"SELECT generation FROM {stack.connection.dataset}.{STATUS_TABLE} WHERE feed = '{feed}'"
+    deadline = time.monotonic() + STATUS_TIMEOUT_S
+    while True:
+        found = [row["generation"] for row in stack.bigquery.query_and_wait(sql)]
+        if found == expected or time.monotonic() > deadline:
+            return found
+        time.sleep(1)
 
 
 def _wrong_data_folders(stack: ProxiedStack, feed: str, records: list[LedgerRecord]) -> list[str]:

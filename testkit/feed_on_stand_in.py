@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ from google.cloud.bigquery import LoadJob, QueryJob
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.records import to_plain
+from dedup_clone.contract.records import digest, to_json, to_plain
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.orchestration.shared.swap_job import swap_configuration
@@ -26,12 +27,16 @@ from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
 from dedup_clone.publish.previews.rollback_preview import RollbackPreview, preview_rollback
+from dedup_clone.publish.records.reporting_tables import WATCHDOG, write_reporting_tables
+from dedup_clone.publish.records.status_table import STATUS_TABLE
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 from dedup_clone.publish.services import Services, open_services
 from dedup_clone.publish.step_specs import PublishRequest, PublishSpec, SwapSpec
 from dedup_clone.settings.feed import Feed
+from dedup_clone.state.feed_status import StatusRows
 from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.state.reporting_backlog import ReportingBacklog
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 from testkit.fake_dedup_job import FakeDedupJob, Row, parquet_bytes
@@ -157,6 +162,18 @@ class FeedOnStandIn:
         self.load(spec)
         self.swap(spec, self.check(spec))
         return self.commit(spec)
+
+    def write_reporting_tables(self) -> None:
+        """Write all that the reporting tables lack, as the watchdog does; wait where BigQuery's limits demand it."""
+        backlog = ReportingBacklog(self.services.store)
+        while True:
+            write_reporting_tables(self.services, holder=WATCHDOG)
+            writer = backlog.read_writer().writer
+            rows = StatusRows(self.services.store).read()
+            has_status = writer.status_digest == digest(to_json(rows)) and self.services.warehouse.table(STATUS_TABLE)
+            if not backlog.names() and (has_status or not rows):
+                return
+            time.sleep(1)
 
     def roll_back(self, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> LedgerRecord:
         live = self.preview(generation, run_id=run_id).live_generation

@@ -15,9 +15,6 @@ from google.cloud.storage import Client as Storage
 from testkit.local_servers import start_fake_gcs, start_stand_in
 from testkit.spark_dedup_process import SparkDedupProcess
 
-# All tests share one status table, but BigQuery allows only five changes of a table in ten seconds.
-_STAND_IN_OPTIONS = ("--updates-per-10-s", "1000")
-
 # The local servers ask for no credentials.
 _ANONYMOUS = AnonymousCredentials()  # type: ignore[no-untyped-call]
 
@@ -36,7 +33,7 @@ def open_clients(folder: Path) -> Iterator[tuple[Storage, BigQuery]]:
     """
     with (
         start_fake_gcs(folder, "landing", "state") as gcs,
-        start_stand_in(folder, gcs, options=_STAND_IN_OPTIONS) as bigquery,
+        start_stand_in(folder, gcs) as bigquery,
     ):
         options = ClientOptions(api_endpoint=f"http://{gcs}")
         storage = Storage(project="local-dev", credentials=_ANONYMOUS, client_options=options)

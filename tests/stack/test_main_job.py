@@ -182,8 +182,9 @@ def test_no_query_of_a_publish_reads_table_data(stack: StackClient) -> None:
 
 
 def test_readers_learn_from_the_status_table_which_snapshot_they_see(stack: StackClient) -> None:
-    found = {
-        r["feed"]: r["snapshot_id"] for r in stack.bigquery.query_and_wait("SELECT * FROM warehouse.dedup_clone_status")
-    }
-    assert found["worked_example"] == 23
-    assert found.get("product_attributes", 5002) == 5002
+    def live() -> dict[str, int]:
+        rows = stack.bigquery.query_and_wait("SELECT * FROM warehouse.dedup_clone_status")
+        return {row["feed"]: row["snapshot_id"] for row in rows}
+
+    wait_for(lambda: live().get("worked_example") == 23, "the status table names snapshot 23")
+    assert live().get("product_attributes", 5002) == 5002

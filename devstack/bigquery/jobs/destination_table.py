@@ -34,6 +34,8 @@ def resolve_settings(
     fields: tuple[TableField, ...],
     layout: TableLayout,
     replaces_schema: bool,
+    *,
+    adds_fields: bool = False,
 ) -> TableSettings:
     """The settings after the job. Raises Invalid where the job's schema or layout does not fit the table's.
 
@@ -47,6 +49,8 @@ def resolve_settings(
         settings = replace(current, schema=fields, description=None, row_policies=())
     else:
         check_layout(table, current, layout)
+        if adds_fields:
+            current = replace(current, schema=_with_new_fields(table, current.schema, fields))
         check_schema(table, current.schema, fields)
         return current if current.schema else replace(current, schema=fields)
     check_settings(table, settings)
@@ -101,6 +105,25 @@ def check_schema(
         check_schema(table, column.fields, field.fields, f"{name}.")
     if unmatched:
         raise Invalid(f"{refusal} Cannot add fields (field: {prefix}{next(iter(unmatched.values())).name})")
+
+
+def _with_new_fields(
+    table: TableId, existing: Sequence[TableField], provided: Sequence[TableField]
+) -> tuple[TableField, ...]:
+    """The existing columns, then those of `provided` that are new. Raises Invalid for a REQUIRED one."""
+    given = {field.name.lower(): field for field in provided}
+    columns = []
+    for column in existing:
+        field = given.pop(column.name.lower(), column)
+        columns.append(replace(column, fields=_with_new_fields(table, column.fields, field.fields)))
+    for field in given.values() if existing else ():
+        if field.mode == "REQUIRED":
+            raise Invalid(
+                f"Provided Schema does not match Table {table}. Cannot add required fields to an existing schema. "
+                f"(field: {field.name})"
+            )
+        columns.append(field)
+    return tuple(columns)
 
 
 def _api_type(field: TableField) -> str:

@@ -50,6 +50,7 @@ class LoadConfiguration:
     labels: Mapping[str, str] | None
     list_inference: bool
     enum_as_string: bool
+    adds_fields: bool
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,9 @@ def parse_load_configuration(configuration: Mapping[str, Any]) -> LoadConfigurat
     if source_format not in SOURCE_FORMATS:
         raise NotImplementedConstruct(f"load.sourceFormat {source_format}")
     spec = enum_value("fileSetSpecType", configuration.get("fileSetSpecType"), FILE_SET_SPECS, FILE_SET_SPECS[0])
+    write = enum_value(
+        "writeDisposition", configuration.get("writeDisposition"), LOAD_WRITE_DISPOSITIONS, "WRITE_APPEND"
+    )
     return LoadConfiguration(
         table=table,
         partition=partition,
@@ -111,15 +115,26 @@ def parse_load_configuration(configuration: Mapping[str, Any]) -> LoadConfigurat
         schema=tuple(TableField.from_api(field) for field in fields) if fields else None,
         create=enum_value("createDisposition", configuration.get("createDisposition"), CREATE_DISPOSITIONS,
                       "CREATE_IF_NEEDED"),
-        write=enum_value("writeDisposition", configuration.get("writeDisposition"), LOAD_WRITE_DISPOSITIONS,
-                     "WRITE_APPEND"),
+        write=write,
         layout=layout_from_api(configuration),
         description=properties.get("description"),
         friendly_name=properties.get("friendlyName"),
         labels=properties.get("labels"),
         list_inference=bool((configuration.get("parquetOptions") or {}).get("enableListInference")),
         enum_as_string=bool((configuration.get("parquetOptions") or {}).get("enumAsString")),
+        adds_fields=_adds_fields(configuration, write, partition),
     )  # fmt: skip
+
+
+def _adds_fields(configuration: Mapping[str, Any], write: str, partition: str | None) -> bool:
+    """Source: REST reference of jobs, JobConfigurationLoad.schemaUpdateOptions."""
+    options = configuration.get("schemaUpdateOptions") or []
+    for option in options:
+        if option != "ALLOW_FIELD_ADDITION":
+            raise NotImplementedConstruct(f"load.schemaUpdateOptions {option}")
+    if options and write not in ("WRITE_APPEND", "WRITE_TRUNCATE_DATA") and partition is None:
+        raise Invalid("Schema update options should only be specified with WRITE_APPEND disposition.")
+    return bool(options)
 
 
 def parse_extract_configuration(configuration: Mapping[str, Any]) -> ExtractConfiguration:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from devstack.bigquery.bigquery_errors import Invalid
 from devstack.bigquery.jobs.destination_table import NewSegments, check_dispositions, resolve_settings, write_change
@@ -20,8 +21,9 @@ from devstack.bigquery.jobs.object_store import ObjectStore
 from devstack.bigquery.jobs.parquet_rows import ParquetSource
 from devstack.bigquery.jobs.partition_rows import check_destination, split_rows
 from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.storage.arrow_schema import conform
 from devstack.bigquery.storage.catalog import Catalog, Change
-from devstack.bigquery.storage.model import CommitInfo, Segment, TableSettings, TableVersion
+from devstack.bigquery.storage.model import CommitInfo, Partition, Segment, TableSettings, TableVersion
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.table_rules import check_partition_exists
 
@@ -63,7 +65,7 @@ class LoadJob:
             context.check_cancelled()
             self._catalog.commit(
                 config.table,
-                lambda now, commit_us: self._change(config, settings, now, segments, commit_us),
+                lambda now, commit_us: self._change(config, settings, now, segments, batch, commit_us),
                 CommitInfo(context.record.key, statistics),
             )
         return statistics
@@ -87,7 +89,9 @@ class LoadJob:
                 )
             fields = existing.schema
         replaces = config.write == "WRITE_TRUNCATE" and config.partition is None
-        settings = resolve_settings(config.table, existing, fields, config.layout, replaces)
+        settings = resolve_settings(
+            config.table, existing, fields, config.layout, replaces, adds_fields=config.adds_fields
+        )
         check_partition_exists(config.table, settings, config.partition)
         return _with_properties(config, existing, settings)
 
@@ -123,6 +127,7 @@ class LoadJob:
         settings: TableSettings,
         current: TableVersion | None,
         segments: NewSegments,
+        batch: SegmentBatch,
         commit_us: int,
     ) -> Change:
         """Checks the table again under its lock: it may have changed while the files were read."""
@@ -130,7 +135,23 @@ class LoadJob:
         latest = self._settings(config, current, settings.schema)
         if latest.schema != settings.schema or latest.partition_column != settings.partition_column:
             raise Invalid(f"Table {config.table} changed its schema while the job ran: run the job again.")
+        if config.adds_fields and current is not None and current.settings.schema != latest.schema:
+            current = replace(current, partitions=self._with_new_columns(current, latest, batch))
         return write_change("load", latest, current, segments, config.write, config.partition, commit_us)
+
+    def _with_new_columns(
+        self, current: TableVersion, settings: TableSettings, batch: SegmentBatch
+    ) -> dict[str, Partition]:
+        """The table's rows in segments that have all columns of the new schema."""
+
+        def widened(segment: Segment) -> Segment:
+            rows = pq.read_table(self._catalog.segments.path(segment), partitioning=None)
+            return batch.write(conform(rows, settings.schema))
+
+        return {
+            key: replace(partition, segments=tuple(widened(segment) for segment in partition.segments))
+            for key, partition in current.partitions.items()
+        }
 
 
 def _fields(config: LoadConfiguration, last: _Input) -> tuple[TableField, ...] | None:

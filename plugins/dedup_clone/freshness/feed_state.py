@@ -18,8 +18,8 @@ from dedup_clone.settings.freshness_settings import FreshnessSettings
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import Audits, AuditsFile
 from dedup_clone.state.current import Current
-from dedup_clone.state.index import IndexFile, published_records
-from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.state.index import ended_attempts
+from dedup_clone.state.ledger import LedgerRecord, Outcome
 from dedup_clone.warehouse.metadata import TableMetadata
 
 REFUSALS_READ = 20
@@ -155,8 +155,8 @@ def read_feed_state(
     registered_at = _registration_times(services)
     marked_at = {marker.delivery: marker.created_at for marker in listing.markers}
     feed = services.feed.feed
-    index = IndexFile(services.store, feed).read().index
-    records = index.records if index else tuple(published_records(services.store, feed))
+    attempts = ended_attempts(services.store, feed)
+    records = [r for r in attempts if r.outcome is Outcome.PUBLISHED]
     current = services.current.read()
     live = next((r for r in reversed(records) if r.generation == current.generation), None)
     target = _read_target(services, live)
@@ -170,7 +170,7 @@ def read_feed_state(
         lease_holder_running=intent is not None and services.is_running(intent.dag_id, intent.run_id),
         live=live,
         history=tuple(r for r in records if r.restores is None),
-        failures=index.failures if index else (),
+        failures=tuple(r for r in attempts if r.outcome is not Outcome.PUBLISHED),
         arrivals=tuple(sorted(arrival_times)),
         waiting=waiting,
         refused=tuple(_refused(services, live)),

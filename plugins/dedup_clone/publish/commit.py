@@ -1,4 +1,4 @@
-"""Commit task: check target after the swap, then commit the generation to manifest, ledger, index and CURRENT.
+"""Commit task: check target after the swap, write manifest and ledger, commit by CURRENT, then update page and tables.
 
 All inputs are read from state, so that the recovery of a dead run can use the same code.
 """
@@ -14,15 +14,15 @@ from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.check import check_policies
 from dedup_clone.publish.records.attempt_records import (
+    find_check_results,
     find_swap,
     read_check_results,
     record_refusals,
     save_check_results,
 )
-from dedup_clone.publish.records.index_refresh import refresh_index
-from dedup_clone.publish.records.ledger_table import append_to_ledger_table
+from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.publish_costs import cost_of
-from dedup_clone.publish.records.status_table import refresh_status
+from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.current import Intent
@@ -31,10 +31,11 @@ from dedup_clone.warehouse.metadata import JobMetadata, Observation
 
 
 def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, CheckResults]:
-    """Commit the attempt and publish its record; returns the ledger record and the results of the later checks.
+    """Commit the attempt, then update page and reporting tables; returns its record and the later checks' results.
 
-    For an attempt that is committed already (a retried task) only status and ledger tables are written again. Raises
-    LostRace when the attempt holds no lease and was never committed.
+    An attempt that is committed already (a retried task) is not committed again. When page or tables cannot be
+    updated, a warning is logged and nothing is raised. Raises LostRace when the attempt holds no lease and was never
+    committed.
     """
     record = services.ledger.read(attempt)
     intent = services.current.read().intent
@@ -42,8 +43,8 @@ def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, Chec
         results = read_check_results(services, attempt, "after")
     else:
         record, results = commit_generation(services, services.current.require_intent(attempt))
-    refresh_status(services, record)
-    append_to_ledger_table(services, record, (read_check_results(services, attempt, "before"), results))
+    try_refresh_index(services)
+    try_write_reporting_tables(services, holder=attempt)
     return record, results
 
 
@@ -66,8 +67,8 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     services.manifests.commit(manifest, services.manifests.candidate_files(candidate))
     record_refusals(services, candidate.refused, run_id=intent.run_id)
     record = _record(services, intent, candidate, manifest, swap, target)
-    services.ledger.write(record)
-    refresh_index(services, ended=record, committed=manifest)
+    before = find_check_results(services, intent.attempt, "before")
+    record_attempt(services, record, (results,) if before is None else (before, results))
     services.current.commit(intent.attempt, manifest.digest)  # last: until then a recovery repeats all of the above
     services.log(
         f"committed: {record.rows} rows, {record.new_rows} new, "

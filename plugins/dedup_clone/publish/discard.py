@@ -10,7 +10,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.publish.records.attempt_records import find_check_results, record_refusals
 from dedup_clone.publish.records.index_refresh import try_refresh_index
-from dedup_clone.publish.records.ledger_table import append_to_ledger_table
+from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.ledger import ENDED_BEFORE_DEDUP, ENDED_BEFORE_LOAD, LedgerRecord, Outcome
@@ -24,11 +24,12 @@ def discard(services: Services, intent: Intent) -> None:
     planned = _find_planned_publish(services, intent, candidate)
     if planned is not None:
         record = _record(services, intent, planned, candidate)
-        services.ledger.write(record)
-        try_refresh_index(services, ended=record)
         results = find_check_results(services, intent.attempt, "before")
-        append_to_ledger_table(services, record, () if results is None else (results,))
+        record_attempt(services, record, () if results is None else (results,))
     services.current.release(intent.attempt)
+    if planned is not None:
+        try_refresh_index(services)
+        try_write_reporting_tables(services, holder=intent.attempt)
 
 
 @dataclass(frozen=True)

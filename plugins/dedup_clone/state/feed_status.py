@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from dedup_clone.contract.records import to_json
-from dedup_clone.state.store import ObjectInfo, ObjectStore
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.state.store import ObjectStore, StoredText, retry_lost_race
 
 FOLDER = "_status/"  # no feed can have this name
 
@@ -23,26 +24,33 @@ class StatusRow:
 
 
 class StatusRows:
-    """The status rows of all feeds. A second `read` fetches only the rows written since the first."""
+    """The status rows of all feeds."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._listed: frozenset[ObjectInfo] = frozenset()
-        self._rows: dict[str, StatusRow] = {}
 
     def write(self, row: StatusRow) -> None:
-        """Replace the row of one feed."""
-        self._store.put(_name(row), to_json(row))
+        """Replace the row of one feed, unless the stored one is of a later generation. Raises LostRace."""
+        name = _name(row)
+
+        def replace() -> None:
+            stored = self._store.read(name)
+            if stored is None or self._generation(stored) < row.generation:
+                expected = 0 if stored is None else stored.object_generation
+                self._store.replace(name, to_json(row), expected_object_generation=expected)
+
+        retry_lost_race(replace)
 
     def read(self) -> list[StatusRow]:
         """All rows, by feed."""
-        listed = frozenset(self._store.objects(FOLDER))
-        changed = sorted(info.name for info in listed - self._listed)
-        names = {info.name for info in listed}
-        rows = {_name(row): row for row in self._store.read_records(StatusRow, changed)}
-        self._rows = {name: row for name, row in (self._rows | rows).items() if name in names}
-        self._listed = listed
-        return [self._rows[name] for name in sorted(self._rows)]
+        return self._store.read_records(StatusRow, [info.name for info in self._store.objects(FOLDER)])
+
+    def _generation(self, stored: StoredText) -> int:
+        """The generation in a stored row; 0 when the row cannot be read, because it must not stop a commit."""
+        try:
+            return from_json(StatusRow, stored.text, where=FOLDER).generation
+        except ContractViolation:
+            return 0
 
 
 def _name(row: StatusRow) -> str:

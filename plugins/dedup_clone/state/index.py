@@ -11,11 +11,11 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout
-from dedup_clone.state.ledger import Ledger, LedgerRecord, Outcome
+from dedup_clone.state.ledger import RECENT_ATTEMPTS, Ledger, LedgerRecord, Outcome
 from dedup_clone.state.store import ObjectStore, StoredText
 
 MAX_RECORDS = 1000
-MAX_FAILURES = 50
+MAX_FAILURES = RECENT_ATTEMPTS
 
 
 @dataclass(frozen=True)
@@ -175,9 +175,18 @@ class IndexFile:
 
 
 def ended_attempts(store: ObjectStore, feed: str) -> list[LedgerRecord]:
-    """The newest records of attempts: from the index (published ones first), or from the ledger without one."""
-    index = IndexFile(store, feed).read().index
-    return Ledger(store, feed).read_last(MAX_RECORDS) if index is None else [*index.records, *index.failures]
+    """The newest records of attempts, newest last."""
+    return attempts_since(store, feed, IndexFile(store, feed).read().index)
+
+
+def attempts_since(store: ObjectStore, feed: str, index: Index | None) -> list[LedgerRecord]:
+    """The attempts in the index and those that ended since it was written, newest last."""
+    ledger = Ledger(store, feed)
+    if index is None:
+        return ledger.read_last(MAX_RECORDS)
+    known = [*index.records, *index.failures]
+    later = ledger.read_later([record.attempt for record in known])
+    return sorted([*known, *later], key=lambda record: record.attempt)
 
 
 def published_records(store: ObjectStore, feed: str) -> list[LedgerRecord]:

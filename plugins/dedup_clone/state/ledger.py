@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -17,6 +18,8 @@ ENDED_BEFORE_DEDUP = "ended before its dedup job did"
 ENDED_BEFORE_LOAD = "ended before its load"
 # Medians (of row shares, seconds, phases) are over this many of the newest publishes.
 PUBLISHES_COMPARED = 20
+# A copy of the ledger (index.json) has at least this many of its newest records, or all that it was ever given.
+RECENT_ATTEMPTS = 50
 
 
 class Outcome(StrEnum):
@@ -103,6 +106,14 @@ class Ledger:
     def read(self, attempt: str) -> LedgerRecord | None:
         """The record of one attempt; None when it has none yet."""
         return self._store.read_record(LedgerRecord, self._layout.ledger_record(attempt))
+
+    def read_later(self, known: Collection[str]) -> list[LedgerRecord]:
+        """The records that are not among the attempts `known`, of those since the fiftieth newest of `known`."""
+        start = sorted(known)[-RECENT_ATTEMPTS:][:1]
+        first = self._layout.ledger_record(start[0]) if start else ""
+        known_names = {self._layout.ledger_record(attempt) for attempt in known}
+        names = [info.name for info in self._store.objects(self._layout.ledger, first=first)]
+        return self._store.read_records(LedgerRecord, [name for name in names if name not in known_names])
 
     def read_last(self, count: int) -> list[LedgerRecord]:
         """The newest `count` records, newest last."""

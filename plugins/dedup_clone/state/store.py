@@ -114,9 +114,9 @@ class ObjectStore:
         """Write an object unconditionally: the last writer wins."""
         self._upload(name, text, expected_object_generation=None)
 
-    def objects(self, prefix: str) -> Iterator[ObjectInfo]:
-        """All objects whose names begin with `prefix`, by name."""
-        for blob in self._bucket.list_blobs(prefix=prefix):
+    def objects(self, prefix: str, *, first: str = "") -> Iterator[ObjectInfo]:
+        """All objects whose names begin with `prefix`, by name, from the name `first` on."""
+        for blob in self._bucket.list_blobs(prefix=prefix, start_offset=first or None):
             yield _info(blob)
 
     def folders(self, prefix: str) -> list[str]:

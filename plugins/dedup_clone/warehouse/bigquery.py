@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterable
 from datetime import timedelta
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.table import TableContract
-from dedup_clone.warehouse.jobs import BRIEF_POLL_S, Jobs, poll_intervals
+from dedup_clone.warehouse.jobs import Jobs, poll_intervals
 from dedup_clone.warehouse.materialized_views import materialized_views_of
 from dedup_clone.warehouse.metadata import (
     JobMetadata,
@@ -152,55 +153,51 @@ class Warehouse:
                     project=self._project,
                 )
 
-    def wait_for_jobs(self, job_ids: Iterable[str], *, poll_s: float) -> list[JobMetadata]:
-        """Wait until all existing jobs among `job_ids` have ended, successfully or not; return their metadata."""
-        ended = []
+    def wait_for_jobs(self, job_ids: Iterable[str], *, poll_s: float, timeout_s: float = math.inf) -> list[JobMetadata]:
+        """Wait until all existing jobs among `job_ids` have ended, successfully or not; return their metadata.
+
+        Raises TimeoutError when they take longer than `timeout_s`.
+        """
+        ended, deadline = [], time.monotonic() + timeout_s
         for job_id in job_ids:
             job, intervals = self.job(job_id), poll_intervals(poll_s)
             while job is not None and not job.ended:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"BigQuery job [{job_id}] still runs after {timeout_s:.0f} s")
                 time.sleep(next(intervals))
                 job = self.job(job_id)
             if job is not None:
                 ended.append(job)
         return ended
 
-    def load_status(self, rows: list[dict[str, Any]], table: str) -> None:
-        """Replace the rows of the status table with a load job, which is free of charge."""
-        from google.cloud.bigquery import CreateDisposition, LoadJobConfig, SchemaField, WriteDisposition
+    def start_load(
+        self, job_id: str, table: str, schema: list[dict[str, Any]], rows: list[dict[str, Any]], *, append: bool
+    ) -> None:
+        """Start a load job, which is free of charge, that appends the rows, or replaces the table's rows by them.
 
-        types = {"feed": "STRING", "generation": "INTEGER", "snapshot_id": "INTEGER"}
-        schema = [SchemaField(name, types.get(name, "TIMESTAMP")) for name in rows[0]]
-        config = LoadJobConfig(
-            schema=schema,
-            write_disposition=WriteDisposition.WRITE_TRUNCATE,
-            create_disposition=CreateDisposition.CREATE_IF_NEEDED,
-        )
-        destination = f"{self._project}.{self._dataset}.{table}"
-        job = self._client.load_table_from_json(
-            rows, destination, job_config=config, location=self._location, project=self._project
-        )
-        self.jobs.wait(job.job_id, poll_s=BRIEF_POLL_S)
-
-    def append_row(self, table: str, schema: list[dict[str, Any]], row: dict[str, Any], job_id: str) -> None:
-        """Append one row with a load job, which is free of charge. The job id makes a repeated call append it once."""
+        A table that lacks columns of `schema` gets them. A job of this id is not started twice.
+        """
         from google.api_core.exceptions import Conflict
-        from google.cloud.bigquery import CreateDisposition, LoadJobConfig, SchemaField, WriteDisposition
+        from google.cloud.bigquery import (
+            CreateDisposition,
+            LoadJobConfig,
+            SchemaField,
+            SchemaUpdateOption,
+            WriteDisposition,
+        )
 
         config = LoadJobConfig(
             schema=[SchemaField.from_api_repr(field) for field in schema],
-            write_disposition=WriteDisposition.WRITE_APPEND,
+            write_disposition=WriteDisposition.WRITE_APPEND if append else WriteDisposition.WRITE_TRUNCATE,
             create_disposition=CreateDisposition.CREATE_IF_NEEDED,
         )
+        if append:
+            config.schema_update_options = [SchemaUpdateOption.ALLOW_FIELD_ADDITION]
+        destination = f"{self._project}.{self._dataset}.{table}"
         with contextlib.suppress(Conflict):
             self._client.load_table_from_json(
-                [row],
-                f"{self._project}.{self._dataset}.{table}",
-                job_id=job_id,
-                job_config=config,
-                location=self._location,
-                project=self._project,
+                rows, destination, job_id=job_id, job_config=config, location=self._location, project=self._project
             )
-        self.jobs.wait(job_id, poll_s=BRIEF_POLL_S)
 
     def _reference(self, table_name: str) -> TableReference:
         from google.cloud.bigquery import TableReference

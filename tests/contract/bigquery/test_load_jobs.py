@@ -54,6 +54,31 @@ def test_dispositions_replace_or_append(
     assert numbers_by_day(client, table) == {TODAY: {2}}
 
 
+def test_an_append_adds_columns_only_where_it_is_allowed_to(client: bigquery.Client, dataset: str) -> None:
+    """Source: REST reference of jobs, JobConfigurationLoad.schemaUpdateOptions."""
+    name = f"{dataset}.growing"
+    client.query_and_wait(f"CREATE TABLE {name} (a INT64, s ARRAY<STRUCT<x INT64>>)")
+    client.query_and_wait(f"INSERT INTO {name} VALUES (1, [STRUCT(10 AS x)])")
+    nested = {"name": "s", "type": "RECORD", "mode": "REPEATED"}
+    nested["fields"] = [{"name": "x", "type": "INTEGER"}, {"name": "y", "type": "STRING"}]
+    schema = [{"name": "a", "type": "INTEGER"}, nested, {"name": "b", "type": "STRING"}]
+    config = bigquery.LoadJobConfig(schema=schema, write_disposition="WRITE_APPEND")
+    rows = [{"a": 2, "b": "new", "s": [{"x": 20, "y": "deep"}]}]
+    with pytest.raises(exceptions.BadRequest, match="Cannot add fields"):
+        client.load_table_from_json(rows, name, job_config=config).result()
+    config.schema_update_options = ["ALLOW_FIELD_ADDITION"]
+    client.load_table_from_json(rows, name, job_config=config).result()
+    found = client.query_and_wait(f"SELECT a, b, s[0].x AS x, s[0].y AS y FROM {name} ORDER BY a")
+    assert [tuple(r.values()) for r in found] == [(1, None, 10, None), (2, "new", 20, "deep")]
+    required = [*schema, {"name": "c", "type": "STRING", "mode": "REQUIRED"}]
+    config.schema = [bigquery.SchemaField.from_api_repr(field) for field in required]
+    with pytest.raises(exceptions.BadRequest, match="Cannot add required fields"):
+        client.load_table_from_json([{"a": 3, "c": "x"}], name, job_config=config).result()
+    config.schema, config.write_disposition = schema, "WRITE_TRUNCATE"
+    with pytest.raises(exceptions.BadRequest, match="WRITE_APPEND"):
+        client.load_table_from_json(rows, name, job_config=config).result()
+
+
 def test_truncate_replaces_schema_and_description_but_truncate_data_keeps_them(
     client: bigquery.Client, bucket: storage.Bucket, folder: str, table: str
 ) -> None:
@@ -260,7 +285,7 @@ def test_failed_load_changes_nothing(client: bigquery.Client, bucket: storage.Bu
     ("options", "name"),
     [
         ({"autodetect": True}, "autodetect"),
-        ({"schema_update_options": ["ALLOW_FIELD_ADDITION"]}, "schemaUpdateOptions"),
+        ({"schema_update_options": ["ALLOW_FIELD_RELAXATION"]}, "schemaUpdateOptions"),
         ({"max_bad_records": 3}, "maxBadRecords"),
         ({"hive_partitioning": bigquery.HivePartitioningOptions.from_api_repr({"mode": "AUTO"})}, "hivePartitioning"),
     ],

@@ -9,6 +9,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.settings.feed import Feed, read_feed
+from dedup_clone.state import reporting_backlog
 from dedup_clone.state.feed_status import FOLDER
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn
 from testkit.server_clients import shared_clients as shared_clients
@@ -27,8 +28,12 @@ def new_feed(prefix: str = "") -> Feed:
 
 @pytest.fixture(autouse=True)
 def own_status(clients: tuple[Storage, BigQuery]) -> None:
-    """Each publish reads the status of all feeds: those of earlier tests would make it longer and longer."""
-    clients[0].bucket("state").delete_blobs(list(clients[0].list_blobs("state", prefix=FOLDER)))
+    """Each publish reads what the reporting tables lack of all feeds, so that of earlier tests is deleted.
+
+    The writer's record stays, because the tables' limits go on from test to test.
+    """
+    for prefix in (FOLDER, f"{reporting_backlog.FOLDER}ledger/"):
+        clients[0].bucket("state").delete_blobs(list(clients[0].list_blobs("state", prefix=prefix)))
 
 
 @pytest.fixture

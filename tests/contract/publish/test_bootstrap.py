@@ -127,6 +127,7 @@ def test_readers_of_the_ledger_know_it_from_a_publish(maintained: FeedOnStandIn)
     assert (state.live.generation if state.live else None, state.arrivals, state.waiting) == (1, (), ())
     verdict = evaluate(services.now(), state)
     assert verdict.headline == "Readers see the table that was taken over, up to update id 8."
+    maintained.write_reporting_tables()
     for table, columns in (("dedup_clone_status", "snapshot_id"), ("dedup_clone_ledger", "ARRAY_LENGTH(deliveries)")):
         sql = f"SELECT {columns} FROM warehouse.{table} WHERE feed = '{services.feed.feed}'"
         assert [r[0] for r in maintained.bigquery.query_and_wait(sql)] == [8 if columns == "snapshot_id" else 0]

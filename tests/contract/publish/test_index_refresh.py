@@ -136,17 +136,24 @@ def test_two_writers_lose_nothing_of_each_other(world: FeedOnStandIn, monkeypatc
     assert fates(world)[late] is Fate.PUBLISHED  # included with 8
 
 
-def test_an_index_that_was_written_before_current_is_not_turned_back(world: FeedOnStandIn) -> None:
-    """The commit writes the index first; an arrival noticed right then must not bring the old generation back."""
+def test_an_attempt_whose_index_could_not_be_written_is_told_by_the_next_refresh(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page is updated after the commit, so a failure of the page leaves a publish that succeeded."""
     world.publish(world.land(7, [row(7, 1)]))
-    current = world.services.current.read()
-    world.publish(world.land(8, [row(8, 1)]))
-    store, name = world.services.store, world.services.layout.current
-    from dedup_clone.contract.records import to_json
 
-    store.put(name, to_json(current))
+    def lose(file: IndexFile, index: Index, **expected: Any) -> None:
+        raise LostRace("somebody else was quicker")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexFile, "write", lose)
+        record = world.publish(world.land(8, [row(8, 1)]))
+    current = world.services.current.read()
+    assert (current.generation, current.intent) == (2, None)
+    assert published_records(world.services.store, world.feed.feed)[-1] == record
     refresh_index(world.services)
-    assert index_of(world).generation == 2
+    index = index_of(world)
+    assert (index.generation, index.records[-1], index.checks[-1].attempt) == (2, record, record.attempt)
 
 
 def test_a_failure_to_refresh_the_index_does_not_fail_the_publish(

@@ -10,6 +10,7 @@ from testkit.feed_on_stand_in import FeedOnStandIn, row
 
 
 def ask(world: FeedOnStandIn, columns: str) -> list[tuple[object, ...]]:
+    world.write_reporting_tables()
     sql = f"SELECT {columns} FROM warehouse.dedup_clone_ledger WHERE feed = '{world.feed.feed}' ORDER BY generation"
     return [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)]
 

@@ -105,6 +105,7 @@ def test_a_crash_between_swap_and_commit_is_recovered_by_the_next_run(world: Fee
     world.load(spec)
     world.swap(spec, world.check(spec))
     recover(world.services, dag_id="other", run_id="other")
+    world.write_reporting_tables()
     sql = f"SELECT generation FROM warehouse.dedup_clone_status WHERE feed = '{world.feed.feed}'"
     assert [r["generation"] for r in world.bigquery.query_and_wait(sql)] == [2]
     record = world.publish(world.land(9, [row(9, 5)]))
@@ -242,5 +243,6 @@ def test_pruning_keeps_the_live_generation_and_its_parent(world: FeedOnStandIn) 
 
 def test_readers_learn_from_the_status_table_what_they_see(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
+    world.write_reporting_tables()
     sql = f"SELECT generation, snapshot_id FROM warehouse.dedup_clone_status WHERE feed = '{world.feed.feed}'"
     assert [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)] == [(1, 7)]

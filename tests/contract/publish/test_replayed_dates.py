@@ -22,6 +22,7 @@ def live_snapshot(world: FeedOnStandIn) -> tuple[str, int]:
     """The snapshot that readers are told: by target's label, by the status table."""
     facts = world.services.warehouse.table(world.feed.target)
     assert facts
+    world.write_reporting_tables()
     (told,) = world.bigquery.query_and_wait(
         "SELECT snapshot_id FROM warehouse.dedup_clone_status WHERE feed = @feed",
         job_config=bigquery.QueryJobConfig(

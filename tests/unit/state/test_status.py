@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from dedup_clone.state.feed_status import FOLDER, StatusRow, StatusRows
-from dedup_clone.state.store import ObjectStore
 from tests.unit.state.conftest import Buckets
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -36,20 +33,13 @@ def test_what_others_wrote_or_deleted_meanwhile_is_seen(buckets: Buckets) -> Non
     assert status.read() == [row("b", 2), row("c")]
 
 
-def test_only_what_changed_is_fetched_again(buckets: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetched: list[str] = []
-    read = ObjectStore.read
+def test_a_row_of_an_earlier_generation_does_not_replace_a_later_one(buckets: Buckets) -> None:
+    for generation in (1, 3, 2):
+        StatusRows(buckets.state).write(row("a", generation))
+    assert StatusRows(buckets.state).read() == [row("a", 3)]
 
-    def recorded(self: ObjectStore, name: str) -> object:
-        fetched.append(name)
-        return read(self, name)
 
-    monkeypatch.setattr(ObjectStore, "read", recorded)
-    status = StatusRows(buckets.state)
-    for feed in ("a", "b"):
-        status.write(row(feed))
-    status.read()
-    status.write(row("b", 2))
-    fetched.clear()
-    assert status.read() == [row("a"), row("b", 2)]
-    assert fetched == [f"{FOLDER}b.json"]
+def test_a_row_that_cannot_be_read_is_replaced(buckets: Buckets) -> None:
+    buckets.state.put(f"{FOLDER}a.json", "{")
+    StatusRows(buckets.state).write(row("a"))
+    assert StatusRows(buckets.state).read() == [row("a")]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.errors import ContractViolation, DedupCloneError
+from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.records.attempt_records import find_check_results, find_swap
+from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditsFile
@@ -28,6 +28,7 @@ from dedup_clone.state.index import (
     IndexGeneration,
     IndexVerdict,
     TimeTravel,
+    attempts_since,
 )
 from dedup_clone.state.ledger import LedgerRecord, Outcome
 from dedup_clone.state.store import retry_lost_race
@@ -39,49 +40,42 @@ GENERATIONS_LISTED = 50  # on the page, and for a rollback to choose from
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the index is derived from: its previous version, the live manifest, the attempt that has just ended."""
+    """What the index is derived from. `attempts`: newest last; `ended`: those of them that `before` lacks."""
 
     before: Index | None
     live: Manifest | None
-    ended: LedgerRecord | None
+    attempts: list[LedgerRecord]
+
+    @property
+    def ended(self) -> list[LedgerRecord]:
+        known = {r.attempt for r in (*self.before.records, *self.before.failures)} if self.before else set()
+        return [r for r in self.attempts if r.attempt not in known]
 
 
-def refresh_index(services: Services, *, ended: LedgerRecord | None = None, committed: Manifest | None = None) -> None:
-    """Derive the index again and write it. `ended`: the attempt that has just ended; `committed`: its manifest.
+def try_refresh_index(services: Services) -> None:
+    """Derive the index again and write it. A failure is logged and never raised: the page must not stop a publish."""
+    with best_effort(services, "index.json is not updated until the next attempt, arrival or audit"):
+        refresh_index(services)
 
-    Raises LostRace after five lost races.
-    """
+
+def refresh_index(services: Services) -> None:
+    """Derive the index again and write it. Raises LostRace after five lost races."""
     file = IndexFile(services.store, services.feed.feed)
 
     def write() -> None:
         stored = file.read()
-        live = committed or _live_manifest(services, stored.index)
-        index = _derive(services, Inputs(stored.index, live, ended))
+        generation = services.current.read().generation
+        live = None if generation is None else services.manifests.read(generation)
+        attempts = attempts_since(services.store, services.feed.feed, stored.index)
+        index = _derive(services, Inputs(stored.index, live, attempts))
         file.write(index, expected_object_generation=stored.object_generation)
 
     retry_lost_race(write)
 
 
-def try_refresh_index(services: Services, *, ended: LedgerRecord | None = None) -> None:
-    """As `refresh_index`, but log a failure instead of raising it: the page must not stop a publish."""
-    from google.api_core.exceptions import GoogleAPICallError
-
-    try:
-        refresh_index(services, ended=ended)
-    except (DedupCloneError, GoogleAPICallError) as error:
-        services.log(f"index.json is not updated until the next publish: {error}", level=logging.WARNING)
-
-
-def _live_manifest(services: Services, before: Index | None) -> Manifest | None:
-    """The newer of CURRENT's and the index's generation, because a commit writes the index before CURRENT."""
-    generations = [services.current.read().generation, before.generation if before else None]
-    existing = [g for g in generations if g is not None]
-    return services.manifests.read(max(existing)) if existing else None
-
-
 def _derive(services: Services, inputs: Inputs) -> Index:
     feed, live = services.feed, inputs.live
-    records, failures = _attempts(services, inputs)
+    records, failures = _attempts(inputs)
     return Index(
         feed=feed.feed,
         description=feed.description,
@@ -113,17 +107,10 @@ def _dates(live: Manifest | None) -> tuple[IndexDate, ...]:
     return tuple(IndexDate(e.date, e.rows, e.survivors) for e in live.dates) if live else ()
 
 
-def _attempts(services: Services, inputs: Inputs) -> tuple[tuple[LedgerRecord, ...], tuple[LedgerRecord, ...]]:
+def _attempts(inputs: Inputs) -> tuple[tuple[LedgerRecord, ...], tuple[LedgerRecord, ...]]:
     """The records of publishes, and those of attempts that changed nothing."""
-    if inputs.before is None:
-        attempts = services.ledger.read_last(MAX_RECORDS)
-    else:
-        attempts = [*inputs.before.records, *inputs.before.failures]
-    if inputs.ended is not None:
-        attempts = [*(r for r in attempts if r.attempt != inputs.ended.attempt), inputs.ended]
-    attempts.sort(key=lambda r: r.attempt)
-    published = [r for r in attempts if r.outcome is Outcome.PUBLISHED]
-    others = [r for r in attempts if r.outcome is not Outcome.PUBLISHED]
+    published = [r for r in inputs.attempts if r.outcome is Outcome.PUBLISHED]
+    others = [r for r in inputs.attempts if r.outcome is not Outcome.PUBLISHED]
     return tuple(published[-MAX_RECORDS:]), tuple(others[-MAX_FAILURES:])
 
 
@@ -162,16 +149,12 @@ def _arrival(services: Services, before: IndexArrival | None, delivery: Delivery
 
 
 def _checks(services: Services, inputs: Inputs) -> tuple[IndexChecks, ...]:
-    before = inputs.before.checks if inputs.before else ()
-    record = inputs.ended
-    if record is None:
-        return before
-    results = [r for phase in ("before", "after") for r in _check_results(services, record.attempt, phase)]
-    if not results:
-        return before
-    checks = IndexChecks(record.attempt, record.generation, record.snapshot_id, tuple(results))
-    others = [c for c in before if c.attempt != record.attempt]
-    return (*others, checks)[-ATTEMPTS_WITH_CHECKS:]
+    checks = list(inputs.before.checks) if inputs.before else []
+    for record in inputs.ended[-ATTEMPTS_WITH_CHECKS:]:
+        results = [r for phase in ("before", "after") for r in _check_results(services, record.attempt, phase)]
+        if results:
+            checks.append(IndexChecks(record.attempt, record.generation, record.snapshot_id, tuple(results)))
+    return tuple(checks[-ATTEMPTS_WITH_CHECKS:])
 
 
 def _check_results(services: Services, attempt: str, phase: str) -> Iterable[IndexVerdict]:
@@ -217,7 +200,7 @@ def _generation(services: Services, record: LedgerRecord) -> IndexGeneration | N
 def _time_travel(services: Services, inputs: Inputs) -> TimeTravel | None:
     """How far time travel reaches, read from BigQuery after each publish; else as in the previous index."""
     before = inputs.before.time_travel if inputs.before else None
-    if inputs.ended is None or inputs.ended.outcome is not Outcome.PUBLISHED:
+    if all(record.outcome is not Outcome.PUBLISHED for record in inputs.ended):
         return before
     staging = services.warehouse.table(services.feed.staging)
     if staging is None:

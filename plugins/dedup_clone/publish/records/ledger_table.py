@@ -1,8 +1,4 @@
-"""The ledger as a BigQuery table for analysts: one row per attempt, appended by a load job, which is free.
-
-The ledger records in state are the source; the table is a copy. The load job's id contains the attempt's, so that
-no row is appended twice.
-"""
+"""The ledger table for analysts: one row for each attempt. The ledger records in state are its source."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ from typing import Any
 
 from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.records import to_plain
-from dedup_clone.publish.services import Services
 from dedup_clone.state.ledger import LedgerRecord
 
 LEDGER_TABLE = "dedup_clone_ledger"
@@ -41,16 +36,6 @@ _COLUMN_TYPES = {
     "bytes_written": "INTEGER",
     **{name: "FLOAT" if name.endswith("_usd") else "INTEGER" for name in _COST_COLUMNS},
 }
-
-
-def append_to_ledger_table(services: Services, record: LedgerRecord, results: tuple[CheckResults, ...]) -> None:
-    """Append one attempt's row, unless it was appended before."""
-    services.warehouse.append_row(
-        LEDGER_TABLE,
-        ledger_schema(),
-        ledger_row(record, results),
-        f"dedup_clone-{record.feed}-{record.attempt}-ledger",
-    )
 
 
 def ledger_schema() -> list[dict[str, Any]]:

@@ -1,37 +1,29 @@
-"""The status table for readers: one row per feed, replaced by a load job (which is free) after each commit."""
+"""The status table for readers: one row for each feed, which names its live generation."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dedup_clone.publish.services import Services
-from dedup_clone.state.feed_status import StatusRow, StatusRows
-from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.contract.records import to_plain
+from dedup_clone.state.feed_status import StatusRow
 
 STATUS_TABLE = "dedup_clone_status"
-LOAD_ATTEMPTS = 5
+
+_COLUMN_TYPES = {
+    "feed": "STRING",
+    "generation": "INTEGER",
+    "snapshot_id": "INTEGER",
+    "arrived_at": "TIMESTAMP",
+    "swapped_at": "TIMESTAMP",
+}
 
 
-def refresh_status(services: Services, record: LedgerRecord) -> None:
-    """Load the rows of all feeds; load again if another feed committed meanwhile, else its old row would stay."""
-    if record.swapped_at is None:
-        return
-    status = StatusRows(services.store)
-    status.write(StatusRow(record.feed, record.generation, record.snapshot_id, record.arrived_at, record.swapped_at))
-    rows = status.read()
-    for _ in range(LOAD_ATTEMPTS):
-        services.warehouse.load_status([_row(row) for row in rows], STATUS_TABLE)
-        latest_rows = status.read()
-        if latest_rows == rows:
-            return
-        rows = latest_rows
+def status_schema() -> list[dict[str, Any]]:
+    """The table's schema as the REST API writes it."""
+    return [{"name": name, "type": kind} for name, kind in _COLUMN_TYPES.items()]
 
 
-def _row(row: StatusRow) -> dict[str, Any]:
-    return {
-        "feed": row.feed,
-        "generation": row.generation,
-        "snapshot_id": row.snapshot_id,
-        "arrived_at": row.arrived_at.isoformat(),
-        "swapped_at": row.swapped_at.isoformat(),
-    }
+def status_row(row: StatusRow) -> dict[str, Any]:
+    """The row of one feed."""
+    plain = to_plain(row)
+    return {name: plain[name] for name in _COLUMN_TYPES}

@@ -1,0 +1,147 @@
+"""The tables for readers and analysts, `dedup_clone_status` and `dedup_clone_ledger`: written after a commit.
+
+They have the rows of all feeds, and BigQuery limits how often one table changes. So every run leaves its rows in state,
+and one writer at a time loads all that the tables lack, once into each table (docs/adr/0014-reporting-tables.md).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from dataclasses import replace
+
+from dedup_clone.checks.check_result import CheckResults
+from dedup_clone.contract.errors import LostRace
+from dedup_clone.contract.records import digest, to_json
+from dedup_clone.publish.records.best_effort import best_effort
+from dedup_clone.publish.records.ledger_table import LEDGER_TABLE, ledger_row, ledger_schema
+from dedup_clone.publish.records.status_table import STATUS_TABLE, status_row, status_schema
+from dedup_clone.publish.services import Services
+from dedup_clone.state.feed_status import StatusRow, StatusRows
+from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.state.reporting_backlog import ReportingBacklog, ReportingLoad, StoredWriter
+from dedup_clone.warehouse.jobs import BRIEF_POLL_S
+
+# BigQuery allows five changes of an unpartitioned table in ten seconds.
+SECONDS_BETWEEN_LOADS = 3.0
+# After this time the writer of an unfinished load is taken for dead, and its jobs are fenced.
+WRITER_TIMEOUT_S = 30.0
+LOAD_TIMEOUT_S = 60.0
+ROWS_PER_LOAD = 1000
+MAX_LOADS = 20
+WATCHDOG = "watchdog"
+
+
+def record_attempt(services: Services, record: LedgerRecord, results: tuple[CheckResults, ...]) -> None:
+    """Write the attempt's ledger record, and the rows that the reporting tables lack. Safe to repeat."""
+    services.ledger.write(record)
+    ReportingBacklog(services.store).add(record.feed, record.attempt, ledger_row(record, results))
+    if record.swapped_at is not None:
+        row = StatusRow(record.feed, record.generation, record.snapshot_id, record.arrived_at, record.swapped_at)
+        StatusRows(services.store).write(row)
+
+
+def try_write_reporting_tables(services: Services, *, holder: str) -> None:
+    """As `write_reporting_tables`, but a failure is logged and never raised."""
+    with best_effort(services, "the reporting tables are not updated until the next publish or watchdog run"):
+        write_reporting_tables(services, holder=holder)
+
+
+def write_reporting_tables(services: Services, *, holder: str) -> None:
+    """Load what the tables lack, unless somebody else is writing, who then loads these rows too.
+
+    `holder`: the attempt or the watchdog. Raises when BigQuery or Cloud Storage fails; what is missing stays in state.
+    """
+    backlog = ReportingBacklog(services.store)
+    for number in range(MAX_LOADS):
+        stored = backlog.read_writer()
+        if stored.writer.load is not None and not _is_abandoned(services, stored.writer.load, holder):
+            return
+        try:
+            stored, _ = _settle(services, backlog, stored)
+            stored = _begin(services, backlog, stored, holder, is_first=number == 0)
+            if stored.writer.load is None:
+                return
+            _start(services, backlog, stored.writer.load)
+            _, is_loaded = _settle(services, backlog, stored)
+        except LostRace:
+            return  # another writer began, and looks for new rows when it has ended
+        if not is_loaded:
+            return
+
+
+def _is_abandoned(services: Services, load: ReportingLoad, holder: str) -> bool:
+    """Whether its writer is dead: `holder` itself has been started again, or its time is over."""
+    return load.holder == holder or not 0 <= (services.now() - load.begun_at).total_seconds() <= WRITER_TIMEOUT_S
+
+
+def _begin(
+    services: Services, backlog: ReportingBacklog, stored: StoredWriter, holder: str, *, is_first: bool
+) -> StoredWriter:
+    """Record the next load. The writer's load is None when nothing is missing, or the tables' limits say to wait."""
+    writer, rows, names = stored.writer, StatusRows(services.store).read(), backlog.names()[:ROWS_PER_LOAD]
+    status_digest = digest(to_json(rows)) if rows else None
+    if status_digest == writer.status_digest and services.warehouse.table(STATUS_TABLE) is not None:
+        status_digest = None
+    if status_digest is None and not names:
+        return stored
+    since_last = SECONDS_BETWEEN_LOADS
+    if writer.begun_at is not None:
+        since_last = (services.now() - writer.begun_at).total_seconds()
+    if 0 <= since_last < SECONDS_BETWEEN_LOADS:  # less than 0: another worker's clock is ahead
+        if is_first:
+            return _left(services, stored, f"the tables were written {since_last:.1f} s ago")
+        time.sleep(SECONDS_BETWEEN_LOADS - since_last)
+    if writer.loads_allowed(services.now()) < 1:
+        return _left(services, stored, "BigQuery's daily limit of loads into one table is nearly reached")
+    load = ReportingLoad(secrets.token_hex(8), holder, services.now(), status_digest, tuple(names))
+    return backlog.replace_writer(writer.begin(load), expected_object_generation=stored.object_generation)
+
+
+def _left(services: Services, stored: StoredWriter, why: str) -> StoredWriter:
+    services.log(f"the next publish or watchdog run writes the reporting tables: {why}")
+    return stored
+
+
+def _start(services: Services, backlog: ReportingBacklog, load: ReportingLoad) -> None:
+    """Start the jobs. A failure is left to `_settle`, which asks BigQuery for what happened."""
+    with best_effort(services, "a load of the reporting tables did not start"):
+        if load.status_digest is not None:
+            rows = [status_row(row) for row in StatusRows(services.store).read()]
+            services.warehouse.start_load(load.status_job, STATUS_TABLE, status_schema(), rows, append=False)
+        if load.ledger_rows:
+            rows = backlog.rows(load.ledger_rows)
+            services.warehouse.start_load(load.ledger_job, LEDGER_TABLE, ledger_schema(), rows, append=True)
+
+
+def _settle(services: Services, backlog: ReportingBacklog, stored: StoredWriter) -> tuple[StoredWriter, bool]:
+    """Record what became of the unfinished load, and return the writer without it, and whether all was loaded.
+
+    Rows that were appended leave the backlog, the others stay. Raises LostRace, and TimeoutError when a job still runs.
+    """
+    load = stored.writer.load
+    if load is None:
+        return stored, True
+    writer, is_loaded = replace(stored.writer, load=None), True
+    if load.status_digest is not None:
+        is_loaded = _succeeded(services, load.status_job)
+        writer = replace(writer, status_digest=load.status_digest if is_loaded else None)
+    if load.ledger_rows:
+        if _succeeded(services, load.ledger_job):
+            backlog.remove(load.ledger_rows)
+        else:
+            is_loaded = False
+    return backlog.replace_writer(writer, expected_object_generation=stored.object_generation), is_loaded
+
+
+def _succeeded(services: Services, job_id: str) -> bool:
+    """Whether the job succeeded. Raises TimeoutError when it has not ended in time.
+
+    A job that does not exist is fenced, because a writer that only seems dead could still start it.
+    """
+    services.warehouse.fence_job_id(job_id)
+    (job,) = services.warehouse.wait_for_jobs([job_id], poll_s=BRIEF_POLL_S, timeout_s=LOAD_TIMEOUT_S)
+    if job.error is not None:
+        services.log(f"BigQuery job [{job_id}] failed: {job.error}", level=logging.WARNING)
+    return job.error is None

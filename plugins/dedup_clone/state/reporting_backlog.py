@@ -1,0 +1,119 @@
+"""What the reporting tables in BigQuery lack, and who is writing them.
+
+The objects lie below `_reporting/` in the state bucket, because one writer serves the tables of all feeds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.state.store import ObjectStore, in_parallel
+
+FOLDER = "_reporting/"  # no feed can have this name
+# BigQuery allows 1,500 loads into a table a day, failed ones included: at most BUDGET + 86,400 / SECONDS_PER_LOAD
+# are begun in any 24 hours.
+BUDGET = 250
+SECONDS_PER_LOAD = 75
+
+
+@dataclass(frozen=True)
+class ReportingLoad:
+    """One load of each table. `holder`: the attempt, or the watchdog, that writes.
+
+    `status_digest`: of the status rows; None when the status table has them already. `ledger_rows`: the objects whose
+    rows are appended to the ledger table.
+    """
+
+    name: str
+    holder: str
+    begun_at: datetime
+    status_digest: str | None
+    ledger_rows: tuple[str, ...]
+
+    @property
+    def status_job(self) -> str:
+        """The id of the BigQuery job that replaces the status table."""
+        return f"dedup_clone-reporting-{self.name}-status"
+
+    @property
+    def ledger_job(self) -> str:
+        """The id of the BigQuery job that appends to the ledger table."""
+        return f"dedup_clone-reporting-{self.name}-ledger"
+
+
+@dataclass(frozen=True)
+class ReportingWriter:
+    """`load` has begun and may still run; None while nobody writes. `status_digest`: of the rows in the status table.
+
+    `loads_left` of the budget, as of `begun_at`, when the last load began.
+    """
+
+    status_digest: str | None
+    begun_at: datetime | None
+    loads_left: float
+    load: ReportingLoad | None
+
+    def loads_allowed(self, now: datetime) -> float:
+        """How many loads the daily limit allows now."""
+        if self.begun_at is None:
+            return BUDGET
+        seconds = max(0.0, (now - self.begun_at).total_seconds())
+        return min(BUDGET, self.loads_left + seconds / SECONDS_PER_LOAD)
+
+    def begin(self, load: ReportingLoad) -> ReportingWriter:
+        """The writer while `load` runs."""
+        left = self.loads_allowed(load.begun_at) - 1
+        return dataclasses.replace(self, begun_at=load.begun_at, loads_left=left, load=load)
+
+
+@dataclass(frozen=True)
+class StoredWriter:
+    """The writer and its object generation (0: absent)."""
+
+    writer: ReportingWriter
+    object_generation: int
+
+
+class ReportingBacklog:
+    """The rows that the ledger table lacks, and the writer's record."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._writer = f"{FOLDER}WRITER"
+        self._ledger = f"{FOLDER}ledger/"
+
+    def add(self, feed: str, attempt: str, row: Mapping[str, Any]) -> None:
+        """Store the ledger table's row of one attempt, in one line, until it is appended."""
+        self._store.create(f"{self._ledger}{feed}/{attempt}.json", json.dumps(row, ensure_ascii=False))
+
+    def names(self) -> list[str]:
+        """The object names of all rows that the ledger table lacks."""
+        return [info.name for info in self._store.objects(self._ledger)]
+
+    def rows(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """The rows of those `names` that exist."""
+        return [json.loads(stored.text) for stored in in_parallel(self._store.read, names) if stored is not None]
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Delete the rows that the ledger table has."""
+        in_parallel(self._store.delete_folder, names)
+
+    def read_writer(self) -> StoredWriter:
+        stored = self._store.read(self._writer)
+        if stored is None:
+            return StoredWriter(ReportingWriter(None, None, BUDGET, None), 0)
+        writer = from_json(ReportingWriter, stored.text, where=self._store.uri(self._writer))
+        return StoredWriter(writer, stored.object_generation)
+
+    def replace_writer(self, writer: ReportingWriter, *, expected_object_generation: int) -> StoredWriter:
+        """Replace the writer's record. Raises LostRace when another writer replaced it."""
+        written = self._store.replace(
+            self._writer, to_json(writer), expected_object_generation=expected_object_generation
+        )
+        return StoredWriter(writer, written)
