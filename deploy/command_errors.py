@@ -1,4 +1,4 @@
-"""Runs a command of this package and prints its errors with the next step, without a traceback."""
+"""Runs one of the commands release, doctor and probe, and prints its errors with the next step, without a traceback."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from dedup_clone.contract.errors import DedupCloneError
 
 
 def run_command_line(name: str, body: Callable[[], int]) -> int:
-    """Returns the exit status of `body`. When `body` raises, prints the reason to standard error and returns 1."""
+    """Run `body`, which is the command `name`, and return its exit status.
+
+    If `body` raises an error of this project, of Google's libraries or an interrupt, prints it to stderr and returns 1.
+    """
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
 

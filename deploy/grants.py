@@ -15,19 +15,21 @@ GRANTS_FILE = REPOSITORY / "deploy" / "terraform" / "grants.yaml"
 
 
 class Principal(StrEnum):
+    """The service accounts: of Airflow's environment, of the Spark job, and of whoever lands snapshots."""
+
     AIRFLOW = "airflow"
     SPARK = "spark"
     PRODUCER = "producer"
 
 
 class Resource(StrEnum):
-    """The resource on which a role is granted. `spark` is the service account of Spark itself."""
+    """The resource on which a role is granted."""
 
     PROJECT = "project"
     DATASET = "dataset"
     LANDING = "landing"
     STATE = "state"
-    SPARK = "spark"
+    SPARK = "spark"  # the Spark service account itself: Airflow must be allowed to start jobs as this account
 
 
 class Bucket(StrEnum):
@@ -40,9 +42,10 @@ class Bucket(StrEnum):
 
 
 class Grant(StrictModel):
-    """One role of one service account on one resource.
+    """One IAM role (`role`) of one service account (`who`) on one resource (`place`).
 
-    `only_bucket`: a condition limits the role's rights on Cloud Storage to this GCS bucket.
+    `only_bucket`: the GCS bucket to which a condition limits the role's rights on Cloud Storage; None without a
+    condition. `why`: what the service account does with the role, as the end of a sentence that begins with "it".
     """
 
     who: Principal
@@ -65,7 +68,7 @@ def bucket_condition(bucket: str) -> str:
 
 
 class _Grants(RootModel[tuple[Grant, ...]]):
-    """The file is a list."""
+    """The content of grants.yaml: a list of grants."""
 
 
 def read_grants(path: Path = GRANTS_FILE) -> tuple[Grant, ...]:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 MAIN_FILE = "dedup_snapshot.py"
 ARCHIVE_FILE = "dedup_spark.zip"
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # the earliest time in a zip; file times must not change the archive
-_READABLE = 0o100644 << 16
+_FILE_TIME = (1980, 1, 1, 0, 0, 0)  # the same for all files, so that the archive depends on their content only
+_READABLE = 0o100644 << 16  # the file mode, where a zip stores it
 
 
 @dataclass(frozen=True)
 class SparkCode:
-    """`digest` is computed from the content, so equal sources always have equal digests."""
+    """The Spark job as two files. `digest`: of the content of both, so equal sources always have equal digests."""
 
     main: bytes
     archive: bytes
@@ -48,7 +48,7 @@ def _zip(modules: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(modules):
-            entry = zipfile.ZipInfo(name, _EARLIEST)
+            entry = zipfile.ZipInfo(name, _FILE_TIME)
             entry.external_attr = _READABLE
             archive.writestr(entry, modules[name])
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""`python -m deploy.doctor`: finds what prevents publishes in the live environment, and says how to fix it."""
+"""`python -m deploy.doctor`: finds what prevents publishes in the live project, and prints how to fix it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCOPES = ["https://www.googleapis.com/auth/cloud-platform.read-only"]
 
 
 def main() -> int:
-    """Returns the exit status: 2 when a check has failed."""
+    """Run all checks. Returns the exit status: 0, or 2 if a check has failed, or 1 if the doctor could not run."""
     return run_command_line("doctor", _run_doctor)
 
 

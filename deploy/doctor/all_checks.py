@@ -1,4 +1,4 @@
-"""Runs all checks. A failure of one does not stop the others."""
+"""Runs all checks of the doctor. If one cannot read what it checks, the others still run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def run_checks(live: LiveEnvironment) -> list[Finding]:
-    """The findings of all checks. An API's error is a finding, too."""
+    """The findings of all checks. An error of a Google API during a check is a finding, too."""
     findings = []
     if live.profile.runner is Runner.LOCAL:
         text = "the profile runs Spark in Airflow's workers, but Managed Airflow has no Java."

@@ -1,4 +1,7 @@
-"""Checks BigQuery's capacity: reservations for loads and queries, and the quota of on-demand queries."""
+"""Reports with which slots BigQuery runs load jobs and queries, and how many bytes on-demand queries may read.
+
+These are notes for the operator: none of the findings prevents publishes.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterator
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
 from deploy.doctor.google_api import ApiError
 
+# The quota metric of the bytes that on-demand queries may read.
 QUERY_USAGE = "bigquery.googleapis.com/quota/query/usage"
 
 
@@ -43,9 +47,9 @@ def _quota(live: LiveEnvironment) -> Iterator[Finding]:
         if metric.get("metric") != QUERY_USAGE:
             continue
         for limit in metric.get("consumerQuotaLimits", []):
-            for bucket in limit.get("quotaBuckets", []):
+            for quota in limit.get("quotaBuckets", []):
                 text = (
-                    f"[{bucket.get('effectiveLimit')}] in the unit [{limit.get('unit')}] (-1: no limit). Engine spark "
+                    f"[{quota.get('effectiveLimit')}] in the unit [{limit.get('unit')}] (-1: no limit). Engine spark "
                 )
                 text += "uses none; engines bigquery and merge read 4.83 and 5.66 times the table (docs/costs.md)."
                 yield Finding(Level.NOTE, "quota of on-demand queries", text)

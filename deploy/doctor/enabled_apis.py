@@ -1,4 +1,4 @@
-"""Checks that all needed APIs are enabled."""
+"""Checks that all Google APIs that the project needs are enabled."""
 
 from __future__ import annotations
 

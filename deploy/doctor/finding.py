@@ -13,17 +13,21 @@ from deploy.grants import Grant
 
 
 class Level(StrEnum):
-    """`fail`: publishes do not work, or lose data. `warn`: they cost more, or may break later."""
+    """How serious a finding is."""
 
     OK = "ok"
-    NOTE = "note"
-    WARN = "warn"
-    FAIL = "fail"
+    NOTE = "note"  # for information
+    WARN = "warn"  # publishes cost more, or may fail later
+    FAIL = "fail"  # publishes fail, or data may be lost
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One result of a check. `command` fixes or examines the problem; it is empty where no single command does."""
+    """One result of a check.
+
+    `subject`: what was checked, in a few words. `command`: the shell command that fixes or examines the problem; empty
+    if no single command does.
+    """
 
     level: Level
     subject: str
@@ -33,7 +37,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class LiveEnvironment:
-    """What is checked, and the API through which it is read. `profile`: dags/profiles/gcp.yaml."""
+    """What the doctor checks: the settings of the deployment, and `google`, through which the live project is read.
+
+    `airflow_environment`: the content of deploy/environment.yaml. `profile`: that of dags/profiles/gcp.yaml.
+    """
 
     google: GoogleApi
     airflow_environment: Environment

@@ -25,7 +25,7 @@ class Session(Protocol):
 
 
 class ApiError(DedupCloneError):
-    """The API answered with an error. `status` is the HTTP status, `message` is Google's."""
+    """A Google API answered with an error. `status`: the HTTP status; `message`: Google's text."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"status [{status}]: {message}")
@@ -33,17 +33,17 @@ class ApiError(DedupCloneError):
 
 
 class GoogleApi:
-    """Sends only GET requests, and the POST requests that only read."""
+    """A client for Google's REST APIs that can only read: it sends GET requests, and POST requests that only read."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def get(self, url: str, **parameters: str) -> dict[str, Any]:
-        """Raises ApiError, with status 404 when the resource does not exist."""
+        """The resource at the URL. Raises ApiError, with status 404 if it does not exist."""
         return self._request("GET", url, parameters, None)
 
     def items(self, url: str, key: str, **parameters: str) -> Iterator[dict[str, Any]]:
-        """All items of a list, from all its pages."""
+        """The items of a paged list. `key`: the field of each page that has its items."""
         while True:
             page = self.get(url, **parameters)
             yield from page.get(key, [])

@@ -11,7 +11,7 @@ from pathlib import Path
 from deploy.command_errors import run_command_line
 from deploy.environment_settings import read_profile
 from deploy.probe.all_assumptions import all_assumptions, try_all
-from deploy.probe.assumption import CheckResult
+from deploy.probe.assumption import ProbeVerdict
 from deploy.probe.probe_dataset import BUDGET_USD, Clients, throwaway_dataset
 from deploy.probe.probe_report import as_markdown
 
@@ -39,7 +39,7 @@ def _log(line: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Returns the exit status: 2 when an assumption does not hold."""
+    """Returns the exit status: 0, or 2 if an assumption does not hold, or 1 if the probe could not run."""
     parser = argparse.ArgumentParser(prog="python -m deploy.probe", description=__doc__)
     parser.add_argument("--report", type=Path, help="write the report to this file instead of printing it")
     parser.add_argument("--project", help="the project to test; by default that of dags/profiles/gcp.yaml")
@@ -59,7 +59,7 @@ def run_probe(clients: Clients, report_file: Path | None) -> int:
         print(report)
     else:
         report_file.write_text(report, encoding="utf-8")
-    return 2 if any(result.verdict is CheckResult.DOES_NOT_HOLD for result in results) else 0
+    return 2 if any(result.verdict is ProbeVerdict.DOES_NOT_HOLD for result in results) else 0
 
 
 if __name__ == "__main__":

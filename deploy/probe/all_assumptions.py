@@ -1,4 +1,4 @@
-"""Tests every assumption. A failure of one does not stop the others."""
+"""Lists all assumptions, and tests them one after the other, also after one that does not hold."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from google.api_core.exceptions import GoogleAPIError, MethodNotImplemented
 
 from deploy.probe import billing, clones, loads, objects, partitions, policies, swaps
-from deploy.probe.assumption import Assumption, CheckResult, DoesNotHold, Result
+from deploy.probe.assumption import Assumption, DoesNotHold, ProbeVerdict, Result
 from deploy.probe.probe_dataset import BudgetSpent, ProbeDataset
 
 MAX_EVIDENCE_LENGTH = 400
 
 
 def all_assumptions() -> tuple[Assumption, ...]:
-    """In the order of the report."""
+    """All assumptions, in the order of the report."""
     modules = (clones, swaps, loads, policies, partitions, billing, objects)
     return tuple(assumption for module in modules for assumption in module.assumption.all)
 
@@ -23,7 +23,7 @@ def all_assumptions() -> tuple[Assumption, ...]:
 def try_all(
     probe: ProbeDataset, assumptions: Sequence[Assumption], log: Callable[[str], None] = lambda line: None
 ) -> list[Result]:
-    """Test the assumptions one after the other. The result of one that cannot be tested says why."""
+    """The results of the assumptions. The result of one that could not be tested says why."""
     results = []
     for number, assumption in enumerate(assumptions, 1):
         result = _try(probe, assumption)
@@ -35,15 +35,15 @@ def try_all(
 def _try(probe: ProbeDataset, assumption: Assumption) -> Result:
     started = time.monotonic()
 
-    def result(verdict: CheckResult, evidence: str) -> Result:
+    def result(verdict: ProbeVerdict, evidence: str) -> Result:
         return Result(assumption, verdict, " ".join(evidence.split())[:MAX_EVIDENCE_LENGTH], time.monotonic() - started)
 
     try:
-        return result(CheckResult.HOLDS, assumption.attempt(probe))
+        return result(ProbeVerdict.HOLDS, assumption.attempt(probe))
     except DoesNotHold as error:
-        return result(CheckResult.DOES_NOT_HOLD, str(error))
+        return result(ProbeVerdict.DOES_NOT_HOLD, str(error))
     except MethodNotImplemented as error:
-        return result(CheckResult.NOT_TRIED, f"The server does not support it: {error}")
+        return result(ProbeVerdict.NOT_TRIED, f"The server does not support it: {error}")
     except (BudgetSpent, GoogleAPIError, OSError) as error:
         # A statement that only prepares the test has failed, which says nothing about the assumption.
-        return result(CheckResult.NOT_TRIED, f"{type(error).__name__}: {error}")
+        return result(ProbeVerdict.NOT_TRIED, f"{type(error).__name__}: {error}")

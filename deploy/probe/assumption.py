@@ -1,4 +1,4 @@
-"""Assumptions about the platform, their registration, and the results of testing them."""
+"""Defines an assumption about BigQuery or Cloud Storage, the decorator that registers its test, and the result."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from dedup_clone.contract.errors import DedupCloneError
 from deploy.probe.probe_dataset import ProbeDataset
 
 
-class CheckResult(StrEnum):
+class ProbeVerdict(StrEnum):
+    """Whether an assumption holds."""
+
     HOLDS = "holds"
     DOES_NOT_HOLD = "does not hold"
     NOT_TRIED = "could not be tried"
 
 
 class DoesNotHold(DedupCloneError):
-    """The platform behaves differently from the assumption. The message says how."""
+    """BigQuery or Cloud Storage behaves differently from the assumption. The message says how."""
 
 
 Attempt = Callable[[ProbeDataset], str]
@@ -25,7 +27,11 @@ Attempt = Callable[[ProbeDataset], str]
 
 @dataclass(frozen=True)
 class Assumption:
-    """`rule`: the rule of this project that depends on `statement`. `attempt`: tests it and returns the evidence."""
+    """Something that this project relies on, and its test.
+
+    `statement`: what is assumed. `rule`: the rule of this project that depends on it. `attempt`: tests it and
+    returns the evidence; raises DoesNotHold.
+    """
 
     name: str
     statement: str
@@ -40,8 +46,10 @@ class Assumption:
 
 @dataclass(frozen=True)
 class Result:
+    """The result of testing one assumption."""
+
     assumption: Assumption
-    verdict: CheckResult
+    verdict: ProbeVerdict
     evidence: str
     seconds: float
 

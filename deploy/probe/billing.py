@@ -33,7 +33,7 @@ def metadata_query(probe: ProbeDataset) -> str:
 @assumption(
     "count-reads-nothing",
     statement="COUNT(*) of a table processes no bytes",
-    rule="Row counts may be asked for at any time.",
+    rule="Row counts may be queried at any time.",
 )
 def count_reads_nothing(probe: ProbeDataset) -> str:
     """Reads the statistics of COUNT(*)."""
@@ -45,8 +45,8 @@ def count_reads_nothing(probe: ProbeDataset) -> str:
 
 @assumption(
     "dry-run-tells-bytes",
-    statement="A dry run tells the logical bytes of the referenced columns and bills nothing",
-    rule="Costs are said before they arise.",
+    statement="A dry run returns the logical bytes of the referenced columns and bills nothing",
+    rule="Previews show costs before anything is spent.",
 )
 def dry_run(probe: ProbeDataset) -> str:
     """Asks for the bytes of two of three columns of eight bytes."""
@@ -61,7 +61,7 @@ def dry_run(probe: ProbeDataset) -> str:
 
 @assumption(
     "merge-counts-updated-partitions",
-    statement="MERGE with an UPDATE counts what it scans and the full size of each updated partition (F22)",
+    statement="MERGE with an UPDATE counts what it scans and the full size of each updated partition",
     rule="The comparison with MERGE in docs/costs.md and in the ledger.",
 )
 def merge_counts(probe: ProbeDataset) -> str:
@@ -79,7 +79,7 @@ def merge_counts(probe: ProbeDataset) -> str:
 
 @assumption(
     "storage-billed-by-logical-bytes",
-    statement="A dataset is billed by logical bytes unless somebody chose otherwise (F15)",
+    statement="A dataset is billed by logical bytes unless somebody chose otherwise",
     rule="Six full rewrites a day are free of storage cost only then; pre-flight asserts it.",
 )
 def billing_model(probe: ProbeDataset) -> str:
@@ -92,7 +92,7 @@ def billing_model(probe: ProbeDataset) -> str:
 
 @assumption(
     "time-travel-window",
-    statement="A dataset's time travel is seven days unless somebody chose otherwise (F9)",
+    statement="A dataset's time travel is seven days unless somebody chose otherwise",
     rule="A rollback within it clones; older generations are loaded from their files.",
 )
 def time_travel_window(probe: ProbeDataset) -> str:

@@ -1,4 +1,4 @@
-"""Assumptions about CLONE: the swap, what a clone inherits, what is refused, rollback."""
+"""Assumptions about CLONE: the swap, what a clone inherits, what BigQuery refuses, and rollbacks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ assumption = Register()
 
 
 def expect_refusal(probe: ProbeDataset, sql: str, words: str = "") -> str:
-    """BigQuery's message when it refuses the statement. Raises DoesNotHold when it does not.
+    """Run a statement that BigQuery must refuse, and return its message. `words`: text that the message must contain.
 
-    With `words`, a refusal whose message does not contain them raises DoesNotHold, too.
+    Raises DoesNotHold if BigQuery carries the statement out, or if its message does not contain `words`.
     """
     try:
         probe.query(sql)
@@ -35,7 +35,7 @@ def swap(probe: ProbeDataset, target: str, staging: str, at: datetime | None = N
 
 @assumption(
     "clone-replaces",
-    statement="CREATE OR REPLACE TABLE … CLONE replaces an existing clone (F1)",
+    statement="CREATE OR REPLACE TABLE … CLONE replaces an existing clone",
     rule="The swap is one statement; target is never dropped.",
 )
 def clone_replaces(probe: ProbeDataset) -> str:
@@ -51,7 +51,7 @@ def clone_replaces(probe: ProbeDataset) -> str:
 
 @assumption(
     "clone-in-script-with-parameters",
-    statement="CLONE takes FOR SYSTEM_TIME AS OF @parameter and OPTIONS with parameters, inside IF in a script (F1)",
+    statement="CLONE takes FOR SYSTEM_TIME AS OF @parameter and OPTIONS with parameters, inside IF in a script",
     rule="The swap asserts the parent and clones staging as it was checked, in one job.",
 )
 def clone_in_script(probe: ProbeDataset) -> str:
@@ -96,7 +96,7 @@ def labels_as_text(probe: ProbeDataset) -> str:
 
 @assumption(
     "clone-time",
-    statement="tables.get shows a clone's base and, with FOR SYSTEM_TIME, that very time (F8)",
+    statement="tables.get shows a clone's base and, with FOR SYSTEM_TIME, that very time",
     rule="The check after the swap: target is a clone of staging at T.",
 )
 def clone_time(probe: ProbeDataset) -> str:
@@ -118,7 +118,7 @@ def clone_time(probe: ProbeDataset) -> str:
 
 @assumption(
     "other-partitioning-refused",
-    statement="A clone does not replace a table that is partitioned differently (F2)",
+    statement="A clone does not replace a table that is partitioned differently",
     rule="Pre-flight compares the layouts and says so before anything is loaded.",
 )
 def other_partitioning(probe: ProbeDataset) -> str:
@@ -130,7 +130,7 @@ def other_partitioning(probe: ProbeDataset) -> str:
 
 @assumption(
     "other-clustering-refused",
-    statement="A clone does not replace a table that is clustered differently (F2)",
+    statement="A clone does not replace a table that is clustered differently",
     rule="Pre-flight compares the layouts and says so before anything is loaded.",
 )
 def other_clustering(probe: ProbeDataset) -> str:
@@ -142,7 +142,7 @@ def other_clustering(probe: ProbeDataset) -> str:
 
 @assumption(
     "clone-without-options",
-    statement="A clone carries its base's partition expiration, labels and description only if OPTIONS say so (F7)",
+    statement="A clone carries its base's partition expiration, labels and description only if OPTIONS say so",
     rule="The swap always gives all three, and they are checked after it.",
 )
 def clone_without_options(probe: ProbeDataset) -> str:
@@ -155,8 +155,8 @@ def clone_without_options(probe: ProbeDataset) -> str:
         "labels": bool(made.labels),
         "description": made.description is not None,
     }
-    expect("options that came along", sorted(name for name, there in carried.items() if there), [])
-    return "None of the three came along."
+    expect("options that the clone has", sorted(name for name, there in carried.items() if there), [])
+    return "The clone has none of the three."
 
 
 @assumption(
@@ -177,7 +177,7 @@ def clone_keeps_layout(probe: ProbeDataset) -> str:
 
 @assumption(
     "clone-depth",
-    statement="The fourth clone in a chain is refused (F3)",
+    statement="The fourth clone in a chain is refused",
     rule="Staging stays a base table; target is a clone of it, never of a clone.",
 )
 def clone_depth(probe: ProbeDataset) -> str:
@@ -192,7 +192,7 @@ def clone_depth(probe: ProbeDataset) -> str:
 
 @assumption(
     "clone-back",
-    statement="Staging as it was before a load can be cloned to target (F9)",
+    statement="Staging as it was before a load can be cloned to target",
     rule="A rollback within time travel loads nothing.",
 )
 def clone_back(probe: ProbeDataset) -> str:

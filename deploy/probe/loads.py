@@ -17,7 +17,7 @@ MANIFEST = "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"
 
 @assumption(
     "uri-manifest",
-    statement="A load job takes a newline-delimited list of URIs from an object (F16)",
+    statement="A load job takes a newline-delimited list of URIs from an object",
     rule="One load job names all files of a generation by one list.",
 )
 def uri_manifest(probe: ProbeDataset) -> str:
@@ -32,7 +32,7 @@ def uri_manifest(probe: ProbeDataset) -> str:
 
 @assumption(
     "job-id-once",
-    statement="A second job of one id is refused with 409 (F18)",
+    statement="A second job of one id is refused with 409",
     rule="A retried task asks for its job by id and makes no second one.",
 )
 def job_id_once(probe: ProbeDataset) -> str:
@@ -50,7 +50,7 @@ def job_id_once(probe: ProbeDataset) -> str:
 
 @assumption(
     "failed-load-changes-nothing",
-    statement="A load job that fails leaves the table as it was (F18)",
+    statement="A load job that fails leaves the table as it was",
     rule="A failed load is tried again; staging is whole before and after.",
 )
 def failed_load_changes_nothing(probe: ProbeDataset) -> str:
@@ -68,7 +68,7 @@ def failed_load_changes_nothing(probe: ProbeDataset) -> str:
 
 @assumption(
     "uri-without-generation",
-    statement="A load URI that carries an object generation is refused (F30)",
+    statement="A load URI that carries an object generation is refused",
     rule="Files are copied to the state before they are loaded: a URI cannot pin a version.",
 )
 def uri_without_generation(probe: ProbeDataset) -> str:
@@ -84,7 +84,7 @@ def uri_without_generation(probe: ProbeDataset) -> str:
 
 @assumption(
     "columns-by-name",
-    statement="Parquet columns meet the table's by name, whatever their order",
+    statement="A load matches Parquet columns to the table's by name, whatever their order",
     rule="A delivery's files may have their columns in any order.",
 )
 def columns_by_name(probe: ProbeDataset) -> str:
@@ -106,11 +106,11 @@ def columns_by_name(probe: ProbeDataset) -> str:
 
 @assumption(
     "load-is-prompt",
-    statement="A load job leaves the queue within a minute (F20)",
-    rule="The hour's budget; a PIPELINE reservation where this fails.",
+    statement="A load job leaves the queue within a minute",
+    rule="The latency budget (docs/hour.md); where this does not hold, buy a PIPELINE reservation.",
 )
 def load_is_prompt(probe: ProbeDataset) -> str:
-    """Measures PENDING time and bytes a second of one load of a small file (a hint, not a throughput test)."""
+    """Measures how long one load of a small file is PENDING and how long it runs (not a test of throughput)."""
     table = probe.new_table("prompt")
     job = probe.load(table, [(probe.today, key, key) for key in range(50_000)])
     pending = (job.started - job.created).total_seconds()
@@ -122,8 +122,8 @@ def load_is_prompt(probe: ProbeDataset) -> str:
 
 @assumption(
     "no-streaming-buffer-after-load",
-    statement="Rows of a load job are never in a streaming buffer, and counts are exact at once (F4)",
-    rule="Checks read rows a partition from metadata right after the load.",
+    statement="Rows of a load job are never in a streaming buffer, and counts are exact at once",
+    rule="Checks read the rows of each partition from metadata right after the load.",
 )
 def counts_are_exact(probe: ProbeDataset) -> str:
     """Reads tables.get and PARTITIONS right after a load of three days."""
@@ -133,7 +133,7 @@ def counts_are_exact(probe: ProbeDataset) -> str:
     expect("streaming buffer", found.streaming_buffer, None)
     expect("rows", found.num_rows, 21)
     rows = probe.rows(f"SELECT total_rows FROM {probe.view('PARTITIONS')} WHERE table_name = 'counts'")
-    expect("rows a partition", rows, [(7,)] * 3)
+    expect("rows of each partition", rows, [(7,)] * 3)
     return "No buffer; 21 rows in the table, 7 in each of three partitions."
 
 

@@ -12,7 +12,7 @@ assumption = Register()
 
 @assumption(
     "create-if-absent",
-    statement="A write with if-generation-match=0 is refused when the object exists (F30)",
+    statement="A write with if-generation-match=0 is refused when the object exists",
     rule="Each delivery is registered once, whoever notices it.",
 )
 def create_if_absent(probe: ProbeDataset) -> str:
@@ -28,7 +28,7 @@ def create_if_absent(probe: ProbeDataset) -> str:
 
 @assumption(
     "replace-as-read",
-    statement="A write with an old generation as its precondition is refused (F30)",
+    statement="A write with an old generation as its precondition is refused",
     rule="CURRENT and STAGING change only as they were read.",
 )
 def replace_as_read(probe: ProbeDataset) -> str:
@@ -46,8 +46,8 @@ def replace_as_read(probe: ProbeDataset) -> str:
 
 @assumption(
     "delete-as-read",
-    statement="A deletion with an old generation as its precondition is refused (F30)",
-    rule="An incident that was told again meanwhile is not deleted.",
+    statement="A deletion with an old generation as its precondition is refused",
+    rule="An incident record that was written again meanwhile is not deleted.",
 )
 def delete_as_read(probe: ProbeDataset) -> str:
     """Replaces an object, then deletes it with the generation from before."""
@@ -64,7 +64,7 @@ def delete_as_read(probe: ProbeDataset) -> str:
 
 @assumption(
     "listing-is-consistent",
-    statement="A listing right after a write or deletion shows it (F30)",
+    statement="A listing right after a write or deletion shows it",
     rule="The inventory that is frozen when a marker is seen is complete.",
 )
 def listing_is_consistent(probe: ProbeDataset) -> str:
@@ -80,7 +80,7 @@ def listing_is_consistent(probe: ProbeDataset) -> str:
 
 @assumption(
     "copy-on-the-server",
-    statement="A rewrite within the location copies an object, checksum too, by one call and without its bytes (F30)",
+    statement="A rewrite within the location copies an object, checksum too, by one call and without its bytes",
     rule="A snapshot's files are adopted by copies, whatever their size.",
 )
 def copy_on_the_server(probe: ProbeDataset) -> str:
@@ -97,11 +97,11 @@ def copy_on_the_server(probe: ProbeDataset) -> str:
 
 
 @assumption(
-    "marker-tells-arrival",
-    statement="timeCreated is the server's time of the write and changes with each generation (F30)",
+    "marker-time-is-arrival",
+    statement="timeCreated is the server's time of the write and changes with each generation",
     rule="The arrival is the marker's creation; a marker written again is a new delivery.",
 )
-def marker_tells_arrival(probe: ProbeDataset) -> str:
+def marker_time_is_arrival(probe: ProbeDataset) -> str:
     """Writes one name twice and compares times and generations."""
     blob = probe.bucket.blob("_SUCCESS")
     blob.upload_from_string(b"")

@@ -1,4 +1,4 @@
-"""Assumptions about partitions: expiration, its boundary, rows without a date, times of change."""
+"""Assumptions about partitions: when they expire, where rows without a date are, and when a partition last changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def partition_ids(probe: ProbeDataset, table: str) -> list[str]:
 
 @assumption(
     "expired-day-vanishes",
-    statement="Rows of a day that is older than the expiration vanish at once when they are loaded (F12)",
+    statement="Rows of a day that is older than the expiration vanish at once when they are loaded",
     rule="Dates older than the retention are dropped and counted before the load.",
 )
 def expired_day_vanishes(probe: ProbeDataset) -> str:
@@ -28,8 +28,8 @@ def expired_day_vanishes(probe: ProbeDataset) -> str:
 
 @assumption(
     "boundary-of-expiration",
-    statement="A day is there at least until its start plus the expiration, and may be gone after it (F12)",
-    rule="Rows a partition are compared with one day of tolerance at the old end.",
+    statement="A day is there at least until its start plus the expiration, and may be gone after it",
+    rule="The rows of partitions are compared with one day of tolerance at the oldest dates.",
 )
 def boundary_of_expiration(probe: ProbeDataset) -> str:
     """Loads the days 728 to 732 days ago and reads which of them are there."""
@@ -44,7 +44,7 @@ def boundary_of_expiration(probe: ProbeDataset) -> str:
 
 @assumption(
     "dates-without-value",
-    statement="Rows without a date are in the partition __NULL__ (F13)",
+    statement="Rows without a date are in the partition __NULL__",
     rule="NULL dates are refused before anything is loaded.",
 )
 def dates_without_value(probe: ProbeDataset) -> str:
@@ -74,7 +74,7 @@ def last_modified(probe: ProbeDataset) -> str:
 
 @assumption(
     "expiration-in-metadata",
-    statement="TABLE_OPTIONS and tables.get both show the partition expiration (F14)",
+    statement="TABLE_OPTIONS and tables.get both show the partition expiration",
     rule="The check after the swap reads it.",
 )
 def expiration_in_metadata(probe: ProbeDataset) -> str:

@@ -1,4 +1,4 @@
-"""Assumptions about what loads and clones keep: row access policies, description, labels, expiration."""
+"""Assumptions about which properties of a table survive loads and clones: row access policies, labels and others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def table_with_policy(probe: ProbeDataset, name: str) -> str:
 
 @assumption(
     "truncate-data-keeps",
-    statement="WRITE_TRUNCATE_DATA replaces the rows and keeps policies, description, labels, expiration (F5, F18)",
+    statement="WRITE_TRUNCATE_DATA replaces the rows and keeps policies, description, labels, expiration",
     rule="Staging is loaded with it, never with WRITE_TRUNCATE.",
 )
 def truncate_data_keeps(probe: ProbeDataset) -> str:
@@ -54,11 +54,11 @@ def truncate_data_keeps(probe: ProbeDataset) -> str:
 
 @assumption(
     "truncate-data-of-a-partition",
-    statement="WRITE_TRUNCATE_DATA into table$YYYYMMDD replaces that day only and keeps the rest (F18, inferred)",
+    statement="WRITE_TRUNCATE_DATA into table$YYYYMMDD replaces that day only and keeps the rest",
     rule="last_changed loads only the dates that differ.",
 )
 def truncate_data_of_a_partition(probe: ProbeDataset) -> str:
-    """Loads one of two days again, into a table with a row access policy, and reads rows a day from metadata."""
+    """Loads one of two days again, into a table with a row access policy, and reads each day's rows from metadata."""
     table = table_with_policy(probe, "one_day")
     days = (probe.days_ago(1), probe.today)
     probe.load(table, [(days[0], 1, 1), (days[1], 1, 1)])
@@ -68,13 +68,13 @@ def truncate_data_of_a_partition(probe: ProbeDataset) -> str:
     rows = probe.rows(
         f"SELECT partition_id, total_rows FROM {probe.view('PARTITIONS')} WHERE table_name = 'one_day' ORDER BY 1"
     )
-    expect("rows a day", rows, [(f"{days[0]:%Y%m%d}", 1), (f"{days[1]:%Y%m%d}", 2)])
+    expect("rows of each day", rows, [(f"{days[0]:%Y%m%d}", 1), (f"{days[1]:%Y%m%d}", 2)])
     return "The other day and all that is kept stayed."
 
 
 @assumption(
     "truncate-drops-policies",
-    statement="WRITE_TRUNCATE drops row access policies (F5)",
+    statement="WRITE_TRUNCATE drops row access policies",
     rule="Nothing here loads with WRITE_TRUNCATE into a table that people declare policies on.",
 )
 def truncate_drops_policies(probe: ProbeDataset) -> str:
@@ -87,7 +87,7 @@ def truncate_drops_policies(probe: ProbeDataset) -> str:
 
 @assumption(
     "clone-carries-policies",
-    statement="A clone has its base's row access policies, and those of the replaced target are gone (F5)",
+    statement="A clone has its base's row access policies, and those of the replaced target are gone",
     rule="Policies are declared on staging and checked there before the swap.",
 )
 def clone_carries_policies(probe: ProbeDataset) -> str:

@@ -32,7 +32,7 @@ class BudgetSpent(DedupCloneError):
 
 @dataclass(frozen=True)
 class Clients:
-    """`server`: the name of the server in the report."""
+    """The clients and names that the probe works with. `server`: what the report calls the tested server."""
 
     bigquery: bigquery.Client
     storage: storage.Client

@@ -1,24 +1,24 @@
-"""The probe's report in Markdown."""
+"""Writes the probe's report in Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from deploy.probe.assumption import CheckResult, Result
+from deploy.probe.assumption import ProbeVerdict, Result
 from deploy.probe.probe_dataset import ProbeDataset
 
 
 def as_markdown(results: Sequence[Result], probe: ProbeDataset, server: str, at: datetime) -> str:
     """The report, with the assumptions that do not hold first."""
-    counts = ", ".join(f"{sum(r.verdict is verdict for r in results)} {verdict}" for verdict in CheckResult)
+    counts = ", ".join(f"{sum(r.verdict is verdict for r in results)} {verdict}" for verdict in ProbeVerdict)
     lines = [
         f"# Probe of {server}",
         "",
         f"{at:%Y-%m-%d %H:%M} UTC, location {probe.location}. {len(results)} assumptions: {counts}. "
         f"Queries billed {probe.billed_bytes / 1024**2:.0f} MiB, {probe.usd:.4f} USD on demand.",
     ]
-    for verdict in (CheckResult.DOES_NOT_HOLD, CheckResult.NOT_TRIED, CheckResult.HOLDS):
+    for verdict in (ProbeVerdict.DOES_NOT_HOLD, ProbeVerdict.NOT_TRIED, ProbeVerdict.HOLDS):
         found = [result for result in results if result.verdict is verdict]
         if found:
             lines += ["", f"## {verdict.capitalize()}", "", *_table(found)]

@@ -1,4 +1,4 @@
-"""Assumptions about the swap among others: readers meanwhile, transactions, views that depend on target."""
+"""Assumptions about what surrounds a swap: readers meanwhile, transactions, and views that depend on target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SWAPS_UNDER_READERS = 4
 
 @assumption(
     "swap-under-readers",
-    statement="A query during a swap reads the old table or the new one, whole, without an error (F1)",
+    statement="A query during a swap reads the old table or the new one, whole, without an error",
     rule="Readers always get an answer, never half a snapshot.",
 )
 def swap_under_readers(probe: ProbeDataset) -> str:
@@ -48,7 +48,7 @@ def swap_under_readers(probe: ProbeDataset) -> str:
 
 @assumption(
     "no-ddl-in-transaction",
-    statement="CREATE OR REPLACE TABLE is refused inside a transaction (F10)",
+    statement="CREATE OR REPLACE TABLE is refused inside a transaction",
     rule="The swap is a script with an assertion, not a transaction.",
 )
 def no_ddl_in_transaction(probe: ProbeDataset) -> str:
@@ -63,7 +63,7 @@ def no_ddl_in_transaction(probe: ProbeDataset) -> str:
 
 @assumption(
     "materialised-view-breaks",
-    statement="A materialised view over a table that is replaced breaks (F6)",
+    statement="A materialised view over a table that is replaced breaks",
     rule="No publish while one depends on target.",
 )
 def materialised_view_breaks(probe: ProbeDataset) -> str:

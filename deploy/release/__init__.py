@@ -1,1 +1,1 @@
-"""Uploads DAGs, plugins, SQL and the Spark job to the buckets: shows a plan, then makes exactly the planned changes."""
+"""The release: uploads DAGs, plugins, SQL and the Spark job to their buckets, after it has shown what will change."""

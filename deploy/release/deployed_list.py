@@ -14,7 +14,10 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Deployed:
-    """`objects`: URIs of the last release. `retired`: Spark code of the release before it, which runs may still use."""
+    """What releases have uploaded. `objects`: the URIs of the last release's objects.
+
+    `retired`: the URIs of the Spark code of the release before, which running jobs may still read.
+    """
 
     objects: frozenset[str] = field(default=frozenset())
     retired: frozenset[str] = field(default=frozenset())

@@ -47,7 +47,7 @@ def run_command(command: Sequence[str], text: str = "") -> None:
 
 
 class Release:
-    """A release to the buckets of one environment."""
+    """A release to the environment's bucket (DAGs, plugins, SQL) and the state bucket (the Spark job)."""
 
     def __init__(
         self, items: Sequence[ReleaseObject], environment: ObjectStore, state: ObjectStore, run: CommandRunner
@@ -126,7 +126,10 @@ class Release:
 
 
 def _phases(items: Iterable[ReleaseObject]) -> list[list[ReleaseObject]]:
-    """Spark's code, then what DAGs import and read, then the DAGs and the record that names Spark's code."""
+    """The objects in the order of their upload, grouped: whatever an object needs is in an earlier group.
+
+    First the Spark code, then plugins and SQL, then the DAGs and the record that names the Spark code to them.
+    """
     phases: dict[int, list[ReleaseObject]] = {}
     for item in items:
         phases.setdefault(_rank(item), []).append(item)

@@ -19,7 +19,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """`item` is None for a deletion."""
+    """The change of one object. `item`: its new content; None for a deletion."""
 
     action: Action
     uri: str
@@ -28,7 +28,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Plan:
-    """`foreign`: URIs of objects that the plan would replace although no release has uploaded them."""
+    """What a release changes.
+
+    `unchanged`: the number of objects that stay as they are. `foreign`: URIs of objects that the plan would replace
+    although no release has uploaded them. `after`: the list of deployed objects once the plan is applied.
+    """
 
     changes: tuple[Change, ...]
     unchanged: int
@@ -40,7 +44,11 @@ class Plan:
 
 
 def make_plan(items: Iterable[ReleaseObject], found: Mapping[str, ContentChecksum], deployed: Deployed) -> Plan:
-    """`found`: URI and checksum of every object below the prefixes that a release writes to."""
+    """Compare a release with the buckets.
+
+    `found`: URI and checksum of every object below the prefixes that a release writes to. `deployed`: the objects that
+    earlier releases have uploaded.
+    """
     wanted = {item.uri: item for item in items}
     changes, foreign, unchanged = [], [], 0
     for uri, item in wanted.items():

@@ -10,16 +10,16 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery, storage
 
 from deploy.probe.all_assumptions import all_assumptions, try_all
-from deploy.probe.assumption import Assumption, CheckResult, DoesNotHold, Result
+from deploy.probe.assumption import Assumption, DoesNotHold, ProbeVerdict, Result
 from deploy.probe.probe_dataset import Clients, ProbeDataset, throwaway_dataset
 from deploy.probe.probe_report import as_markdown
 from testkit.local_servers import start_fake_gcs, start_stand_in
 
 # What the stand-in and the emulator do otherwise than we assume of Google Cloud, and why that is accepted.
 KNOWN_DIFFERENCES = {
-    "materialised-view-breaks": CheckResult.NOT_TRIED,  # the stand-in has no materialised views
-    "no-ddl-in-transaction": CheckResult.NOT_TRIED,  # nor transactions
-    "delete-as-read": CheckResult.DOES_NOT_HOLD,  # fake-gcs-server deletes without looking at the precondition
+    "materialised-view-breaks": ProbeVerdict.NOT_TRIED,  # the stand-in has no materialised views
+    "no-ddl-in-transaction": ProbeVerdict.NOT_TRIED,  # nor transactions
+    "delete-as-read": ProbeVerdict.DOES_NOT_HOLD,  # fake-gcs-server deletes without looking at the precondition
 }
 
 
@@ -51,7 +51,7 @@ def probed(clients: Clients) -> tuple[list[Result], ProbeDataset]:
 
 def test_the_differences_from_google_cloud_are_the_known_ones(probed: tuple[list[Result], ProbeDataset]) -> None:
     results, _ = probed
-    found = {r.assumption.name: r for r in results if r.verdict is not CheckResult.HOLDS}
+    found = {r.assumption.name: r for r in results if r.verdict is not ProbeVerdict.HOLDS}
     told = {name: (str(r.verdict), r.evidence) for name, r in found.items()}
     assert {name: r.verdict for name, r in found.items()} == KNOWN_DIFFERENCES, told
 
@@ -89,7 +89,7 @@ def test_an_assumption_that_does_not_hold_takes_no_other_down(clients: Clients) 
     right = Assumption("right", "says", "rule", lambda probe: "as assumed")
     with throwaway_dataset(clients) as probe:
         results = try_all(probe, [wrong, right])
-        assert [r.verdict for r in results] == [CheckResult.DOES_NOT_HOLD, CheckResult.HOLDS]
+        assert [r.verdict for r in results] == [ProbeVerdict.DOES_NOT_HOLD, ProbeVerdict.HOLDS]
         assert "BigQuery does something else." in as_markdown(results, probe, "x", datetime.now(UTC))
 
 
