@@ -70,14 +70,17 @@ def job_id(spec: PublishSpec, step: str, number: int) -> str:
 class FeedOnStandIn:
     """A feed, and the steps of its publishes in the order in which the DAG runs them.
 
-    Tests may set three attributes. `running`: ids of the DAG runs that the steps see as running. `dedup`: its method
+    Tests may set four attributes. `running`: ids of the DAG runs that the steps see as running. `dedup`: its method
     `run(request_uri)` takes the place of the Spark job. `now`: returns the current time for the steps.
+    `environment`: the name of the Airflow environment that the steps run in.
     """
 
     def __init__(self, feed: Feed, storage: Storage, bigquery: BigQuery) -> None:
         self.feed = feed
         self.bigquery = bigquery
         self.storage = storage
+        self.environment = "airflow.example.org"
+        self.environment = "airflow.example.org"
         self.running: set[str] = set()
         self.dedup: Any = FakeDedupJob(storage)
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -90,6 +93,7 @@ class FeedOnStandIn:
             landing=ObjectStore(self.storage, "landing"),
             warehouse=Warehouse(self.bigquery, project="local-dev", dataset="warehouse", location="US", sql_folder=SQL),
             job_poll_s=0.02,
+            environment=self.environment,
             is_running=lambda dag_id, run_id: run_id in self.running,
             now=lambda: self.now(),
         )

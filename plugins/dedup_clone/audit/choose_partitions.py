@@ -30,7 +30,10 @@ class ChosenPartitions:
 
 def choose_partitions(services: Services, requested: date | None) -> ChosenPartitions:
     """The partitions to audit, or only the `requested` one. Raises ConfigurationError if that one cannot be."""
-    generation = services.current.read().generation
+    current = services.current.read()
+    generation = current.generation
+    if services.is_foreign(current):
+        return ChosenPartitions((), f"environment [{current.environment}] publishes the feed, and audits it")
     if generation is None:
         return ChosenPartitions((), "nothing was published yet")
     manifest = services.manifests.read(generation)

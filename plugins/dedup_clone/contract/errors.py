@@ -23,6 +23,10 @@ class LeaseHeld(DedupCloneError):
     """The lease is held by another publish, rollback or bootstrap of the feed."""
 
 
+class FeedHeldElsewhere(DedupCloneError):
+    """Another Airflow environment publishes the feed."""
+
+
 class RollbackRefused(DedupCloneError):
     """A rollback cannot start: another run holds the lease, or the live generation changed after the approval."""
 

@@ -93,13 +93,13 @@ def _read_dataclass(kind: type, plain: Any, where: str) -> Any:
     _expect(isinstance(plain, dict), where, "an object", plain)
     hints = _field_types(kind)
     former: frozenset[str] = getattr(kind, "FORMER_FIELDS", frozenset())
-    if plain.keys() - former != hints.keys():
-        unknown, missing = sorted(plain.keys() - former - hints.keys()), sorted(hints.keys() - plain.keys())
+    unknown, missing = sorted(plain.keys() - former - hints.keys()), sorted(_required_fields(kind) - plain.keys())
+    if unknown or missing:
         raise ContractViolation(
             f"[{where}] has unknown fields {unknown} and lacks {missing}: it was written by another version of this "
             f"project; deploy the version that wrote it, or remove the object."
         )
-    return kind(**{name: _read(hint, plain[name], f"{where}.{name}") for name, hint in hints.items()})
+    return kind(**{n: _read(hint, plain[n], f"{where}.{n}") for n, hint in hints.items() if n in plain})
 
 
 @functools.cache
@@ -107,6 +107,14 @@ def _field_types(kind: type) -> dict[str, Any]:
     """The type of each field by name. Cached: resolving annotations takes longer than reading a record."""
     hints = typing.get_type_hints(kind)
     return {f.name: hints[f.name] for f in dataclasses.fields(kind)}
+
+
+@functools.cache
+def _required_fields(kind: type) -> frozenset[str]:
+    """The fields without a default. Older records may lack the others."""
+    fields = dataclasses.fields(kind)
+    missing = dataclasses.MISSING
+    return frozenset(f.name for f in fields if f.default is missing and f.default_factory is missing)
 
 
 def _read_scalar(kind: Any, plain: Any, where: str) -> Any:

@@ -23,6 +23,7 @@ class IncidentKind(StrEnum):
     WATCH_IDLE = "watch_idle"
     PUBLISH_PAUSED = "publish_paused"
     PUBLISH_FAILED = "publish_failed"
+    ENVIRONMENT_SILENT = "environment_silent"
     TARGET_DRIFT = "target_drift"
     TARGET_MATERIALIZED_VIEW = "target_materialized_view"
     LEASE_HELD = "lease_held"

@@ -14,7 +14,13 @@ def acquire_lease(services: Services, kind: IntentKind, *, dag_id: str, run_id: 
     """
     intent = services.current.acquire_lease(
         lambda live, generation: Intent.begin(
-            kind, dag_id=dag_id, run_id=run_id, parent=live, generation=generation, now=services.now()
+            kind,
+            environment=services.environment,
+            dag_id=dag_id,
+            run_id=run_id,
+            parent=live,
+            generation=generation,
+            now=services.now(),
         )
     )
     if intent.parent != parent:

@@ -17,7 +17,7 @@ def recover(services: Services, *, dag_id: str, run_id: str) -> None:
     intent = services.current.read().intent
     if intent is None:
         return
-    is_own = (intent.dag_id, intent.run_id) == (dag_id, run_id)
+    is_own = services.is_own(intent, dag_id=dag_id, run_id=run_id)
     if not is_own and services.is_running(intent.dag_id, intent.run_id):
         if not intent.waits_for_approval:
             raise lease_held_error(services.feed.feed, intent)

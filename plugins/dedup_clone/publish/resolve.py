@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
+from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.planning.date_ranges import format_dates
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
@@ -21,6 +22,7 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
     Raises LeaseHeld while another run works on the feed, LostRace, and what `decide` raises.
     """
     dag_id, run_id = publish_request.dag_id, publish_request.run_id
+    require_own_feed(services)
     if publish_request.replay:
         decide(services, publish_request)  # raise for a wrong form before a run that waits for approval loses its lease
     recover(services, dag_id=dag_id, run_id=run_id)

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from dedup_clone.settings.feed import Feed
 from dedup_clone.state.arrivals import Arrivals
-from dedup_clone.state.current import CurrentFile
+from dedup_clone.state.current import Current, CurrentFile, Intent
 from dedup_clone.state.landing import Landing
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.ledger import Ledger
@@ -28,7 +28,7 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True)
 class Services:
-    """`is_running(dag_id, run_id)`: whether that Airflow run may still be at work. `now`: a clock in UTC."""
+    """`is_running(dag_id, run_id)`: whether that run of this Airflow `environment` may be at work. `now`: in UTC."""
 
     feed: Feed
     names: TableNames
@@ -41,8 +41,17 @@ class Services:
     ledger: Ledger
     warehouse: Warehouse
     job_poll_s: float
+    environment: str
     is_running: Callable[[str, str], bool]
     now: Callable[[], datetime] = utc_now
+
+    def is_foreign(self, current: Current) -> bool:
+        """Whether another environment publishes the feed."""
+        return current.environment not in ("", self.environment)
+
+    def is_own(self, intent: Intent, *, dag_id: str, run_id: str) -> bool:
+        """Whether this environment's run has that intent. Run ids are equal in environments that share landing."""
+        return intent.environment in ("", self.environment) and (intent.dag_id, intent.run_id) == (dag_id, run_id)
 
     @property
     def layout(self) -> FeedLayout:
@@ -68,6 +77,7 @@ def open_services(
     landing: ObjectStore,
     warehouse: Warehouse,
     job_poll_s: float,
+    environment: str,
     is_running: Callable[[str, str], bool],
     now: Callable[[], datetime] = utc_now,
 ) -> Services:
@@ -84,6 +94,7 @@ def open_services(
         ledger=Ledger(state, feed.feed),
         warehouse=warehouse,
         job_poll_s=job_poll_s,
+        environment=environment,
         is_running=is_running,
         now=now,
     )

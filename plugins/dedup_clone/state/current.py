@@ -30,6 +30,7 @@ class Intent:
     """The holder of the lease: a run that works on `generation`, which builds on `parent`.
 
     `jobs` are the ids of its BigQuery jobs. While it `waits_for_approval`, it yields the lease to any other run.
+    `environment` names the Airflow environment of the run.
     """
 
     kind: IntentKind
@@ -41,21 +42,31 @@ class Intent:
     taken_at: datetime
     jobs: tuple[str, ...]
     waits_for_approval: bool = False
+    environment: str = ""
 
     @classmethod
     def begin(
-        cls, kind: IntentKind, *, dag_id: str, run_id: str, parent: int | None, generation: int, now: datetime
+        cls,
+        kind: IntentKind,
+        *,
+        environment: str,
+        dag_id: str,
+        run_id: str,
+        parent: int | None,
+        generation: int,
+        now: datetime,
     ) -> Intent:
         """The intent of a new attempt. Its name is unique, even among attempts at the same generation."""
         attempt = f"{generation:08d}-{secrets.token_hex(3)}"
-        return cls(kind, dag_id, run_id, attempt, parent, generation, now, ())
+        return cls(kind, dag_id, run_id, attempt, parent, generation, now, (), environment=environment)
 
 
 @dataclass(frozen=True)
 class Current:
     """`generation` and `manifest_digest` of the committed generation are None before the first publish.
 
-    `last_generation` is the highest number given to an attempt so far; numbers are never reused.
+    `last_generation` is the highest number given to an attempt so far; numbers are never reused. `environment` names
+    the Airflow environment that publishes the feed; empty before the first lease.
     """
 
     format_version: int
@@ -64,6 +75,7 @@ class Current:
     manifest_digest: str | None
     last_generation: int
     intent: Intent | None
+    environment: str = ""
 
 
 def lease_held_error(feed: str, intent: Intent) -> LeaseHeld:
@@ -110,7 +122,11 @@ class CurrentFile:
                 raise lease_held_error(self._feed, current.intent)
             generation = current.last_generation + 1
             intent = make_intent(current.generation, generation)
-            return dataclasses.replace(current, last_generation=generation, intent=intent)
+            if current.environment not in ("", intent.environment):
+                raise LostRace(f"[{self._feed}] passed to environment [{current.environment}]: retry the task.")
+            return dataclasses.replace(
+                current, last_generation=generation, intent=intent, environment=intent.environment
+            )
 
         intent = self._change(acquire).intent
         if intent is None:
@@ -174,6 +190,15 @@ class CurrentFile:
             return dataclasses.replace(current, intent=mine)
 
         self._change(take)
+
+    def take_over_feed(self, environment: str) -> Intent | None:
+        """Make `environment` the one that publishes the feed. Returns the intent, which it must settle."""
+
+        def take(current: Current) -> Current:
+            intent = current.intent and dataclasses.replace(current.intent, environment=environment)
+            return dataclasses.replace(current, environment=environment, intent=intent)
+
+        return self._change(take).intent
 
     def commit(self, attempt: str, manifest_digest: str) -> None:
         """Make the intent's generation the committed one, and release the lease. A second call changes nothing."""

@@ -123,6 +123,20 @@ def test_a_failed_run_is_reported_once_no_further_one_will_be_started(dog: Watch
     assert dog.check(later=10 * MINUTE) == ["RECOVERED: publish_failed"]
 
 
+def test_another_environment_is_silent_until_the_one_that_publishes_stops_checking(dog: Watchdog) -> None:
+    dog.world.publish(dog.world.land(7, [row(7, 1)]))
+    dog.check()
+    first = verdict_of(dog.world)
+    dog.world.environment = "new.example.org"
+    dog.paused = {dog.setup.dag_id("watch")}  # in the new environment, where nothing runs yet
+    assert dog.check(later=10 * MINUTE) == []
+    assert dog.check(later=20 * MINUTE) == ["ALERT: environment_silent"]
+    assert dog.check(later=25 * MINUTE) == []
+    assert verdict_of(dog.world) == first
+    dog.world.environment, dog.paused = "airflow.example.org", set()
+    assert dog.check(later=30 * MINUTE) == ["RECOVERED: environment_silent"]
+
+
 def test_each_check_emits_the_metrics_of_its_feed(dog: Watchdog) -> None:
     record = dog.world.publish(dog.world.land(7, [row(7, 1), row(7, 2)]))
     dog.check()

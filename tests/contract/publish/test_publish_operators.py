@@ -57,7 +57,7 @@ class Run:
             return self.results[task_ids, key]
 
         ti = SimpleNamespace(xcom_push=push, xcom_pull=pull, map_index=-1)
-        form = {name: param.value for name, param in publish_params().items()} | params
+        form = {name: param.value for name, param in publish_params(self.world.feed).items()} | params
         run = SimpleNamespace(dag_id="feed_publish", run_id=self.run_id)
         return {"ti": ti, "task_instance": ti, "task": task, "dag": self.dag, "params": form, "dag_run": run}
 
@@ -208,15 +208,15 @@ def test_a_late_approval_fails_without_retry_and_names_the_next_step(awaiting_ap
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-01-01...2026-01-02", "2026-01-01, 2026-01-02"])
-def test_the_form_refuses_an_invalid_date(text: str) -> None:
-    dates = publish_params()["dates"]
+def test_the_form_refuses_an_invalid_date(text: str, world: FeedOnStandIn) -> None:
+    dates = publish_params(world.feed)["dates"]
     assert dates.resolve(["2026-01-01..2026-01-31", "2026-02-03"]) == ["2026-01-01..2026-01-31", "2026-02-03"]
     with pytest.raises(ParamValidationError):
         dates.resolve([text])
 
 
-def test_the_form_offers_the_plans_of_an_operator_and_refuses_the_oracle_and_the_fallback() -> None:
-    plan = publish_params()["plan"]
+def test_the_form_offers_the_plans_of_an_operator_and_refuses_the_oracle_and_the_fallback(world: FeedOnStandIn) -> None:
+    plan = publish_params(world.feed)["plan"]
     assert [plan.resolve(name) for name in (None, "auto", "adopt", "rewrite")] == [None, "auto", "adopt", "rewrite"]
     for name in ("window", "antijoin"):
         with pytest.raises(ParamValidationError, match=f"'{name}' is not one of .*'auto', 'adopt', 'rewrite'"):

@@ -85,6 +85,17 @@ def test_a_field_that_a_record_no_longer_has_is_ignored_where_an_old_record_name
         from_json(Record, '{"name": "a", "old": 1, "other": 1}', where="record")
 
 
+def test_a_field_with_a_default_may_be_missing_in_an_old_record() -> None:
+    @dataclass(frozen=True)
+    class Record:
+        name: str
+        added: int = 7
+
+    assert from_json(Record, '{"name": "a"}', where="record") == Record("a", 7)
+    with pytest.raises(ContractViolation, match=r"lacks \['name'\]"):
+        from_json(Record, '{"added": 1}', where="record")
+
+
 def test_requests_of_earlier_versions_are_read() -> None:
     assert {"source_format"} == DedupRequest.FORMER_FIELDS
 

@@ -76,6 +76,13 @@ def publish_params(feed: Feed) -> dict[str, Param]:
             description="Only show what would be read, computed, loaded, deleted and billed, and whether target would "
             "change: see the log or the result of resolve_publish.",
         ),
+        "take_over": Param(
+            False,
+            type="boolean",
+            title="Take over the feed",
+            description="From another Airflow environment, which publishes it now: pause the feed's DAGs there first. "
+            "Nothing else is done; the watch DAG then starts runs for the deliveries that wait. Needs a reason.",
+        ),
         "reason": Param(
             None,
             type=["null", "string"],

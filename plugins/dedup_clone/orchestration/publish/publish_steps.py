@@ -135,7 +135,7 @@ def _reconcile_failure(setup: FeedSetup, context: Any, spark_task: BaseOperator 
     """Commits the run's attempt if its swap happened, else discards it; this frees the lease. Then stops Spark."""
     services, run = open_feed_services(setup), context["dag_run"]
     intent = services.current.read().intent
-    if intent is None or (intent.dag_id, intent.run_id) != (run.dag_id, run.run_id):
+    if intent is None or not services.is_own(intent, dag_id=run.dag_id, run_id=run.run_id):
         services.log("this run does not hold the lease: nothing to reconcile")
     else:
         finish_or_discard(services, intent)

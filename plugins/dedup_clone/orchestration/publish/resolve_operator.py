@@ -13,6 +13,7 @@ from dedup_clone.contract.errors import LeaseHeld
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.publish.publish_form import read_publish_request
 from dedup_clone.orchestration.shared.task_runtime import DryRunMixin, fail_without_retry, open_feed_services
+from dedup_clone.publish.environments import take_over_feed
 from dedup_clone.publish.previews.dry_run import dry_run
 from dedup_clone.publish.previews.dry_run_text import dry_run_text
 from dedup_clone.publish.resolve import resolve
@@ -23,7 +24,7 @@ LEASE_RETRY_INTERVAL = timedelta(seconds=10)
 
 
 class ResolvePublishOperator(DryRunMixin):
-    """Returns the publish spec. Skips the later tasks when the delivery needs no publish, and after a dry run.
+    """Returns the publish spec. Skips the later tasks when there is nothing to publish, as after a dry run.
 
     While another run holds the lease it waits, deferred. Several runs of the DAG may be active, because one that waits
     for an approval must not delay an arrival.
@@ -32,6 +33,8 @@ class ResolvePublishOperator(DryRunMixin):
     def execute(self, context: Context) -> dict[str, Any]:
         services = open_feed_services(self.setup)
         with fail_without_retry():
+            if context["params"]["take_over"]:
+                raise AirflowSkipException(take_over_feed(services, (context["params"]["reason"] or "").strip()))
             request = read_publish_request(services, context)
             if context["params"]["dry_run"]:
                 return self._dry_run(services, request, context)

@@ -16,6 +16,7 @@ from dedup_clone.contract.errors import (
     ConfigurationError,
     ContractViolation,
     DeliveryRefused,
+    FeedHeldElsewhere,
     JobFailed,
     RollbackRefused,
 )
@@ -28,6 +29,7 @@ _PERMANENT_ERRORS = (
     ConfigurationError,
     ContractViolation,
     DeliveryRefused,
+    FeedHeldElsewhere,
     RollbackRefused,
 )
 # BigQuery's reasons of errors that a retry does not mend (its page "Error messages").

@@ -5,6 +5,7 @@ Google's clients are imported when a task runs, not while DAGs are parsed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -48,8 +49,17 @@ def open_feed_services(setup: FeedSetup) -> Services:
             sql_folder=setup.folders.sql,
         ),
         job_poll_s=deployment.job_poll_interval_s,
+        environment=environment_name(),
         is_running=dag_run_is_running,
     )
+
+
+def environment_name() -> str:
+    """The name of this Airflow environment: the variable DEDUP_CLONE_ENVIRONMENT, or else the address of its pages."""
+    from airflow.sdk.configuration import conf
+
+    base_url = str(conf.get("api", "base_url", fallback="http://localhost:8080"))
+    return os.environ.get("DEDUP_CLONE_ENVIRONMENT") or base_url.rstrip("/")
 
 
 def open_gcs_bucket(connection: str, gcs_bucket: str) -> ObjectStore:

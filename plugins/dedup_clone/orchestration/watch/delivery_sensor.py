@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator, Context
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -32,6 +34,7 @@ from dedup_clone.state.landing import Landing
 
 FULL_LISTING_INTERVAL_S = 30
 IDLE_LIMIT_S = 12 * 60 * 60  # a watch run then ends without an arrival, so that the next one uses new code
+FOREIGN_INTERVAL = timedelta(minutes=5)  # between looks whether a feed is still another environment's
 BACKLOG_LIMIT_S = 5 * 60  # the same while deliveries wait: their run may have failed, and be due for a repeat
 
 
@@ -48,6 +51,9 @@ class DeliverySensor(BaseOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Registers what has arrived already. When there is nothing to start, defers until a marker arrives."""
         services = open_feed_services(self.setup)
+        if services.is_foreign(services.current.read()):
+            self.log.info("feed=%s is published by another environment: registers nothing", self.setup.feed.feed)
+            self.defer(trigger=TimeDeltaTrigger(FOREIGN_INTERVAL), method_name="look_again")
         runs_to_start = self._register(services)
         if runs_to_start:
             return runs_to_start
@@ -71,7 +77,13 @@ class DeliverySensor(BaseOperator):
         self.log.info("feed=%s %s", self.setup.feed.feed, event["message"])
         return self._register(open_feed_services(self.setup))
 
+    def look_again(self, context: Context, event: object = None) -> list[dict[str, Any]]:
+        """Called while another environment publishes the feed: this one may have taken it over meanwhile."""
+        return self._register(open_feed_services(self.setup))
+
     def _register(self, services: Services) -> list[dict[str, Any]]:
+        if services.is_foreign(services.current.read()):
+            return []
         listing = services.landing.list_markers()
         for invalid in InvalidMarkers(services.store, self.setup.feed.feed).record_new(listing.invalid):
             services.log(invalid.text, level=logging.WARNING)

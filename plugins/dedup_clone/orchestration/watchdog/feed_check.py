@@ -8,8 +8,10 @@ from pathlib import Path
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
+from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.evaluation import evaluate
 from dedup_clone.freshness.feed_state import DagActivity, FeedState, GivenUpRun, read_feed_state
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
 from dedup_clone.freshness.metrics import feed_metrics
 from dedup_clone.freshness.verdict import FreshnessVerdict, write_verdict
@@ -36,16 +38,55 @@ def check_interval(profiles: Path) -> timedelta:
 def check_feed(setup: FeedSetup) -> list[str]:
     """Returns the names of the feed's incidents. Raises AlertNotSent when a notifier failed; the next check retries."""
     services, notifiers = open_feed_services(setup), AlertNotifiers(setup.deployment.alerts)
+    current = services.current.read()
+    if services.is_foreign(current):
+        return _check_other_environment(services, current.environment, notifiers, setup.deployment.alerts)
     state, verdict = _evaluate(setup, services)
     _update_incidents(services, state, verdict, notifiers, setup.deployment.alerts)
     write_verdict(services.store, verdict)
     _emit_metrics(state, verdict)
+    _require_sent(notifiers)
+    return [incident.name for incident in verdict.incidents]
+
+
+def _check_other_environment(
+    services: Services, environment: str, notifiers: AlertNotifiers, settings: AlertSettings
+) -> list[str]:
+    """Leaves a feed to the environment that publishes it, unless that one has stopped checking the feed.
+
+    Its first check afterwards ends the incident.
+    """
+    feed, now = services.feed.feed, services.now()
+    verdict = services.store.read_record(FreshnessVerdict, services.layout.freshness)
+    if verdict is None or not verdict.is_stale(now):
+        services.log(f"environment [{environment}] publishes the feed, and checks it")
+        return []
+
+    def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
+        readers_see = record.incident.readers_see
+        return notifiers.send(build_alert(record, feed=feed, readers_see=readers_see, settings=settings), names)
+
+    incident = Incident(
+        IncidentKind.ENVIRONMENT_SILENT,
+        Severity.ALERT,
+        since=verdict.checked_at,
+        what=f"environment [{environment}] publishes the feed, and has not checked it since "
+        f"{format_time(verdict.checked_at)}.",
+        readers_see=f"unknown; at that check: {verdict.headline}",
+        next_step=f"see whether that environment is healthy; if it is gone for good, trigger [{feed}_publish] of "
+        f"environment [{services.environment}] with [take_over] and a reason.",
+    )
+    IncidentRecords(services.store, feed, notifiers.names, send).open(incident, now)
+    _require_sent(notifiers)
+    return [incident.name]
+
+
+def _require_sent(notifiers: AlertNotifiers) -> None:
     if notifiers.failures:
         failures = "; ".join(f"[{name}] {why}" for name, why in notifiers.failures.items())
         raise AlertNotSent(
             f"Notifier(s) failed: {failures}. A later check sends their alerts again: check their connections."
         )
-    return [incident.name for incident in verdict.incidents]
 
 
 def refresh_verdict(setup: FeedSetup) -> None:

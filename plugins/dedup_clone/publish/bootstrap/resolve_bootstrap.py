@@ -18,6 +18,7 @@ from dedup_clone.publish.bootstrap.existing_table import (
     read_existing_table,
     save_bootstrap_record,
 )
+from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
@@ -48,6 +49,7 @@ def resolve_bootstrap(services: Services, bootstrap_request: BootstrapRequest, v
     BootstrapRefused when the table cannot be bootstrapped or was changed since.
     """
     dag_id, run_id = bootstrap_request.dag_id, bootstrap_request.run_id
+    require_own_feed(services)
     recover(services, dag_id=dag_id, run_id=run_id)
     existing = read_existing_table(services, bootstrap_request.source_table)
     if existing.version != version_shown:

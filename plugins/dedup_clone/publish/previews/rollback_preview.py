@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import RollbackRefused
 from dedup_clone.contract.manifest import DateEntry, Manifest
+from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.planning.waiting_deliveries import excluded_after, find_backlog
 from dedup_clone.publish.rollback.resolve_rollback import RestorableGeneration, find_restorable
 from dedup_clone.publish.services import Services
@@ -33,7 +34,7 @@ def preview_rollback(services: Services, generation: int, *, dag_id: str, run_id
     Raises RollbackRefused while another run is at work, because its result changes the preview; ConfigurationError
     when the generation cannot be restored.
     """
-    _require_no_other_run(services, (dag_id, run_id))
+    _require_no_other_run(services, dag_id, run_id)
     wanted = find_restorable(services, generation)
     live_generation = services.current.read().generation
     if live_generation is None:  # cannot happen: a restorable generation means that another is live
@@ -51,9 +52,9 @@ def preview_rollback(services: Services, generation: int, *, dag_id: str, run_id
     )
 
 
-def _require_no_other_run(services: Services, own: tuple[str, str]) -> None:
-    intent = services.current.read().intent
-    if intent is None or intent.waits_for_approval or (intent.dag_id, intent.run_id) == own:
+def _require_no_other_run(services: Services, dag_id: str, run_id: str) -> None:
+    intent = require_own_feed(services).intent
+    if intent is None or intent.waits_for_approval or services.is_own(intent, dag_id=dag_id, run_id=run_id):
         return
     if not services.is_running(intent.dag_id, intent.run_id):
         return

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 import dedup_clone
 from dedup_clone.contract.errors import ConfigurationError, RollbackRefused
 from dedup_clone.contract.manifest import Candidate, DateOutcome, DedupMetrics, FileList, Manifest
+from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.planning.waiting_deliveries import excluded_after
 from dedup_clone.publish.records.attempt_records import find_swap
@@ -84,6 +85,7 @@ def resolve_rollback(services: Services, rollback_request: RollbackRequest) -> P
     saw, ConfigurationError when the generation cannot be restored, LostRace.
     """
     dag_id, run_id = rollback_request.dag_id, rollback_request.run_id
+    require_own_feed(services)
     recover(services, dag_id=dag_id, run_id=run_id)
     live = services.current.read().generation
     if live != rollback_request.live_shown:

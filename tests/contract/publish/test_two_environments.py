@@ -1,0 +1,114 @@
+"""Two Airflow environments on one feed's state: run ids are equal in both, and only one may publish."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
+
+from dedup_clone.audit.choose_partitions import choose_partitions
+from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere, LostRace
+from dedup_clone.orchestration.publish import publish_steps
+from dedup_clone.publish.environments import take_over_feed
+from dedup_clone.publish.resolve import resolve
+from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
+from tests.contract.freshness.setups import setup_of
+from tests.contract.publish.test_arrivals import Watch
+from tests.contract.publish.test_publish_operators import Run
+
+FIRST, SECOND = [row(7, 1), row(7, 2)], [row(8, 1), row(8, 2)]
+
+
+@pytest.fixture
+def other(world: FeedOnStandIn) -> FeedOnStandIn:
+    """The second environment; no run of the first one is running as far as its Airflow knows."""
+    other = copy.copy(world)
+    other.environment, other.running = "new.example.org", set()
+    return other
+
+
+def test_equal_run_ids_do_not_make_an_attempt_the_other_environments_own(
+    world: FeedOnStandIn, other: FeedOnStandIn
+) -> None:
+    name = world.land(7, FIRST)
+    spec = world.resolve(name)
+    world.running.add(f"run-{name}")
+    with pytest.raises(FeedHeldElsewhere, match=r"\[airflow.example.org\], and this one is \[new.*take_over"):
+        resolve(other.services, other.publish_request(name))
+    world.deduplicate(spec)
+    world.load(spec)
+    world.swap(spec, world.check(spec))
+    world.commit(spec)
+    assert world.rows() == expected(*FIRST)
+
+
+def test_a_failed_run_settles_nothing_of_the_other_environment(
+    world: FeedOnStandIn, other: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = world.land(7, FIRST)
+    spec = world.resolve(name)
+    intent = world.services.current.require_intent(spec.attempt)
+    monkeypatch.setattr(publish_steps, "open_feed_services", lambda setup: other.services)
+    monkeypatch.setattr(publish_steps, "refresh_verdict", lambda setup: None)
+    publish_steps._reconcile_failure(setup_of(other), {"dag_run": intent}, None)
+    assert world.services.current.require_intent(spec.attempt) == intent
+
+
+def test_the_other_environment_neither_rolls_back_nor_audits(world: FeedOnStandIn, other: FeedOnStandIn) -> None:
+    world.publish(world.land(7, FIRST))
+    world.publish(world.land(8, SECOND))
+    with pytest.raises(FeedHeldElsewhere):
+        other.preview(1)
+    assert "publishes the feed" in choose_partitions(other.services, None).reason
+
+
+def test_the_watch_of_the_other_environment_registers_nothing(
+    world: FeedOnStandIn, other: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.publish(world.land(7, FIRST))
+    watch = Watch(other, monkeypatch)
+    watch.mark(8)
+    with pytest.raises(TaskDeferred) as deferred:
+        watch.sensor.execute({})  # type: ignore[typeddict-item]
+    assert deferred.value.method_name == "look_again"
+    assert watch.look() == []
+    assert [d.snapshot_id for d in world.services.arrivals.deliveries()] == [7]
+
+
+def test_a_takeover_settles_what_the_first_environment_began_and_goes_on(
+    world: FeedOnStandIn, other: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.publish(world.land(7, FIRST))
+    name = world.land(8, SECOND)
+    spec = world.resolve(name)
+    world.deduplicate(spec)
+    by_hand = Run(other, monkeypatch, "by-hand")
+    with pytest.raises(AirflowFailException, match="Say why"):
+        by_hand.resolve(take_over=True)
+    with pytest.raises(AirflowSkipException, match=r"took the feed over from \[airflow.example.org\]: we move"):
+        by_hand.resolve(take_over=True, reason="we move")
+    with pytest.raises(LostRace):
+        world.load(spec)  # a task of the first environment that still runs
+    with pytest.raises(FeedHeldElsewhere):
+        resolve(world.services, world.publish_request(name))
+    watch = Watch(other, monkeypatch)
+    assert [run.split("__")[1] for run in watch.look()] == ["8"]
+    other.publish(name)
+    assert world.rows() == expected(*SECOND)
+
+
+def test_a_takeover_commits_a_swap_that_happened(world: FeedOnStandIn, other: FeedOnStandIn) -> None:
+    spec = world.resolve(world.land(7, FIRST))
+    world.deduplicate(spec)
+    world.load(spec)
+    world.swap(spec, world.check(spec))
+    take_over_feed(other.services, "it burnt down")
+    current = other.services.current.read()
+    assert (current.generation, current.intent, current.environment) == (1, None, "new.example.org")
+
+
+def test_the_environment_that_publishes_a_feed_cannot_take_it_over(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, FIRST))
+    with pytest.raises(ConfigurationError, match="by this environment already"):
+        take_over_feed(world.services, "to be sure")
