@@ -1,12 +1,13 @@
 """
 ### Bootstrap: adopts an existing table's rows as the feed's first generation.
 
-For a table that another process, such as a MERGE job, maintained until now; any other feed just lands its first
-snapshot. **Stop whatever writes the table**, then trigger this by hand. `show_existing` shows what would be exported,
-loaded, left out and billed, and what prevents the bootstrap (a **dry run** ends there); `approve_bootstrap` waits for
-your approval (Required Actions) and holds no lease meanwhile. Then the rows are exported (free), checked and written by
-the dedup job, loaded (free), compared with the table, and swapped in by one statement. Until then, and after a failure,
-readers see the table as it is. Trigger a failed bootstrap again: it starts from the beginning.
+It is for a table that another process, such as a MERGE job, has maintained until now. A feed without such a table needs
+no bootstrap: it just lands its first snapshot. **Stop whatever writes the table**, then trigger this DAG by hand.
+`show_existing` shows what would be exported, loaded, left out and billed, and what prevents the bootstrap; a **dry
+run** ends there. `approve_bootstrap` waits for your approval (Required Actions) and holds no lease meanwhile. Then the
+rows are exported (free), checked and written by the dedup job, loaded (free), compared with the table, and swapped in
+by one statement. Until that statement, and after a failure, readers see the table as it is. Trigger a failed bootstrap
+again: it starts from the beginning.
 """
 
 from __future__ import annotations

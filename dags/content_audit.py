@@ -1,11 +1,11 @@
 """
 ### Content audit: does target hold, value by value, what was published?
 
-The only check that reads table data. Each day, for the partitions that are due: BigQuery hashes their rows, this DAG
-hashes the rows of the live generation's files, and both must be equal. It acquires no lease and delays no publish; when
-a publish happens meanwhile, it hashes the partition again. `content_audit.bytes_per_day` in the feed file bounds the
-cost per day. Outcomes are stored in `gs://STATE/FEED/AUDITS`, and the watchdog sends an alert for an unequal partition
-(*content_unequal* in docs/runbook.md). How it works: docs/content-audit.md.
+Each day this DAG chooses some partitions. For each of them BigQuery hashes the rows in target, a task hashes the rows
+in the files that were published, and both hashes must be equal. It acquires no lease and delays no publish. If target
+is swapped meanwhile, the partition is hashed again. `content_audit.bytes_per_day` in the feed file bounds the cost per
+day. Results are stored in `gs://STATE/FEED/AUDITS`; for an unequal partition the watchdog sends the alert
+*content_unequal* (docs/runbook.md). How it works: docs/content-audit.md.
 
 Trigger it by hand with a date to audit that partition now.
 """
@@ -28,7 +28,7 @@ EVERY_DAY = "15 4 * * *"  # UTC; any time will do
 def content_audit(setup: FeedSetup) -> DAG:
     with DAG(
         setup.dag_id("content_audit"),
-        description=f"Compares partitions of {setup.feed.feed} with what was published",
+        description=f"Compares partitions of {setup.feed.feed} with the published files",
         schedule=EVERY_DAY if setup.feed.content_audit.enabled else None,
         catchup=False,  # and no start date: with one, Airflow would at once run the latest interval that was missed
         max_active_runs=1,

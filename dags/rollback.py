@@ -56,8 +56,9 @@ def rollback(setup: FeedSetup) -> DAG:
         # -- 4 load, 5 check, 6 swap, 7 commit, and reconcile_failure: see load_to_commit
         steps = load_to_commit(setup, load_operator=rollback_tasks.RestoreStagingOperator)
 
-        # -- 8 end -------- in: the commit         runs: nowhere   out: the run's state. Airflow derives it from the
-        # last tasks alone: without this one, a success of reconcile_failure would make a failed run succeed.
+        # -- 8 end -------- in: the commit         runs: nowhere   out: the run's state
+        # Airflow derives the state of a run from its last tasks. Were reconcile_failure the only one of them, its
+        # success would make a failed run succeed.
         end_rollback = EmptyOperator(task_id="end_rollback")
 
         resolve = resolve_rollback()

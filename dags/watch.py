@@ -1,11 +1,11 @@
 """
-### Watch: detects every delivery of the feed and starts exactly one publish run for each.
+### Watch: notices every delivery of the feed and starts exactly one publish run for each.
 
-Runs all the time (`@continuous`): each run waits, deferred, for the next marker below the landing prefix, records the
-inventory of the delivery, and starts `FEED_publish`. A re-delivery (the marker written again) is a delivery of its own.
-The next run finds deliveries that arrived while Airflow was down.
+One run follows the other (`@continuous`). Each waits, as a deferred task, for the next marker in the feed's part of the
+landing bucket, records which files the delivery consists of, and starts `FEED_publish`. If a marker is written again,
+that is a new delivery. Deliveries that arrived while Airflow was down are found by the next run.
 
-**Do not** trigger it by hand, and do not pause it: while it is paused no publish starts (but no delivery is lost).
+**Do not** trigger it by hand, and do not pause it: while it is paused no publish starts. No delivery is lost, however.
 """
 
 from __future__ import annotations

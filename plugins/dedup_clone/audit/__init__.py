@@ -1,1 +1,1 @@
-"""The content audit: compares target with the published files, by fingerprints of one partition at a time."""
+"""The content audit: compares partitions of target with the published files, by fingerprints of their rows."""

@@ -14,7 +14,7 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import AuditOutcome, Audits, AuditsFile
 
-# A run skips partitions over the budget, so it gets more candidates than it will audit.
+# A run skips partitions that would exceed the budget, so it gets more candidates than it will audit.
 CANDIDATES_PER_AUDITED = 10
 # BigQuery may delete a partition at any time near its expiration; an audit takes less time than this.
 MAX_AUDIT_DURATION = timedelta(days=1)
@@ -22,14 +22,17 @@ MAX_AUDIT_DURATION = timedelta(days=1)
 
 @dataclass(frozen=True)
 class ChosenPartitions:
-    """The candidates for an audit, most urgent first. If there are none, `reason` says why."""
+    """The dates of the partitions that an audit may compare, most urgent first. `reason`: why there are none."""
 
     dates: tuple[date, ...]
     reason: str = ""
 
 
 def choose_partitions(services: Services, requested: date | None) -> ChosenPartitions:
-    """The partitions to audit, or only the `requested` one. Raises ConfigurationError if that one cannot be."""
+    """The partitions to audit; only the `requested` one if it is given.
+
+    Raises ConfigurationError if the requested partition cannot be audited.
+    """
     current = services.current.read()
     generation = current.generation
     if services.is_foreign(current):

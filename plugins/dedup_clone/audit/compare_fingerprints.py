@@ -15,7 +15,7 @@ from dedup_clone.state.audits import AuditOutcome, AuditRecord, AuditsFile, Part
 def compare_fingerprints(
     services: Services, partitions: tuple[TargetPartition, ...], published: dict[date, PartitionFingerprint]
 ) -> tuple[AuditRecord, ...]:
-    """Record and return the outcome of each partition. Raises CheckFailed after that when one is unequal."""
+    """Record and return the outcome of each partition. Raises CheckFailed, after recording, if one is unequal."""
     records = tuple(_record(services, partition, published.get(partition.date)) for partition in partitions)
     generation = services.current.read().generation
     retained = {record.date for record in records}

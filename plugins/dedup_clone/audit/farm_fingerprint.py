@@ -1,7 +1,7 @@
-"""BigQuery's FARM_FINGERPRINT for all texts of an Arrow array at once, with NumPy.
+"""Computes BigQuery's FARM_FINGERPRINT for all texts of an Arrow array at once, with NumPy.
 
-The function is Fingerprint64 of the FarmHash library, whose definition never changes. Names here follow that library.
-It has a different formula for each range of text lengths; each formula is applied to all texts of its range together.
+FARM_FINGERPRINT is the function Fingerprint64 of the FarmHash library; most names here are those of that library. Texts
+of different lengths have different formulas. Each formula is applied to all texts of its lengths together.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _hash_len_33_to_64(source: _Texts, at: I64Array, lengths: I64Array) -> U64Ar
 
 @dataclass
 class _State:
-    """The state of the hash between two blocks of the long texts: three words and two pairs for each text."""
+    """The state of the hash between two blocks of long texts: for each text three integers and two pairs of them."""
 
     x: U64Array
     y: U64Array

@@ -1,4 +1,4 @@
-"""Third task of an audit: fingerprints the generation's files of one date, in bounded memory."""
+"""Third task of an audit: fingerprints the rows of one date in the generation's files, in bounded memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dedup_clone.contract.table import TableContract
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import PartitionFingerprint
 
-# The texts and hashes of a batch should fit into the processor's cache: larger batches were slower.
+# Limits of a batch. Its texts and hashes should fit into the processor's cache; larger batches were slower.
 MAX_BATCH_ROWS = 16 * 1024
 MAX_BATCH_BYTES = 16 * MIB
 _READ_CHUNK_BYTES = 8 * MIB
@@ -25,7 +25,7 @@ _LOW_HALF = np.int64(0xFFFFFFFF)
 
 
 def fingerprint_files(services: Services, generation: int, day: date) -> PartitionFingerprint:
-    """The fingerprint of the generation's files of that date.
+    """The fingerprint of the rows of that date in the generation's files.
 
     Raises ContractViolation when a file cannot be read or is gone: a publish may have pruned the generation meanwhile.
     """
@@ -77,6 +77,6 @@ def _batches(services: Services, name: str, table: TableContract) -> Iterator[pa
 
 
 def rows_per_batch(group: pq.RowGroupMetaData) -> int:
-    """The row group's rows per batch, so that a batch exceeds neither limit."""
+    """The number of rows to read at once from the row group, so that a batch exceeds neither limit."""
     bytes_per_row = group.total_byte_size / max(1, group.num_rows)
     return max(1, min(MAX_BATCH_ROWS, int(MAX_BATCH_BYTES / max(1.0, bytes_per_row))))

@@ -21,7 +21,11 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class TargetPartition:
-    """The fingerprint `found` in target when `generation` was live; None when the partition is over the budget."""
+    """A partition of target while `generation` was live.
+
+    `found`: its fingerprint; None if the partition is larger than a whole day's budget. `bytes_billed`: what BigQuery
+    bills for reading the partition.
+    """
 
     date: date
     generation: int
@@ -31,17 +35,17 @@ class TargetPartition:
 
 @dataclass(frozen=True)
 class _LiveTarget:
-    """The committed generation, which target holds. `identity` changes whenever target is replaced."""
+    """Target with the committed generation. `identity`: differs after target has been replaced."""
 
     generation: int
     identity: tuple[object, ...]
 
 
 def fingerprint_target(services: Services, dates: tuple[date, ...], run_id: str) -> tuple[TargetPartition, ...]:
-    """The fingerprints of `dates`, in order, until there are enough for the day or the budget is spent.
+    """Fingerprint the partitions of `dates`, in order, until there are enough for the day or the budget is spent.
 
-    Raises CheckFailed when the budget suffices for no date, JobFailed when a query failed, and LostRace when target
-    does not hold the committed generation, as between a swap and its commit.
+    Raises CheckFailed if the budget does not suffice for any date, JobFailed if a query failed, and LostRace if target
+    does not hold the committed generation, as is the case between a swap and its commit.
     """
     settings, partitions = services.feed.content_audit, list[TargetPartition]()
     for day in dates:
@@ -74,7 +78,7 @@ def _record_skipped(services: Services, skipped: list[TargetPartition]) -> None:
 
 
 def _fingerprint_partition(services: Services, day: date, run_id: str) -> TargetPartition | None:
-    """The fingerprint of one partition; None when the rest of today's budget does not suffice."""
+    """Fingerprint one partition. Returns None if the rest of today's budget does not suffice."""
     for _ in range(TRIES):
         live = _live_target(services)
         budget_left = services.feed.content_audit.bytes_per_day - _billed_today(services)
@@ -94,7 +98,7 @@ def _fingerprint_partition(services: Services, day: date, run_id: str) -> Target
 
 
 def _bytes_billed(bytes_read: int) -> int:
-    """BigQuery bills whole megabytes, and at least ten per query."""
+    """What BigQuery bills for a query that reads so many bytes: whole MiB, and at least ten."""
     return max(MIN_BYTES_BILLED, -(-bytes_read // MIB) * MIB)
 
 
@@ -118,7 +122,7 @@ def _query(services: Services, live: _LiveTarget, day: date, budget_left: int) -
 
 
 def _job_id(services: Services, live: _LiveTarget, day: date, run_id: str) -> tuple[str, bool]:
-    """The id of this run's query for the date, and whether the job exists: a retried task finds its earlier job."""
+    """The id of this run's query for the date, and whether the job exists, as it may when the task is retried."""
     attempt = f"{live.generation:08d}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}-{day:%Y%m%d}"
     for number in range(1, FAILED_JOBS_TOLERATED + 1):
         job_id = attempt_job_id(services.feed.feed, attempt, "audit", number)

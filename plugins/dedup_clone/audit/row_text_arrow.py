@@ -1,7 +1,7 @@
-"""Makes the canonical texts of a file's rows, the same as the expression in `warehouse/row_text_sql.py`.
+"""Writes each row of an Arrow batch as a canonical text, the one that the SQL of `warehouse/row_text_sql.py` gives.
 
-It works on whole Arrow arrays. For types that are narrower than BigQuery's (INT32, FLOAT, milliseconds, short decimals)
-it makes the text of the value that BigQuery loads.
+Files may have narrower types than BigQuery (INT32, FLOAT, milliseconds, short decimals). Their values have the text of
+the value that BigQuery loads.
 """
 
 from __future__ import annotations

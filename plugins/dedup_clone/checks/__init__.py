@@ -1,1 +1,1 @@
-"""Checks: pure functions that compare a manifest, table metadata and earlier publishes, and return check results."""
+"""The checks of a publish: pure functions of a manifest, table metadata and earlier publishes."""

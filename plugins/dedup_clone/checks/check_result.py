@@ -13,6 +13,8 @@ ACCEPTABLE_CHECKS = ("changed_share", "duplicate_keys", "missing_dates", "new_sh
 
 
 class Level(StrEnum):
+    """The outcome of a check. Only FAIL ends the run."""
+
     PASS = "pass"
     WARN = "warn"
     FAIL = "fail"
@@ -23,7 +25,10 @@ _ACCEPTED_PREFIX = "accepted by the operator: "
 
 @dataclass(frozen=True)
 class CheckResult:
-    """`found` and `expected` are the evidence; `next_step` is what the operator should do unless the check passed."""
+    """The outcome of one check, with its evidence.
+
+    `found`, `expected`: the evidence, as text. `next_step`: what the operator should do; not shown if the check passed.
+    """
 
     check: str
     level: Level
@@ -73,7 +78,7 @@ def accepted_failures(results: Iterable[CheckResult]) -> tuple[CheckResult, ...]
 
 
 def require(results: CheckResults, consequence: str) -> None:
-    """Raise CheckFailed that lists every failure, if there is one. `consequence`: what target holds now."""
+    """Raise CheckFailed, which lists all failures, if a check failed. `consequence`: what this means for target."""
     failed = [str(r) for r in results.items if r.level is Level.FAIL]
     if failed:
         lines = "\n  ".join(failed)

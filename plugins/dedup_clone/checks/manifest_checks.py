@@ -17,8 +17,8 @@ PARTITION_MODIFICATIONS_PER_DAY = 30_000
 def keys_unique(manifest: Manifest, files: FileList | None) -> CheckResult:
     """On every date the files have as many rows as the manifest has unique keys.
 
-    `files` is None for the SQL engines: a query of the dedup task counted their keys, and `staging_rows` compares that
-    count with the rows in staging.
+    `files`: None for an SQL engine, which leaves no files. Its dedup task counted the keys by a query, and the check
+    `staging_rows` compares that count with the rows in staging.
     """
     if files is None:
         return CheckResult(
@@ -40,7 +40,10 @@ def keys_unique(manifest: Manifest, files: FileList | None) -> CheckResult:
 
 
 def dates_present(manifest: Manifest, settings: CheckSettings, replayed: Container[date] | None = None) -> CheckResult:
-    """Few enough dates are missing in the applied deliveries. Of a replay of some dates only those are examined."""
+    """The applied deliveries lack at most `checks.max_missing_dates` of the generation's dates.
+
+    `replayed`: the dates of a replay of some dates; other dates are then not examined.
+    """
     missing = [
         str(e.date)
         for e in manifest.dates
@@ -56,7 +59,7 @@ def dates_present(manifest: Manifest, settings: CheckSettings, replayed: Contain
 
 
 def duplicates_tolerated(candidate: Candidate, settings: CheckSettings) -> CheckResult:
-    """No delivery has a key twice. The feed's settings decide whether one that does fails or warns."""
+    """No delivery contains a key twice. If one does, the feed's settings decide whether that fails or warns."""
     duplicates = [f"{d.ties} of delivery {d.delivery.name}" for d in candidate.deliveries if d.ties]
     return check_result(
         "duplicate_keys",
@@ -69,7 +72,10 @@ def duplicates_tolerated(candidate: Candidate, settings: CheckSettings) -> Check
 
 
 def quota_left(manifest: Manifest, earlier_loads: int, own_loads: int) -> CheckResult:
-    """The loads of the last 24 hours and this publish's own stay within the quota of partition modifications."""
+    """The partition modifications of the last 24 hours and those of this publish stay within BigQuery's quota.
+
+    `earlier_loads`: load jobs of the last 24 hours; `own_loads`: those of this publish.
+    """
     used = earlier_loads * len(manifest.dates)
     needed = max(own_loads, 1) * len(manifest.dates)
     return check_result(

@@ -1,4 +1,4 @@
-"""Checks of partitions: their rows against the manifest, changes since the load, and their expiration."""
+"""Checks of a table's partitions: their numbers of rows, changes since the load, and their expiration."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def has_expired(day: date, retention_days: int, now: datetime) -> bool:
 def rows_match(check: str, manifest: Manifest, observation: Observation) -> CheckResult:
     """Every partition has as many rows as the manifest says.
 
-    BigQuery deletes expired partitions at a time of its own. So a partition that expires within a day may be missing,
-    and an expired one that the manifest no longer has may still exist.
+    It is not known when exactly BigQuery deletes an expired partition. So a partition that expires within a day may be
+    missing, and an expired one that the manifest no longer has may still exist.
     """
     expected = {entry.date: entry.rows for entry in manifest.dates if entry.rows}
     retention = manifest.table.retention_days
@@ -81,7 +81,7 @@ def expiration_set(check: str, observation: Observation, retention_days: int) ->
 
 
 def oldest_within_retention(observation: Observation, retention_days: int) -> CheckResult:
-    """No expired partition is left. One only warns: BigQuery may take several days to delete it."""
+    """No partition is overdue. This check only warns, because BigQuery may take days to delete expired partitions."""
     days = sorted(day for day in map(partition_day, observation.partitions) if day)
     overdue = [d for d in days if _expires_at(d, retention_days) + TOLERANCE < observation.observed_at]
     return check_result(

@@ -20,7 +20,7 @@ DATES_NAMED = 3
 
 @dataclass(frozen=True)
 class ShareCheck:
-    """One share: the rows that it counts, and how messages describe them."""
+    """A check of one share. `difference`: which rows count. `description`: what messages call these rows."""
 
     name: str
     difference: Difference
@@ -35,9 +35,10 @@ SHARE_CHECKS = (
 
 
 def shares(manifest: Manifest, parent: Manifest | None) -> dict[str, float]:
-    """Return shares (0 to 1) by check name, among the rows of the dates that both parent and an applied delivery have.
+    """The share (0 to 1) of each check, by the check's name.
 
-    `changed_share` is absent when no plan compared values.
+    It is a share of the rows of those dates that both the parent and an applied delivery have. `changed_share` is
+    absent if no plan compared values.
     """
     rows = _compared_rows(manifest, parent)
     found = {check.name: _share(_counts(check, manifest, parent), rows) for check in SHARE_CHECKS}
@@ -51,9 +52,10 @@ def shares_within_bounds(
     history: Sequence[dict[str, float]],
     examples: Iterable[KeyExample],
 ) -> list[CheckResult]:
-    """Check each share against its configured limit and a multiple of the median of `history`, the earlier shares.
+    """Check each share against its configured limit, and against a multiple of its median in earlier publishes.
 
-    A failure names the dates with the most such rows and a few of their keys.
+    `history`: the shares of the earlier publishes. `examples`: keys of rows that differ; a failure names some of them,
+    and the dates with the most such rows.
     """
     configured = {
         "new_share": settings.max_new_share,
@@ -83,7 +85,7 @@ def shares_within_bounds(
 
 @dataclass(frozen=True)
 class _HistoryLimit:
-    """The limit of a share by the earlier publishes: a multiple of their median share."""
+    """The limit that follows from earlier publishes: a multiple of the median of their shares."""
 
     limit: float
     median: float
@@ -102,7 +104,7 @@ def _history_limit(name: str, settings: CheckSettings, history: Sequence[dict[st
 
 
 def _compared_rows(manifest: Manifest, parent: Manifest | None) -> dict[date, int]:
-    """Rows by date, of the dates that both the parent and an applied delivery have."""
+    """The number of rows of each date that both the parent and an applied delivery have."""
     known = {e.date for e in parent.dates} if parent else set()
     return {
         e.date: e.rows
@@ -112,9 +114,9 @@ def _compared_rows(manifest: Manifest, parent: Manifest | None) -> dict[date, in
 
 
 def _counts(check: ShareCheck, manifest: Manifest, parent: Manifest | None) -> dict[date, int]:
-    """The check's rows by date, of the dates whose plan counted them.
+    """The number of rows that the check counts, for each date whose plan counted them.
 
-    Survivors are counted in every later generation too, so those that the parent counted are subtracted.
+    A survivor is counted again in every later generation, so the parent's survivors are subtracted.
     """
     parent_survivors = {e.date: e.survivors for e in parent.dates} if parent else {}
     compared, counts = _compared_rows(manifest, parent), dict[date, int]()
@@ -131,7 +133,7 @@ def _counts(check: ShareCheck, manifest: Manifest, parent: Manifest | None) -> d
 
 
 def _share(counts: dict[date, int], rows: dict[date, int]) -> float | None:
-    """`counts` as a share of the rows of their dates; None when there are dates but none was counted."""
+    """The counted rows as a share of the rows of the same dates; None if there are dates but none was counted."""
     if rows and not counts:
         return None
     total = sum(rows[day] for day in counts)

@@ -1,4 +1,4 @@
-"""Checks of table metadata: schema, layout, policies, labels, and whatever makes BigQuery refuse or break a clone."""
+"""Checks of table metadata: schema, layout, policies, labels, and what would make BigQuery refuse or break a clone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MANIFEST_LABEL = "dedup_clone_manifest"
 
 
 def labelled_generation(target: TableMetadata | None) -> str | None:
-    """Return the generation that target's label names; None when target or its label is absent."""
+    """The generation that target's label names; None if target or its label is absent."""
     return None if target is None else target.labels.get(GENERATION_LABEL)
 
 
@@ -44,7 +44,7 @@ def layout_matches(staging: TableMetadata, target: TableMetadata | None, contrac
 
 
 def no_streaming_buffer(staging: TableMetadata) -> CheckResult:
-    """Staging has no streaming buffer: a clone would lack its rows."""
+    """Staging has no streaming buffer, whose rows a clone would lack."""
     return check_result(
         "streaming_buffer",
         not staging.has_streaming_buffer,
@@ -67,9 +67,9 @@ def no_materialized_views(dependents: list[str]) -> CheckResult:
 def target_is_ours(
     target: TableMetadata | None, parent: int | None, generation: int, bootstrapped_version: str | None = None
 ) -> CheckResult:
-    """Target is absent, or holds the parent or already this generation. A table that others made is never replaced.
+    """Target does not exist, or holds the parent generation or already this one, so no other table is replaced.
 
-    Exception: a bootstrap of target itself replaces it, if its version is still `bootstrapped_version`.
+    The exception is a bootstrap that takes target itself over: target's version must be `bootstrapped_version`.
     """
     live = labelled_generation(target)
     expected = None if parent is None else str(parent)
@@ -84,7 +84,7 @@ def target_is_ours(
 
 
 def policies_present(check: str, found: Policies, declared: PolicySettings) -> CheckResult:
-    """Every declared policy is on the table, so that no publish drops one. The table may have others too."""
+    """The table has every policy that the feed declares, so that no publish drops one. It may have more."""
     row = sorted(set(declared.row_access) - set(found.row_access))
     tags = sorted(f"{c}: {tag}" for c, tag in declared.column_tags.items() if found.column_tags.get(c) != tag)
     expected = [*declared.row_access, *declared.column_tags]

@@ -1,1 +1,1 @@
-"""Records and rules shared by the DAGs, the library and the Spark job. Standard library only."""
+"""Records and rules that the DAGs, the library and the Spark job share. It imports the standard library only."""

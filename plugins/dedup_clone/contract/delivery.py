@@ -1,4 +1,4 @@
-"""Identifies deliveries, records their files, and selects which of the waiting ones a publish applies."""
+"""Identifies deliveries, describes their files, and selects the waiting deliveries that a publish applies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True, order=True)
 class Delivery:
-    """One landing of a snapshot, identified by the snapshot's id and the object generation of its marker.
+    """One landing of a snapshot, identified by the snapshot's id and the object generation of the marker.
 
     Deliveries are ordered by precedence: by snapshot id, and within one id by time. Each new version of an object has
     a greater object generation, so `marker_generation` gives the order in time.
@@ -82,9 +82,10 @@ class Backlog:
 
 
 def split_backlog(waiting: Iterable[Delivery], included: Iterable[Delivery], excluded: Iterable[Delivery]) -> Backlog:
-    """The backlog of `waiting` deliveries, without those already `included` in the table and those `excluded`.
+    """Split the waiting deliveries into those to apply and those that are superseded.
 
-    A delivery is superseded when a later delivery of its snapshot id is included, or waits too.
+    Deliveries that are already `included` in the table, and those `excluded` by a rollback, are neither. A delivery is
+    superseded if a later delivery of its snapshot id is included or waits.
     """
     included_deliveries = set(included)
     candidates = sorted(set(waiting) - included_deliveries - set(excluded))

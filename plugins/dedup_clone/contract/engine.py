@@ -8,11 +8,11 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract, Update
 
 
 class Engine(StrEnum):
-    """SPARK reads files and scans no table. BIGQUERY runs one QUALIFY statement, MERGE one MERGE statement."""
+    """What deduplicates a delivery."""
 
-    SPARK = "spark"
-    BIGQUERY = "bigquery"
-    MERGE = "merge"
+    SPARK = "spark"  # the Spark job: reads files, and no table
+    BIGQUERY = "bigquery"  # one statement with QUALIFY in BigQuery
+    MERGE = "merge"  # one MERGE statement in BigQuery
 
 
 def unsupported_reason(engine: Engine, table: TableContract, mode: UpdateIdMode) -> str | None:

@@ -1,6 +1,6 @@
-"""The manifest of a generation (an immutable description of its content), and the dedup job's result (candidate).
+"""Defines the manifest, an immutable description of a generation's content, and the candidate, the dedup job's result.
 
-Checks read the manifest instead of the tables.
+Checks compare the metadata of tables with the manifest, so they need not read table data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FORMAT_VERSION = 1
 
 
 class DateOutcome(StrEnum):
-    """The plan or engine that wrote one date of a generation, or why none did."""
+    """How a date of a generation came about: the plan or engine that wrote it, or why it was not written."""
 
     ADOPT = "adopt"
     REWRITE = "rewrite"
@@ -48,7 +48,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class FileList:
-    """All files of a generation. Stored beside the manifest, since the list may be long."""
+    """All files of a generation. The list is stored beside the manifest and not in it, because it may be long."""
 
     files: tuple[DataFile, ...]
 
@@ -146,7 +146,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class DeliveryMetrics:
-    """Counts of one applied delivery: rows read, rows older than the retention, surplus rows of duplicate keys."""
+    """Counts of one applied delivery: its rows, those older than the retention, and surplus rows of duplicate keys."""
 
     delivery: Delivery
     rows: int
@@ -163,16 +163,16 @@ class RefusedDelivery:
 
 
 class Difference(StrEnum):
-    """How a row differs from the parent's: new key, changed values, or absent from the newest snapshot (survivor)."""
+    """How a row of a generation differs from the row of its key in the parent generation or in the newest snapshot."""
 
-    NEW = "new"
-    CHANGED = "changed"
-    SURVIVOR = "survivor"
+    NEW = "new"  # the parent has no row of the key
+    CHANGED = "changed"  # the parent's row has other values
+    SURVIVOR = "survivor"  # the newest snapshot has no row of the key
 
 
 @dataclass(frozen=True)
 class KeyExample:
-    """One key of a row that differs, to explain a share that is out of bounds. `key` is text: `name=value, …`."""
+    """The key of one row that differs. It is shown if a check finds too many of them. `key`: text, `name=value, …`."""
 
     date: date
     difference: Difference
@@ -181,7 +181,7 @@ class KeyExample:
 
 @dataclass(frozen=True)
 class DateMetrics:
-    """Cost of one date: bytes as stored, wall-clock seconds (None when Spark processed several dates at once)."""
+    """The work for one date: bytes as stored, wall-clock seconds (None if Spark processed several dates at once)."""
 
     date: date
     bytes_read: int
@@ -191,7 +191,10 @@ class DateMetrics:
 
 @dataclass(frozen=True)
 class DedupMetrics:
-    """Cost of the Spark job: bytes as stored, wall-clock seconds by phase. `dates`: all but those copied forward."""
+    """The work of the dedup job: bytes as stored, and wall-clock seconds by phase.
+
+    `dates`: the work for each date that was not copied forward.
+    """
 
     bytes_read: int
     bytes_written: int

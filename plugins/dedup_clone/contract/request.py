@@ -13,7 +13,7 @@ from dedup_clone.contract.table import TableContract, UpdateIdMode
 
 
 class Plan(StrEnum):
-    """How the job deduplicates a date. AUTO selects ADOPT for each eligible date, and REWRITE for the others."""
+    """How the job deduplicates a date (docs/architecture.md). AUTO selects a plan for each date."""
 
     AUTO = "auto"
     ADOPT = "adopt"
@@ -24,7 +24,7 @@ class Plan(StrEnum):
 
 # The default size of data files, efficient for BigQuery loads and for Spark.
 USUAL_FILE_BYTES = 256 << 20
-# BigQuery's limit of source URIs of one load job. A generation is loaded by one job, and may consist of landed files.
+# BigQuery's limit of source URIs in one load job. One job loads a generation, whose files may be the landed ones.
 FILES_PER_JOB = 10_000
 
 
@@ -50,8 +50,8 @@ class RequestedDelivery:
 class ParentGeneration:
     """The committed generation that the new one builds on: URIs of its manifest, its file list and its data folder.
 
-    If target was exported because the parent's files were gone, file list, digest and data folder are the export's.
-    They are empty for an SQL engine, which reads target itself.
+    If the parent has no files, target is exported first, and file list, digest and data folder are those of the
+    export. For an SQL engine, which reads target itself, these three are empty.
     """
 
     generation: int

@@ -1,4 +1,4 @@
-"""What a logged-in user may see and start, according to Airflow's auth manager."""
+"""Asks Airflow's auth manager what the logged-in user may see and start."""
 
 from __future__ import annotations
 

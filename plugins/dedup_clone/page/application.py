@@ -32,7 +32,7 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Permissions:
-    """Both take a DAG id: may the user read that DAG, may the user start a run of it?"""
+    """What the logged-in user may do with the DAG of a given id: read it, and start a run of it."""
 
     may_read: Callable[[str], bool]
     may_trigger: Callable[[str], bool]
@@ -48,7 +48,11 @@ def create_application(
     permissions_of: Callable[..., Permissions],
     now: Callable[[], datetime] = utc_now,
 ) -> FastAPI:
-    """`require_login` is a dependency of every path; `permissions_of` is one that returns the user's permissions."""
+    """The page's FastAPI application.
+
+    `require_login`: a FastAPI dependency that rejects requests without a login; all paths have it. `permissions_of`: a
+    FastAPI dependency that returns the permissions of the user who sends the request.
+    """
     from fastapi import Depends, FastAPI, HTTPException
     from fastapi.responses import FileResponse, JSONResponse
 

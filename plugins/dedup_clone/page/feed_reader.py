@@ -1,4 +1,7 @@
-"""Reads index and freshness verdict of every feed from the state bucket, and caches them for a few seconds."""
+"""Reads what the page shows from the state bucket: each feed's index.json and its freshness verdict.
+
+Objects are cached for a few seconds, and after that read again only if they have changed.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class FeedRecords:
-    """What is known of one feed. `index` is None when its object exists but cannot be read: `problem` says why."""
+    """The stored records of one feed. `index`: None if it cannot be read; `problem` then says why.
+
+    `verdict`: None if the watchdog has stored none, or one of another version of this project.
+    """
 
     feed: str
     index: Index | None
@@ -32,7 +38,10 @@ class FeedRecords:
 
 @dataclass
 class _CachedObject(Generic[T]):
-    """The last known content of an object. `record` is None when it is absent or of another version."""
+    """The content of an object when it was read last.
+
+    `record`: None if there is no such object, or if another version of this project wrote it.
+    """
 
     name: str
     record_type: type[T]
@@ -65,7 +74,10 @@ class _CachedFeed:
 
 
 class FeedReader:
-    """`open_store` is called once, by the first request. `clock` counts seconds."""
+    """Reads the records of all feeds. `open_store`: returns the state bucket; called once, by the first request.
+
+    `clock`: returns a time in seconds, to measure the age of cached objects.
+    """
 
     def __init__(self, open_store: Callable[[], ObjectStore], clock: Callable[[], float] = time.monotonic) -> None:
         self._open_store = open_store

@@ -1,4 +1,7 @@
-"""What the page shows of one feed, as plain JSON values. Ids are strings: JavaScript is exact only up to 2**53."""
+"""Composes what the page shows of a feed, as plain JSON values, from the feed's index and freshness verdict.
+
+Snapshot ids and object generations are strings, because JavaScript's numbers are exact only up to 2**53.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def rollback_dag(feed: str) -> str:
 
 
 def feed_summary(records: FeedRecords, now: datetime) -> dict[str, Any]:
-    """One entry of the list of feeds."""
+    """The feed's entry in the list of all feeds."""
     if records.index is None:
         return {"feed": records.feed, "status": UNKNOWN, "headline": records.problem, "waiting": 0}
     freshness = status_view(records.verdict, now)
@@ -132,7 +135,7 @@ def _failure(record: LedgerRecord) -> dict[str, Any]:
 
 
 def _dates(index: Index, now: datetime) -> list[list[Any]]:
-    """Of each partition: date, rows, retained rows, days until BigQuery removes it (in UTC; negative: overdue)."""
+    """For each partition: date, rows, retained rows, and the days (in UTC) until it expires, negative if overdue."""
     day = now.astimezone(UTC).date()
     return [[e.date.isoformat(), e.rows, e.survivors, (e.date - day).days + index.retention_days] for e in index.dates]
 

@@ -1,4 +1,4 @@
-"""What the page shows of a feed's freshness: the stored verdict with its age, and the arrivals of the day."""
+"""Composes what the page shows of a feed's freshness: the watchdog's verdict with its age, and the day's arrivals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_VERDICT = (
 
 
 def status_view(verdict: FreshnessVerdict | None, now: datetime) -> dict[str, Any]:
-    """The verdict at `now`; its status is `unknown` when it is missing or stale."""
+    """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted."""
     if verdict is None:
         return {
             "status": UNKNOWN,
@@ -46,7 +46,7 @@ def status_view(verdict: FreshnessVerdict | None, now: datetime) -> dict[str, An
 
 
 def today_view(index: Index, now: datetime) -> dict[str, Any]:
-    """The day's expected and actual arrivals, in the feed's time zone (UTC when it expects none)."""
+    """Today's expected and actual arrivals. Today is the day in the feed's time zone; in UTC if it expects none."""
     zone = ZoneInfo(index.expected.zone if index.expected else "UTC")
     day = now.astimezone(zone).date()
     begins = datetime.combine(day, time(), zone).astimezone(UTC)
@@ -72,7 +72,7 @@ def today_view(index: Index, now: datetime) -> dict[str, Any]:
 
 
 def arrival_view(arrival: IndexArrival) -> dict[str, Any]:
-    """One arrival; ids are strings, because JavaScript's numbers are exact only up to 2**53."""
+    """One arrival, with ids as strings (see `feed_view`)."""
     return {
         "snapshot_id": str(arrival.delivery.snapshot_id),
         "marker_generation": str(arrival.delivery.marker_generation),

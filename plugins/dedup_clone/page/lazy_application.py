@@ -1,5 +1,7 @@
-"""The page's application as Airflow's plugin registers it. Every component of Airflow loads the plugin, but only the
-web server needs what the application imports."""
+"""Defers the imports of the page's application to the first request.
+
+Every component of Airflow loads the plugin that registers the page, but only the web server needs these imports.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any
 
 
 class LazyApplication:
-    """An ASGI application whose first request imports and creates the page's."""
+    """An ASGI application that creates the page's application at the first request, and passes all requests to it."""
 
     def __init__(self) -> None:
         self._application: Any = None

@@ -1,4 +1,4 @@
-"""What made a generation: a delivery's first publish, a replay, a rollback or a bootstrap."""
+"""Tells how each generation came about: by a delivery's first publish, a replay, a rollback or a bootstrap."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dedup_clone.state.ledger import LedgerRecord
 
 
 class PublishKind(StrEnum):
-    """The freshness SLA applies to PUBLISH only: a REPLAY is of deliveries that were live before, or of some dates."""
+    """How a generation came about. The freshness SLA applies to PUBLISH only."""
 
-    PUBLISH = "publish"
-    REPLAY = "replay"
+    PUBLISH = "publish"  # at least one delivery became live for the first time
+    REPLAY = "replay"  # all its deliveries had been live before, or only some of their dates were published
     ROLLBACK = "rollback"
     BOOTSTRAP = "bootstrap"
 
 
 def publish_kinds(index: Index) -> dict[int, PublishKind]:
-    """The kind of each record in the index, by generation."""
+    """The kind of each publish in the index, by its generation."""
     kinds: dict[int, PublishKind] = {}
     published: set[Delivery] = set()
     for record in index.records:

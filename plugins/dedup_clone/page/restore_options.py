@@ -1,4 +1,4 @@
-"""Which generations a rollback can restore, as far as the index shows; the rollback's first task checks it exactly."""
+"""Tells from the index which generations a rollback can restore. The rollback's first task checks this exactly."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from dedup_clone.contract.records import to_plain
 from dedup_clone.state.index import Index, IndexGeneration
 
-# Time travel must still reach the generation after the operator has taken this long to approve.
+# An operator may take this long to approve a rollback; time travel must still reach the generation after that.
 APPROVAL_MARGIN = timedelta(hours=1)
 
 
 def generation_view(index: Index, generation: IndexGeneration, now: datetime) -> dict[str, Any]:
-    """One generation; `restorable` is what it can be restored from (`time travel` or `files`), None when it cannot."""
+    """One generation. `restorable` is what it can be restored from, `time travel` or `files`; None if from neither."""
     until = _time_travel_until(index, generation)
     restorable = None
     if generation.generation != index.generation:
@@ -34,7 +34,10 @@ def generation_view(index: Index, generation: IndexGeneration, now: datetime) ->
 
 
 def _time_travel_until(index: Index, generation: IndexGeneration) -> datetime | None:
-    """When time travel ends for the generation; None when staging was created anew since, or that is unknown."""
+    """Until when the generation can be restored by time travel; None if it cannot, or if that is unknown.
+
+    Time travel does not reach back beyond the creation of staging.
+    """
     travel, checked_at = index.time_travel, generation.checked_at
     if travel is None or checked_at is None or checked_at <= travel.staging_created_at:
         return None

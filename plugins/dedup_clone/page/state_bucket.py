@@ -1,4 +1,7 @@
-"""Opens the state bucket in the web server, which sees no profile: environment variables name bucket and connection."""
+"""Opens the state bucket in the web server.
+
+The web server cannot read the profile, so environment variables name the bucket and the Airflow connection.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ DEFAULT_CONNECTION = "google_cloud_default"
 
 
 def open_state_bucket(environment: Mapping[str, str] = os.environ) -> ObjectStore:
-    """Raises ConfigurationError when the environment does not name the bucket."""
+    """The state bucket. Raises ConfigurationError if no environment variable names it."""
     bucket = environment.get(BUCKET_VARIABLE)
     if not bucket:
         raise ConfigurationError(

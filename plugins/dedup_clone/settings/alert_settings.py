@@ -13,9 +13,9 @@ ClassPath = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
 
 
 class NotifierSettings(StrictModel):
-    """Any Airflow notifier, such as airflow.providers.smtp.notifications.smtp.SmtpNotifier.
+    """An Airflow notifier that gets each alert, such as airflow.providers.smtp.notifications.smtp.SmtpNotifier.
 
-    `arguments` are those of its constructor. Those that the notifier templates may contain
+    `arguments`: those of its constructor. An argument that the notifier renders as a template may contain
     `{{ alert.title }}`, `{{ alert.text }}`, `{{ alert.html }}`, `{{ alert.feed }}` and so on.
     """
 

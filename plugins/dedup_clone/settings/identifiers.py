@@ -1,4 +1,4 @@
-"""Types of names that end up in SQL, paths or labels. Settings validate them, so other code need not."""
+"""Types for names that become part of SQL, paths or labels. Settings validate them, so that other code need not."""
 
 from __future__ import annotations
 

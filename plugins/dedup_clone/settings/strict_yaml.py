@@ -26,7 +26,10 @@ class StrictModel(BaseModel):
 
 
 def read_model(kind: type[M], path: Path) -> M:
-    """The `kind` in the file at `path`. Raises ConfigurationError, which names file, line and key of every error."""
+    """Read the file at `path` as a model of class `kind`.
+
+    Raises ConfigurationError, which names file, line and key of every error.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         plain, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
@@ -58,7 +61,7 @@ def _describe(kind: type[BaseModel], path: Path, root: Any, fault: Any) -> str:
 
 
 def _line(node: Any, location: Location) -> int:
-    """1-based line of the deepest part of `location` that the file has."""
+    """The line, counted from 1, of the key at `location`, or of its nearest parent that the file has."""
     line = 1 if node is None else node.start_mark.line + 1
     for part in location:
         child = None

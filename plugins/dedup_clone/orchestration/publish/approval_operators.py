@@ -1,4 +1,7 @@
-"""The checks before the swap, and the approval that the swap needs when an accepted check failed."""
+"""Operators between load and swap: `check_staging`, and `approve_accepted`, which waits for a person's approval.
+
+An approval is needed only if a check failed that the operator of this replay has accepted.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,14 @@ from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, op
 from dedup_clone.publish.approval import approval_text, begin_wait, end_wait
 from dedup_clone.publish.check import check_before_swap
 
-EVIDENCE = "evidence"  # XCom key of the failed checks that a person shall approve, as Markdown
+EVIDENCE = "evidence"  # XCom key of a Markdown text that shows the failed checks to the person who approves
 
 
 class CheckStagingOperator(BaseOperator, SkipMixin):
-    """Returns the parameters of the swap. A failed check ends the run, and target keeps its content.
+    """Runs the checks before the swap, and returns the parameters of the swap as its XCom.
 
-    When no accepted check failed, this task skips `approve_task`, so that no worker starts for it.
+    A failed check ends the run unless it is accepted. If no accepted check failed, this operator skips the task
+    `approve_task`, so that Airflow starts no worker for it.
     """
 
     inherits_from_skipmixin = True
@@ -47,10 +51,11 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
 
 
 class ApproveAcceptedOperator(ApprovalOperator):
-    """Waits for a person. Meanwhile another run may take the lease over; an approval after that is too late.
+    """Waits until a person approves the swap in spite of the accepted checks that failed.
 
-    Rejection and timeout are final. The task has retries because Airflow loses it when the answer arrives before the
-    scheduler knows that the task is deferred. A retry asks the question again.
+    Meanwhile another run may acquire the lease; an approval after that is too late, and the task fails. Rejection and
+    timeout fail without a retry. The task has retries for another reason: Airflow can lose the answer if it arrives
+    before the scheduler knows that the task is deferred, and the retry asks again.
     """
 
     def __init__(self, *, setup: FeedSetup, check_task: str, **kwargs: Any) -> None:

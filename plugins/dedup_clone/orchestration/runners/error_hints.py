@@ -1,6 +1,6 @@
-"""Explains Google's error messages to an operator: the setting, role, quota or network, and the command to run.
+"""Finds the cause of an error of Dataproc or BigQuery in its message, and says what an operator should do.
 
-The same message may be the error of a call, or hours later the message of a failed run.
+The message comes from a call that failed, or from the status of a Spark run that failed later.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dedup_clone.settings.spark_settings import SparkSettings
 
 @dataclass(frozen=True)
 class Hint:
-    """`text` says what is wrong and what to do. `permanent`: a retry cannot help."""
+    """What is wrong and what to do (`text`), and whether a retry cannot help (`permanent`)."""
 
     text: str
     permanent: bool
@@ -21,13 +21,13 @@ class Hint:
 
 @dataclass(frozen=True)
 class ErrorHints:
-    """The hints for one project and its settings, with commands that an operator can copy as they are."""
+    """Makes hints with the names of one project and its Spark settings, so that commands can be copied as they are."""
 
     project: str
     settings: SparkSettings
 
     def for_message(self, message: str) -> Hint | None:
-        """The hint for an error message; None when no known pattern is in it."""
+        """The hint for an error message; None if its cause is not known."""
         text = message.lower()
         for patterns, hint in (
             (("quota", "resourceexhausted", "resource_exhausted", "ratelimitexceeded"), self._quota_exhausted),
@@ -44,7 +44,7 @@ class ErrorHints:
         return self._no_cluster(missing[1]) if missing else None
 
     def permission_denied(self) -> Hint:
-        """The hint for a denied call whose message names only a permission."""
+        """The hint for a call that was denied (status 403), if `for_message` finds no more exact one."""
         return Hint(
             f"Airflow's service account lacks a role in project [{self.project}]: `gcloud projects "
             f"add-iam-policy-binding {self.project} --member=serviceAccount:AIRFLOW_SERVICE_ACCOUNT "
@@ -62,11 +62,11 @@ class ErrorHints:
         )
 
     def invalid_request(self) -> Hint:
-        """The hint for an invalid request; the service's own message says what is wrong."""
+        """The hint for a request that the service rejected as invalid. The service's message says what is wrong."""
         return Hint("Correct section [spark] of the profile or of the feed, then clear the task.", permanent=True)
 
     def unknown(self) -> Hint:
-        """The hint for an error without a known cause."""
+        """The hint for any other error."""
         return Hint("The task tries again by itself.", permanent=False)
 
     @property

@@ -1,4 +1,4 @@
-"""The input of a feed's DAGs: its feed file, the deployment profile, and the paths of the deployed files."""
+"""Reads what the DAGs of a feed are built from: the feed file and the profile, and finds the deployed folders."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from dedup_clone.warehouse.sql_files import TableNames
 
 @dataclass(frozen=True)
 class DeployedFolders:
-    """Paths of a deployment.
+    """Where the files that the DAGs need are on the machine that parses and runs them.
 
-    `sql` lies beside dags/ in the repository, and below it on Managed Airflow, which syncs only dags/ and plugins/.
-    `spark_jobs` exists only where Spark runs locally; elsewhere the file `spark_code` names the uploaded code.
+    `sql`: beside dags/ in the repository, but below dags/ on Managed Airflow, which copies only dags/ and plugins/ to
+    its workers. `spark_jobs`: the Spark job's sources; only the runner `local` needs them. `spark_code`: a JSON file
+    that names the uploaded Spark job for the other runners.
     """
 
     feeds: Path
@@ -33,7 +34,7 @@ class DeployedFolders:
 
 
 def find_folders(dags: Path) -> DeployedFolders:
-    """The paths around the folder `dags`. Raises ConfigurationError when there is no folder of SQL files."""
+    """The folders that belong to the DAGs folder `dags`. Raises ConfigurationError if sql/ is missing."""
     candidates = [dags / "sql", dags.parent / "sql"]
     sql = next((path for path in candidates if path.is_dir()), None)
     if sql is None:
@@ -50,7 +51,7 @@ def find_folders(dags: Path) -> DeployedFolders:
 
 @dataclass(frozen=True)
 class FeedSetup:
-    """One feed in one deployment."""
+    """What the DAGs and tasks of one feed are built from: its feed file, the profile, and the deployed folders."""
 
     feed: Feed
     deployment: Deployment
@@ -61,10 +62,10 @@ class FeedSetup:
         return TableNames(self.deployment.project, self.deployment.dataset, self.feed.staging, self.feed.target)
 
     def dag_id(self, family: str) -> str:
-        """`family` is the name of the DAG file: watch, publish, rollback, bootstrap or content_audit."""
+        """The id of one of the feed's DAGs. `family`: the name of its DAG file, such as watch or publish."""
         return f"{self.feed.feed}_{family}"
 
 
 def read_feed_setup(feed_file: Path, folders: DeployedFolders) -> FeedSetup:
-    """Raises ConfigurationError when the feed file or the deployment profile is invalid."""
+    """Read the feed file and the profile. Raises ConfigurationError if one of them is invalid."""
     return FeedSetup(read_feed(feed_file), read_deployment(folders.profiles), folders)

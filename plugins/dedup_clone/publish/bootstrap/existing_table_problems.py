@@ -1,4 +1,4 @@
-"""Reasons why a table cannot become a feed's first generation, each with its remedy."""
+"""Finds what prevents an existing table from becoming a feed's first generation. Each problem names its remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from dedup_clone.warehouse.metadata import Observation, TableMetadata
 
 
 def feed_problems(services: Services, full_name: str, is_target: bool) -> list[str]:
-    """Problems of the feed: it publishes already, or its own tables are in the way. `full_name`: DATASET.TABLE."""
+    """Problems of the feed: it has published before, or one of its own tables is in the way.
+
+    `full_name`: the existing table, as DATASET.TABLE. `is_target`: whether it is the feed's target.
+    """
     feed, problems = services.feed, []
     generation = services.current.read().generation
     if generation is not None:
@@ -30,7 +33,7 @@ def feed_problems(services: Services, full_name: str, is_target: bool) -> list[s
 
 
 def table_problems(services: Services, table: TableMetadata, is_target: bool) -> list[str]:
-    """Problems of the table's kind, location, layout, columns and, for target, what a replacement would lose."""
+    """Problems of the table: kind, location, layout, columns; for target also what would be lost by replacing it."""
     contract, location = services.feed.table.to_contract(), services.warehouse.location
     if table.kind != "TABLE":
         return [f"it is a [{table.kind}], expected a table: copy its rows into one, and name that"]
@@ -75,7 +78,7 @@ def _type(column: Column) -> str:
 
 
 def _lost_with_target(services: Services) -> list[str]:
-    """Policies and materialized views that target has and its replacement would lack."""
+    """Policies that target has and its replacement would lack, and materialized views that would break."""
     declared, held = services.feed.table.policies, services.warehouse.policies(services.feed.target)
     policies = sorted({*held.row_access} - {*declared.row_access})
     tags = sorted(name for name, tag in held.column_tags.items() if declared.column_tags.get(name) != tag)
@@ -92,7 +95,7 @@ def _lost_with_target(services: Services) -> list[str]:
 
 
 def partition_problems(services: Services, observation: Observation, latest: date) -> list[str]:
-    """Rows without a date, and rows of dates after `latest`, the last allowed one."""
+    """Problems of the rows' dates: rows without a date, and rows with a date after `latest`."""
     column, problems = services.feed.table.partition_column, []
     special = [p for p in observation.partitions if partition_day(p) is None and p.rows]
     if special:

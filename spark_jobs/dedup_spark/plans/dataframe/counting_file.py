@@ -1,4 +1,4 @@
-"""One Parquet file that a DataFrame plan writes, and what is counted about its rows."""
+"""Writes one Parquet file of a DataFrame plan, and counts its rows by what the manifest must say about them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ _ROW_GROUP_BYTES = 128 << 20
 
 
 class CountingFile:
-    """Writes rows of one output file, given as batches with helper columns."""
+    """One output file. `add` its rows in batches that have the helper columns, then `close` it.
+
+    Sources are numbered: the parent is 0, the applied deliveries follow, the newest last. `newest_source`: the newest
+    one that has the date; a row whose key it lacks is a survivor. `sources`: the number of applied deliveries.
+    `examples`: keys of some rows that differ from the parent's.
+    """
 
     def __init__(
         self, data_uri: str, path: str, schema: pa.Schema, table: TableContract, newest_source: int, sources: int
@@ -80,7 +85,7 @@ class CountingFile:
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
 
     def close(self) -> dict[str, Any]:
-        """Finish the file and return its record."""
+        """Finish the file. Returns its path, size in bytes, range of update ids, and counts of rows."""
         if self._pending:
             self._write_row_group()
         self._parquet.close()
