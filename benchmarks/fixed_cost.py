@@ -116,8 +116,8 @@ def report(results: Results) -> str:
     small = min(results.figures, key=lambda one: one.rows).inputs
     cases = (
         ("adopt, all of it", COLD, large),
-        ("adopt, small: the driver does it without Spark", COLD, small),
-        ("window, small: Spark must start", COLD_WITH_SPARK, small),
+        ("adopt, small", COLD, small),
+        ("window, small", COLD_WITH_SPARK, small),
     )
     lines = []
     for title, peer, inputs in cases:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, fields, replace
 
 from benchmarks.docs_tables import table
-from benchmarks.peers.registry import ADOPT, ADOPT_IN_TASKS, ROW_NUMBER
+from benchmarks.peers.registry import ADOPT, ROW_NUMBER
 from benchmarks.results import Figure, Results, cpu, median
 from dedup_clone.contract.billing import TIB, USD_PER_TIB
 from dedup_clone.publish.records.publish_costs import MERGE_READS, QUALIFY_READS
@@ -178,7 +178,7 @@ def report(main_results: Results, growth: Results, memory: Results) -> str:
     The CPU time per row of plan `adopt` is that of the largest date that was measured, because the time per row is
     longer once the fingerprint buckets of a date exceed the processor's cache, as they do at full size.
     """
-    measured, largest = measured_per_row(main_results), max(memory.of(ADOPT_IN_TASKS), key=lambda one: one.rows)
+    measured, largest = measured_per_row(main_results), max(memory.of(ADOPT), key=lambda one: one.rows)
     model = FullSize(Assumptions(), replace(measured, adopt_cpu_s=largest.cpu_s / largest.rows))
     parts = (
         _sizes(model, largest.rows),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from benchmarks.dataset_shape import DatasetShape
 from benchmarks.docs_tables import table
 from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log
-from benchmarks.peers.registry import ADOPT_IN_TASKS
+from benchmarks.peers.registry import ADOPT, ADOPT_COMPUTED
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
 from benchmarks.results import Results, figure, save
 from dedup_spark.fingerprints.buckets import bits_for
@@ -16,7 +16,7 @@ from dedup_spark.fingerprints.buckets import bits_for
 COMMAND = "memory"
 ROWS = 128_000_000
 # Peers: plan `adopt` with the parent's stored fingerprints, and without them.
-_STORED, _COMPUTED = ADOPT_IN_TASKS, "adopt-computed-tasks"
+_STORED, _COMPUTED = ADOPT, ADOPT_COMPUTED
 # A large date of a table of 15 TB and 730 dates, which has 428 million rows per date on average. Its memory is
 # extrapolated, not measured.
 LARGE_DATE_ROWS = 470_000_000

@@ -14,13 +14,12 @@ from benchmarks.results import Figure, Results, cpu, figure, median, save, wall
 COMMAND = "main"
 ROWS = 26_000_000
 _MIN_REPEATS_TO_WARM_UP = 2
-_IN_TASKS = "-tasks"
 _PLAIN_JOINS = ("spark-sort-merge", "spark-shuffled-hash")
 
 
 def peers() -> list[str]:
     """The names of the peers that this sub-command compares by default, in the order in which they run."""
-    return [name for name in ENTRIES if not name.endswith(_IN_TASKS) and name not in GENERAL_PLANS]
+    return [name for name in ENTRIES if name not in GENERAL_PLANS]
 
 
 def run(rows: int, variant: Variant, only: Sequence[str], rounds: int | None) -> Results:

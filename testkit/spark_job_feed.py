@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,11 +30,12 @@ from dedup_clone.contract.request import (
 from dedup_clone.contract.table import TableContract, UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.execution.progress import JobLog
-from dedup_spark.execution.session import Spark, SparkOf
+from dedup_spark.execution.job_log import JobLog
+from dedup_spark.execution.session import SessionSource
 from dedup_spark.job import DedupJob
 from dedup_spark.job_request import read_request
 from dedup_spark.landing.written_schema import has_written_schema
+from testkit.driver_session import DriverSession
 
 FEED = "feed"
 LATEST_DAY = date(2030, 1, 1)
@@ -45,10 +46,10 @@ RETENTION_DAY = date(2020, 1, 1)
 class SparkJobFeed:
     """A feed: lands deliveries, runs the job on them, and makes each result the parent of the next publish.
 
-    `session`: None for a feed whose jobs must not need Spark. `bucket`: the landing bucket, or the folder that takes
-    its place. `state`: the URI of the feed's folder in the state bucket, or the path of the folder that takes its
-    place. The fields from `mode` to `file_bytes` become fields of each request. `manifest`, `parent`: the generation
-    that was committed last.
+    `session`: None for a feed whose jobs use no DataFrame plan; they run in a DriverSession. `bucket`: the landing
+    bucket, or the folder that takes its place. `state`: the URI of the feed's folder in the state bucket, or the path
+    of the folder that takes its place. The fields from `mode` to `file_bytes` become fields of each request.
+    `manifest`, `parent`: the generation that was committed last.
     """
 
     session: SparkSession | None
@@ -159,12 +160,12 @@ class SparkJobFeed:
         return from_json(Candidate, storage.read_text(uri), where=uri)
 
     @property
-    def spark(self) -> Spark:
-        return SparkOf(self._require_session)
+    def spark(self) -> SessionSource:
+        return lambda: self.session or cast(SparkSession, DriverSession())
 
-    def _require_session(self) -> SparkSession:
-        assert self.session, "this feed has no Spark session, so the job must not need Spark"
-        return self.session
+    def run_tasks_in_this_process(self) -> None:
+        """Let tests change what runs inside Spark tasks. DataFrame plans stay on the session."""
+        self.session = cast(SparkSession, DriverSession(self.session))
 
     def publish(self, *arrivals: Arrival, retention_day: date = RETENTION_DAY) -> Candidate:
         """Run the job on these arrivals, and make its result the parent of the next publish unless all were refused."""

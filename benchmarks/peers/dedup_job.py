@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
@@ -16,9 +15,7 @@ from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json
 from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_spark import storage
-from dedup_spark.execution import fan_out
-from dedup_spark.execution.progress import JobLog
-from dedup_spark.execution.session import SparkOf
+from dedup_spark.execution.job_log import JobLog
 from dedup_spark.job import DedupJob
 
 
@@ -26,8 +23,6 @@ class DedupJobPeer(Peer):
     """`plan`, `compare_values` and `exact` are fields of the job's request.
 
     `stored_fingerprints`: whether the job finds the fingerprints that were stored when the parent was published.
-
-    `in_tasks`: Spark's Python workers process all dates; otherwise the driver processes small ones.
     """
 
     def __init__(
@@ -38,7 +33,6 @@ class DedupJobPeer(Peer):
         stored_fingerprints: bool = True,
         compare_values: bool = True,
         exact: bool = False,
-        in_tasks: bool = False,
     ) -> None:
         super().__init__(session)
         self._plan, self._stored_fingerprints, self._compare_values, self._exact = (
@@ -47,7 +41,6 @@ class DedupJobPeer(Peer):
             compare_values,
             exact,
         )
-        self._driver_items = 0 if in_tasks else fan_out._DRIVER_ITEMS
 
     def prepare(self, inputs: InputFiles, out: Path) -> None:
         feed = open_feed(inputs, self.session(), out, stored_fingerprints=self._stored_fingerprints)
@@ -55,8 +48,7 @@ class DedupJobPeer(Peer):
         self._request = feed.request([feed.arrive(inputs.snapshot_id)])
 
     def run(self, inputs: InputFiles, out: Path) -> DedupRequest:
-        with patch.object(fan_out, "_DRIVER_ITEMS", self._driver_items):
-            DedupJob(self._request, SparkOf(self.session), JobLog(self._request)).run()
+        DedupJob(self._request, self.session, JobLog(self._request)).run()
         return self._request
 
     def result(self, inputs: InputFiles, out: Path, returned: object) -> PeerResult:

@@ -26,7 +26,7 @@ class ReadFloor(Peer):
 
     def run(self, inputs: InputFiles, out: Path) -> int:
         context = self.session().sparkContext
-        tasks = tasks_for(context, len(inputs.dates), inputs.parent_bytes + inputs.snapshot_bytes)
+        tasks = tasks_for(context.defaultParallelism, len(inputs.dates), inputs.parent_bytes + inputs.snapshot_bytes)
         files = [_files(date_files, self._inputs_read) for date_files in inputs.dates]
         task_files = [list(chain.from_iterable(dates)) for dates in assign_round_robin(files, tasks)]
         return sum(context.parallelize(task_files, tasks).map(_read).collect())

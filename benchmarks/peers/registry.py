@@ -56,7 +56,7 @@ def _job_by_spark(title: str, plan: str) -> PeerEntry:
 _plain = partial(PeerEntry, session_kind=PLAIN_SESSION)
 
 ADOPT = "adopt"
-ADOPT_IN_TASKS = "adopt-tasks"  # all dates in Spark's Python workers, none in the driver
+ADOPT_COMPUTED = "adopt-computed"
 ROW_NUMBER = "spark-row-number"
 READ_BOTH = "read-both"
 # The job's DataFrame plans, for dates that neither `adopt` nor `rewrite` can process. They are slow, so they are
@@ -77,18 +77,8 @@ ENTRIES: dict[str, PeerEntry] = {
     ),
     ADOPT: _job("**this job: adopt**, stored fingerprints"),
     "adopt-keys": _job("**this job: adopt**, stored fingerprints, keys only", compare_values=False),
-    "adopt-computed": _job(
-        "**this job: adopt**, computed fingerprints", rounds=1, repeats=3, stored_fingerprints=False
-    ),
+    ADOPT_COMPUTED: _job("**this job: adopt**, computed fingerprints", rounds=1, repeats=3, stored_fingerprints=False),
     "adopt-exact": _job("**this job: adopt**, exact join of all keys", rounds=1, repeats=2, exact=True),
-    ADOPT_IN_TASKS: _job("this job: adopt in Spark tasks, stored fingerprints", rounds=1, repeats=1, in_tasks=True),
-    "adopt-computed-tasks": _job(
-        "this job: adopt in Spark tasks, computed fingerprints",
-        rounds=1,
-        repeats=1,
-        in_tasks=True,
-        stored_fingerprints=False,
-    ),
     "rewrite": _job("**this job: rewrite**", rounds=1, repeats=1, plan="rewrite"),
     "antijoin": _job_by_spark("**this job: antijoin**", "antijoin"),
     "window": _job_by_spark("**this job: window**", "window"),

@@ -9,8 +9,8 @@ import os
 import sys
 
 from dedup_clone.contract.errors import DedupCloneError
-from dedup_spark.execution.progress import JobLog
-from dedup_spark.execution.session import LazySpark, root_cause
+from dedup_spark.execution.job_log import JobLog
+from dedup_spark.execution.session import StartingSession, root_cause
 from dedup_spark.job import DedupJob
 from dedup_spark.job_request import read_request
 
@@ -34,10 +34,10 @@ def main(arguments: list[str]) -> int:
     uri = parser.parse_args(arguments).request
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    spark = LazySpark(f"dedup {uri}")
+    session = StartingSession(f"dedup {uri}")
     try:
         request = read_request(uri)
-        DedupJob(request, spark, JobLog(request)).run()
+        DedupJob(request, session, JobLog(request)).run()
         return 0
     except (DedupCloneError, OSError) as error:
         _logger.error("dedup of [%s] failed, nothing was published: %s", uri, error)
@@ -47,5 +47,5 @@ def main(arguments: list[str]) -> int:
             "dedup of [%s] failed, nothing was published: %s", uri, f"{root_cause(error)}; see above, then retry"
         )
     finally:
-        spark.stop()
+        session.stop()
     return 1

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import date
-from functools import partial
 
 from dedup_clone.contract.manifest import DateOutcome
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.candidate.new_manifest import Results
-from dedup_spark.execution.date_fan_out import AnyDateTask, largest_first, over_dates
+from dedup_spark.execution.date_fan_out import HELD_BYTES, AnyDateTask, largest_first, over_dates
 from dedup_spark.execution.fan_out import FanOut
-from dedup_spark.execution.progress import JobLog
-from dedup_spark.execution.session import SPARK_FAILURES, Spark, starting_early
+from dedup_spark.execution.job_log import JobLog
+from dedup_spark.execution.session import SPARK_FAILURES, SessionSource
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.output.file_sizes import target_file_bytes
 from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
-from dedup_spark.plans.adopt.adopt_task import AdoptTask, DeclinedAdoption
+from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.adopt_task_builder import with_spare_threads
 from dedup_spark.plans.adopt.adopted_files import adopt_files
 from dedup_spark.plans.dataframe.dataframe_plan import run_dataframe_plan
@@ -38,7 +36,7 @@ _DATAFRAME_PLANS = (DateOutcome.WINDOW, DateOutcome.ANTIJOIN, DateOutcome.REWRIT
 
 
 def run_plans(
-    spark: Spark,
+    session: SessionSource,
     request: DedupRequest,
     plans: dict[date, DatePlan],
     applied: tuple[ValidatedDelivery, ...],
@@ -46,33 +44,29 @@ def run_plans(
     scan: FusedScan,
     job_log: JobLog,
 ) -> tuple[dict[date, DatePlan], Results]:
-    """Return the plans as they came out, and what they wrote. Spark starts only where a plan needs it.
+    """Return the plans as they came out, and what they wrote.
 
     Outcomes of `scan` that no plan uses are deleted. Raises DataFramePlanFailed.
     """
     to_adopt = largest_first(plan.task for plan in plans.values() if isinstance(plan.task, AdoptTask))
     to_rewrite = largest_first(plan.task for plan in plans.values() if isinstance(plan.task, RewriteTask))
     outcomes = scan.claim([*to_adopt, *to_rewrite])
-    needs_session = any(plan.needs_session for plan in plans.values())
     size = target_file_bytes(request, max((examined.bytes for examined in applied), default=0), parent)
 
-    def stream(
-        tasks: Sequence[AnyDateTask], work: Callable[[int], Callable[[AnyDateTask], Outcome]], what: str
-    ) -> None:
+    def stream(tasks: Sequence[AnyDateTask], work: Callable[[AnyDateTask], Outcome], what: str) -> None:
         """Find the outcomes that are not known yet."""
         rest = [task for task in tasks if task.day not in outcomes]
         description = f"{request.feed} generation {request.generation}: {what}"
-        found = over_dates(spark, work, rest, description, job_log.info, with_spare_threads)
+        found = over_dates(session, work, rest, description, with_spare_threads)
         outcomes.update(zip((task.day for task in rest), found, strict=True))
 
     if to_adopt:
-        with job_log.phase(DateOutcome.ADOPT), _session_starting(spark, needs_session):
-            stream(to_adopt, partial(AdoptDate.of, request, scan.seed), "adopt, compare keys")
-            adopted = adopt_files(to_adopt, outcomes, request, FanOut(spark))
+        with job_log.phase(DateOutcome.ADOPT):
+            stream(to_adopt, AdoptDate.of(request, scan.seed, HELD_BYTES), "adopt, compare keys")
+            adopted = adopt_files(to_adopt, outcomes, request, FanOut(session))
             outcomes.update((outcome.day, outcome) for outcome in adopted)
-    needs_session = needs_session or any(isinstance(outcome, DeclinedAdoption) for outcome in outcomes.values())
-    with job_log.phase(DateOutcome.REWRITE), _session_starting(spark, needs_session):
-        rewrite = partial(RewriteDate, request.table, scan.seed, request.data_uri, size)
+    with job_log.phase(DateOutcome.REWRITE):
+        rewrite = RewriteDate(request.table, scan.seed, request.data_uri, size, HELD_BYTES)
         stream(to_rewrite, rewrite, "rewrite, compare and write rows")
     results = Results(fingerprints=_unchanged_fingerprints(request.update_id_mode, plans, applied, parent))
     plans = dict(plans)
@@ -80,25 +74,16 @@ def run_plans(
         results.add(outcome)
         plans[day] = plans[day].after(outcome)
     for dataframe_plan in _DATAFRAME_PLANS:
-        days = {day for day, plan in plans.items() if plan.outcome == dataframe_plan and plan.needs_session}
+        days = {day for day, plan in plans.items() if plan.outcome == dataframe_plan and plan.uses_dataframes}
         if days:
-            with job_log.phase("start spark"):
-                session = spark.session()
             with job_log.phase(f"{dataframe_plan} by spark"):
                 try:
-                    written = run_dataframe_plan(
-                        session, request, dataframe_plan, days, applied, parent, size, job_log.info
-                    )
+                    written = run_dataframe_plan(session(), request, dataframe_plan, days, applied, parent, size)
                 except SPARK_FAILURES as failure:
                     raise DataFramePlanFailed(str(failure)) from failure
             for one in written:
                 results.add(replace(one, key_fingerprint=results.fingerprints.get(one.day)))
     return plans, results
-
-
-def _session_starting(spark: Spark, is_needed: bool) -> AbstractContextManager[None]:
-    """Inside the block Spark's session starts in the background, where it is needed."""
-    return starting_early(spark.session) if is_needed else nullcontext()
 
 
 def _unchanged_fingerprints(

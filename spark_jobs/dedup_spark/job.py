@@ -18,10 +18,9 @@ from dedup_spark.candidate.key_examples import select_examples
 from dedup_spark.candidate.new_manifest import NewGeneration, Results, assemble_generation, build_manifest
 from dedup_spark.candidate.table_takeover import TableTakeover
 from dedup_spark.dispatch import DataFramePlanFailed, run_plans
-from dedup_spark.early_start import starting_for
 from dedup_spark.execution.fan_out import FanOut
-from dedup_spark.execution.progress import JobLog
-from dedup_spark.execution.session import Spark
+from dedup_spark.execution.job_log import JobLog
+from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.seed import read_seed
 from dedup_spark.job_request import read_arrivals
 from dedup_spark.landing.delivery_validation import (
@@ -39,10 +38,10 @@ from dedup_spark.plans.fused_scan import FusedScan
 
 @dataclass(frozen=True)
 class DedupJob:
-    """One run of the job. Spark starts only where there is work for it, and may start during the validation."""
+    """One run of the job."""
 
     request: DedupRequest
-    spark: Spark
+    session: SessionSource
     job_log: JobLog
 
     def run(self) -> None:
@@ -66,12 +65,11 @@ class DedupJob:
             generation = self._assemble(unchanged, {}, Results(), parent)
             requested = tuple(arrival.delivery for arrival in arrivals)
             return self._write_lists(ValidatedDeliveries((), ()), requested, generation, Results(), parent)
-        with starting_for(self.spark, self.request, arrivals):
-            with self.job_log.phase("examine"):
-                seed = read_seed(self.request.seed_uri)
-                scan = FusedScan(self.request, arrivals, parent, seed, self.spark, self.job_log.info)
-                validated = self._validate(arrivals, parent, scan.validate)
-            validated, plans, results = self._dedup(validated, parent, scan)
+        with self.job_log.phase("examine"):
+            seed = read_seed(self.request.seed_uri)
+            scan = FusedScan(self.request, arrivals, parent, seed, self.session)
+            validated = self._validate(arrivals, parent, scan.validate)
+        validated, plans, results = self._dedup(validated, parent, scan)
         for refused in validated.refused:
             self.job_log.info(f"refused: {refused.reason}")
         if not validated.applied:
@@ -90,7 +88,7 @@ class DedupJob:
         self, arrivals: tuple[Arrival, ...], parent: Parent, validate: ValidateFiles | None
     ) -> ValidatedDeliveries:
         """Validate with `validate` for the first time; without it, after Spark failed, by reading every file whole."""
-        newest, fan_out = parent.newest_id, FanOut(self.spark)
+        newest, fan_out = parent.newest_id, FanOut(self.session)
         return validate_deliveries(
             self.request, arrivals, newest, fan_out, probe_with_spark=validate is None, validate=validate
         )
@@ -103,7 +101,7 @@ class DedupJob:
             applied = validated.applied
             plans = select_plans(self.request, applied, parent)
             try:
-                plans, results = run_plans(self.spark, self.request, plans, applied, parent, scan, self.job_log)
+                plans, results = run_plans(self.session, self.request, plans, applied, parent, scan, self.job_log)
                 return validated, plans, results
             except DataFramePlanFailed:
                 again = self._validate(tuple(delivery.arrival for delivery in applied), parent, None)
@@ -118,7 +116,7 @@ class DedupJob:
         generation = assemble_generation(self.request.update_id_mode, plans, delivered, results, parent)
         with self.job_log.phase("carry"):
             copy_forward(
-                parent, generation.copied, generation.same_fingerprints, self.request.data_uri, FanOut(self.spark)
+                parent, generation.copied, generation.same_fingerprints, self.request.data_uri, FanOut(self.session)
             )
         return generation
 
@@ -126,7 +124,7 @@ class DedupJob:
         self, validated: ValidatedDeliveries, generation: NewGeneration, results: Results, parent: Parent
     ) -> Candidate:
         """Return a candidate whose manifest names no delivery."""
-        take_over = TableTakeover(self.request, self.spark)
+        take_over = TableTakeover(self.request, self.session)
         refusal = take_over.refusal(validated.applied, generation)
         if refusal:
             self.job_log.info(f"refused: {refusal.reason}")

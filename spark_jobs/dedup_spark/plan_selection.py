@@ -37,7 +37,7 @@ class DatePlan:
         return self.outcome == DateOutcome.REWRITE and self.ineligible_reason is None
 
     @property
-    def needs_session(self) -> bool:
+    def uses_dataframes(self) -> bool:
         """Whether Spark's DataFrames write the date."""
         if self.outcome == DateOutcome.REWRITE:
             return not self.is_streamed
@@ -101,11 +101,6 @@ def unchanged_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePla
     if is_late and request.update_id_mode is UpdateIdMode.LAST_CHANGED:
         return None  # the examination refuses it
     return dict.fromkeys(sorted(parent.dates), _UNCHANGED) if parent.deliveries.issuperset(requested) else None
-
-
-def uses_only_dataframes(request: DedupRequest) -> bool:
-    """Whether Spark's DataFrames write every date, whatever the landed files hold."""
-    return request.plan in (Plan.WINDOW, Plan.ANTIJOIN) or _compares_exact_values(request)
 
 
 def _compares_exact_values(request: DedupRequest) -> bool:

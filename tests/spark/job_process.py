@@ -1,6 +1,6 @@
 """Dedup jobs in a process that a test may kill: a request's URI comes on each line of stdin, an answer on stdout.
 
-Run as a program it is that process; whatever the size, its jobs leave the work on dates to Spark's Python workers.
+Run as a program it is that process.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
-from dedup_spark.execution import fan_out
-from dedup_spark.execution.progress import JobLog
-from dedup_spark.execution.session import SparkOf
+from dedup_spark.execution.job_log import JobLog
 from dedup_spark.job import DedupJob
 from dedup_spark.job_request import read_request
 from testkit.local_servers import PYTHON_PATH, REPOSITORY
@@ -99,12 +97,11 @@ class ProcessArea(SparkJobFeed):
 
 
 def main() -> None:
-    fan_out._DRIVER_ITEMS = 0
     session = local_session("killed jobs")
     for line in sys.stdin:
         request = read_request(line.strip())
         try:
-            DedupJob(request, SparkOf(lambda: session), JobLog(request)).run()
+            DedupJob(request, lambda: session, JobLog(request)).run()
         except Exception:  # the test asks what is left behind, not why
             print(FAILED, flush=True)
         else:

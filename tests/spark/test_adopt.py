@@ -19,7 +19,6 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison import duplicate_keys
-from dedup_spark.execution import date_fan_out as over_dates
 from dedup_spark.fingerprints import stored
 from dedup_spark.plans import fused_scan
 from dedup_spark.plans.adopt import adopt_date
@@ -284,6 +283,7 @@ def test_more_repeated_keys_than_are_looked_at_are_left_to_spark(
 ) -> None:
     monkeypatch.setattr(duplicate_keys, limit, most)
     area = with_spark
+    area.run_tasks_in_this_process()
     for snapshot_id in (1, 2):
         again = [row(snapshot_id, 1, 70), row(snapshot_id, 2, 5)]
         area.publish(area.land(snapshot_id, [*rows(snapshot_id, *range(300)), *again]))
@@ -399,10 +399,7 @@ def test_copy_with_another_size_or_checksum_is_refused(tmp_path: Path, crc32c: s
     assert (tmp_path / "copy").read_bytes() == b"hello world"
 
 
-def test_many_dates_run_as_spark_tasks_with_the_same_result(
-    with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(over_dates, "few_for_the_driver", lambda items, total_bytes: False)
+def test_dates_are_adopted_in_spark_tasks(with_spark: SparkJobFeed) -> None:
     area = with_spark
     days = [date(2026, 3, n) for n in range(1, 6)]
     area.publish(area.land(1, [r for day in days for r in rows(1, *range(50), day=day)]))

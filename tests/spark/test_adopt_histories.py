@@ -28,9 +28,9 @@ from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison import bucket_selection, duplicate_keys, spilled_hashes
-from dedup_spark.execution import date_fan_out as over_dates
 from dedup_spark.fingerprints import stored
 from dedup_spark.output import sorted_files
+from dedup_spark.plans import fused_scan
 from dedup_spark.plans.adopt import adopt_date, adopt_task_builder, differences
 from dedup_spark.plans.adopt import normalized_files as mended_files
 from testkit.oracle import OracleDelivery, OracleState, comparable
@@ -282,7 +282,7 @@ def test_small_memory_and_several_threads_change_nothing(publishes: list[int], s
     """Nothing is held between passes, a few rows are compared at a time, each date is read by three threads."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(bucket_selection, "_EXAMPLE_BUCKETS", 0)
-        patch.setattr(over_dates, "_DRIVER_HELD_BYTES", 0)
+        patch.setattr(fused_scan, "HELD_BYTES", 0)
         patch.setattr(spilled_hashes, "_ROWS_IN_MEMORY", 4)
         patch.setattr(adopt_date, "DEFAULT_LIMITS", differences.Limits(rows=25, hashes=15, passes=100))
         patch.setattr(duplicate_keys, "_ROWS_AT_A_TIME", 5)

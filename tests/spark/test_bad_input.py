@@ -106,6 +106,7 @@ def test_file_that_only_spark_cannot_read_refuses_its_delivery_alone(
     """As if validation did not know of a compression that Spark lacks."""
     monkeypatch.setattr(file_format, "_COMPRESSIONS", {*file_format._COMPRESSIONS, "BROTLI"})
     area.session, area.plan = spark, Plan.WINDOW
+    area.run_tasks_in_this_process()
     fine = deliver(area, 1, good(1))
     bad = deliver(area, 2, {**written(compression="brotli")(2), "day=2026-03-01/good.parquet": good(2)[FILE]})
     candidate = area.publish(fine, bad)

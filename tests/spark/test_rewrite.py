@@ -117,6 +117,7 @@ def test_several_deliveries_many_repeated_keys_and_many_differences_are_left_to_
     with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     area = with_spark
+    area.run_tasks_in_this_process()
     area.publish(area.land(1, rows(1, 1, 2)), area.land(2, rows(2, 1)))
     assert area.entry(FIRST).plan_reason.endswith("written by Spark: [2] deliveries have the date")
     monkeypatch.setattr(duplicate_keys, "_MOST_ROWS", 1)

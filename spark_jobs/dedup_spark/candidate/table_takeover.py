@@ -16,7 +16,7 @@ from dedup_clone.contract.request import DedupRequest, Duplicates
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.candidate.key_examples import EXAMPLES_PER_DATE, key_texts
 from dedup_spark.candidate.new_manifest import NewGeneration
-from dedup_spark.execution.session import Spark
+from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.plans.dataframe.sources import delivered_rows
@@ -26,10 +26,10 @@ _DATES_NAMED = 5
 
 @dataclass(frozen=True)
 class TableTakeover:
-    """Starts Spark's session only where there are duplicate keys to name."""
+    """What a takeover does besides the work on a delivery. `session` reads the duplicate keys that a refusal names."""
 
     request: DedupRequest
-    spark: Spark
+    session: SessionSource
 
     def refusal(self, applied: tuple[ValidatedDelivery, ...], generation: NewGeneration) -> RefusedDelivery | None:
         """Return why the table cannot be taken over: keys that it holds more than once. None where it can."""
@@ -63,7 +63,7 @@ class TableTakeover:
 
     def _examples(self, applied: tuple[ValidatedDelivery, ...], day: date) -> str:
         table = self.request.table
-        rows = delivered_rows(self.spark.session(), table, applied, {day})
+        rows = delivered_rows(self.session(), table, applied, {day})
         assert rows is not None  # the date has rows, some of them too many
         of_day = rows.where(f.col(table.partition_column) == f.lit(day))
         duplicated = of_day.groupBy(*table.keys).count().where("count > 1").limit(EXAMPLES_PER_DATE).collect()

@@ -1,34 +1,113 @@
-"""One function over many objects: in threads on the driver when they are few, as a Spark job when they are many."""
+"""One function over many work items, as one Spark job: a DataFrame with a row for each task, and `mapInArrow` over it.
+
+The function runs in Spark's Python workers. Each item gives one row of results, so that Spark's UI and event log count
+the items that are done.
+"""
 
 from __future__ import annotations
 
+import pickle
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, Generic, TypeVar
 
-if TYPE_CHECKING:
-    from dedup_spark.execution.session import Spark
+import pyarrow as pa
+
+from dedup_clone.contract.errors import DedupCloneError
+from dedup_spark.execution.session import SessionSource
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# A Spark job with Python workers costs about a second; a driver of two cores inspects 100 MB of Parquet in that time.
-_DRIVER_ITEMS = 256
-_DRIVER_BYTES = 256 << 20
+# A task costs some hundredths of a second: few of them, and with threads where the storage's answer takes longer than
+# the work. Large objects come one at a time, for each is in memory.
 _THREADS = 8
-# A task costs a few tenths of a second in Python workers: few of them, and with threads where the storage's answer
-# takes longer than the work. Large objects come one at a time, for each is in memory.
 _TASKS_PER_CORE = 2
 _TASK_BYTES = 4 << 30
 _SMALL_BYTES = 16 << 20
 
+_RESULT_SCHEMA = "item bigint, result binary"
+_RESULT_ARROW = pa.schema([("item", pa.int64()), ("result", pa.binary())])
 
-def few_for_the_driver(items: int, total_bytes: int) -> bool:
-    """Whether so many objects of so many bytes together are handled sooner without Spark."""
-    return items <= _DRIVER_ITEMS and total_bytes <= _DRIVER_BYTES
+
+@dataclass(frozen=True)
+class FanOut:
+    """Runs functions over objects in the tasks of one Spark session."""
+
+    session: SessionSource
+
+    def map(
+        self, function: Callable[[Item], Result], items: Sequence[Item], total_bytes: int, description: str
+    ) -> list[Result]:
+        """Return the results in the order of `items`. They come to the driver: let them be small.
+
+        Raises the DedupCloneError that `function` raised. Spark repeats a task after any other error.
+        """
+        if not items:
+            return []
+        cores = self.session().sparkContext.defaultParallelism
+        tasks = min(len(items), max(cores * _TASKS_PER_CORE, total_bytes // _TASK_BYTES))
+        threads = _THREADS if total_bytes <= len(items) * _SMALL_BYTES else 1
+        return run_tasks(self.session, function, items, tasks, description, threads)
+
+
+def run_tasks(
+    session: SessionSource,
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    tasks: int,
+    description: str,
+    threads: int = 1,
+) -> list[Result]:
+    """Return the results in the order of `items`, which are assigned to the Spark tasks round robin.
+
+    `description` names the job in Spark's UI and event log. Each task has `threads`. Raises what `FanOut.map` raises.
+    """
+    spark = session()
+    spark.sparkContext.setJobDescription(description)
+    batches = assign_round_robin([(n, pickle.dumps(item)) for n, item in enumerate(items)], tasks)
+    worker = _Worker(function, batches, threads)
+    rows = spark.range(0, tasks, 1, tasks).mapInArrow(worker.run, _RESULT_SCHEMA).collect()
+    results: list[Any] = [None] * len(items)
+    for row in rows:
+        results[row.item] = pickle.loads(row.result)
+    for result in results:
+        if isinstance(result, _Failure):
+            raise result.error
+    return results
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """What the function raised, where trying again cannot help."""
+
+    error: DedupCloneError
+
+
+@dataclass(frozen=True)
+class _Worker(Generic[Item, Result]):
+    """`batches` has for each Spark task the numbers of its items, and the items, pickled: it unpickles its own only."""
+
+    function: Callable[[Item], Result]
+    batches: Sequence[Sequence[tuple[int, bytes]]]
+    threads: int
+
+    def run(self, tasks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Take numbers of tasks, in Spark one; yield each item's number and result as soon as it is known."""
+        with ThreadPoolExecutor(self.threads) as pool:
+            for task in (task for rows in tasks for task in rows.column(0).to_pylist()):
+                for number, result in pool.map(self._result, self.batches[task]):
+                    yield pa.RecordBatch.from_arrays([pa.array([number]), pa.array([result])], schema=_RESULT_ARROW)
+
+    def _result(self, numbered: tuple[int, bytes]) -> tuple[int, bytes]:
+        number, item = numbered
+        try:
+            return number, pickle.dumps(self.function(pickle.loads(item)))
+        except DedupCloneError as error:
+            return number, pickle.dumps(_Failure(error))
 
 
 def assign_round_robin(items: Sequence[Item], batches: int) -> list[Sequence[Item]]:
@@ -50,29 +129,3 @@ def spare_cores(loads: Sequence[int], cores: int) -> list[int]:
         heappush(free, ends[-1])
     ends.sort()
     return [max(1, cores // max(1, len(ends) - bisect_right(ends, start))) for start in starts]
-
-
-@dataclass(frozen=True)
-class FanOut:
-    """Spark is asked for only when a job of its is worth it."""
-
-    spark: Spark
-
-    def map(
-        self, function: Callable[[Item], Result], items: Sequence[Item], total_bytes: int, description: str
-    ) -> list[Result]:
-        """Results in the order of `items`. They come to the driver: let them be small."""
-        if few_for_the_driver(len(items), total_bytes):
-            with ThreadPoolExecutor(_THREADS) as pool:
-                return list(pool.map(function, items))
-        context = self.spark.context()
-        context.setJobDescription(description)
-
-        threads = _THREADS if total_bytes <= len(items) * _SMALL_BYTES else 1
-
-        def each(part: Iterable[Item]) -> Iterable[Result]:
-            with ThreadPoolExecutor(threads) as pool:
-                return list(pool.map(function, part))
-
-        slices = min(len(items), max(context.defaultParallelism * _TASKS_PER_CORE, total_bytes // _TASK_BYTES))
-        return context.parallelize(items, slices).mapPartitions(each).collect()

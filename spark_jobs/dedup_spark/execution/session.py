@@ -1,18 +1,13 @@
-"""The job's Spark session: its settings, and when it starts. Master, memory and connectors are up to the submitter."""
+"""The job's Spark session: its settings and its start. Master, memory and connectors are up to the submitter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from threading import Lock
-from typing import Protocol
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no type hints
-from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -42,80 +37,30 @@ SESSION_CONF = {
 SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError)
 
 
-class Spark(Protocol):
-    """Spark as the job uses it. What is not running yet starts with the first call."""
-
-    def context(self) -> SparkContext:
-        """For tasks in Python alone."""
-
-    def session(self) -> SparkSession:
-        """For rows in DataFrames."""
+# Returns the job's one session, once it has started.
+SessionSource = Callable[[], SparkSession]
 
 
-@dataclass(frozen=True)
-class SparkOf:
-    """A session that somebody else starts, when it is first used, and stops."""
+class StartingSession:
+    """The job's session, which starts in the background while the driver reads the request and its records.
 
-    start: Callable[[], SparkSession]
-
-    def context(self) -> SparkContext:
-        return self.start().sparkContext
-
-    def session(self) -> SparkSession:
-        return self.start()
-
-
-class LazySpark:
-    """The job's own Spark, started on first use: a publish that only adopts small dates needs none.
-
-    A session takes seconds longer to start than the context below it, and plan adopt needs the context only.
+    Every run has one, even a run with nothing to do: YARN takes a driver without Spark for one that failed.
     """
 
     def __init__(self, application: str) -> None:
-        self._application = application
-        self._lock = Lock()
-        self._context: SparkContext | None = None
-        self._session: SparkSession | None = None
+        threads = ThreadPoolExecutor(2)
+        self._session = threads.submit(start_session, application)
+        threads.submit(import_module, "pandas")  # mapInArrow imports it on the driver: that takes a second
+        threads.shutdown(wait=False)
 
-    def context(self) -> SparkContext:
-        with self._lock:
-            if self._context is None:
-                self._context = start_context(self._application)
-            return self._context
-
-    def session(self) -> SparkSession:
-        with self._lock:
-            if self._session is None:
-                with ThreadPoolExecutor(1) as importer:
-                    importer.submit(import_module, "pandas")  # PySpark imports it later: that takes seconds
-                    self._session = start_session(self._application)
-                self._context = self._session.sparkContext
-            return self._session
+    def __call__(self) -> SparkSession:
+        """Raises what failed the start."""
+        return self._session.result()
 
     def stop(self) -> None:
-        """Stop what was started."""
-        with self._lock:
-            if self._session is not None:
-                self._session.stop()
-            elif self._context is not None:
-                # PySpark's own stop waits up to a second for its accumulator thread.
-                self._context._jsc.stop()
-                SparkContext._active_spark_context = None
-            self._session = self._context = None
-
-
-@contextmanager
-def starting_early(start: Callable[[], object]) -> Iterator[None]:
-    """Inside the block Spark starts in the background, for it is known to be needed later."""
-    with ThreadPoolExecutor(1) as starter:
-        starter.submit(start)  # a failure is raised again where Spark is used
-        yield
-
-
-def start_context(application: str) -> SparkContext:
-    """Start with the settings of a session, for one may be started on this context later."""
-    conf = SparkConf().setAppName(application).setAll([*SESSION_CONF.items(), *_worker_path().items()])
-    return SparkContext.getOrCreate(conf)
+        """Stop the session, if it could be started."""
+        if self._session.exception() is None:
+            self._session.result().stop()
 
 
 def start_session(application: str) -> SparkSession:

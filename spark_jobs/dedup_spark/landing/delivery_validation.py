@@ -98,7 +98,7 @@ def validate_deliveries(
             problems[arrival.delivery] += _no_rows(arrival, len(validated[arrival.delivery]))
     if probe_with_spark:
         valid = [file for delivery, results in validated.items() if not problems[delivery] for file in results]
-        for result, error in unreadable_by_spark(fan_out.spark, valid):
+        for result, error in unreadable_by_spark(fan_out.session, valid):
             uri = result.file.uri
             problems[delivery_of[uri]].append(f"file [{uri}] cannot be read by Spark: {error}")
     return ValidatedDeliveries(

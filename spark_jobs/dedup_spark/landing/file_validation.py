@@ -1,7 +1,7 @@
 """Validates one landed file: its footer, and the decoded values of all its rows.
 
 Footer statistics are never trusted. Every column is decoded, because a file may be loaded as it is: an unreadable
-page, or a value that BigQuery cannot store, would fail the load job of all files. Runs on the driver or on executors,
+page, or a value that BigQuery cannot store, would fail the load job of all files. Runs in a Spark task,
 one call for each file, and returns counts, never rows.
 """
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from dedup_spark.execution.session import SPARK_FAILURES, Spark, read_files, root_cause
+from dedup_spark.execution.session import SPARK_FAILURES, SessionSource, read_files, root_cause
 from dedup_spark.landing.file_validation import FileValidation
 
 # Matches the innermost cause: Parquet's own code, or a name or value that Java rejects; never a connection or memory.
@@ -25,12 +25,12 @@ _FAULT_OF_A_FILE = re.compile(
 _MOST_CHARACTERS = 300
 
 
-def unreadable_by_spark(spark: Spark, files: Sequence[FileValidation]) -> list[tuple[FileValidation, str]]:
+def unreadable_by_spark(session: SessionSource, files: Sequence[FileValidation]) -> list[tuple[FileValidation, str]]:
     """Reads all files. Returns each that Spark cannot read, with the cause."""
     by_schema: defaultdict[str, list[FileValidation]] = defaultdict(list)
     for file in files:
         by_schema[file.spark_schema].append(file)
-    return [found for same_schema in by_schema.values() for found in _search(spark.session(), same_schema)]
+    return [found for same_schema in by_schema.values() for found in _search(session(), same_schema)]
 
 
 def _search(session: SparkSession, files: list[FileValidation]) -> list[tuple[FileValidation, str]]:

@@ -7,7 +7,7 @@ other outcomes are deleted, and their dates are done again by the plan that is s
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -15,9 +15,9 @@ from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.comparison.validating_reader import ValidatingReader
-from dedup_spark.execution.date_fan_out import over_dates
+from dedup_spark.execution.date_fan_out import HELD_BYTES, over_dates
 from dedup_spark.execution.fan_out import FanOut
-from dedup_spark.execution.session import Spark
+from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.landing.delivery_validation import validate_files
@@ -51,7 +51,7 @@ class ScannedDate:
 
 @dataclass(frozen=True)
 class DateScan:
-    """Scans the files of one presumed task. Runs on the driver or in a Spark task."""
+    """Scans the files of one presumed task. Runs in a Spark task."""
 
     adopt: AdoptDate
     rewrite: RewriteDate
@@ -81,8 +81,7 @@ class FusedScan:
     arrivals: Sequence[Arrival]
     parent: Parent
     seed: Seed
-    spark: Spark
-    log: Callable[[str], None]
+    session: SessionSource
     _outcomes: dict[Task, Outcome] = field(default_factory=dict)
 
     def validate(self, files: Sequence[LandedFile]) -> list[FileValidation]:
@@ -92,18 +91,16 @@ class FusedScan:
         tasks: list[Task] = [*presumed_adopt_tasks(*inputs), *presumed_rewrite_tasks(*inputs)]
         size = target_file_bytes(self.request, sum(file.size for file in files), self.parent)
 
-        def work(held_bytes: int) -> DateScan:
-            rewrite = RewriteDate(self.request.table, self.seed, self.request.data_uri, size, held_bytes)
-            validator = FileValidator(self.request.table, self.request.latest_day)
-            return DateScan(AdoptDate.of(self.request, self.seed, held_bytes), rewrite, validator)
-
+        adopt = AdoptDate.of(self.request, self.seed, HELD_BYTES)
+        rewrite = RewriteDate(self.request.table, self.seed, self.request.data_uri, size, HELD_BYTES)
+        scan = DateScan(adopt, rewrite, FileValidator(self.request.table, self.request.latest_day))
         what = f"{self.request.feed} generation {self.request.generation}: validate and compare"
-        scanned = over_dates(self.spark, work, tasks, what, self.log, with_spare_threads)
+        scanned = over_dates(self.session, scan, tasks, what, with_spare_threads)
         self._outcomes = dict(one.found for one in scanned if one.found)
         validations = [validation for one in scanned for validation in one.validations]
         seen = {validation.file.uri for validation in validations}
         others = [file for file in files if file.uri not in seen]
-        return validations + validate_files(self.request, others, FanOut(self.spark))
+        return validations + validate_files(self.request, others, FanOut(self.session))
 
     def claim(self, tasks: Iterable[Task]) -> dict[date, Outcome]:
         """Return the outcomes found for these tasks; delete what was written for all others."""

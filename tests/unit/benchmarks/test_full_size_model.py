@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 from benchmarks.full_size_model import REASONS, Assumptions, FullSize, MeasuredPerRow, measured_per_row, report
-from benchmarks.peers.registry import ADOPT, ADOPT_IN_TASKS, ROW_NUMBER
+from benchmarks.peers.registry import ADOPT, ROW_NUMBER
 from tests.unit.benchmarks.figures import figure, results
 
 ASSUMED = Assumptions(
@@ -94,7 +94,7 @@ def test_figures_are_of_the_main_table_and_the_full_size_of_the_largest_date() -
     growth = results("growth", *growing, figure(ADOPT, "x4", 1000, cpu_s=4.0))
     measured = measured_per_row(main)
     assert measured == MeasuredPerRow(0.003, 4.0, 0.0, 0.05, 30.0, 0.01, 5.0)
-    memory = results("memory", *(figure(ADOPT_IN_TASKS, name, rows, cpu_s=rows / 100) for name, rows in sizes))
+    memory = results("memory", *(figure(ADOPT, name, rows, cpu_s=rows / 100) for name, rows in sizes))
     text = report(main, growth, memory)
     assert "| CPU time of adopt, measured on one date of 500 rows | 10000000 ns per row" in text
     assert "| 250 | 0.75 | 1.00 | 1.33 |" in text

@@ -104,7 +104,7 @@ def test_rewrite_is_left_to_spark_where_a_date_cannot_be_streamed(
     applied: tuple[ValidatedDelivery, ...], options: dict[str, Any], reason: str | None
 ) -> None:
     plan = select(Plan.REWRITE, *applied, **options)[BOTH]
-    assert (plan.is_streamed, plan.needs_session, plan.ineligible_reason) == (not reason, bool(reason), reason)
+    assert (plan.is_streamed, plan.uses_dataframes, plan.ineligible_reason) == (not reason, bool(reason), reason)
     asked = "asked for: every date is written anew"
     assert plan.reason == (f"{asked}; written by Spark: {reason}" if reason else asked)
 
@@ -112,10 +112,10 @@ def test_rewrite_is_left_to_spark_where_a_date_cannot_be_streamed(
 def test_a_date_that_adopt_declined_is_left_to_spark_for_each_reason_named_once() -> None:
     declined = DeclinedAdoption(BOTH, "repeated keys", None, DateCost(0, 0, 0.0))
     one = select(Plan.AUTO, delivery(2, (BOTH,)))[BOTH].after(declined)
-    assert (one.outcome, one.needs_session) == ("rewrite", True)
+    assert (one.outcome, one.uses_dataframes) == ("rewrite", True)
     assert one.reason == "not adopted: repeated keys"
     two = select(Plan.AUTO, delivery(2, (BOTH,)), delivery(3, (BOTH,)))[BOTH].after(declined)
-    assert (two.outcome, two.needs_session) == ("rewrite", True)
+    assert (two.outcome, two.uses_dataframes) == ("rewrite", True)
     assert two.reason == "not adopted: repeated keys; written by Spark: [2] deliveries have the date"
 
 

@@ -1,4 +1,4 @@
-"""Plan adopt for one date, from task to outcome. Runs on the driver or in a Spark task; uses no Spark objects."""
+"""Plan adopt for one date, from task to outcome. Runs in a Spark task; uses no Spark objects."""
 
 from __future__ import annotations
 

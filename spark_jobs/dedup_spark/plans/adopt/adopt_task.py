@@ -30,10 +30,6 @@ class AdoptTask:
         return (self.newest, *self.older)
 
     @property
-    def objects(self) -> int:
-        return len(self.newest.files)
-
-    @property
     def bytes(self) -> int:
         """As stored, of deliveries and parent."""
         return sum(part.bytes for part in self.deliveries) + (self.parent.bytes if self.parent else 0)

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from dedup_clone.contract.manifest import DataFile, DateOutcome, Difference, KeyExample
 from dedup_clone.contract.request import DedupRequest
-from dedup_spark.execution.progress import SparkProgress
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import Parent
 from dedup_spark.plans.dataframe import join_by_key, row_number
@@ -36,7 +35,6 @@ def run_dataframe_plan(
     applied: tuple[ValidatedDelivery, ...],
     parent: Parent,
     file_bytes: int,
-    log: Callable[[str], None],
 ) -> list[WrittenDate]:
     """Write the files of `dates`, all of this plan, below the request's data folder; return what was written.
 
@@ -45,7 +43,6 @@ def run_dataframe_plan(
     require_free_names(request.table)
     context = session.sparkContext
     partitions = partition_dates(bytes_by_date(dates, applied, parent), file_bytes, context.defaultParallelism)
-    progress = SparkProgress(context, partitions.files, log)
     sources = Sources(
         request.table,
         request.update_id_mode,
@@ -58,14 +55,12 @@ def run_dataframe_plan(
         request.data_uri,
         {day: newest_source(day, applied) for day in dates},
         len(applied),
-        progress.reporter(),
     )
     context.setJobDescription(f"{request.feed} generation {request.generation}: {plan} over {len(dates)} dates, write")
     records = DEDUPLICATE[plan](sources).mapInArrow(writer.write, RECORD_SCHEMA)
     by_date: defaultdict[date, list[Row]] = defaultdict(list)
-    with progress.reporting():
-        for record in records.collect():
-            by_date[record.date].append(record)
+    for record in records.collect():
+        by_date[record.date].append(record)
     parent_bytes = parent.bytes_by_date()
     return [_written_date(day, files, parent_bytes.get(day, 0)) for day, files in by_date.items()]
 

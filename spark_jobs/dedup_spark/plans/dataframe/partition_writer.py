@@ -7,7 +7,7 @@ never listed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -48,16 +48,12 @@ _RECORD_ARROW = pa.schema(
 
 @dataclass(frozen=True)
 class PartitionWriter:
-    """`newest_source` is for each date the last applied delivery that has it: rows that it lacks are survivors.
-
-    `finished` is called with date and number of each output file that is written.
-    """
+    """`newest_source` is for each date the last applied delivery that has it: rows that it lacks are survivors."""
 
     table: TableContract
     data_uri: str
     newest_source: dict[date, int]
     sources: int
-    finished: Callable[[date, int], None]
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write one task's rows; yields the records of the files, in the form of RECORD_SCHEMA."""
@@ -86,7 +82,6 @@ class PartitionWriter:
 
     def _close(self, file: CountingFile, output_file: tuple[date, int]) -> dict[str, Any]:
         record = file.close()
-        self.finished(*output_file)
         examples = {examples_column(difference): keys for difference, keys in file.examples.items()}
         return {"date": output_file[0], **record, **examples}
 

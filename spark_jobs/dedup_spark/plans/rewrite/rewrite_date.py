@@ -1,4 +1,4 @@
-"""Rewrites one date, from its task to its result. Runs on the driver or in a Spark task, without any Spark objects."""
+"""Rewrites one date, from its task to its result. Runs in a Spark task, without any Spark objects."""
 
 from __future__ import annotations
 

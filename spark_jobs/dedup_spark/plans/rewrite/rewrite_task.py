@@ -41,10 +41,6 @@ class RewriteTask:
         return (self.delivered,) if self.delivered else ()
 
     @property
-    def objects(self) -> int:
-        return sum(len(part.files) for part in (*self.deliveries, self.parent) if part)
-
-    @property
     def bytes(self) -> int:
         """As stored, of delivery and parent."""
         return sum(part.bytes for part in (*self.deliveries, self.parent) if part)

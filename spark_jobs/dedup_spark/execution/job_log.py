@@ -1,0 +1,33 @@
+"""The job's log on the driver."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dedup_clone.contract.request import DedupRequest
+
+_logger = logging.getLogger("dedup_spark")
+
+
+class JobLog:
+    """Log lines that all name feed, snapshots and generation, and the seconds that each phase took."""
+
+    def __init__(self, request: DedupRequest) -> None:
+        ids = ",".join(str(d.delivery.snapshot_id) for d in request.deliveries) or "-"
+        self._prefix = f"feed={request.feed} snapshot_id={ids} generation={request.generation}"
+        self.seconds: dict[str, float] = {}
+
+    def info(self, text: str) -> None:
+        _logger.info("%s %s", self._prefix, text)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Measure a phase. The seconds go into the candidate's metrics; those of repeated phases add up."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - began, 3)

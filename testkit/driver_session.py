@@ -1,0 +1,53 @@
+"""Stands for a Spark session in tests of what the job does inside its tasks.
+
+It runs the tasks of a fan-out in the test's own process, one after the other: a test may then change limits and count
+calls inside them. DataFrame plans run in a real session, where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+Batches = Iterable[pa.RecordBatch]
+
+
+class _Context:
+    defaultParallelism = 2  # noqa: N815, RUF100 - Spark's name
+
+    def setJobDescription(self, description: str) -> None:  # noqa: N802, RUF100 - Spark's name
+        pass
+
+
+@dataclass(frozen=True)
+class _Tasks:
+    count: int
+    work: Callable[[Batches], Iterator[pa.RecordBatch]] | None = None
+
+    def mapInArrow(self, work: Callable[[Batches], Iterator[pa.RecordBatch]], schema: str) -> _Tasks:  # noqa: N802, RUF100 - Spark's name
+        return _Tasks(self.count, work)
+
+    def collect(self) -> list[Any]:
+        assert self.work
+        tasks = pa.RecordBatch.from_pydict({"id": pa.array(range(self.count), pa.int64())})
+        return [SimpleNamespace(**row) for done in self.work([tasks]) for row in done.to_pylist()]
+
+
+class DriverSession:
+    """`dataframes` is the session of DataFrame plans; without it these fail."""
+
+    def __init__(self, dataframes: SparkSession | None = None) -> None:
+        self._dataframes = dataframes
+        self.sparkContext = dataframes.sparkContext if dataframes else _Context()
+
+    def range(self, start: int, end: int, step: int, tasks: int) -> _Tasks:
+        return _Tasks(tasks)
+
+    def __getattr__(self, name: str) -> Any:
+        assert self._dataframes, f"this session has no DataFrames, so the job must not use [{name}]"
+        return getattr(self._dataframes, name)
