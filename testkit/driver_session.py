@@ -18,6 +18,7 @@ Batches = Iterable[pa.RecordBatch]
 
 
 class _Context:
+    applicationId = "driver"  # noqa: N815, RUF100 - Spark's name
     defaultParallelism = 2  # noqa: N815, RUF100 - Spark's name
 
     def setJobDescription(self, description: str) -> None:  # noqa: N802, RUF100 - Spark's name

@@ -50,6 +50,11 @@ class Layout:
         return self.local / "bigquery"
 
     @property
+    def spark_events(self) -> Path:
+        """The event logs of Spark jobs."""
+        return self.local / "spark-events"
+
+    @property
     def airflow_home(self) -> Path:
         return self.local / "airflow"
 
@@ -103,6 +108,7 @@ class Layout:
             self.logs,
             self.gcs_data,
             self.bigquery_data,
+            self.spark_events,
             self.airflow_home / "config",
             self.database,
             self.client_tools,

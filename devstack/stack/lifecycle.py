@@ -60,6 +60,7 @@ def up(layout: Layout, environ: Mapping[str, str], log: health.Log) -> ports.Por
         seconds = time.monotonic() - started
         log(f"The stack {'is' if was_up else 'was'} up: {seconds:.1f} s. Data and logs: {layout.local}")
         log(f"  Airflow: {chosen.airflow_url}   login: {AIRFLOW_USER} / {AIRFLOW_PASSWORD}")
+        log(f"  Spark's history server: {chosen.spark_history_url}")
         return chosen
 
 

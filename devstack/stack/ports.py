@@ -17,6 +17,7 @@ class Ports:
     gcs_for_gcloud: int = 4445
     bigquery: int = 9050
     airflow: int = 8080
+    spark_history: int = 18080
 
     @property
     def gcs_url(self) -> str:
@@ -33,6 +34,10 @@ class Ports:
     @property
     def airflow_url(self) -> str:
         return f"http://{HOST}:{self.airflow}"
+
+    @property
+    def spark_history_url(self) -> str:
+        return f"http://{HOST}:{self.spark_history}"
 
 
 DEFAULT = Ports()

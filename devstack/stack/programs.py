@@ -97,6 +97,30 @@ def bigquery(layout: Layout, ports: Ports) -> Program:
     )
 
 
+def spark_history(layout: Layout, ports: Ports) -> Program:
+    """Spark's own history server, which shows running and finished jobs from their event logs."""
+    spark_home = packages.folder_of("pyspark", "pyspark")
+    options = {
+        "spark.history.fs.logDirectory": layout.spark_events.as_uri(),
+        "spark.history.fs.update.interval": "2s",
+        "spark.history.fs.cleaner.enabled": "true",
+        "spark.history.fs.cleaner.maxNum": "300",
+        "spark.history.ui.port": str(ports.spark_history),
+    }
+    settings = (f"-D{name}={value}" for name, value in options.items())
+    return Program(
+        name="spark_history",
+        command=(str(spark_home / "bin" / "spark-class"), "org.apache.spark.deploy.history.HistoryServer"),
+        health_url=f"{ports.spark_history_url}/api/v1/version",
+        address=ports.spark_history_url,
+        environment={
+            "SPARK_HOME": str(spark_home),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_HISTORY_OPTS": " ".join(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *settings]),
+        },
+    )
+
+
 def airflow_parts(ports: Ports) -> tuple[Program, ...]:
     parts_health = f"{ports.airflow_url}/api/v2/monitor/health"
     # The API that tasks use. The server builds it at the first call, which takes seconds: the health check makes that
@@ -130,4 +154,4 @@ def airflow_parts(ports: Ports) -> tuple[Program, ...]:
 def all_programs(layout: Layout, ports: Ports) -> tuple[Program, ...]:
     """In the order in which they start."""
     stores = (database(layout), fake_gcs(layout, ports), gcloud_proxy(ports), bigquery(layout, ports))
-    return (*stores, *airflow_parts(ports))
+    return (*stores, spark_history(layout, ports), *airflow_parts(ports))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import date
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from uuid import uuid4
 
 from dedup_clone.contract.delivery import Arrival, Delivery
+from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, DeliveryMetrics, FileList, Manifest, RefusedDelivery
 from dedup_clone.contract.records import digest, to_json
 from dedup_clone.contract.request import DedupRequest
@@ -43,6 +44,7 @@ class DedupJob:
     request: DedupRequest
     session: SessionSource
     job_log: JobLog
+    run_id: str = field(default_factory=lambda: uuid4().hex[:12])
 
     def run(self) -> None:
         """Create `candidate.json`, unless it exists.
@@ -52,7 +54,8 @@ class DedupJob:
         candidate_uri = storage.join(self.request.attempt_uri, "candidate.json")
         if storage.exists(candidate_uri):
             self.job_log.info(f"nothing to do: [{candidate_uri}] exists, the attempt is complete")
-        elif storage.create_text(candidate_uri, to_json(self._candidate())):
+            return
+        if storage.create_text(candidate_uri, to_json(self._candidate())):
             self.job_log.info(f"wrote [{candidate_uri}], seconds by phase: {self.job_log.seconds}")
         else:
             self.job_log.info(f"nothing changed: another run of this request wrote [{candidate_uri}] first")
@@ -61,6 +64,7 @@ class DedupJob:
         with self.job_log.phase("examine"):
             parent, arrivals = read_parent(self.request), read_arrivals(self.request)
             unchanged = unchanged_plans(self.request, parent)
+            self._record()
         if unchanged is not None:
             generation = self._assemble(unchanged, {}, Results(), parent)
             requested = tuple(arrival.delivery for arrival in arrivals)
@@ -83,6 +87,13 @@ class DedupJob:
             return self._take_over(validated, generation, results, parent)
         applied = tuple(delivery.delivery for delivery in validated.applied)
         return self._write_lists(validated, applied, generation, results, parent)
+
+    def _record(self) -> None:
+        """Write which Spark application this run is, for links to its UI. Waits until Spark has started."""
+        run = JobRun(self.run_id, self.session().sparkContext.applicationId, datetime.now(UTC))
+        uri = storage.join(self.request.attempt_uri, "runs", f"{self.run_id}.json")
+        storage.create_text(uri, to_json(run))
+        self.job_log.info(f"run [{self.run_id}] is Spark application [{run.spark_application}]")
 
     def _validate(
         self, arrivals: tuple[Arrival, ...], parent: Parent, validate: ValidateFiles | None
@@ -144,9 +155,9 @@ class DedupJob:
         parent: Parent,
     ) -> Candidate:
         """Write file list and load URIs, under names of this run's own, and return the candidate that names them."""
-        run, attempt_uri = uuid4().hex[:12], self.request.attempt_uri
-        file_list_uri = storage.join(attempt_uri, f"files-{run}.json")
-        load_uris_uri = storage.join(attempt_uri, f"uris-{run}.txt")
+        attempt_uri = self.request.attempt_uri
+        file_list_uri = storage.join(attempt_uri, f"files-{self.run_id}.json")
+        load_uris_uri = storage.join(attempt_uri, f"uris-{self.run_id}.txt")
         file_list = to_json(FileList(generation.files))
         storage.write_text(file_list_uri, file_list)
         uris = [storage.join(self.request.data_uri, file.path) for file in generation.files]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,10 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.request import DedupRequest, Plan
-from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, local_spark_conf
+from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, event_log_conf, local_spark_conf
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.storage import cloud
@@ -47,11 +49,12 @@ def row(day: int, product: int, value: int, snapshot_id: int) -> dict[str, Any]:
     return dict(zip(names, (date(2026, 3, day), product, 2072, 1, value, snapshot_id), strict=True))
 
 
-def submit(request: DedupRequest) -> subprocess.CompletedProcess[str]:
+def submit(request: DedupRequest, events: Path | None = None) -> subprocess.CompletedProcess[str]:
     request_uri = storage.join(request.attempt_uri, "request.json")
     storage.write_text(request_uri, to_json(request))
     host = os.environ["STORAGE_EMULATOR_HOST"]
-    conf = {**local_spark_conf("1g"), **emulator_spark_conf(host), "spark.master": "local[2]"}
+    event_log = {**event_log_conf(events.as_uri()), "spark.eventLog.compress": "false"} if events else {}
+    conf = {**local_spark_conf("1g"), **emulator_spark_conf(host), **event_log, "spark.master": "local[2]"}
     folder = Path(sys.executable).parent
     program = [str(folder / "spark-submit"), *conf_arguments(conf)]
     command = [*program, str(REPOSITORY / "spark_jobs/dedup_snapshot.py"), "--request", request_uri]
@@ -74,7 +77,7 @@ def land_objects_of_unusual_names(area: SparkJobFeed) -> list[dict[str, Any]]:
 
 
 def test_publishes_objects_of_any_name_on_cloud_storage_and_copies_dates_that_no_delivery_has(
-    area: SparkJobFeed,
+    area: SparkJobFeed, tmp_path: Path
 ) -> None:
     area.land(1, [row(1, 7, 20, 1), row(1, 8, 5, 1), row(2, 7, 1, 1)])
     unusual = land_objects_of_unusual_names(area)
@@ -87,7 +90,9 @@ def test_publishes_objects_of_any_name_on_cloud_storage_and_copies_dates_that_no
     area.commit(candidate)
     area.plan = Plan.AUTO
     second = area.request([area.land(2, [row(1, 7, 21, 2)])])
-    done = submit(second)
+    events = tmp_path / "events"
+    events.mkdir()
+    done = submit(second, events)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "feed=feed snapshot_id=2 generation=" in done.stdout
     candidate = read_candidate(second)
@@ -100,6 +105,22 @@ def test_publishes_objects_of_any_name_on_cloud_storage_and_copies_dates_that_no
     uris = storage.read_text(str(candidate.load_uris_uri)).splitlines()
     assert [uri for uri in uris if not uri.startswith(second.data_uri)] == []
     assert len(uris) == len(area.files().files)
+    assert logged_jobs(events, second) == [
+        f"feed generation {second.generation}: validate and compare of 1 dates",
+        "copy adopted files",
+        "copy carried files",
+    ]
+
+
+def logged_jobs(events: Path, request: DedupRequest) -> list[str]:
+    """The descriptions of the Spark jobs in the event log of the request's one run, which names its application."""
+    (name,) = storage.list_objects(storage.join(request.attempt_uri, "runs"))
+    uri = storage.join(request.attempt_uri, "runs", name)
+    run = from_json(JobRun, storage.read_text(uri), where=uri)
+    logs = [path for path in events.rglob("*") if run.spark_application in path.name and path.is_file()]
+    lines = [json.loads(line) for path in logs for line in path.read_text().splitlines() if line.startswith("{")]
+    started = [line for line in lines if line["Event"] == "SparkListenerJobStart"]
+    return list(dict.fromkeys(line["Properties"]["spark.job.description"] for line in started))
 
 
 def test_failure_ends_with_one_clear_line_and_publishes_nothing(area: SparkJobFeed) -> None:

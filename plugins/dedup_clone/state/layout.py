@@ -99,6 +99,9 @@ class FeedLayout:
     def candidate(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}candidate.json"
 
+    def job_runs(self, attempt: str) -> str:
+        return f"{self.attempt_folder(attempt)}runs/"
+
     def swap_spec(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}swap.json"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
 from dedup_clone.contract.records import to_json
 from dedup_clone.contract.request import DedupRequest, ParentGeneration
@@ -30,6 +31,12 @@ class Manifests:
     def candidate(self, attempt: str) -> Candidate | None:
         """The candidate of `attempt`; None when the dedup job did not finish."""
         return self._store.read_record(Candidate, self._layout.candidate(attempt))
+
+    def last_job_run(self, attempt: str) -> JobRun | None:
+        """The run of the Spark job that started last; None when none did."""
+        names = [info.name for info in self._store.objects(self._layout.job_runs(attempt))]
+        runs = [run for name in names if (run := self._store.read_record(JobRun, name))]
+        return max(runs, key=lambda run: run.started_at, default=None)
 
     def candidate_files(self, candidate: Candidate) -> FileList | None:
         """The candidate's file list; None when it has none. Raises ContractViolation when the list is gone."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, local_spark_conf
+from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, event_log_conf, local_spark_conf
 
 
 def test_emulator_settings_name_its_address_and_a_connector_that_exists() -> None:
@@ -20,6 +20,11 @@ def test_emulator_settings_name_its_address_and_a_connector_that_exists() -> Non
 def test_address_without_scheme_or_host_is_refused(host: str) -> None:
     with pytest.raises(ConfigurationError, match="STORAGE_EMULATOR_HOST"):
         emulator_spark_conf(host)
+
+
+def test_event_logs_are_written_where_the_environment_names_a_folder() -> None:
+    assert event_log_conf("") == {}
+    assert event_log_conf("file:///events")["spark.eventLog.dir"] == "file:///events"
 
 
 def test_local_spark_listens_on_this_machine_only() -> None:

@@ -47,6 +47,13 @@ def local_spark_conf(driver_memory: str = "2g") -> dict[str, str]:
     }
 
 
+def event_log_conf(folder_uri: str) -> dict[str, str]:
+    """Settings that write each job's event log to the folder; none where the environment names no folder."""
+    if not folder_uri:
+        return {}
+    return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder_uri}
+
+
 def connector_jar() -> str:
     """The path of Google's connector for Spark, in the package pyspark-gcs (which is not imported)."""
     package = importlib.util.find_spec("pyspark_gcs")

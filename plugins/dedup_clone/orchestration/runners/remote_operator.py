@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any
 
-from airflow.sdk import BaseOperator, BaseOperatorLink, Context
+from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from dedup_clone.contract.errors import SparkRunFailed, SparkUnavailable
@@ -26,6 +26,7 @@ from dedup_clone.orchestration.runners.runner_config import (
     runner_of,
 )
 from dedup_clone.orchestration.runners.sizing import size_run, spark_properties
+from dedup_clone.orchestration.runners.spark_links import LINKS, push_links
 from dedup_clone.orchestration.runners.spark_run import (
     MAX_FAILED_RUNS,
     RunNames,
@@ -49,37 +50,6 @@ from dedup_clone.orchestration.shared.task_runtime import (
 DEFAULT_TIMEOUT = timedelta(hours=1)
 # A run that failed for no known reason is repeated, since machines can be lost; one that keeps failing will go on.
 MAX_UNEXPLAINED_FAILURES = 4
-
-
-class _RunLink(BaseOperatorLink):
-    """A link on the task's page in Airflow, to the Spark run's URL with that `url_key`."""
-
-    url_key: ClassVar[str]
-
-    @property
-    def xcom_key(self) -> str:
-        return f"spark_link_{self.url_key}"
-
-    def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        return str(operator.urls.get(self.url_key, ""))
-
-
-class SparkRunLink(_RunLink):
-    name = "Spark run"
-    url_key = "run"
-
-
-class DriverLogLink(_RunLink):
-    name = "Driver log"
-    url_key = "log"
-
-
-class SparkUiLink(_RunLink):
-    name = "Spark UI"
-    url_key = "spark_ui"
-
-
-LINKS = (SparkRunLink(), DriverLogLink(), SparkUiLink())
 
 
 class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
@@ -209,9 +179,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
     def _push_links(self, context: Context, run: SparkRun) -> None:
         """Stores the run's links at once, because Airflow itself would store them only when the task ends."""
         self.urls = run.urls
-        for link in LINKS:
-            if link.url_key in run.urls:
-                context["ti"].xcom_push(key=link.xcom_key, value=run.urls[link.url_key])
+        push_links(context, run.urls)
         for key, url in run.urls.items():
             self.log.info("%s of Spark run %s: %s", key, run.name, url)
 

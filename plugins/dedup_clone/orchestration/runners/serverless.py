@@ -76,8 +76,8 @@ class ServerlessRunner:
             "run": f"{CONSOLE}/dataproc/batches/{self._region}/{name}/summary?project={self._project}",
             "log": f"{CONSOLE}/logs/query;query={quote(log, safe='')}?project={self._project}",
         }
-        spark_ui = endpoints.get("Spark UI") or next(iter(endpoints.values()), "")
-        return {**urls, **({"spark_ui": spark_ui} if spark_ui else {})}
+        # Without a history server of the project's own, the batch's page opens Spark's UI.
+        return {**urls, "spark_ui": endpoints.get("Spark UI") or next(iter(endpoints.values()), urls["run"])}
 
 
 def batch_of(spec: SparkJobSpec, settings: SparkSettings) -> dict[str, Any]:

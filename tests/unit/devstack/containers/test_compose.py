@@ -22,7 +22,8 @@ DOCKERFILE = (REPOSITORY / "docker" / "Dockerfile").read_text()
 
 
 def test_the_parts_are_those_of_the_stack() -> None:
-    parts = {"postgres", "fake-gcs", "bigquery", "api-server", "scheduler", "dag-processor", "triggerer"}
+    stores = {"postgres", "fake-gcs", "bigquery", "spark-history"}
+    parts = {*stores, "api-server", "scheduler", "dag-processor", "triggerer"}
     assert set(SERVICES) == parts | ONE_OFF
 
 
