@@ -102,6 +102,7 @@ class FakeDedupJob:
         surplus: Counter[date],
     ) -> None:
         suffix = secrets.token_hex(4)
+        request = replace(request, data_uri=f"{request.data_uri}{suffix}/")
         if not applied:
             self._candidate(request, Candidate(None, None, None, (), refused, (), DedupMetrics(0, 0, {})))
             return

@@ -55,10 +55,15 @@ class DedupJob:
         if storage.exists(candidate_uri):
             self.job_log.info(f"nothing to do: [{candidate_uri}] exists, the attempt is complete")
             return
-        if storage.create_text(candidate_uri, to_json(self._candidate())):
+        if storage.create_text(candidate_uri, to_json(self._in_own_folder()._candidate())):
             self.job_log.info(f"wrote [{candidate_uri}], seconds by phase: {self.job_log.seconds}")
         else:
             self.job_log.info(f"nothing changed: another run of this request wrote [{candidate_uri}] first")
+
+    def _in_own_folder(self) -> DedupJob:
+        """Write below a folder of this run: another run of the attempt cannot replace or delete what this one names."""
+        data_uri = storage.join(self.request.data_uri, self.run_id, "")
+        return replace(self, request=replace(self.request, data_uri=data_uri))
 
     def _candidate(self) -> Candidate:
         with self.job_log.phase("examine"):

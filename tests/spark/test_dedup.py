@@ -239,6 +239,23 @@ def test_of_two_runs_of_one_request_the_first_to_finish_counts(
     assert str(orphan[0].file_list_uri).rsplit("/", 1)[1] in names
 
 
+def test_runs_of_one_attempt_share_no_file(auto: SparkJobFeed) -> None:
+    """Files and fingerprints that are copied keep their names, so each run needs a folder of its own."""
+    auto.publish(auto.land(1, [row(1, 1, 1), row(1, 2, 1, SECOND)]))
+    request = auto.request([auto.land(2, [row(2, 1, 1)])])
+    candidate = auto.run(request)
+    assert candidate.manifest
+    first = set(storage.list_objects(request.data_uri))
+    storage.delete(storage.join(request.attempt_uri, "candidate.json"))
+    auto.run(request)
+    second = set(storage.list_objects(request.data_uri)) - first
+    assert len(second) == len(first)
+    for name in second:
+        storage.delete(storage.join(request.data_uri, name))
+    auto.commit(candidate)
+    assert found(auto) == [(1, 1, 2), (2, 1, 1)]
+
+
 def test_arrival_order_in_one_publish_follows_the_snapshot_ids(area: SparkJobFeed) -> None:
     newer: Arrival = area.land(2, [row(2, 1, 20)])
     older: Arrival = area.land(1, [row(1, 1, 10)])

@@ -76,9 +76,9 @@ class DedupRequest:
     - takes_over: for a bootstrap only, what to do about duplicate keys. The one delivery is then the export of an
       existing table, whose rows have their own update ids, and the manifest lists no delivery.
 
-    The job writes data files below `data_uri` (`…/date=D/…`). Below `attempt_uri` it writes, with a suffix unique to
-    this run of the job, `files-<suffix>.json` (FileList) and `uris-<suffix>.txt` (a gs:// URI per line, for the load
-    job), and last, only if it is absent, `candidate.json` (Candidate), which names both.
+    Each run of the job writes its data files below a folder of its own in `data_uri` (`…/<run>/date=D/…`). Below
+    `attempt_uri` it writes `runs/<run>.json` (JobRun), `files-<run>.json` (FileList) and `uris-<run>.txt` (a gs:// URI
+    per line, for the load job), and last, only if it is absent, `candidate.json` (Candidate), which names both lists.
     """
 
     # Requests of earlier versions also name the format of the landed files, which is Parquet.

@@ -23,7 +23,7 @@ def prune(services: Services) -> list[str]:
     obsolete = [
         folder
         for folder in services.store.folders(services.layout.data)
-        if folder not in needed and _generation(folder) <= current.generation
+        if not any(name.startswith(folder) for name in needed) and _generation(folder) <= current.generation
     ]
     obsolete += [
         folder
@@ -42,10 +42,11 @@ def obsolete_after_next_publish(services: Services, live: Manifest | None) -> li
         return []
     live_folder = (live.data_folder or "").removeprefix(services.store.uri(""))
     folders = services.store.folders(services.layout.data)
-    return [folder for folder in folders if folder != live_folder and _generation(folder) <= live.generation]
+    return [f for f in folders if not live_folder.startswith(f) and _generation(f) <= live.generation]
 
 
 def _needed_folders(services: Services, generation: int | None) -> set[str]:
+    """Return the data folders of the generation and its parent; each is the folder of one run of an attempt."""
     needed: set[str] = set()
     for _ in range(GENERATIONS_WITH_DATA):
         if generation is None:

@@ -46,15 +46,14 @@ def test_what_a_snapshot_would_bring_keep_and_delete(world: FeedOnStandIn) -> No
     for snapshot in (5, 6):
         world.publish(world.land(snapshot, [row(snapshot, 1), row(snapshot, 1, day=YESTERDAY)]))
     name = world.land(7, [row(7, 1)])
-    live = world.services.manifests.read(2)
     found = try_out(world, name)
     assert found.changes_target
     assert found.effect == f"rows of {name} replace older ones; rows that they lack stay"
     assert (found.live_generation, found.state.dates, found.state.carried) == (2, 2, 1)
     assert found.seconds is not None
     parent = world.services.manifests.read(1)
-    assert [f"gs://state/{folder}" for folder in found.state.folders_deleted] == [parent.data_folder]
-    assert live.data_folder not in found.state.folders_deleted
+    layout = world.services.layout
+    assert found.state.folders_deleted == (layout.data_folder(parent.attempt),)
     assert 0 < found.cost.query_usd < 0.001
     text = dry_run_text(found)
     assert "Target would change: rows of" in text
