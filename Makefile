@@ -104,6 +104,13 @@ lock: setup ## Renew the lock from requirements/dev.in
 		requirements/dev.in -o $(LOCK) --generate-hashes --no-header --no-emit-index-url
 	$(PY) -m uv pip compile --universal --python-version 3.11 \
 		requirements/bench.in -o $(BENCH_LOCK) --generate-hashes --no-header --no-emit-index-url
+	@# Versions that the file already has are preferred: first those of the lock, then a resolution without overrides.
+	grep -E '^# ' requirements.txt > requirements.new
+	sed -nE 's/^([a-z0-9._-]+==[^ ]+)( ;.*)? \\$$/\1\2/p' $(LOCK) | grep -v '^pyspark==' >> requirements.new
+	$(PY) -m uv pip compile --python-version 3.11 requirements/pip.in -o requirements.new --no-annotate --no-header \
+		--no-emit-index-url --quiet
+	grep -E '^# ' requirements.txt | cat - requirements.new > requirements.both && mv requirements.both requirements.txt
+	rm requirements.new
 
 deploy: setup ## Show what a release to Google Cloud would change, ask, and do it (PLAN=1, YES=1, TAKE_OVER=1)
 	@PYTHONPATH=plugins $(PY) -m deploy.release $(if $(PLAN),--plan) $(if $(YES),--yes) $(if $(TAKE_OVER),--take-over)

@@ -8,8 +8,10 @@ from typing import Any
 
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
 from deploy.doctor.google_api import ApiError
+from deploy.environment_settings import REPOSITORY
 
 OLDEST_AIRFLOW = (3, 3, 1)
+PACKAGES_FILE = REPOSITORY / "requirements" / "composer.txt"
 STATE_BUCKET_VARIABLE = "DEDUP_CLONE_STATE_BUCKET"
 IMPORT_TIMEOUT_S = 120
 _IMPORT_TIMEOUTS = {
@@ -36,6 +38,7 @@ def check_airflow(live: LiveEnvironment) -> Iterator[Finding]:
         yield Finding(Level.FAIL, "environment", text, _gcloud(live, "describe"))
     yield from _version(live, config.get("softwareConfig", {}))
     yield from _software(live, config.get("softwareConfig", {}))
+    yield from _packages(live, config.get("softwareConfig", {}).get("pypiPackages", {}))
     yield from _timeouts(live, config.get("softwareConfig", {}).get("airflowConfigOverrides", {}))
     yield from _triggerers(live, config)
     yield from _bucket_and_account(live, config)
@@ -51,9 +54,19 @@ def _version(live: LiveEnvironment, software: dict[str, Any]) -> Iterator[Findin
         yield Finding(Level.FAIL, "Airflow version", text, command)
     else:
         yield ok("Airflow version", f"[{image}].")
-    text = "the API does not list the image's provider versions: compare them with requirements.txt."
-    command = _gcloud(live, "run", "providers list")
-    yield Finding(Level.NOTE, "provider versions", text, command)
+
+
+def _packages(live: LiveEnvironment, installed: dict[str, str]) -> Iterator[Finding]:
+    """The API lists only what was installed on top of the image, so the image's own packages cannot be compared."""
+    needed = dict(line.split(">=") for line in PACKAGES_FILE.read_text().splitlines() if line and line[0] != "#")
+    missing = sorted(name for name, oldest in needed.items() if installed.get(name) != f">={oldest}")
+    if missing:
+        text = f"{missing} are not among the environment's packages, as in requirements/composer.txt: an image with an "
+        text += "older version would fail in a task instead of at installation."
+        option = "--update-pypi-packages-from-file=requirements/composer.txt"
+        yield Finding(Level.WARN, "packages", text, _gcloud(live, "update", option))
+    else:
+        yield ok("packages", "requirements/composer.txt is installed.")
 
 
 def _software(live: LiveEnvironment, software: dict[str, Any]) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ resource "google_composer_environment" "airflow" {
 
     software_config {
       image_version = var.image_version
+      pypi_packages = local.packages
 
       # The web server sees plugins/ only: the page learns from here where its contents are.
       env_variables = {

@@ -5,6 +5,11 @@ locals {
 
   services = { for service in yamldecode(file("${path.module}/services.yaml")) : service.api => service.why }
 
+  packages = {
+    for line in split("\n", file("${path.module}/../../requirements/composer.txt")) :
+    split(">=", line)[0] => ">=${split(">=", line)[1]}" if can(regex("^[a-z]", line))
+  }
+
   accounts = {
     airflow  = "Runs the DAGs"
     spark    = "Runs the dedup job"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+PACKAGES = Path(__file__).parents[3] / "requirements" / "composer.txt"
 PROJECT = "my-project"
 AIRFLOW = "dedup-clone-airflow@my-project.iam.gserviceaccount.com"
 SPARK = "dedup-clone-spark@my-project.iam.gserviceaccount.com"
@@ -190,6 +192,7 @@ def healthy() -> dict[str, Any]:
                 "softwareConfig": {
                     "imageVersion": "composer-3-airflow-3.3.1-build.2",
                     "webServerPluginsMode": "PLUGINS_ENABLED",
+                    "pypiPackages": dict(re.findall(r"^([a-z-]+)(>=.+)$", PACKAGES.read_text(), re.MULTILINE)),
                     "airflowConfigOverrides": {
                         "core-dagbag_import_timeout": "120",
                         "dag_processor-dag_file_processor_timeout": "120",

@@ -201,6 +201,15 @@ CASES = [
         "[dag_processor-dag_file_processor_timeout] is [None]",
         "--update-airflow-configs=dag_processor-dag_file_processor_timeout=120",
     ),
+    (
+        google.ENVIRONMENT,
+        "config.softwareConfig.pypiPackages",
+        {"pyarrow": ">=16"},
+        "packages",
+        "warn",
+        "'pydantic'",
+        "--update-pypi-packages-from-file=requirements/composer.txt",
+    ),
     (google.SERVICES, "services", [], "APIs", "fail", "dataproc.googleapis.com", "gcloud services enable"),
 ]
 
