@@ -8,11 +8,11 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract, Update
 
 
 class Engine(StrEnum):
-    """What deduplicates a delivery."""
+    """What deduplicates: SPARK (a job that reads files only), BIGQUERY (one QUALIFY statement) or MERGE (one MERGE)."""
 
-    SPARK = "spark"  # the Spark job: reads files, and no table
-    BIGQUERY = "bigquery"  # one statement with QUALIFY in BigQuery
-    MERGE = "merge"  # one MERGE statement in BigQuery
+    SPARK = "spark"
+    BIGQUERY = "bigquery"
+    MERGE = "merge"
 
 
 def unsupported_reason(engine: Engine, table: TableContract, mode: UpdateIdMode) -> str | None:
