@@ -127,8 +127,11 @@ def comparable(table: OracleTable, rows: Sequence[Row]) -> list[list[Any]]:
 
 
 def ordered(value: Any) -> Any:
-    """A value as nested lists, which Python sorts in the order of the data contract: NULL lowest, NaN highest."""
-    if value is None:
+    """A value as nested lists, which Python sorts in the order of the data contract: NULL lowest, NaN highest.
+
+    BigQuery has no NULL arrays: NULL in a file stands for an empty array, which is below all others.
+    """
+    if value is None or value == []:
         return [0]
     if isinstance(value, float):
         return [2] if math.isnan(value) else [1, value + 0.0]

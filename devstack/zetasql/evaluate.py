@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import grpc
@@ -19,7 +19,8 @@ from devstack.zetasql.zetasql_service import Service, running_service
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1)
-_NUMERIC_SCALE = Decimal(10) ** -9
+# Of 38 digits; Python's own context rounds to 28.
+_NUMERIC_CONTEXT = Context(prec=38)
 
 
 class EvaluationRefused(Exception):
@@ -96,7 +97,7 @@ def _scalar(content: Any, held: str) -> Any:
             seconds, microseconds = content >> 30, (content & ((1 << 30) - 1)) // 1000
             return time((seconds >> 12) & 31, (seconds >> 6) & 63, seconds & 63, microseconds)
         case "numeric_value":
-            return Decimal(int.from_bytes(content, "little", signed=True)) * _NUMERIC_SCALE
+            return Decimal(int.from_bytes(content, "little", signed=True)).scaleb(-9, _NUMERIC_CONTEXT)
         case _:
             return content
 

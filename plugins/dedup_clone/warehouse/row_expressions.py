@@ -1,9 +1,8 @@
-"""SQL expressions that order and compare the rows of a table by the contract, whatever their types.
+"""SQL expressions that order and compare the rows of a table as docs/data-contract.md says, whatever their types.
 
-Within one delivery, precedence goes by the value columns in schema order: NULL lowest, NaN highest, structs field by
-field, arrays element by element. BigQuery orders scalars in this way, but puts NaN lowest; it cannot order structs and
-arrays. Each value column is therefore turned into expressions that BigQuery can order (descending, NULL last) and
-compare: a struct into those of its fields, an array into a text that sorts as its elements do.
+BigQuery orders scalars in this way, but puts NaN lowest; it cannot order structs and arrays. So each value column is
+turned into expressions that BigQuery can order (descending, NULL last) and compare: a struct into those of its fields,
+an array into a text that sorts as its elements do.
 """
 
 from __future__ import annotations
@@ -102,9 +101,12 @@ def _scalar_text(kind: str, path: str) -> str:
 
 
 def _integer_text(path: str) -> str:
-    """A digit for the sign, then nineteen digits; a negative number is given as its distance from the least one."""
-    unsigned = f"IF({path} < 0, {path} + 9223372036854775807 + 1, {path})"
-    return f"IF({path} < 0, '0', '1'), LPAD(CAST({unsigned} AS STRING), 19, '0')"
+    """A digit for the sign, then nineteen digits; a negative number is given as its distance from the least one.
+
+    That distance is the number without its sign bit. Adding the two halves of 2^63 would give it too, but an optimizer
+    may add the constants first, which overflows.
+    """
+    return f"IF({path} < 0, '0', '1'), LPAD(CAST({path} & 9223372036854775807 AS STRING), 19, '0')"
 
 
 def _numeric_text(path: str) -> str:

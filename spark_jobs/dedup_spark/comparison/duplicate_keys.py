@@ -1,13 +1,11 @@
 """Rows of one delivery with equal keys: finds them, and decides which row of each key is retained.
 
-The row with the highest update_id is retained, then the one with the greatest values; the other rows are surplus.
-Values compare as the data contract says: column by column in schema order, NULL lowest, NaN highest, text by its UTF-8
-bytes, lists and structs element by element.
+The row with the highest update_id is retained, then the one with the greatest values, compared column by column in
+schema order (`value_order`); the other rows are surplus.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +21,7 @@ from dedup_spark.comparison.key_comparison import indices_of
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.selected_rows import Columns, RowSelection, RowSelector, SelectedRows, take_rows
+from dedup_spark.value_order import comparable
 
 # Limits for rows of repeated keys, whose values are compared one by one in Python, some microseconds each.
 _MOST_ROWS = 1 << 18
@@ -107,7 +106,7 @@ def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indic
         some = order[begin : begin + _ROWS_AT_A_TIME]
         columns = [update_ids[some].tolist(), *(column.to_pylist() for column in take_rows(values, some))]
         for index, row in zip(some.tolist(), zip(*columns, strict=True), strict=True):
-            rank = tuple(map(_comparable, row))
+            rank = tuple(map(comparable, row))
             is_same_key = best >= 0 and keys[index] == keys[best]
             if is_same_key and rank <= best_rank:
                 lower.append(index)
@@ -116,19 +115,6 @@ def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indic
                 lower.append(best)
             best, best_rank = index, rank
     return np.array(lower, dtype=np.intp)
-
-
-def _comparable(value: Any) -> tuple[Any, ...]:
-    """A tuple that Python orders as the data contract orders the value."""
-    if value is None:
-        return (0,)
-    if isinstance(value, float) and math.isnan(value):
-        return (2,)
-    if isinstance(value, dict):
-        return (1, tuple(map(_comparable, value.values())))
-    if isinstance(value, list):
-        return (1, tuple(map(_comparable, value)))
-    return (1, value)
 
 
 def _value_columns(source: KeySource, rows: SelectedRows) -> Columns | None:

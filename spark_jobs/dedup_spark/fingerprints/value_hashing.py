@@ -1,7 +1,7 @@
 """Hashes of a row's values that include its key: rows of one key with equal values have equal hashes.
 
-Values are equal as in the data contract: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0; arrays and structs are
-equal element by element and field by field.
+Values are equal as in the data contract: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0, a NULL array equals an
+empty one; arrays and structs are equal element by element and field by field.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _mix(chain: StrongChain, seed: Seed, column: Column, array: pa.Array) -> Non
     else:
         for words in fixed_words(column, _without_nulls(array)):
             chain.mix(words)
-    if array.null_count:
+    if array.null_count and column.mode is not ColumnMode.REPEATED:
         chain.mark_null(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)))
 
 

@@ -1,4 +1,4 @@
-"""Parquet types that BigQuery reads as other types unless the job says otherwise."""
+"""Column types that need care: Parquet types that BigQuery reads as others, and values that SQL orders as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import DeliveryRefused
-from dedup_clone.contract.table import Column
+from dedup_clone.contract.table import Column, ColumnMode
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of, parquet
 from testkit.feed_on_stand_in import row
 from testkit.table_contracts import PRODUCTS
@@ -27,6 +27,14 @@ def test_a_datetime_is_published(clients: tuple[Storage, BigQuery], engine: Engi
     world.publish(world.land(1, [{**row(1, 1), "seen_at": MOMENT}]))
     (found,) = world.bigquery.query_and_wait(f"SELECT seen_at FROM warehouse.{world.feed.target}")
     assert found["seen_at"] == MOMENT
+
+
+def test_negative_numbers_inside_arrays(clients: tuple[Storage, BigQuery], engine: Engine) -> None:
+    table = dataclasses.replace(PRODUCTS, columns=(*PRODUCTS.columns, Column("n", "INT64", ColumnMode.REPEATED)))
+    world = FeedAgainstOracle(clients, feed_of(table, engine))
+    world.publish(world.land(1, [{**row(1, 1), "n": [number]} for number in (-(2**63), -2, -1)]))
+    (found,) = world.bigquery.query_and_wait(f"SELECT n FROM warehouse.{world.feed.target}")
+    assert found["n"] == [-1]
 
 
 def test_a_time_of_the_other_kind_is_refused(clients: tuple[Storage, BigQuery], engine: Engine) -> None:

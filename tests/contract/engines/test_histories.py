@@ -1,6 +1,7 @@
 """Whole histories of publishes by each engine in SQL: table and manifest are the oracle's after every publish.
 
-The Spark job is held against the same oracle with rows of the same generator (tests/spark/test_histories.py).
+The Spark job is held against the same oracle with rows of the same generators (test_histories.py and
+test_generated_tables.py in tests/spark).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dedup_clone.contract.delivery import split_backlog
 from dedup_clone.contract.engine import Engine
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
 from testkit.feed_on_stand_in import TODAY
+from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.table_contracts import NESTED, PRODUCTS
 from tests.permutations import orders, steps
@@ -69,6 +71,21 @@ def test_random_history(
             told.append(OracleDelivery(snapshot_id, rows))
         world.publish(names[-1])
         expected = expected.apply(told, today - timedelta(days=NESTED.retention_days - 1))
+        world.assert_equal(expected)
+
+
+@pytest.mark.parametrize("seed", range(times(2, 40)))
+def test_table_of_random_columns(clients: Clients, engine: Engine, seed: int) -> None:
+    random = Random(seed)
+    table = random_table(random, floats_in_arrays=False)
+    world = FeedAgainstOracle(clients, feed_of(table, engine, date_folders=random.random() < 0.5))
+    history = GeneratedHistory(table, random, TODAY - timedelta(days=DAYS), repeat=random.choice([0.05, 0.5]))
+    expected = OracleState(world.oracle_table)
+    for snapshot_ids in ((2,), (1, 3), (3,)):
+        told = [OracleDelivery(n, history.snapshot(n)) for n in snapshot_ids]
+        names = [world.land(delivery.snapshot_id, delivery.rows) for delivery in told]
+        world.publish(names[-1])
+        expected = expected.apply(told, OLDEST)
         world.assert_equal(expected)
 
 

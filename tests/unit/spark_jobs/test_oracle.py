@@ -70,7 +70,7 @@ def test_values_are_ordered_as_the_contract_says() -> None:
         [None, "", "a", "ab", "z", "é", "\uffee", "\U0001f600"],
         [None, b"", b"\x00", b"\x7f", b"\x80", b"\xff"],
         [None, False, True],
-        [None, [], [None], [1], [1, None], [1, 1], [2]],
+        [[], [None], [1], [1, None], [1, 1], [2]],
         [None, {"a": None, "b": 9}, {"a": 1, "b": None}, {"a": 1, "b": 0}],
     ]
     for values in ascending:
@@ -78,3 +78,4 @@ def test_values_are_ordered_as_the_contract_says() -> None:
         assert keys == sorted(keys)
         assert all(low < high for low, high in pairwise(keys))
     assert ordered(-0.0) == ordered(0.0)
+    assert ordered(None) == ordered([])

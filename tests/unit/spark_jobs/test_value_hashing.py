@@ -34,7 +34,7 @@ DISTINCT: dict[str, tuple[Column, list[Any]]] = {
         Column("v", "STRUCT", fields=PAIR),
         [None, {"a": None, "b": None}, {"a": 0, "b": None}, {"a": 0, "b": ""}, {"a": None, "b": "0"}],
     ),
-    "ARRAY": (Column("v", "INT64", REPEATED), [None, [], [0], [0, 0], [0, 1], [1, 0], [None], [None, 0]]),
+    "ARRAY": (Column("v", "INT64", REPEATED), [[], [0], [0, 0], [0, 1], [1, 0], [None], [None, 0]]),
     "ARRAY of STRING": (Column("v", "STRING", REPEATED), [[], [""], ["ab"], ["a", "b"], ["b", "a"], ["", "ab"]]),
     "ARRAY of STRUCT": (
         Column("v", "STRUCT", REPEATED, (Column("a", "INT64"), Column("inner", "STRING", REPEATED))),
@@ -65,6 +65,12 @@ def test_slices_hash_as_their_own_rows(name: str) -> None:
     assert ValueHasher((column,), SEED).hash(first, [array]).tolist() == hashes(
         column, (values * 3)[1 : 1 + len(values)]
     )
+
+
+def test_an_array_that_is_null_has_the_hash_of_an_empty_one() -> None:
+    inner = Column("v", "STRUCT", fields=(Column("items", "STRING", REPEATED),))
+    for column, empty, null in ((DISTINCT["ARRAY"][0], [], None), (inner, {"items": []}, {"items": None})):
+        assert len(set(hashes(column, [empty, null]))) == 1
 
 
 def test_numbers_that_the_contract_calls_equal_have_equal_hashes() -> None:

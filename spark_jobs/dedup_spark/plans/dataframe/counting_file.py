@@ -57,7 +57,8 @@ class CountingFile:
             self._count(rows)
             self._pending.append(rows.select(self._schema.names))
             self._pending_rows += rows.num_rows
-            self._pending_bytes += rows.nbytes
+            # Not `nbytes`, which reads the offsets of empty arrays: Spark's have none, which ends the process.
+            self._pending_bytes += rows.get_total_buffer_size()
         if self._pending_rows >= _ROW_GROUP_ROWS or self._pending_bytes >= _ROW_GROUP_BYTES:
             self._write_row_group()
 

@@ -23,6 +23,7 @@ from dedup_spark.plans.dataframe.helper_columns import (
 )
 from dedup_spark.plans.dataframe.row_ranking import key_order, rank
 from dedup_spark.plans.dataframe.sources import Sources
+from dedup_spark.value_order import comparable_column
 
 _NEW = "new"
 _OLD = "old"
@@ -80,4 +81,4 @@ def _of(rows: str, name: str) -> Column:
 
 
 def _values(rows: str, table: TableContract) -> Column:
-    return f.struct(f.lit(0), *[_of(rows, c.name) for c in table.value_columns])
+    return f.struct(f.lit(0), *[comparable_column(c, _of(rows, c.name)) for c in table.value_columns])

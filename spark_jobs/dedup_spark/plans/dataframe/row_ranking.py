@@ -22,6 +22,7 @@ from dedup_spark.plans.dataframe.helper_columns import (
     UNBROKEN,
     WINNER,
 )
+from dedup_spark.value_order import comparable_column
 
 
 def key_order(table: TableContract) -> list[str]:
@@ -33,19 +34,19 @@ def key_order(table: TableContract) -> list[str]:
 
 def values(table: TableContract) -> Column:
     """All value columns as one comparable value; a constant where the table has none."""
-    return f.struct(f.lit(0), *[f.col(c.name) for c in table.value_columns])
+    return f.struct(f.lit(0), *_comparable_values(table))
+
+
+def _comparable_values(table: TableContract) -> list[Column]:
+    return [comparable_column(c, f.col(c.name)) for c in table.value_columns]
 
 
 def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame:
-    """Return winners, with the helper columns that describe their keys, and surplus rows.
-
-    Spark's descending order is the contract's: NULL last, NaN above all numbers, -0.0 equal to 0.0, text and bytes
-    unsigned, arrays and structs element by element.
-    """
+    """Return winners, with the helper columns that describe their keys, and surplus rows."""
     greatest_first = [
         f.col(table.snapshot_id_column).desc(),
         f.col(SOURCE).desc(),
-        *[f.col(c.name).desc() for c in table.value_columns],
+        *[value.desc() for value in _comparable_values(table)],
     ]
     order = Window.partitionBy(*key_order(table)).orderBy(*greatest_first)
     whole_key = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)

@@ -1,0 +1,137 @@
+"""Makes tables of random columns and rows of random values from a seed: few values a type, so that keys and rows meet.
+
+The values are those whose order or equality is easy to get wrong: NULL, NaN, both zeros, empty text and arrays, arrays
+that begin like others, NULL structs beside structs of NULL, the ends of each type's range.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
+
+Row = dict[str, Any]
+
+DAY, VERSION = "day", "version"
+_MOMENTS = [datetime(1, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime(9999, 12, 31)]  # noqa: DTZ001
+_VALUES: dict[str, list[Any]] = {
+    "BOOL": [False, True],
+    "BYTES": [b"", b"\x00", b"\x00\x00", b"\x7f", b"\x80", b"\xff"],
+    "DATE": [date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(9999, 12, 31)],
+    "DATETIME": _MOMENTS,
+    "FLOAT64": [-math.inf, -1.5, -5e-324, -0.0, 0.0, 1.5, 1e300, math.inf, math.nan],
+    "INT64": [-(2**63), -10, -9, -1, 0, 1, 9, 10, 2**63 - 1],
+    "NUMERIC": [
+        *map(Decimal, ("-99999999999999999999999999999.999999999", "-10.000000000", "-9.500000000", "-0.000000001")),
+        *map(Decimal, ("0.000000000", "0.100000000", "9.500000000", "99999999999999999999999999999.999999999")),
+    ],
+    # The last two sort otherwise as UTF-16 than as UTF-8.
+    "STRING": ["", " ", "a", "a ", "ab", "b", "é", "\uffee", "\U0001f600"],
+    "TIMESTAMP": [moment.replace(tzinfo=UTC) for moment in _MOMENTS],
+}
+_KEY_TYPES = ("BOOL", "BYTES", "DATE", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
+_DEEPEST = 3
+
+
+def random_table(random: Random, *, floats_in_arrays: bool) -> TableContract:
+    """A table with columns of any types in any order; `floats_in_arrays` is False for an engine that refuses them."""
+    modes = [ColumnMode.NULLABLE, ColumnMode.REQUIRED]
+    keys = [
+        Column(f"key_{n}", random.choice(_KEY_TYPES), random.choice(modes)) for n in range(random.choice([1, 1, 2]))
+    ]
+    maker = _ColumnMaker(random, floats_in_arrays)
+    values = [maker.column(f"value_{n}", depth=1) for n in range(random.choice([1, 2, 4]))]
+    columns = [Column(DAY, "DATE", random.choice(modes)), *keys, *values, Column(VERSION, "INT64")]
+    random.shuffle(columns)
+    names = [DAY, *(key.name for key in keys)]
+    random.shuffle(names)
+    return TableContract(tuple(columns), DAY, VERSION, tuple(names), cluster_by=(keys[0].name,), retention_days=730)
+
+
+@dataclass(frozen=True)
+class _ColumnMaker:
+    random: Random
+    floats_in_arrays: bool
+
+    def column(self, name: str, depth: int, in_array: bool = False) -> Column:
+        random = self.random
+        mode = random.choice([ColumnMode.NULLABLE, ColumnMode.NULLABLE, ColumnMode.REQUIRED, ColumnMode.REPEATED])
+        inside = in_array or mode is ColumnMode.REPEATED
+        if depth < _DEEPEST and random.random() < 0.4:
+            count = random.choice([1, 2, 3])
+            fields = tuple(self.column(f"field_{n}", depth + 1, inside) for n in range(count))
+            return Column(name, "STRUCT", mode, fields)
+        kinds = [kind for kind in _VALUES if kind != "FLOAT64" or self.floats_in_arrays or not inside]
+        return Column(name, random.choice(kinds), mode)
+
+
+@dataclass
+class GeneratedHistory:
+    """Makes snapshots of a table one from the other: a few keys come and go, a few values change.
+
+    A row often has its column's usual value, so that unchanged rows, and duplicates that differ late, are frequent.
+    """
+
+    table: TableContract
+    random: Random
+    first_day: date
+    days: int = 3
+    repeat: float = 0.0
+    _rows: list[dict[tuple[Any, ...], Row]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._usual = {column.name: self._value(column) for column in self.table.value_columns}
+        self._keys = [column for column in self.table.columns if column.name in self.table.keys and column.name != DAY]
+        self._rows = [{} for _ in range(self.days)]
+        for current in self._rows:
+            for _ in range(self.random.choice([1, 20])):
+                self._put(current)
+
+    def snapshot(self, snapshot_id: int) -> list[Row]:
+        """The next snapshot's rows, in any order; some keys more than once, some dates left out."""
+        random, rows = self.random, []
+        for number, current in enumerate(self._rows):
+            for _ in range(random.choice([0, 1, 4])):
+                if len(current) > 1:
+                    current.pop(random.choice(list(current)))
+                self._put(current)
+            if number and random.random() < 0.2:
+                continue
+            for key, values in current.items():
+                rows.append(self._row(number, key, values, snapshot_id))
+                while random.random() < self.repeat:
+                    rows.append(self._row(number, key, self._values(), snapshot_id))
+        random.shuffle(rows)
+        return rows
+
+    def _put(self, current: dict[tuple[Any, ...], Row]) -> None:
+        current[tuple(self.random.choice(_VALUES[column.type]) for column in self._keys)] = self._values()
+
+    def _values(self) -> Row:
+        usual = 0.7
+        return {
+            column.name: self._usual[column.name] if self.random.random() < usual else self._value(column)
+            for column in self.table.value_columns
+        }
+
+    def _row(self, number: int, key: tuple[Any, ...], values: Row, snapshot_id: int) -> Row:
+        named = {column.name: value for column, value in zip(self._keys, key, strict=True)}
+        row = {**named, **values, DAY: self.first_day + timedelta(days=number), VERSION: snapshot_id}
+        return {column.name: row[column.name] for column in self.table.columns}
+
+    def _value(self, column: Column) -> Any:
+        """A value that BigQuery can store. An array may be NULL in a file, which BigQuery reads as an empty one."""
+        random = self.random
+        if column.mode is ColumnMode.REPEATED:
+            element = Column(column.name, column.type, ColumnMode.REQUIRED, column.fields)
+            return random.choice([None, []] + [[self._value(element) for _ in range(n)] for n in (1, 1, 2, 3)])
+        if column.mode is not ColumnMode.REQUIRED and random.random() < 0.3:
+            return None
+        if column.fields:
+            return {inner.name: self._value(inner) for inner in column.fields}
+        return random.choice(_VALUES[column.type])
