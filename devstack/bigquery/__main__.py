@@ -1,4 +1,4 @@
-"""Starts the stand-in: `python -m devstack.bigquery --host 127.0.0.1 --port 9050 --data DIR`."""
+"""Starts the BigQuery stand-in: `python -m devstack.bigquery --host 127.0.0.1 --port 9050 --data DIR`."""
 
 from __future__ import annotations
 

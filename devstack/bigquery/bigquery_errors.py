@@ -1,4 +1,4 @@
-"""The errors that the stand-in returns: each has BigQuery's reason, and a message that names the object."""
+"""Defines the errors that the stand-in returns, with BigQuery's reasons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HTTP_STATUS = {
 
 
 class StandInError(Exception):
-    """A failed request or job. Subclasses set `reason`, which decides the HTTP status of the response."""
+    """A request or job failed. Subclasses set BigQuery's `reason`, which decides the HTTP status of the response."""
 
     reason = "internalError"
 
@@ -50,7 +50,7 @@ class InvalidQuery(StandInError):
 
 
 class NotImplementedConstruct(StandInError):
-    """The stand-in does not support `construct`, although BigQuery may."""
+    """The stand-in does not support `construct`, an SQL construct or API field that BigQuery may support."""
 
     reason = "notImplemented"
 
@@ -104,7 +104,7 @@ class ConditionNotMet(StandInError):
 
 
 class BackendError(StandInError):
-    """The service itself failed. The same request may succeed later."""
+    """The stand-in's imitation of an error inside BigQuery. The same request may succeed later."""
 
     reason = "backendError"
 
@@ -122,7 +122,7 @@ class ResourceInUse(StandInError):
 
 
 class ResourcesExceeded(StandInError):
-    """More work than BigQuery accepts at a time, such as too many waiting DML statements."""
+    """BigQuery would not accept so much work at a time, for example too many waiting DML statements."""
 
     reason = "resourcesExceeded"
 
@@ -134,6 +134,9 @@ class BytesBilledLimitExceeded(StandInError):
 
 
 class StandInFailed(StandInError):
-    """A bug in the stand-in. Its reason is not BigQuery's, because clients retry BigQuery's for ten minutes."""
+    """The stand-in has a bug.
+
+    The reason is none of BigQuery's, because clients retry after some of those for ten minutes.
+    """
 
     reason = "standInFailed"

@@ -1,7 +1,7 @@
-"""Who makes a request, and the permissions that have been granted beyond those of a dataset's owner.
+"""Identifies the caller of a request, and stores which permissions callers have beyond those of a dataset's owner.
 
-Every caller has the permissions of roles/bigquery.dataOwner and roles/bigquery.jobUser. Two more permissions are
-enforced, which these roles lack: reading the past of a table that has or had row access policies, and reading columns
+Every caller has the permissions of roles/bigquery.dataOwner and roles/bigquery.jobUser. The stand-in enforces two
+permissions that these roles lack: reading the past of a table that has or had row access policies, and reading columns
 with a policy tag. Source: "BigQuery IAM roles and permissions".
 """
 
@@ -25,7 +25,7 @@ _SERVICE_ACCOUNTS = ".gserviceaccount.com"
 
 
 class Grants:
-    """Who has which of `PERMISSIONS`. They survive a restart."""
+    """Which caller has which of `PERMISSIONS`. The grants are stored, and survive a restart."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -55,6 +55,8 @@ class Grants:
 
 @dataclass(frozen=True)
 class Caller:
+    """Whoever sends a request or runs a job, with the granted permissions."""
+
     user: str
     grants: Grants
 
@@ -67,17 +69,23 @@ class Caller:
         return self.grants.has(self.member, permission)
 
     def is_grantee(self, policy: RowPolicy) -> bool:
-        """Membership in groups is not known here: a policy for a group does not apply to anybody."""
+        """Whether the policy names the caller.
+
+        The members of groups are not known, so a policy for a group applies to nobody.
+        """
         domain = f"domain:{self.user.partition('@')[2]}"
         return not {self.member, domain, "allUsers", "allAuthenticatedUsers"}.isdisjoint(policy.grantees)
 
     def sees_all_rows(self, policies: Iterable[RowPolicy]) -> bool:
-        """Whether there are no policies, or one whose filter is TRUE is granted to the caller."""
+        """Whether there are no policies, or the caller is a grantee of one whose filter is TRUE."""
         policies = tuple(policies)
         return not policies or any(policy.is_true_filter and self.is_grantee(policy) for policy in policies)
 
 
 def user_of(authorization: str | None) -> str:
-    """The user of an Authorization header: here a bearer token is the caller's email address."""
+    """The user whom an Authorization header identifies.
+
+    The stand-in takes a bearer token for the user's email address.
+    """
     token = (authorization or "").removeprefix("Bearer ").strip()
     return token if "@" in token else DEFAULT_USER

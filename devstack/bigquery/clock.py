@@ -1,4 +1,7 @@
-"""The stand-in's time: the machine's clock plus an offset. Tests increase the offset; it survives a restart."""
+"""Provides the stand-in's current time: the machine's clock plus an offset, which tests increase.
+
+The offset is stored, and survives a restart.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,13 @@ MICROSECONDS = 1_000_000
 
 
 def to_datetime(microseconds: int) -> datetime:
-    """In UTC, exact to the microsecond: a conversion through float would round."""
+    """The time in UTC. It is exact to the microsecond, because it is not converted through a float."""
     seconds, rest = divmod(microseconds, MICROSECONDS)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
 
 
 def to_milliseconds(microseconds: int) -> int:
-    """Floored to a millisecond, still counted in microseconds."""
+    """The time rounded down to a whole millisecond. Argument and result are in microseconds."""
     return microseconds - microseconds % 1000
 
 
@@ -32,7 +35,7 @@ def from_datetime(moment: datetime) -> int:
 
 
 class Clock:
-    """Moves only forward. Going back would date new table versions before older ones and break time travel."""
+    """The current time. It cannot be set back: versions of a table would then be dated before older ones."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

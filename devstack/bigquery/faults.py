@@ -1,4 +1,4 @@
-"""Fault injection: the n-th matching request or job fails, waits, loses its reply or exceeds a quota."""
+"""Injects faults: a chosen request or job fails, is delayed, loses its response or exceeds a quota."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ REQUEST_KEYS, JOB_KEYS = {"method", "path"}, {"job_type", "job_id"}
 
 @dataclass(frozen=True)
 class Fault:
-    """Applies to the n-th match and the following ones, `times` in all. `path` and `job_id` are regular expressions."""
+    """One fault, for requests or jobs that match. It applies to the n-th match and those after it, `times` in all.
+
+    `path` and `job_id` are regular expressions.
+    """
 
     id: str
     match: Mapping[str, str]
@@ -57,6 +60,8 @@ def parse_fault(body: Mapping[str, Any]) -> Fault:
 
 
 class FaultRegistry:
+    """The faults that are active now. Threads may share it."""
+
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._faults: dict[str, Fault] = {}
@@ -84,7 +89,10 @@ class FaultRegistry:
         return self._match({"job_type": job_type, "job_id": job_id}, jobs=True)
 
     def wait_queued(self, fault: Fault, stop: threading.Event) -> None:
-        """Waits for the fault's seconds, until faults are cleared or `stop` is set (then call `wake_waiting`)."""
+        """Wait for the fault's seconds, until faults are cleared, or until `stop` is set.
+
+        Whoever sets `stop` must call `wake_waiting` after that.
+        """
         with self._changed:
             self._changed.wait_for(lambda: stop.is_set() or fault.id not in self._faults, fault.seconds)
 

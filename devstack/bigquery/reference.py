@@ -114,7 +114,7 @@ def _codes(names: Iterable[object]) -> str:
 
 
 def embedded(document: str) -> str:
-    """The generated part that the document contains now."""
+    """The generated part as it stands in the document now."""
     return document.split(BEGIN)[1].split(END)[0]
 
 

@@ -1,4 +1,4 @@
-"""Connects the stand-in's parts over one data folder. The REST handlers and the tests use a `StandIn`."""
+"""Connects the parts of the stand-in over one data folder."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from devstack.bigquery.storage.quotas import QuotaLimits
 
 @dataclass(frozen=True)
 class StandIn:
+    """All parts of one stand-in. The REST handlers and the tests use it."""
+
     clock: Clock
     catalog: Catalog
     collector: GarbageCollector
@@ -36,7 +38,10 @@ class StandIn:
 
 
 def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store: str | None = None) -> StandIn:
-    """Reads the folder and ends the jobs that ran when the last process was killed. Starts no thread."""
+    """Open the stand-in whose data are in the folder. Jobs that ran when the last process was killed are ended first.
+
+    No thread is started.
+    """
     clock = Clock(folder / "clock.json")
     catalog = Catalog(folder, clock, limits)
     store = JobStore(folder / "jobs")

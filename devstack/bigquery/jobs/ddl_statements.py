@@ -1,6 +1,6 @@
 """Executes DDL: creates, clones, alters and drops tables, and creates and drops datasets.
 
-`StatementRunner` executes CREATE TABLE itself, because AS reads rows; the rules of CREATE TABLE are here.
+`StatementRunner` executes CREATE TABLE … AS itself, because the statement reads rows; its rules are in this module.
 """
 
 from __future__ import annotations
@@ -138,7 +138,10 @@ def _drop_schema(statement: DropSchema, state: ScriptState) -> Outcome:
 
 
 def ddl_operation(current: TableVersion | None, or_replace: bool, if_not_exists: bool, table: TableId) -> str:
-    """What CREATE TABLE does: CREATE, REPLACE or SKIP. Raises Duplicate for a table that it may not replace."""
+    """What CREATE TABLE does to the table: CREATE, REPLACE or SKIP.
+
+    Raises Duplicate if it exists and must not be replaced.
+    """
     if current is None:
         return "CREATE"
     if or_replace:
@@ -166,7 +169,7 @@ def create_settings(statement: CreateTable, query_columns: tuple[TableField, ...
 
 
 def _declared_name(settings: TableSettings, name: str | None) -> str | None:
-    """The name in the spelling of the column's declaration: upper and lower case do not differ."""
+    """The column's name in the spelling of its declaration, because upper and lower case do not differ in SQL."""
     column = settings.column(name) if name is not None else None
     return column.name if column else name
 
@@ -217,10 +220,10 @@ def clone_change(
     clone_us: int,
     commit_us: int,
 ) -> Change:
-    """A clone has its source's rows, schema with policy tags, row access policies, partitioning and clustering.
+    """The change that makes the clone: its source's rows, schema, row access policies, partitioning and clustering.
 
-    It has none of the source's options. Whether BigQuery copies the partition expiration is not documented, so callers
-    can rely only on what they write in OPTIONS.
+    A clone has none of its source's options. BigQuery does not document whether it copies the partition expiration, so
+    callers can rely only on what they write in OPTIONS.
     """
     base = source_version.settings
     settings = TableSettings(

@@ -1,4 +1,7 @@
-"""How a job that writes rows changes its destination table: its schema, layout and partitions, or BigQuery's error."""
+"""Computes how a job that writes rows changes its destination table: the schema, the layout and the partitions.
+
+Raises BigQuery's error where the job does not fit the table.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +40,10 @@ def resolve_settings(
     *,
     adds_fields: bool = False,
 ) -> TableSettings:
-    """The settings after the job. Raises Invalid where the job's schema or layout does not fit the table's.
+    """The table's settings after the job. Raises Invalid if the job's schema or layout does not fit the table.
 
-    `replaces_schema` is set for WRITE_TRUNCATE of a whole table. It replaces the schema with its policy tags, the
-    description and the row access policies, and keeps layout, labels and expiration.
+    `replaces_schema`: whether the job writes a whole table with WRITE_TRUNCATE. It then replaces the schema with its
+    policy tags, the description and the row access policies, and keeps layout, labels and expiration.
     """
     if current is None:
         settings = new_settings(fields, layout)
@@ -58,7 +61,7 @@ def resolve_settings(
 
 
 def check_layout(table: TableId, current: TableSettings, layout: TableLayout) -> None:
-    """Raises Invalid if the job states another layout than the table's. It may omit the layout."""
+    """Raises Invalid if the job states another layout than the table's. A job may state none."""
     if layout.partition_column is not None and (
         current.partition_column != layout.partition_column
         or layout.partition_expiration_ms not in (None, current.partition_expiration_ms)
@@ -81,7 +84,10 @@ def check_layout(table: TableId, current: TableSettings, layout: TableLayout) ->
 def check_schema(
     table: TableId, existing: Sequence[TableField], provided: Sequence[TableField], prefix: str = ""
 ) -> None:
-    """Raises Invalid unless the schema fits the existing table's. It may omit NULLABLE columns."""
+    """Raises Invalid unless the job's schema fits the table's.
+
+    A job's schema may lack NULLABLE columns of the table.
+    """
     if not existing:
         return
     refusal = f"Provided Schema does not match Table {table}."
@@ -151,7 +157,7 @@ def write_change(
     partition: str | None,
     commit_us: int,
 ) -> Change:
-    """The table with the new segments appended, or in place of all rows or of one partition's rows."""
+    """The change that appends the new segments, or replaces all rows, or the rows of one partition, by them."""
     before = dict(current.partitions) if current else {}
     after = dict(before)
     if write in ("WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA"):

@@ -1,4 +1,4 @@
-"""Computes which rows an UPDATE, DELETE or MERGE changes in one version of its target. Nothing is written here."""
+"""Computes which rows an UPDATE, DELETE or MERGE changes in one version of its target. It writes nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from devstack.bigquery.storage.model import TableId, TableVersion
 
 
 def row_changes(statement: MutatingStatement, sql: StatementSql, table: TableId, version: TableVersion) -> RowChanges:
-    """Raises InvalidQuery where BigQuery fails the statement while it runs."""
+    """The rows that the statement changes.
+
+    Raises InvalidQuery for errors that BigQuery finds while it runs the statement.
+    """
     session, target = sql.state.session, DmlTarget(statement.alias, sql, table, version)
     match statement:
         case Delete():
@@ -30,7 +33,7 @@ def row_changes(statement: MutatingStatement, sql: StatementSql, table: TableId,
 def check_names_and_types(
     statement: MutatingStatement, sql: StatementSql, table: TableId, version: TableVersion
 ) -> None:
-    """For a dry run: binds names and types and runs nothing."""
+    """Check the names and types of a statement in a dry run, without running it."""
     target = DmlTarget(statement.alias, sql, table, version)
     match statement:
         case Delete():

@@ -1,7 +1,8 @@
-"""Writes the changes of a DML statement as new segments and commits them. Other partitions keep their segments.
+"""Writes the changes of a DML statement as new segments, and commits them.
 
-Snapshot isolation: if another statement changed the same partitions after the snapshot, the commit raises
-`ConcurrentUpdate` and the statement runs again on the newer rows. Rows that an INSERT added meanwhile remain.
+A statement reads a snapshot. If another statement has changed the same partitions since, the commit raises
+`ConcurrentUpdate`, and the caller runs the statement again on the newer rows. Rows that an INSERT added meanwhile stay.
+Partitions that the statement does not change keep their segments.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class PartitionWrites:
 
 
 def updated_partitions(version: TableVersion, changes: RowChanges, session: DuckDbSession) -> set[str]:
-    """Partitions that lose or change a row. They are rewritten, and their full size is billed."""
+    """The partitions in which rows are changed or deleted. They are rewritten, and BigQuery bills their full size."""
     _, numbers_of_changed = session.run(f"SELECT DISTINCT {segment_number(ROW_ID)} AS number FROM {changes.removed}")
     changed = set(numbers_of_changed.column(0).to_pylist())
     return {key for key, numbers in segment_numbers(version).items() if not changed.isdisjoint(numbers)}

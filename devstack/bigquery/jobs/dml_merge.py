@@ -1,4 +1,4 @@
-"""Computes which rows a MERGE changes. The first clause whose condition holds applies to a row or a match."""
+"""Computes which rows a MERGE changes. To each row or match, the first clause applies whose condition is true."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CLAUSE = '"__clause"'
 
 
 class MergeEvaluator:
-    """One MERGE on one version of its target."""
+    """Evaluates one MERGE on one version of its target."""
 
     def __init__(self, statement: Merge, sql: StatementSql, target: DmlTarget) -> None:
         self._statement = statement
@@ -41,7 +41,10 @@ class MergeEvaluator:
         self._target = target
 
     def changes(self) -> RowChanges:
-        """Raises InvalidQuery where BigQuery fails the statement while it runs."""
+        """The rows that the MERGE changes.
+
+        Raises InvalidQuery for errors that BigQuery finds while it runs the statement.
+        """
         source = self._session.materialize(self._source_sql())
         pairs = self._session.materialize(self._pairs_sql(source))
         self._target.refuse_repeated_rows(pairs, f"{_CLAUSE} IS NOT NULL")
@@ -69,7 +72,7 @@ class MergeEvaluator:
         return f"SELECT *, row_number() OVER () AS {_SOURCE_ROW}{rows}"
 
     def _pairs_sql(self, source: str) -> str:
-        """Each match with the number of the first clause that applies to it, NULL for none."""
+        """SQL of all matches, each with the number of the first clause that applies to it, or NULL."""
         columns = self._all_columns(source)
         clause = self._clause_number(self._clauses(MATCHED), columns)
         condition = self._sql.duckdb(self._statement.condition, columns)
@@ -80,7 +83,7 @@ class MergeEvaluator:
         )
 
     def _unmatched_target_sql(self, pairs: str) -> str:
-        """Target rows without a match, with the number of the first clause that applies."""
+        """SQL of the target's rows without a match, each with the number of the first clause that applies to it."""
         clause = self._clause_number(self._clauses(NOT_MATCHED_BY_SOURCE), self._target.columns)
         return (
             f"SELECT {self._target.row_id}, {clause} AS {_CLAUSE} FROM {self._target.relation} "
@@ -140,7 +143,7 @@ class MergeEvaluator:
         return targets, values
 
     def check_names_and_types(self) -> None:
-        """For a dry run: binds names and types and runs nothing."""
+        """Check the names and types of the statement in a dry run, without running it."""
         source = f"({self._source_sql()})"
         pairs, unmatched_target = f"({self._pairs_sql(source)})", ""
         self._session.schema(self._pairs_sql(source))
@@ -178,7 +181,7 @@ class MergeEvaluator:
 
 
 def _refuse_correlation(expression: exp.Expression, aliases: set[str]) -> None:
-    """Source: "Using data manipulation language (DML)", limitations."""
+    """Refuse what BigQuery does not support. Source: "Using data manipulation language (DML)", limitations."""
     for query in expression.find_all(exp.Select):
         for column in query.find_all(exp.Column):
             if len(column.parts) > 1 and column.parts[0].name.lower() in aliases:

@@ -1,4 +1,4 @@
-"""The queue of UPDATE, DELETE and MERGE statements of each table: a few run at a time, a limited number waits.
+"""Limits how many UPDATE, DELETE and MERGE statements of one table run at a time; further ones wait in a queue.
 
 Source: "Using data manipulation language (DML)", UPDATE, DELETE, MERGE DML concurrency.
 """
@@ -26,13 +26,15 @@ class _TableQueue:
 
 
 class DmlQueue:
+    """The queues of all tables. Threads may share it."""
+
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._queues: dict[TableId, _TableQueue] = {}
 
     @contextmanager
     def slot(self, table: TableId, stop: threading.Event) -> Iterator[None]:
-        """Runs the block as one of the table's running statements, after waiting in the queue if needed.
+        """Run the block as one of the table's running statements, after waiting in the table's queue if need be.
 
         Raises ResourcesExceeded at once if the queue is full, and StoppedJob if `stop` is set while waiting.
         """

@@ -1,7 +1,7 @@
-"""The reads of a mutating DML statement as one SELECT, by which its scanned bytes are counted.
+"""Writes the reads of a mutating DML statement as one SELECT, so that the bytes that it scans can be counted.
 
-A constant condition on the target's partition column prunes partitions only where their rows cannot change the result:
-in WHERE, and in MERGE's ON unless the statement has a clause for target rows without a match.
+A constant condition on the target's partition column prunes partitions only if no row outside of them can change the
+result. That is so in WHERE, and in the ON of a MERGE that has no clause for target rows without a match.
 """
 
 from __future__ import annotations

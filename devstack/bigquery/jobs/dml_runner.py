@@ -1,4 +1,4 @@
-"""Executes UPDATE, DELETE, MERGE and TRUNCATE TABLE on a snapshot. After a concurrent update it tries again."""
+"""Executes UPDATE, DELETE, MERGE and TRUNCATE TABLE, and runs a statement again after a concurrent update."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ _KINDS: dict[type, str] = {Update: "UPDATE", Delete: "DELETE", Merge: "MERGE"}
 
 @dataclass(frozen=True)
 class DmlRunner:
+    """Executes the DML statements of one script."""
+
     state: ScriptState
     check_cancelled: Callable[[], None]
     maximum_bytes_billed: int | None
@@ -109,9 +111,10 @@ def target_version(name: TableName, sql: StatementSql) -> tuple[TableId, TableVe
 
 
 def scanned_by(statement: MutatingStatement, version: TableVersion, sql: StatementSql) -> ScannedBytes:
-    """The scanned bytes, without those for rewriting partitions. A DELETE of whole partitions reads nothing.
+    """The bytes that the statement scans, without those of partitions that it rewrites.
 
-    Source: "Estimate and control costs", DML; "Using DML with partitioned tables".
+    A DELETE of whole partitions reads nothing. Source: "Estimate and control costs", DML; "Using DML with partitioned
+    tables".
     """
     scanned = sql.scanned_bytes(read_query_of(statement))
     if isinstance(statement, Delete) and deletes_whole_partitions(
@@ -122,7 +125,7 @@ def scanned_by(statement: MutatingStatement, version: TableVersion, sql: Stateme
 
 
 def maximum_scanned_bytes(statement: MutatingStatement, sql: StatementSql) -> ScannedBytes:
-    """An upper bound for a dry run: every partition that is read counts as rewritten."""
+    """An upper bound of the scanned bytes, for a dry run: every partition that is read counts as rewritten too."""
     table, version = target_version(statement.table, sql)
     scanned = scanned_by(statement, version, sql)
     only_inserts = isinstance(statement, Merge) and all(isinstance(c.action, MergeInsert) for c in statement.clauses)

@@ -1,4 +1,4 @@
-"""The target of a mutating DML statement: SQL that reads one version of it by row id and that assigns new values."""
+"""Reads the target of a mutating DML statement, one version of it, by row id, and computes its rows' new values."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _TOO_MANY_MATCHES = "UPDATE/MERGE must match at most one source row for each tar
 class RowChanges:
     """What a statement changes in its target.
 
-    `removed` names a temporary table with the ids of the deleted rows and of the old versions of updated rows.
-    `new_rows` are the inserted rows and the new versions of updated rows. `counts` are `dmlStats` by kind of change.
+    `removed`: a temporary table with the ids of the deleted rows and of the old versions of updated rows. `new_rows`:
+    the inserted rows and the new versions of updated rows. `counts`: the API's `dmlStats`, by kind of change.
     """
 
     removed: str
@@ -33,7 +33,11 @@ class RowChanges:
 
 
 class DmlTarget:
-    """`relation` reads the target under its alias. `row_id` is SQL of a row's id. `columns` may be referred to."""
+    """One version of the target, as SQL reads it.
+
+    `relation`: SQL that reads the target under its alias. `row_id`: SQL of a row's id. `columns`: the names that the
+    statement's expressions may refer to.
+    """
 
     def __init__(self, alias: str, sql: StatementSql, table: TableId, version: TableVersion) -> None:
         self.schema = version.settings.schema
@@ -48,7 +52,7 @@ class DmlTarget:
         self._sql = sql
 
     def values_sql(self, assignments: Sequence[Assignment], columns: set[str], rows: str) -> str:
-        """SQL of the ids of rows and their assigned values, cast to the types of the assigned columns."""
+        """SQL of row ids, each with the values assigned to that row, cast to the types of the assigned columns."""
         fields = [self._field(item.path) for item in assignments]
         written = [self._sql.duckdb(item.value, columns) for item in assignments]
         casts = self.checked_casts(written, fields, f"FROM {rows}")
@@ -56,7 +60,10 @@ class DmlTarget:
         return f"SELECT {self.row_id}, {values} FROM {rows}"
 
     def checked_casts(self, written: Sequence[str], fields: Sequence[TableField], rows: str) -> list[str]:
-        """SQL of values, each cast to the type of its field. Raises InvalidQuery if BigQuery would not assign it."""
+        """SQL of values, each cast to its field's type.
+
+        Raises InvalidQuery if BigQuery would not assign a value of that type.
+        """
         sql = f"SELECT {', '.join(f'{value} AS v{number}' for number, value in enumerate(written))} {rows}"
         untyped = self._session.untyped(sql)
         for position, (source, field) in enumerate(zip(self._session.schema(sql), fields, strict=True)):

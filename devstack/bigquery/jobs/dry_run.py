@@ -17,7 +17,10 @@ from devstack.bigquery.sql.statements import Assert, CreateClone, CreateTable, I
 
 
 def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
-    """The bytes of a script are known only after it ran, so their accuracy is UNKNOWN."""
+    """The job statistics of a dry run.
+
+    A script's bytes are known only after it has run, so their accuracy is UNKNOWN.
+    """
     if script.is_multi_statement:
         statistics = script_statistics([])
         statistics["query"]["totalBytesProcessedAccuracy"] = "UNKNOWN"

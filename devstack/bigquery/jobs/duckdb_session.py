@@ -1,4 +1,4 @@
-"""A job's connection to the in-memory DuckDB that all jobs of the process share."""
+"""Gives each job a connection to DuckDB. All jobs of the process share one in-memory database."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _open() -> duckdb.DuckDBPyConnection:
 
 
 class _SharedDuckDb:
-    """The DuckDB of the process. Opening one for each job would take 25 ms, longer than a small query runs."""
+    """The process's only DuckDB. To open one for each job would take 25 ms, longer than a small query runs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -54,7 +54,7 @@ _SHARED_DUCKDB = _SharedDuckDb()
 
 
 class DuckDbSession:
-    """For one thread, except `interrupt`, which any thread may call."""
+    """A job's connection. Only one thread may use it, but any thread may call `interrupt`."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
@@ -76,7 +76,7 @@ class DuckDbSession:
         return name
 
     def materialize(self, sql: str) -> str:
-        """Runs a SELECT into a temporary table and returns the table's name."""
+        """Run a SELECT into a temporary table, and return the table's name."""
         self._registered += 1
         name = f"_rows_{self._registered}"
         try:
@@ -86,7 +86,7 @@ class DuckDbSession:
         return name
 
     def untyped(self, sql: str) -> set[int]:
-        """Positions of result columns that are an untyped NULL, which every type accepts."""
+        """The positions of result columns that are NULL without a type. Such a NULL can be assigned to any type."""
         return {position for position, kind in enumerate(self._relation(sql).types) if str(kind.id) == "null"}
 
     def schema(self, sql: str) -> tuple[TableField, ...]:

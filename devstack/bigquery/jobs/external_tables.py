@@ -1,7 +1,7 @@
-"""Temporary external tables of a query job: files in the object store that its SQL reads as a table.
+"""Makes files readable as the temporary external tables of a query job.
 
-Each becomes a table version whose segments exist as long as the job, so that it is read and billed like any table. The
-pseudo column `_FILE_NAME` contains each row's source URI.
+Each external table becomes a table version, so that it is read and billed like other tables. Its segments are deleted
+when the job ends. Its pseudo column `_FILE_NAME` contains the source URI of each row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ DEFINITION_FIELDS = ("sourceFormat", "sourceUris", "fileSetSpecType", "schema", 
 
 @dataclass(frozen=True)
 class ExternalDefinition:
-    """Without `schema`, that of the alphabetically last file applies, as in a load job."""
+    """What a job's configuration says about an external table.
+
+    `schema`: None for that of the alphabetically last file.
+    """
 
     name: str
     uris: tuple[str, ...]
@@ -41,7 +44,7 @@ class ExternalDefinition:
 
 @dataclass(frozen=True)
 class ExternalTable:
-    """`uris` are the source URIs of the version's segments, in their order."""
+    """An external table that has been read. `uris`: the source URIs of the version's segments, in their order."""
 
     table: TableId
     version: TableVersion
@@ -115,7 +118,10 @@ class ExternalTables:
 
     @property
     def with_file_name(self) -> frozenset[str]:
-        """Lower-case names of the tables with the pseudo column: all of them if the job's SQL contains its name."""
+        """The lower-case names of the tables with the pseudo column.
+
+        If the job's SQL contains the pseudo column's name, these are all tables, otherwise none.
+        """
         return frozenset(self._definitions) if self.has_file_name else frozenset()
 
     def open(self, name: str) -> ExternalTable | None:

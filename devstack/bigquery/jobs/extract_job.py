@@ -27,6 +27,8 @@ SHARD_BYTES = 256 << 20  # a choice: BigQuery's own size of several files is not
 
 
 class ExtractJob:
+    """Runs one extract job."""
+
     def __init__(self, catalog: Catalog, objects: ObjectStore, grants: Grants) -> None:
         self._catalog = catalog
         self._objects = objects

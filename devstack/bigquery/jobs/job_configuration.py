@@ -1,4 +1,4 @@
-"""Parses the configurations of load and extract jobs. `request_validation` has already refused unsupported fields."""
+"""Parses the configurations of load and extract jobs, in which `request_validation` has found no unsupported field."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNSET_VALUES: tuple[object, ...] = (None, False, "", [], {}, 0, "0")
 
 @dataclass(frozen=True)
 class TableLayout:
-    """Partitioning and clustering as a request states them, None where it does not."""
+    """The partitioning and clustering that a request states; None for what it does not state."""
 
     partition_column: str | None = None
     partition_expiration_ms: int | None = None
@@ -36,6 +36,8 @@ class TableLayout:
 
 @dataclass(frozen=True)
 class LoadConfiguration:
+    """What a load job shall do."""
+
     table: TableId
     partition: str | None
     uris: tuple[str, ...]
@@ -55,7 +57,7 @@ class LoadConfiguration:
 
 @dataclass(frozen=True)
 class ExtractConfiguration:
-    """The URI has at most one `*`, in place of each file's number."""
+    """What an extract job shall do. The URI may contain one `*`, which stands for the number of each file."""
 
     table: TableId
     partition: str | None

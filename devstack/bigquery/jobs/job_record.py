@@ -1,4 +1,4 @@
-"""The record of one job: its configuration, state, statistics and error."""
+"""Defines the stored record of a job: its configuration, state, statistics and error."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ PENDING, RUNNING, DONE = "PENDING", "RUNNING", "DONE"
 
 @dataclass(frozen=True)
 class JobRecord:
-    """`configuration` is the client's, with the defaults that BigQuery adds. `statistics` are those of the API's job
-    resource except for times. `error` is an ErrorProto.
+    """The record of one job.
+
+    `configuration`: the client's, with the defaults that BigQuery adds. `statistics`: those in the API's job resource,
+    without times. `error`: the API's ErrorProto.
     """
 
     project: str

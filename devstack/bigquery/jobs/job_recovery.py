@@ -1,4 +1,7 @@
-"""Ends the jobs that ran when the process was killed: done if a table version contains their commit, else failed."""
+"""Ends the jobs that were running when the process was killed.
+
+A job succeeded if a table version contains its commit; otherwise it failed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ class _CommittedResult:
 
 
 def recover_jobs(store: JobStore, catalog: Catalog) -> int:
-    """Returns how many jobs were running or pending."""
+    """End all jobs that are stored as running or pending. Returns how many there were."""
     unfinished = [record for record in store.all() if record.state != DONE]
     if not unfinished:
         return 0

@@ -1,4 +1,4 @@
-"""Runs each job in a thread of its own, a few at a time. Its durable record follows every change of state."""
+"""Runs each job in its own thread, a few at a time. Each change of a job's state is stored before others can see it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass
 class JobContext:
-    """The inputs of a running job. Its record may change while it runs; `on_cancel` is called from another thread."""
+    """What a running job gets. Another thread may replace `record`, and calls `on_cancel` to stop the job."""
 
     record: JobRecord
     store: JobStore
@@ -49,6 +49,8 @@ class InjectedError(StandInError):
 
 
 class JobRunner:
+    """Runs the jobs of the stand-in."""
+
     def __init__(
         self,
         store: JobStore,
@@ -66,7 +68,7 @@ class JobRunner:
         self._contexts: dict[str, JobContext] = {}
 
     def insert(self, record: JobRecord) -> JobRecord:
-        """Returns as soon as the record is durable. The job then runs in the background."""
+        """Store the job and return its record. The job then runs in the background."""
         self.store.add(record)
         context = JobContext(record, self.store, self.clock)
         self._contexts[record.key] = context
@@ -74,7 +76,7 @@ class JobRunner:
         return record
 
     def cancel(self, record: JobRecord) -> JobRecord:
-        """Only requests the end of the job, as in BigQuery: a job that commits before it notices succeeds."""
+        """Ask the job to stop. As in BigQuery, a job that commits before it notices this succeeds."""
         context = self._contexts.get(record.key)
         if context is not None:
             context.stop.set()

@@ -15,6 +15,8 @@ JOB_ID = re.compile(r"[\w-]{1,200}", re.ASCII)
 
 
 class JobStore:
+    """The records of all jobs. Threads may share it."""
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._changed = threading.Condition()
@@ -53,7 +55,7 @@ class JobStore:
         return self._records.get(key) if key is not None else None
 
     def all(self, project: str | None = None) -> list[JobRecord]:
-        """Newest first."""
+        """All records, newest first."""
         with self._changed:
             records = [record for record in self._records.values() if project in (None, record.project)]
         return sorted(records, key=lambda record: (record.created_us, record.job_id), reverse=True)
@@ -70,7 +72,7 @@ class JobStore:
             del self._records[record.key]
 
     def wait(self, key: str, until: Callable[[JobRecord], bool], timeout_s: float) -> JobRecord:
-        """The job's record as soon as it fulfils the condition, or as it is after `timeout_s`."""
+        """The job's record as soon as `until` is true for it, or as it is after `timeout_s`."""
         with self._changed:
             self._changed.wait_for(lambda: until(self._records[key]), timeout_s)
             return self._records[key]

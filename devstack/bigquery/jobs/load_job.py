@@ -1,4 +1,4 @@
-"""Load jobs: write files as new segments, then add or swap them in with one commit."""
+"""Runs load jobs: writes the rows of files as new segments, and commits these to the table."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ class _Input:
 
 
 class LoadJob:
+    """Runs one load job."""
+
     def __init__(self, catalog: Catalog, objects: ObjectStore, uploads: Path) -> None:
         self._catalog = catalog
         self._objects = objects

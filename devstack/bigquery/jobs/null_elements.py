@@ -1,4 +1,4 @@
-"""BigQuery's rule that no array of a query's result has a NULL element."""
+"""Enforces BigQuery's rule that an array in a query's result has no NULL element."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Reads and writes Cloud Storage objects by the JSON API, and resolves wildcards and manifests.
+"""Reads and writes Cloud Storage objects by the JSON API, and finds the objects that wildcards and manifests name.
 
-The object store is the emulator at STORAGE_EMULATOR_HOST, which needs no credentials.
+The server is the emulator at STORAGE_EMULATOR_HOST, which needs no credentials.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ HOST_VARIABLE = "STORAGE_EMULATOR_HOST"
 
 @dataclass(frozen=True, order=True)
 class SourceFile:
+    """One object that a job reads."""
+
     uri: str
     bucket: str
     name: str
@@ -29,6 +31,8 @@ class SourceFile:
 
 
 class ObjectStore:
+    """A client of the emulated Cloud Storage."""
+
     def __init__(self, address: str | None = None) -> None:
         self._address = address
         self._pool = urllib3.PoolManager(

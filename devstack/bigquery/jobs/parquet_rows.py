@@ -1,4 +1,4 @@
-"""Reads Parquet files as rows of a table. A file whose columns do not fit the declared schema is refused."""
+"""Reads Parquet files as rows of a table, and refuses files whose columns do not fit the declared schema."""
 
 from __future__ import annotations
 

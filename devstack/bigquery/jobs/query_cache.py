@@ -1,8 +1,8 @@
-"""Cached results: a repeated query over unchanged tables returns its earlier result and bills nothing.
+"""Caches query results: a repeated query over unchanged tables returns its earlier result and bills nothing.
 
-Not cached are queries with a destination table, external tables or `useQueryCache: false`, with functions of the time,
-of chance or of the user, and reads of the past, of INFORMATION_SCHEMA and of tables with policies. Source: "Using
-cached query results".
+Some queries are never cached: those with a destination table, external tables or `useQueryCache: false`, those with
+functions of the current time, of chance or of the user, and those that read the past, INFORMATION_SCHEMA or tables with
+policies. Source: "Using cached query results".
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ class _Result:
 
 
 class QueryCache:
+    """The cached results of all queries. Threads may share it."""
+
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._lock = threading.Lock()
         self._results: OrderedDict[str, _Result] = OrderedDict()
 
     def find(self, record: JobRecord) -> Outcome | None:
-        """The outcome of a cache hit. None if the query must run."""
+        """The outcome of an earlier equal query, or None if the query must run."""
         key = _key(record)
         with self._lock:
             result = self._results.get(key) if key else None

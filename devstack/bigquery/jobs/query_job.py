@@ -1,4 +1,4 @@
-"""Query jobs: run one statement or a script. The rows of the last SELECT are stored in a table for the client."""
+"""Runs query jobs: one statement or a script. The rows of the last SELECT are stored in a table for the client."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ RESULT_LIFETIME_US = 24 * HOUR_US
 
 
 class QueryJob:
+    """Runs one query job."""
+
     def __init__(self, catalog: Catalog, objects: ObjectStore, grants: Grants) -> None:
         self._catalog = catalog
         self._objects = objects
@@ -90,7 +92,7 @@ class QueryJob:
         return None
 
     def dry_run(self, record: JobRecord) -> Mapping[str, Any]:
-        """The job statistics that a run would have. Nothing is run."""
+        """The statistics that the job would have. The query is not run."""
         context = JobContext(record, store=None, clock=self._catalog.clock)  # type: ignore[arg-type]
         session = DuckDbSession(context.stop)
         try:

@@ -1,6 +1,7 @@
-"""Creates and drops row access policies, for DDL and for REST requests.
+"""Creates and drops row access policies, for DDL statements and for REST requests.
 
-Predicates are checked but never evaluated, because reads of such a table are refused (`storage/read_protection.py`).
+A policy's filter is checked but never evaluated, because the stand-in refuses reads for which it would have to be
+evaluated (`storage/protection.py`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def run_row_policy_statement(
 
 
 def check_predicate(predicate: exp.Expression, table: TableId, settings: TableSettings, session: DuckDbSession) -> None:
-    """Raises StandInError unless it is a BOOL expression of the table's own columns."""
+    """Raises StandInError unless the filter is a BOOL expression of the table's own columns."""
     if predicate.find(exp.Query) is not None:
         raise NotImplementedConstruct("subquery in the filter of a row access policy")
     if predicate.find(exp.Parameter, exp.Placeholder) is not None:
@@ -52,7 +53,7 @@ def check_predicate(predicate: exp.Expression, table: TableId, settings: TableSe
 def add_policy_change(
     table: TableId, checked: TableSettings, name: str, predicate: str, grantees: tuple[str, ...], *, replaces: bool
 ) -> BuildChange:
-    """The change that adds a policy. `checked` are the settings that the predicate was checked with."""
+    """The change that adds a policy. `checked`: the table's settings when the policy's filter was checked."""
     check_policy(name, grantees)
 
     def policies(settings: TableSettings, commit_us: int) -> Policies:
@@ -65,7 +66,10 @@ def add_policy_change(
 
 
 def drop_policy_change(table: TableId, name: str, *, last: str | None) -> BuildChange:
-    """The change that removes a policy. `last` is None if it may be the last one, else a hint for the error."""
+    """The change that removes a policy.
+
+    `last`: None if the table may lose its last policy, else the hint in the error about how to remove that one.
+    """
     return _change(table, lambda settings, _: without_policy(table, settings.row_policies, name, last=last))
 
 

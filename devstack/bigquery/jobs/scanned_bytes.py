@@ -1,7 +1,7 @@
-"""Counts the bytes that a query scans and bills.
+"""Counts the bytes that a query scans, and those that BigQuery bills for it.
 
-It scans the referenced columns in the partitions that constant filters do not prune. BigQuery bills whole megabytes and
-at least 10 MB for each referenced table and INFORMATION_SCHEMA view.
+A query scans the referenced columns in the partitions that constant filters do not prune. BigQuery bills whole
+megabytes, and at least 10 MB for each referenced table and INFORMATION_SCHEMA view.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ Prune = Callable[[pa.Table, str, list[exp.Expression]], set[str]]
 
 @dataclass(frozen=True)
 class ScannedBytes:
-    """Scanned bytes by table, the number of INFORMATION_SCHEMA views, and by table the full size of its partitions
-    that are read.
+    """What a query reads: the scanned bytes of each table, and the number of INFORMATION_SCHEMA views.
+
+    For each table it also has the full size of the partitions that are read.
     """
 
     sizes: Mapping[TableId, int]
@@ -68,7 +69,7 @@ def check_bytes_billed(scanned: ScannedBytes, limit: int | None) -> None:
 
 @dataclass(frozen=True)
 class _Scan:
-    """One reference to a table in the query. `columns` is None if they are not known; then all count."""
+    """One reference to a table in a query. `columns`: None if the referenced columns are not known; then all count."""
 
     table: TableId
     version: TableVersion
@@ -80,10 +81,10 @@ class _Scan:
 def count_scanned_bytes(
     tree: exp.Expression, reader: TableReader, prune: Prune, constants: Collection[str] = ()
 ) -> ScannedBytes:
-    """`prune(days, column, conditions)` returns the ids of the partitions whose day fulfils the conditions.
+    """Count the bytes that a query scans. Raises AccessDenied or NotImplementedConstruct if a policy denies the read.
 
-    `constants` are the names of script variables. Raises AccessDenied or NotImplementedConstruct for a read that a
-    policy protects.
+    `prune(days, column, conditions)` returns the ids of the partitions whose day fulfils the conditions. `constants`:
+    the names of script variables.
     """
     scans = _scans(tree, reader, constants)
     chosen: dict[tuple[TableId, int], dict[str, set[str]]] = {}
@@ -212,7 +213,7 @@ def _scan(scope: object, alias: str, table: TableId, version: TableVersion, cons
 def _partition_filters(
     where: exp.Expression, alias: str, column: str | None, constants: Collection[str]
 ) -> list[exp.Expression]:
-    """Those of the conditions joined by AND that refer to nothing but the partition column and constants."""
+    """Of the conditions that AND joins, those that refer to nothing but the partition column and constants."""
     if column is None:
         return []
     filters: list[exp.Expression] = []

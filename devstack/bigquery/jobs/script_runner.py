@@ -1,4 +1,4 @@
-"""Runs a script. Variables and branches are evaluated here; every other statement is a child job."""
+"""Runs a script. Variables and branches are evaluated here; each other statement runs as a child job."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ AnonymousTable = Callable[[JobRecord], ResultTable]
 
 @dataclass
 class ScriptRunner:
+    """Runs the statements of one script."""
+
     context: JobContext
     state: ScriptState
     runner: StatementRunner
@@ -33,7 +35,7 @@ class ScriptRunner:
     outcomes: list[Outcome] = field(default_factory=list)
 
     def run_block(self, statements: Sequence[Statement], ends_script: bool) -> None:
-        """`ends_script` is set if no statement of the script follows this block."""
+        """Run the statements one after the other. `ends_script`: whether no statement of the script follows them."""
         for position, statement in enumerate(statements):
             self.context.check_cancelled()
             last = ends_script and position == len(statements) - 1

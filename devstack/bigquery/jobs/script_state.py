@@ -29,6 +29,8 @@ from devstack.bigquery.storage.model import TableId
 
 @dataclass
 class ScriptState:
+    """The state of one script: its variables, and what all its statements share."""
+
     catalog: Catalog
     session: DuckDbSession
     caller: Caller
@@ -39,7 +41,7 @@ class ScriptState:
 
     @contextmanager
     def statement(self) -> Iterator[StatementSql]:
-        """SQL evaluation for one statement, with one current time and each table at one version."""
+        """Yield the SQL evaluation for one statement. Its current time and the version of each table are fixed."""
         with TableReader(
             self.catalog, self.session, self.caller, self.defaults, self._constant, self.externals
         ) as reader:
@@ -69,6 +71,8 @@ class ScriptState:
 
 @dataclass(frozen=True)
 class StatementSql:
+    """Translates and evaluates the SQL of one statement."""
+
     state: ScriptState
     reader: TableReader
     now: datetime

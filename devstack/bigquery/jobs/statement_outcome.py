@@ -1,4 +1,4 @@
-"""The outcome of one statement and its job statistics."""
+"""Defines the outcome of a statement, and the job statistics that follow from it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from devstack.bigquery.storage.row_policy_rules import policy_reference
 
 @dataclass(frozen=True)
 class Outcome:
+    """What one statement has done. Fields that do not apply to the statement are None."""
+
     statement_type: str
     bytes_processed: int = 0
     bytes_billed: int = 0

@@ -1,4 +1,4 @@
-"""Executes one statement: counts the bytes that it reads, then commits its changes at once."""
+"""Executes one statement: counts the bytes that it reads, and commits all its changes in one step."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ExecutableStatement = (
 
 @dataclass(frozen=True)
 class ResultTable:
-    """The destination of a SELECT's rows. Only anonymous tables have `expires_us`."""
+    """The table for the rows of a SELECT. Only anonymous tables, which BigQuery deletes, have `expires_us`."""
 
     table: TableId
     partition: str | None = None
@@ -54,12 +54,17 @@ class ResultTable:
 
 @dataclass
 class StatementRunner:
+    """Executes the statements of one script."""
+
     state: ScriptState
     check_cancelled: Callable[[], None]
     maximum_bytes_billed: int | None = None
 
     def run(self, statement: ExecutableStatement, commit_info: CommitInfoOf, result: ResultTable | None) -> Outcome:
-        """`result` is the destination of a SELECT. Raises StandInError; the statement has then changed nothing."""
+        """Execute the statement. Raises StandInError, and has then changed nothing.
+
+        `result`: where a SELECT writes its rows.
+        """
         self.check_cancelled()
         state, started = self.state, time.perf_counter()
         if isinstance(statement, MutatingStatement | statements.TruncateTable):

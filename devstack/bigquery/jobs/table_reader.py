@@ -1,4 +1,4 @@
-"""The tables that one statement reads, each at one version that is pinned until the statement ends."""
+"""Provides the tables that one statement reads. Each stays at the same version until the statement ends."""
 
 from __future__ import annotations
 
@@ -59,6 +59,8 @@ def check_location(catalog: Catalog, dataset: DatasetId, location: str) -> None:
 
 
 class TableReader:
+    """The tables that one statement reads."""
+
     def __init__(
         self,
         catalog: Catalog,

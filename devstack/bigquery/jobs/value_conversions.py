@@ -1,6 +1,6 @@
-"""Values as JSON files and query parameters write them, converted to Python values by BigQuery type.
+"""Converts values in JSON files and query parameters to Python values, by BigQuery type.
 
-A conversion raises ValueError, TypeError or ArithmeticError for a value of another type.
+A conversion raises ValueError, TypeError or ArithmeticError if the value does not have the type.
 """
 
 from __future__ import annotations

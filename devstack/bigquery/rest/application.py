@@ -1,4 +1,4 @@
-"""The HTTP server: routes for the supported methods, handlers in threads, errors as BigQuery's JSON."""
+"""The HTTP server: routes requests to handlers, which run in threads, and returns errors as BigQuery's JSON."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ CONTROL_ROUTES: tuple[tuple[str, str, Handler], ...] = (
 
 
 def create_application(stand_in: StandIn) -> Any:
-    """An ASGI application."""
+    """The stand-in as an ASGI application."""
     server = _Server(stand_in)
     routes = [
         Route(f"/bigquery/v2/{method.path}", server.api_endpoint(method), methods=[method.http]) for method in METHODS

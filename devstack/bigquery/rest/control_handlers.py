@@ -1,4 +1,4 @@
-"""Handlers below /_standin/, which BigQuery does not have: health, the clock, faults and grants."""
+"""Handles requests below /_standin/, which BigQuery does not have: health, the clock, faults and grants."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def get_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def move_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    """Moves the clock forward, and deletes what then has expired before it returns."""
+    """Move the clock forward. What has expired then is deleted before the response is sent."""
     body = request.body if isinstance(request.body, dict) else {}
     if set(body) == {"now"}:
         try:

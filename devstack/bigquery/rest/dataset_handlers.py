@@ -1,4 +1,4 @@
-"""Handlers of projects and datasets."""
+"""Handles requests about projects and datasets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIME_TRAVEL_HOURS = range(48, 169, 24)
 
 
 def normalize_location(location: str | None) -> str:
-    """Multi-regions in upper case and regions in lower case, as BigQuery returns them."""
+    """The location in BigQuery's spelling: multi-regions in upper case, regions in lower case."""
     if not location:
         return DEFAULT_LOCATION
     return location.upper() if location.upper() in ("US", "EU") else location.lower()
@@ -73,7 +73,7 @@ def patch_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def update_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    """PUT: fields that the request omits get their defaults."""
+    """PUT: replaces the dataset's properties. Those that the request omits get their defaults."""
     return _change(stand_in, request, replaces=True)
 
 
@@ -117,7 +117,7 @@ def _changed(dataset: Dataset, body: Mapping[str, Any]) -> Dataset:
 
 
 def merged_labels(before: Mapping[str, str], given: Mapping[str, str | None] | None) -> dict[str, str]:
-    """The labels after a change. A label with the value null is removed; null for all labels removes all."""
+    """The labels after a request. A null value removes a label; null in place of all labels removes all."""
     if given is None:
         return {}
     merged = {**before, **given}

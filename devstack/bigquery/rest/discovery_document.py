@@ -1,6 +1,6 @@
-"""BigQuery's discovery document, which is served to clients and against which requests are checked.
+"""Provides BigQuery's discovery document, which describes the REST API. Requests are checked against it.
 
-It is part of google-api-python-client. Clients get it with this server's address in place of Google's.
+The document is part of google-api-python-client. Clients get it with this server's address in place of Google's.
 """
 
 from __future__ import annotations

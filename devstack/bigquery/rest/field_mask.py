@@ -1,4 +1,4 @@
-"""The `fields` parameter, by which a client selects parts of a response: `etag,jobs(id,status/state)`."""
+"""Parses and applies the parameter `fields`, which selects parts of a response, as in `etag,jobs(id,status/state)`."""
 
 from __future__ import annotations
 

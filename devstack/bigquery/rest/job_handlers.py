@@ -1,4 +1,4 @@
-"""Handlers of jobs.insert, list, get, cancel and delete."""
+"""Handles jobs.insert, list, get, cancel and delete."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def default_location(stand_in: StandIn, project: str, configuration: Mapping[str
 
 
 def dry_run(stand_in: StandIn, record: JobRecord, request: ApiRequest) -> ApiResponse:
-    """Returns the statistics of the query. Not even the job is stored."""
+    """Return the statistics that the query would have. No job is stored."""
     statistics = stand_in.queries.dry_run(record)
     now_us = stand_in.clock.now_us()
     done = replace(record, state=DONE, started_us=now_us, ended_us=now_us, statistics=statistics)

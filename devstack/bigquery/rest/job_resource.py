@@ -1,4 +1,4 @@
-"""The API's representation of jobs, and the HTTP error for the results of a failed job."""
+"""Writes jobs as the API's job resources, and the HTTP error of a request for the results of a failed job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FailedJob(StandInError):
 
     @property
     def http_status(self) -> int:
-        """An error status for a cancelled job too, whose own status of 200 would look like success."""
+        """The HTTP status. A cancelled job's own status is 200, which would look like success."""
         return max(400, HTTP_STATUS.get(self.reason, 400))
 
 

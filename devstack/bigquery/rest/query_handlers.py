@@ -1,4 +1,4 @@
-"""Handlers of jobs.query and jobs.getQueryResults."""
+"""Handles jobs.query and jobs.getQueryResults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _QUERY_KEYS = (
 
 
 def run_query(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    """A repeated requestId returns the job that the first request created."""
+    """Run a query. If its requestId has come before, return the job that the first request with this id created."""
     body = request.body
     check_query(body)
     configuration: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The requests and responses of the REST handlers."""
+"""Defines the requests and responses that REST handlers get and return."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from devstack.bigquery.callers import user_of
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """`path` contains the variables of the URL's path. `base_url` ends with a slash."""
+    """One request. `path`: the values of the variables in the URL's path.
+
+    `base_url`: the server's URL, with a final slash.
+    """
 
     path: Mapping[str, str]
     query: Mapping[str, str]
@@ -44,7 +47,7 @@ class ApiRequest:
 
 @dataclass(frozen=True)
 class ApiResponse:
-    """Without `body`, the response is empty."""
+    """One response. Without `body` it is empty."""
 
     body: Mapping[str, Any] | None
     status: int = 200
@@ -54,7 +57,10 @@ class ApiResponse:
 def paginate(
     items: list[Any], request: ApiRequest, default_size: int = 1_000, size_parameter: str = "maxResults"
 ) -> tuple[list[Any], dict[str, str]]:
-    """The page of items at the request's `pageToken`, a position, and the `nextPageToken` field if there is one."""
+    """One page of the items, and the response's field `nextPageToken` if more items follow.
+
+    The page begins at the request's `pageToken`, which is a position in the list.
+    """
     token = request.query.get("pageToken") or "0"
     if not token.isdigit():
         raise Invalid(f"Invalid page token [{token}]: pass the nextPageToken of the page before.")

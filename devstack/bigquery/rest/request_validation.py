@@ -1,4 +1,8 @@
-"""Checks requests: Invalid for fields that BigQuery does not have, NotImplementedConstruct for unsupported ones."""
+"""Checks the fields and parameters of requests.
+
+A field that BigQuery does not have is refused as Invalid, one that the stand-in does not support as
+NotImplementedConstruct.
+"""
 
 from __future__ import annotations
 

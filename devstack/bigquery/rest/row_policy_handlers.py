@@ -1,6 +1,6 @@
-"""Handlers of row access policies, and of the permissions that a caller has on them and on their table.
+"""Handles requests about row access policies, and about the caller's permissions on them and on their table.
 
-Responses have no grantees, because BigQuery stores those as IAM policies.
+Responses contain no grantees, because BigQuery stores these as IAM policies.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def delete_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def test_table_permissions(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    """Which of the named permissions the caller has. None on a table that does not exist."""
+    """Which of the permissions in the request the caller has. On a table that does not exist, nobody has any."""
     caller = stand_in.caller(request.user())
     exists = stand_in.catalog.find(_table(request)) is not None
     wanted = _permissions(request, (OVERRIDE_TIME_TRAVEL,))

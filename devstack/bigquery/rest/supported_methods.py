@@ -1,7 +1,7 @@
-"""The supported REST methods, parameters and fields.
+"""Lists the REST methods, parameters and request fields that the stand-in supports.
 
-Routes, request validation and the table in docs/stand-in.md derive from this list. A field that is set but not listed
-is refused. `*` stands for all keys of a map. `READ_ONLY` fields are BigQuery's output, which clients may send back.
+The routes, the validation of requests and a table in docs/stand-in.md are derived from these lists. A request with a
+field that is not listed is refused. In the name of a field, `*` stands for any key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ COMMON_PARAMETERS = frozenset({"alt", "fields", "key", "prettyPrint", "quotaUser
 
 @dataclass(frozen=True)
 class Method:
-    """`path` is relative to /bigquery/v2/. `body` is the name of the request's schema in the discovery document."""
+    """One method of BigQuery's REST API.
+
+    `path`: relative to /bigquery/v2/. `parameters`, `fields`: the supported query parameters and fields of the
+    request's body. `body`: the name of the body's schema in the discovery document.
+    """
 
     id: str
     http: str

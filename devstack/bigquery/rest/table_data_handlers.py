@@ -1,4 +1,4 @@
-"""Reads rows in pages. A page token contains the table's version, so that all pages are of one version."""
+"""Reads rows in pages. A page token names the version of the table, so that all pages come from one version."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ PAGE_BYTES = 10_000_000  # BigQuery's limit for a response; pages of wide rows h
 
 @dataclass(frozen=True)
 class RowPage:
+    """One page of rows."""
+
     rows: list[dict[str, Any]]
     total: int
     next_token: str | None

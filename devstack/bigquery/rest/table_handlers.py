@@ -1,4 +1,4 @@
-"""Handlers of tables.insert, list, get, patch, update and delete."""
+"""Handles tables.insert, list, get, patch, update and delete."""
 
 from __future__ import annotations
 
@@ -87,7 +87,10 @@ def patch_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def update_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    """PUT: fields that the request omits get their defaults. It must repeat the layout."""
+    """PUT: replaces the table's properties.
+
+    Those that the request omits get their defaults; it must repeat the layout.
+    """
     return _change(stand_in, request, replaces=True)
 
 

@@ -1,4 +1,4 @@
-"""The API's representation of datasets and tables. Their etags are digests of the content."""
+"""Writes datasets and tables as the API's resources. Their etags are digests of the content."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def time_partitioning(version: TableVersion) -> dict[str, Any] | None:
 def table_resource(
     table: TableId, version: TableVersion, location: str, base_url: str, partition: str | None = None
 ) -> dict[str, Any]:
-    """With `partition`, sizes and modification time are those of the partition."""
+    """The table as a resource. With `partition`, its sizes and modification time are those of the partition."""
     settings = version.settings
     name = table.table if partition is None else f"{table.table}${partition}"
     part = version.partitions.get(partition) if partition is not None else None

@@ -1,4 +1,4 @@
-"""Load jobs with an uploaded file, by a multipart request or by a resumable session of several requests."""
+"""Receives files that are sent with a load job, in a multipart request or in a resumable session of requests."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 
 @dataclass(frozen=True)
 class UploadSession:
+    """One resumable upload."""
+
     project: str
     user: str
     body: dict[str, Any]
@@ -30,6 +32,8 @@ class UploadSession:
 
 
 class Uploads:
+    """The open uploads. Threads may share it."""
+
     def __init__(self, stand_in: StandIn) -> None:
         self._stand_in = stand_in
         self._lock = threading.Lock()
@@ -54,7 +58,10 @@ class Uploads:
         return upload_id
 
     def append(self, upload_id: str, content_range: str | None, content: bytes, base_url: str) -> ApiResponse:
-        """Responds with 308 and the range that has arrived, or starts the job after the last byte."""
+        """Add content to an upload.
+
+        Responds with 308 and the range that has arrived, or starts the job after the last byte.
+        """
         with self._lock:
             session = self._sessions.get(upload_id)
             if session is None:

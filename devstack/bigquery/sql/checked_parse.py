@@ -1,4 +1,4 @@
-"""Parses a query or an expression by SQLGlot, and refuses syntax that SQLGlot accepts and GoogleSQL does not have."""
+"""Parses a query or an expression with SQLGlot, and refuses what SQLGlot accepts although GoogleSQL does not."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def parse_expression(cursor: TokenCursor, *stops: str) -> exp.Expression:
 
 
 def refuse_foreign_tokens(text: str, tokens: Sequence[Token]) -> None:
-    """String aliases, adjacent strings, unknown escapes, and commas or AS without an operand."""
+    """Refuse string aliases, adjacent strings, unknown escapes, and commas or AS without an operand."""
     for position, token in enumerate(tokens):
         previous = tokens[position - 1] if position else None
         following = tokens[position + 1] if position + 1 < len(tokens) else None
@@ -87,7 +87,7 @@ def _text(token: Token | None) -> str:
 
 
 def _is_out_of_place(word: str, before: str, after: str, following: Token | None) -> bool:
-    """Whether the word cannot be between these two."""
+    """Whether the word cannot stand between the words `before` and `after`."""
     rule = _RULES.get(word)
     if rule is not None:
         return rule(before, after)
@@ -139,7 +139,7 @@ def _refuse_escapes(source: str) -> None:
 
 
 def refuse_reserved_names(tree: exp.Expr) -> None:
-    """Reserved words as names, as in `SELECT 1 NULL`. SQLGlot accepts most words as names."""
+    """Refuse reserved words as names, as in `SELECT 1 NULL`. SQLGlot accepts most words as names."""
     for identifier in tree.find_all(exp.Identifier):
         if not identifier.quoted and identifier.name.upper() in RESERVED and not _follows_dot(identifier):
             raise InvalidQuery(f"Syntax error: Unexpected keyword {identifier.name.upper()}")

@@ -1,4 +1,4 @@
-"""OPTIONS(…) of tables and datasets: the supported names, the parser, and checks of the values."""
+"""Parses OPTIONS(…) of tables and datasets, and checks the values of the supported options."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ Evaluate = Callable[[exp.Expression], Any]
 
 @dataclass(frozen=True)
 class TableOptions:
-    """Values of a table's options. `named` contains those that were written; one of them with value None was NULL."""
+    """Values of a table's options.
+
+    `named`: the options that were written; those with the value None were written as NULL.
+    """
 
     named: frozenset[str] = frozenset()
     partition_expiration_days: float | None = None

@@ -1,7 +1,7 @@
-"""SQLGlot's BigQuery dialect, changed so that it does not interpret function calls.
+"""Changes SQLGlot's BigQuery dialect so that it does not interpret function calls.
 
-SQLGlot parses calls to nodes of its own and guesses their meaning in other dialects. Here every call stays a name with
-arguments (`exp.Anonymous`), so that `functions.py` alone decides which functions are supported, and how.
+SQLGlot parses known calls into nodes of its own, and changes their meaning for other dialects. Here every call stays a
+name with arguments (`exp.Anonymous`), so that `functions.py` alone decides which functions are supported, and how.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Parser(BigQueryParser):
 
 
 class StandInBigQuery(BigQuery):
-    """The dialect for all SQL text that the stand-in gets."""
+    """The SQLGlot dialect in which the stand-in parses all SQL that it gets."""
 
     Tokenizer = _Tokenizer
     Parser = _Parser
@@ -46,9 +46,9 @@ STAND_IN = StandInBigQuery()
 
 
 def parse_tokens(tokens: list[Token], text: str, ordinals: Mapping[int, int]) -> exp.Expression:
-    """Parses one query or expression from some of the text's tokens. Errors have positions in the whole text.
+    """Parse one query or expression from some of a text's tokens. Positions in errors refer to the whole text.
 
-    `ordinals` has the numbers of the text's positional parameters by their offset.
+    `ordinals`: the number of each positional parameter in the text, by the parameter's offset.
     """
     try:
         trees = STAND_IN.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)

@@ -101,7 +101,7 @@ class TableField:
         return cls(name, type_name, mode, fields, api.get("description"), _policy_tags(name, api))
 
     def first_policy_tag(self) -> str | None:
-        """The policy tag of the column or of the first nested field that has one. None without any."""
+        """The policy tag of the column, or of the first nested field that has one; None without any."""
         if self.policy_tags:
             return self.policy_tags[0]
         return next((tag for child in self.fields if (tag := child.first_policy_tag()) is not None), None)

@@ -1,8 +1,8 @@
-"""The supported functions by BigQuery name. A call of any other function is refused.
+"""Lists the supported functions by their names in BigQuery. A call of any other function is refused.
 
-Each has its DuckDB SQL by number of arguments: `{0}`, `{1}` stand for the arguments and `*` for all of them. Functions
-with a syntax of their own (date parts, formats, STRUCT) are registered by the handlers in `writer/`.
-`transpile.supported_functions` lists all names.
+For each function and number of arguments there is a template of DuckDB SQL: `{0}`, `{1}` stand for the arguments and
+`*` for all of them. Functions with a syntax of their own (date parts, formats, STRUCT) are registered by the handlers
+in `writer/`. `transpile.supported_functions` lists all names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NEGATIVE_LENGTH = f"CASE WHEN {{1}} < 0 THEN {_NEGATIVE} ELSE "
 
 
 def _floor_micros(divisor: int) -> str:
-    """Whole units since 1970, rounded down for earlier times too."""
+    """SQL of whole units since 1970, rounded down, for times before 1970 too."""
     micros = "epoch_us(CAST({0} AS TIMESTAMPTZ))"
     return f"(({micros} - (({micros} % {divisor}) + {divisor}) % {divisor}) // {divisor})"
 
@@ -112,7 +112,10 @@ SCALAR: Mapping[str, Mapping[int | str, str]] = {
 
 @dataclass(frozen=True)
 class Aggregate:
-    """`name` is DuckDB's. `argument` wraps the first argument, `result` the whole call."""
+    """An aggregate function. `name`: DuckDB's.
+
+    `argument`, `result`: templates around the first argument and the whole call.
+    """
 
     name: str
     arguments: tuple[int, ...] = (1,)

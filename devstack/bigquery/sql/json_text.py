@@ -1,4 +1,4 @@
-"""TO_JSON_STRING for types that DuckDB encodes differently: converts DuckDB's JSON and type name to BigQuery's JSON.
+"""Makes BigQuery's JSON (TO_JSON_STRING) from DuckDB's JSON and type name, for types that the two encode differently.
 
 Source: "JSON functions", JSON encodings.
 """

@@ -17,17 +17,18 @@ def string_literal(text: str) -> str:
 
 
 def error_sql(message: str) -> str:
-    """SQL of any type that fails with InvalidQuery when it is evaluated. `message` is SQL of the text.
+    """SQL of any type that fails with InvalidQuery if it is evaluated. `message`: SQL of the error's text.
 
-    It is not DuckDB's `error()`, which counts as a side effect: columns with it cannot be sorted or grouped by alias.
+    DuckDB's own `error()` is not used: it counts as a side effect, and a column with one cannot be sorted or grouped
+    by.
     """
     return f"([NULL])[CAST(concat('{_FAILED}', {message}) AS BIGINT)]"
 
 
 def unsupported_sql(construct: str) -> str:
-    """SQL of any type that fails with NotImplementedConstruct when it is evaluated.
+    """SQL of any type that fails with NotImplementedConstruct if it is evaluated.
 
-    It is for constructs whose support depends on types that are known only at run time.
+    It is for constructs of which only the types at run time decide whether they are supported.
     """
     return f"([NULL])[CAST({string_literal(_REFUSED + construct)} AS BIGINT)]"
 
@@ -37,7 +38,7 @@ def unsupported_when(condition: str, construct: str, otherwise: str) -> str:
 
 
 def translate_duckdb_error(error: Exception) -> StandInError:
-    """BigQuery's error for one that DuckDB raised while it bound or ran SQL from `to_duckdb`."""
+    """BigQuery's error for an error that DuckDB raised while it bound or ran SQL that `to_duckdb` wrote."""
     text = str(error)
     marked = _MARKED.search(text)
     if marked is not None and marked["kind"] == _REFUSED:

@@ -44,7 +44,7 @@ def parse_script(text: str) -> Script:
 
 @lru_cache(maxsize=MAXIMUM_CACHED_SCRIPTS)
 def parsed_script(text: str) -> Script:
-    """The same, cached for repeated texts. The caller must not change the trees."""
+    """As `parse_script`, but cached for repeated texts, so the caller must not change the trees."""
     cursor = TokenCursor(text, tokenize(text))
     statements = _statements(cursor, ())
     if not cursor.at_end():

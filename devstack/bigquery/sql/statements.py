@@ -1,7 +1,7 @@
-"""The syntax tree of a script: one frozen dataclass for each supported statement.
+"""Defines the syntax tree of a script: one frozen dataclass for each supported statement.
 
-`script_parser.py` creates these, `jobs/` executes them. Expressions and queries are SQLGlot trees in the BigQuery
-dialect. Scripts, CLONE, OPTIONS and ASSERT need classes of our own, because SQLGlot parses them as opaque commands.
+`script_parser.py` makes the trees and `jobs/` executes them. Expressions and queries inside them are SQLGlot trees.
+SQLGlot parses scripts, CLONE, OPTIONS and ASSERT only as opaque text, so these have classes here.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Insert:
 
 @dataclass(frozen=True)
 class Assignment:
-    """`path = value` of SET. A path of several parts is a field of a STRUCT column."""
+    """`path = value` in SET. A path with several parts is a field of a STRUCT column."""
 
     path: tuple[str, ...]
     value: exp.Expression

@@ -78,7 +78,10 @@ def _parse_path(cursor: TokenCursor) -> list[str]:
 
 
 def _parse_dashed_name(cursor: TokenCursor, *, first: bool) -> str:
-    """Unquoted dashes belong to a project's name, as in `local-dev`, only if no space surrounds them."""
+    """Parse a name that may contain dashes, as in `local-dev`.
+
+    Only a project may, and without spaces around the dashes.
+    """
     name, end = cursor.identifier(), cursor.tokens[cursor.position - 1].end
     while first and (token := cursor.current) is not None and token.text == "-" and token.start == end + 1:
         following = cursor.tokens[cursor.position + 1] if cursor.position + 1 < len(cursor.tokens) else None

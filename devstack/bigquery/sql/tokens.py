@@ -1,4 +1,4 @@
-"""The tokens of a script's text with their positions, and the cursor with which our parsers read them."""
+"""Splits SQL text into tokens with their positions, and provides the cursor with which the parsers here read them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _words(token: Token) -> list[str]:
 
 @dataclass
 class TokenCursor:
-    """A position in the tokens of one text. Keywords match in upper and lower case, but not quoted names."""
+    """A position in the tokens of one text. Keywords match in upper and lower case; quoted names are never keywords."""
 
     text: str
     tokens: Sequence[Token]
@@ -98,7 +98,7 @@ class TokenCursor:
         return self.current is None
 
     def word(self, ahead: int = 0) -> str:
-        """The upper-case word `ahead` words from here. "" at the end, for a quoted name and for a literal."""
+        """The upper-case word `ahead` words from here; "" for the end, a quoted name or a literal."""
         for token in self.tokens[self.position : self.position + ahead + 1]:
             words = _words(token)
             if ahead < len(words):

@@ -1,4 +1,4 @@
-"""The Arrow types in which segments store rows, and the checked conversion of other Arrow tables to them."""
+"""Defines the Arrow types in which segments store rows, and converts other Arrow tables to them with checks."""
 
 from __future__ import annotations
 

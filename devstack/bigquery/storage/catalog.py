@@ -1,7 +1,7 @@
-"""All tables. Every read and every change of a table's current version goes through the catalog.
+"""The catalog of all tables, by which every read finds a table's current version, and every change commits a new one.
 
-Writers first write segments, then commit under the table's lock, which they hold for the metadata write only. Readers
-use the version that is current and never wait.
+Writers first write segments. Then they commit under the table's lock, which they hold only while metadata is written.
+Readers use the version that is current and never wait.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HOUR_US = 3_600_000_000
 
 @dataclass(frozen=True)
 class Change:
-    """The table's content after a commit. `recreates` gives it a new creation time, as CREATE OR REPLACE does."""
+    """The table's content after a commit. `recreates`: whether it gets a new creation time, as by CREATE OR REPLACE."""
 
     kind: str
     settings: TableSettings
@@ -51,6 +51,8 @@ BuildChange = Callable[[TableVersion | None, int], Change]  # from the current v
 
 
 class Catalog:
+    """All tables and their datasets. Threads may share it."""
+
     def __init__(self, folder: Path, clock: Clock, limits: QuotaLimits | None = None) -> None:
         self.clock = clock
         self.limits = limits or QuotaLimits()
@@ -111,7 +113,10 @@ class Catalog:
 
     @contextmanager
     def pin(self, find: Callable[[], TableVersion]) -> Iterator[TableVersion]:
-        """The version's segments stay on disk until the block ends, even if the table is replaced or dropped."""
+        """Yield the version that `find` returns, and keep its segments on disk until the block ends.
+
+        That holds even if the table is replaced or dropped meanwhile.
+        """
         with self.pin_lock:
             version = find()
             files = [segment.file for segment in version.segments()]
@@ -194,7 +199,7 @@ class Catalog:
         self._drop_tables_without_dataset()
 
     def commit_expired(self, table_id: TableId) -> bool:
-        """Commits what readers already see: expired partitions, or the whole expired table, are gone.
+        """Commit what readers see already: that expired partitions, or the whole expired table, are gone.
 
         Returns whether anything had expired.
         """
@@ -238,7 +243,10 @@ class Catalog:
         )  # fmt: skip
 
     def _drop_tables_without_dataset(self) -> None:
-        """The process may have been killed between the removal of a dataset and that of its tables."""
+        """Drop tables whose dataset does not exist.
+
+        They are left if the process was killed after it removed a dataset and before it dropped its tables.
+        """
         for table_id, history in self.histories():
             if self.datasets.find(table_id.dataset_id) is None:
                 with self._lock(table_id):

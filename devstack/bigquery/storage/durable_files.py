@@ -1,4 +1,4 @@
-"""Atomic, durable file writes: to a temporary file, which is synced and then renamed into place."""
+"""Writes files atomically and durably: a temporary file is written and synced, and then renamed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Readers find the old file or the new one, never a part of it, even after a crash."""
+    """Write the file. Readers find the old content or the new one, never a part of it, even after a crash."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}"
     with temporary.open("wb") as stream:

@@ -1,7 +1,7 @@
-"""Partition and table expiration: readers no longer see an expired partition or table.
+"""Hides expired partitions and tables from readers.
 
 A partition expires when the start of its UTC day plus the expiration has passed. Google's pages disagree on whether the
-expiration counts from the start or the end of the day. The start is the stricter reading.
+expiration counts from the start or the end of the day; the start is the stricter reading.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from devstack.bigquery.storage.model import NULL_PARTITION, WHOLE, TableVersion
 
 
 def partition_day(partition_id: str) -> date | None:
-    """None for the partition of rows without a date, and for an unpartitioned table."""
+    """The day of a partition; None for the partition of rows without a date, and for an unpartitioned table."""
     if partition_id in (WHOLE, NULL_PARTITION):
         return None
     return datetime.strptime(partition_id, "%Y%m%d").replace(tzinfo=UTC).date()
@@ -28,7 +28,7 @@ def partition_end_us(partition_id: str, expiration_ms: int) -> int | None:
 
 
 def without_expired(version: TableVersion, now_us: int) -> TableVersion:
-    """The version without expired partitions. The same object if nothing has expired."""
+    """The version without expired partitions; the same object if nothing has expired."""
     if version.dropped:
         return version
     expires_us = version.settings.expires_us

@@ -1,4 +1,4 @@
-"""Garbage collection in the background: commits expirations, removes old versions and unreferenced segments."""
+"""Commits expirations and removes old versions and unreferenced segments, in a background thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOG = logging.getLogger(__name__)
 
 
 def commit_expired(catalog: Catalog) -> int:
-    """Returns how many tables expired or lost partitions."""
+    """Commit what has expired in all tables. Returns how many tables have changed."""
     return sum(catalog.commit_expired(table_id) for table_id, _ in catalog.histories())
 
 
@@ -37,10 +37,10 @@ def remove_old_versions(catalog: Catalog) -> int:
 
 
 def remove_unreferenced_segments(catalog: Catalog) -> int:
-    """Removes segments that no version, pin or open batch references. Returns how many.
+    """Remove segments that no version, pin or open batch references. Returns how many were removed.
 
-    The order is safe: files are listed before references are read, so a segment that is committed in between is found
-    through its version. Only this thread removes versions, so a version pinned in between still references its files.
+    Files are listed before references are read, so a segment that is committed in between is found through its version.
+    Only this thread removes versions, so a version that is pinned in between still references its files.
     """
     with catalog.pin_lock:
         files = catalog.segments.files()
@@ -55,7 +55,7 @@ def remove_unreferenced_segments(catalog: Catalog) -> int:
 
 
 class GarbageCollector:
-    """One background thread. It checks segments at its start and after versions were removed."""
+    """The background thread. It looks for unreferenced segments at its start and after versions were removed."""
 
     def __init__(self, catalog: Catalog, interval_s: float = SWEEP_INTERVAL_S) -> None:
         self._catalog = catalog

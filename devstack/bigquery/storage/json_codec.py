@@ -1,4 +1,4 @@
-"""Encodes table versions and datasets as JSON and decodes them. A missing key of a version is an error."""
+"""Encodes table versions and datasets as JSON, and decodes them. A version that lacks a key is an error."""
 
 from __future__ import annotations
 

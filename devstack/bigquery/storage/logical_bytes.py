@@ -1,4 +1,4 @@
-"""BigQuery's logical size of rows, by which it bills. Source: "Data type sizes" of the public pricing page."""
+"""Computes BigQuery's logical size of rows, by which it bills. Source: "Data type sizes" of the public pricing page."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ LENGTH_PREFIX_BYTES = 2  # of every STRING and BYTES value
 
 
 def column_bytes(rows: pa.Table) -> dict[str, int]:
-    """Logical bytes by top-level column."""
+    """The logical bytes of each top-level column."""
     return {name: sum(_array_bytes(chunk) for chunk in rows.column(name).chunks) for name in rows.column_names}
 
 
 def _array_bytes(values: pa.Array) -> int:
-    """NULL counts nothing, a list the sum of its elements, a struct the sum of its fields."""
+    """The logical bytes of the values.
+
+    NULL counts nothing, a list the sum of its elements, a struct the sum of its fields.
+    """
     kind = values.type
     present = int(len(values) - values.null_count)
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind) or \

@@ -1,6 +1,6 @@
-"""The data model of tables: every change of a table adds an immutable version, which lists the table's segments.
+"""The data model of tables: each change of a table adds an immutable version, which lists the table's segments.
 
-Times are microseconds since 1970 (`_us`).
+Times are in microseconds since 1970, and their names end with `_us`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TableId:
 
 @dataclass(frozen=True)
 class Segment:
-    """One immutable Parquet file. `column_bytes` are BigQuery's logical bytes by top-level column."""
+    """One immutable Parquet file with rows. `column_bytes`: BigQuery's logical bytes of each top-level column."""
 
     file: str
     rows: int
@@ -91,7 +91,7 @@ class RowPolicy:
 
 @dataclass(frozen=True)
 class TableSettings:
-    """A table's metadata."""
+    """A table's metadata: schema, layout, options and policies."""
 
     schema: tuple[TableField, ...]
     partition_column: str | None = None
@@ -110,9 +110,9 @@ class TableSettings:
 
 @dataclass(frozen=True)
 class CommitInfo:
-    """The job that committed a version. The version stores it, so that one atomic write has content and outcome.
+    """The job that committed a version. It is stored in the version, so that content and outcome are written at once.
 
-    `parent_statistics` is set if this commit was the last step of the parent script.
+    `parent_statistics`: the statistics of the parent script, if this commit was the script's last step.
     """
 
     key: str
@@ -123,6 +123,8 @@ class CommitInfo:
 
 @dataclass(frozen=True)
 class TableVersion:
+    """The content and metadata of a table after one commit."""
+
     number: int
     committed_us: int
     change: str
@@ -138,7 +140,7 @@ class TableVersion:
 
     @property
     def is_protected(self) -> bool:
-        """Whether it has a row access policy or a policy tag."""
+        """Whether the version has a row access policy or a policy tag."""
         return bool(self.settings.row_policies) or any(column.first_policy_tag() for column in self.settings.schema)
 
     @property
@@ -150,7 +152,7 @@ class TableVersion:
         return sum(partition.bytes for partition in self.partitions.values())
 
     def segments(self, partition: str | None = None) -> Sequence[Segment]:
-        """Those of one partition, or of all in the order of their ids, so that the order of rows is stable."""
+        """The segments of one partition, or of all in the order of the partitions' ids, for a stable order of rows."""
         if partition is not None:
             return self.partitions[partition].segments if partition in self.partitions else ()
         return [segment for key in sorted(self.partitions) for segment in self.partitions[key].segments]

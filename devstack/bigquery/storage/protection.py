@@ -1,4 +1,4 @@
-"""Refuses what a table's row access policies and its columns' policy tags deny to the caller.
+"""Refuses reads that a table's row access policies, or the policy tags of its columns, deny to the caller.
 
 Sources: "Using row-level security with other BigQuery features", "Introduction to column-level access control", and
 "Data retention with time travel and fail-safe", time travel and row-level access.
@@ -17,10 +17,11 @@ from devstack.bigquery.storage.model import TableId, TableVersion
 def check_read(
     caller: Caller, catalog: Catalog, table: TableId, version: TableVersion, columns: Collection[str] | None = None
 ) -> None:
-    """Checks a query's read of these top-level columns (None: all). The current policies apply to older versions too.
+    """Check whether the caller's query may read these top-level columns (None: all) of a version.
 
-    BigQuery would show a caller the rows that the policies let it see. The stand-in evaluates no filter, so it refuses
-    such a read as `notImplemented`, unless the caller sees all rows.
+    The table's current policies apply to older versions too. BigQuery would show the caller the rows that the policies
+    let it see. The stand-in evaluates no filter: unless the caller sees all rows, it refuses the read as not
+    implemented.
     """
     for protected in _current_and(catalog, table, version):
         policies = protected.settings.row_policies
@@ -31,7 +32,7 @@ def check_read(
 
 
 def check_all_rows(caller: Caller, catalog: Catalog, table: TableId, version: TableVersion, operation: str) -> None:
-    """Checks an operation that needs all rows: DML, copies, clones, `tabledata.list`."""
+    """Check whether the caller may run an operation that needs all rows: DML, copies, clones and `tabledata.list`."""
     for protected in _current_and(catalog, table, version):
         policies = protected.settings.row_policies
         if not caller.sees_all_rows(policies):

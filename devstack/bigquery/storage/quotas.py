@@ -1,4 +1,4 @@
-"""BigQuery's quotas on changes of one table, counted from the table's stored versions."""
+"""Enforces BigQuery's quotas on changes of a table. What counts is read from the table's stored versions."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ class QuotaLimits:
 
 
 def counted_modifications(kind: str, modified: int) -> int:
-    """How many of a change's modified partitions count against the daily quota: none of DML."""
+    """How many of a change's modified partitions count against the daily quota. Those of DML do not."""
     return 0 if kind in _DML else modified
 
 
 def check_update_rate(
     limits: QuotaLimits, table: TableId, history: TableHistory, kind: str, partitioned: bool, now_us: int
 ) -> None:
-    """DML counts as an update of the table, but only its own limit refuses it."""
+    """Raises RateLimitExceeded if the table was updated too often.
+
+    DML counts too, but only its own limit refuses it.
+    """
     if kind in _DML:
         recent = sum(other in _DML for other in history.changes_since(now_us - RATE_WINDOW_US))
         if recent >= limits.dml_per_10_s:

@@ -47,7 +47,10 @@ def get_policy(table: TableId, policies: Policies, name: str) -> RowPolicy:
 
 
 def with_policy(table: TableId, policies: Policies, new: RowPolicy, *, replace: bool = False) -> Policies:
-    """Adds a policy. With `replace`, one of the same name is replaced; the new one has its creation time."""
+    """The policies with `new` added.
+
+    With `replace`, it takes the place of one of the same name, with its creation time.
+    """
     earlier = find_policy(policies, new.name)
     if earlier is None:
         return (*policies, new)
@@ -58,9 +61,10 @@ def with_policy(table: TableId, policies: Policies, new: RowPolicy, *, replace: 
 
 
 def without_policy(table: TableId, policies: Policies, name: str, *, last: str | None) -> Policies:
-    """Removes a policy. Without the last one, everybody sees every row, so that needs an explicit request.
+    """The policies without the one of this name.
 
-    `last` is None for such a request. Otherwise it is the hint in the error about how to make one.
+    Without any policy everybody sees all rows, so the last one can only be removed by an explicit request. `last`: None
+    for such a request, else the hint in the error about how to make one.
     """
     removed = get_policy(table, policies, name)
     if len(policies) == 1 and last is not None:

@@ -1,7 +1,7 @@
-"""The folder of immutable Parquet segments that table versions reference.
+"""Stores segments: immutable Parquet files in one folder, which table versions reference.
 
-A `SegmentBatch` pins the segments that a writer adds until they are committed, and readers pin those that they read. A
-segment without a pin that no version references may be removed.
+A segment that no version references may be removed unless it is pinned. Readers pin the segments that they read; a
+`SegmentBatch` pins new segments until they are committed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ ROW_GROUP_ROWS = 122_880  # DuckDB's default; it prunes and parallelises by row 
 
 
 class SegmentStore:
+    """The folder of all segments. Threads may share it."""
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.Lock()
@@ -74,7 +76,7 @@ class SegmentStore:
 
 
 class SegmentBatch:
-    """The new segments of one writer, pinned until its `batch()` block ends. Threads may share it."""
+    """The new segments of one writer, pinned until the block of `batch()` ends. Threads may share it."""
 
     def __init__(self, store: SegmentStore) -> None:
         self._store = store

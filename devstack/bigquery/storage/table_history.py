@@ -1,7 +1,7 @@
-"""The versions of one table on disk, one file each. The highest number is the current version.
+"""Stores the versions of one table, one file each. The version with the highest number is the current one.
 
-File names hold number, commit time and state, so that a start need not read the files. A version exists as soon as its
-file is renamed into place.
+The name of a file contains the version's number, commit time and state, so that no file must be read when the stand-in
+starts. A version exists as soon as its file has been renamed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Entry:
 
 
 class TableHistory:
-    """Any thread may read. Callers of `append` must hold the table's lock."""
+    """The versions of one table. Any thread may read; callers of `append` must hold the table's lock."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -50,7 +50,7 @@ class TableHistory:
             return self._load(self._entries[-1]) if self._entries else None
 
     def at(self, moment_us: int) -> TableVersion | None:
-        """The version that was current at the moment. None before `first_readable_us`."""
+        """The version that was current at the moment; None before `first_readable_us`."""
         with self._lock:
             for entry in reversed(self._readable()):
                 if entry.committed_us <= moment_us:
@@ -58,7 +58,7 @@ class TableHistory:
         return None
 
     def first_readable_us(self) -> int | None:
-        """The earliest moment that time travel can read. None while the table is dropped."""
+        """The earliest moment that time travel can read; None while the table is dropped."""
         with self._lock:
             readable = self._readable()
             return readable[0].committed_us if readable else None
@@ -83,7 +83,7 @@ class TableHistory:
             return [self._load(entry) for entry in reversed(self._entries) if entry.committed_us > moment_us]
 
     def modified_partitions_since(self, moment_us: int) -> int:
-        """Modifications that count against the daily quota. Every commit asks, so each file is read at most once."""
+        """The modifications since the moment that count against the daily quota."""
         with self._lock:
             return sum(self._noted(entry)[1] for entry in self._entries if entry.committed_us > moment_us)
 
@@ -98,7 +98,7 @@ class TableHistory:
             self._add_to_cache(version)
 
     def remove_before(self, moment_us: int) -> int:
-        """Removes versions that were no longer current at the moment. Returns how many."""
+        """Remove the versions that were no longer current at the moment. Returns how many there were."""
         with self._lock:
             first_remaining = 0
             for position in range(1, len(self._entries)):
@@ -120,7 +120,7 @@ class TableHistory:
                 self.folder.rmdir()
 
     def _readable(self) -> list[_Entry]:
-        """Time travel cannot read a table before it was dropped and created again."""
+        """The versions that time travel can read: none from before the table was last dropped and created again."""
         last_drop = max((i for i, entry in enumerate(self._entries) if entry.dropped), default=-1)
         return self._entries[last_drop + 1 :]
 

@@ -1,4 +1,4 @@
-"""BigQuery's rules for the layout of tables, for replacing and for cloning them, with its error messages."""
+"""BigQuery's rules for the layout of tables, and for replacing and cloning them, with BigQuery's error messages."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _check_clustering(table: TableId, settings: TableSettings) -> None:
 
 
 def check_replacement(table: TableId, existing: TableSettings, new: TableSettings) -> None:
-    """CREATE OR REPLACE cannot change a table's partitioning or clustering."""
+    """Raises Invalid if CREATE OR REPLACE would change the table's partitioning or clustering."""
     if existing.partition_column != new.partition_column:
         raise Invalid(
             f"Cannot replace a table with a different partitioning spec. Instead, DROP the table, and then recreate "
@@ -78,7 +78,7 @@ def check_replacement(table: TableId, existing: TableSettings, new: TableSetting
 
 
 def lineage(catalog: Catalog, table: TableId, clone: CloneDefinition | None) -> list[TableId]:
-    """The tables that a clone derives from, nearest first. Empty for a table that is no clone."""
+    """The tables from which a clone derives, nearest first; none for a table that is no clone."""
     bases: list[TableId] = []
     while clone is not None and clone.base not in bases and clone.base != table:
         bases.append(clone.base)

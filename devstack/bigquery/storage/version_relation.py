@@ -1,4 +1,4 @@
-"""DuckDB SQL that reads a table version from its segments."""
+"""Writes DuckDB SQL that reads a version of a table from its segments."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def relation_sql(
     partition: str | None = None,
     with_row_id: bool = False,
 ) -> str:
-    """A parenthesised SELECT of the declared columns in their order, each cast to its declared type.
+    """A SELECT in parentheses that reads the declared columns in their order, each cast to its declared type.
 
-    `partition` restricts it to one partition. `with_row_id` adds the column ROW_ID.
+    `partition`: the only partition to read, None for all. `with_row_id`: whether it also selects the column ROW_ID.
     """
     schema = version.settings.schema
     if not schema:
@@ -48,7 +48,7 @@ def relation_sql(
 
 
 def segment_numbers(version: TableVersion) -> dict[str, range]:
-    """By partition, the positions of its segments in `version.segments()`."""
+    """For each partition, the positions of its segments in `version.segments()`."""
     numbers, first = {}, 0
     for key in sorted(version.partitions):
         count = len(version.partitions[key].segments)

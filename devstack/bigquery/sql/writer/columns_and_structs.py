@@ -81,7 +81,7 @@ def _external_names(writer: Writer, select: exp.Select) -> list[str]:
 
 
 def _is_relation(node: exp.Column, name: str) -> bool:
-    """Whether the first part is a table in FROM, so that the name is a column of it and not a field of a variable."""
+    """Whether the name's first part is a table in FROM, so that the whole is a column and not a field of a variable."""
     if len(node.parts) == 1:
         return False
     return any(source.alias_or_name.lower() == name for source in node.root().find_all(exp.Table, exp.Subquery))
@@ -177,7 +177,10 @@ def _array(writer: Writer, node: exp.Array) -> str:
 
 
 def _element_struct(writer: Writer, node: exp.Expr, names: list[str]) -> str:
-    """BigQuery matches the fields of array elements by position. DuckDB would merge different names to more fields."""
+    """A STRUCT as an array's element, with the field names of the first element.
+
+    BigQuery matches the fields of elements by position. DuckDB would make one field of each different name.
+    """
     fields = struct_items(node)
     if fields is None:
         if isinstance(node, exp.Null):

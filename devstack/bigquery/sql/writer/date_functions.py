@@ -68,7 +68,10 @@ def _constructor(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
 
 
 def _value(writer: Writer, kind: str, node: exp.Expr) -> str:
-    """An argument cast to its type. A TIMESTAMP in place of a DATE means something else, and fails at run time."""
+    """An argument, cast to the type `kind`.
+
+    Fails at run time for a TIMESTAMP in place of a DATE, as its meaning differs.
+    """
     written = writer.write(node)
     converted = f"CAST({written} AS {_TYPES[kind]})"
     if kind != "DATE" or isinstance(node, exp.Cast | exp.Literal):

@@ -139,7 +139,7 @@ def _refuse_whole_row(node: exp.Unnest, name: str) -> None:
 
 
 def _guarded(node: exp.Unnest, written: str) -> str:
-    """Refuses, at run time, STRUCT elements of an unknown type under `*`, which would select their fields."""
+    """Refuse, at run time, elements of an unknown type that are STRUCTs, because `*` would select their fields."""
     select = node.parent_select
     stars = select is not None and any(item.is_star for item in select.expressions if isinstance(select, exp.Select))
     if not stars:

@@ -1,4 +1,4 @@
-"""INTERVAL expressions and date parts, with weeks that begin on other days than DuckDB's Monday."""
+"""INTERVAL expressions and date parts. Weeks begin on Monday in DuckDB, and on any day in BigQuery."""
 
 from __future__ import annotations
 

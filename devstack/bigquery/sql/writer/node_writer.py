@@ -1,4 +1,4 @@
-"""The writer of syntax trees, with the registry of its handlers by class of node."""
+"""The writer of syntax trees, and the registry of its handlers by class of node."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PART_NAMES = {
 
 @dataclass
 class Writer:
-    """Writes one tree. With `check_only`, it only finds out whether the whole tree is supported."""
+    """Writes one tree as DuckDB SQL. `check_only`: whether it only finds out if the whole tree is supported."""
 
     resolve_table: ResolveTable
     parameters: Mapping[str, QueryValue]

@@ -40,7 +40,10 @@ def _binary(writer: Writer, node: exp.Binary) -> str:
 
 
 def refuse_struct_comparison(operands: list[exp.Expr]) -> None:
-    """BigQuery compares STRUCTs by position. For DuckDB, those with different field names are unequal."""
+    """Refuse comparisons of STRUCTs with different field names.
+
+    BigQuery compares the fields by position, but DuckDB calls such STRUCTs unequal.
+    """
     tuples = [isinstance(operand, exp.Tuple) for operand in operands]
     structs = [isinstance(operand, exp.Anonymous) and operand.name.upper() == "STRUCT" for operand in operands]
     if any(structs) or (any(tuples) and not all(tuples)):
