@@ -27,7 +27,7 @@ class Baseline:
 
 
 def baseline(history: tuple[LedgerRecord, ...], sla: timedelta) -> Baseline:
-    """The medians over the last publishes, without replays of some dates, which have no lag."""
+    """The medians over the last publishes, without replays, which have no lag."""
     publishes = [r for r in _last_publishes(history) if "until_lease" in r.phases][-PUBLISHES_COMPARED:]
     if len(publishes) < PUBLISHES_NEEDED:
         return Baseline(sla / 2, sla / 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from dedup_clone.freshness.arrival_checks import check_arrivals, next_expected
@@ -24,6 +25,12 @@ CHECKS = (
     check_target,
     check_deliveries,
 )
+# Without a run of the watch DAG nobody knows whether a newer snapshot has landed.
+_NOT_WATCHED = {
+    IncidentKind.WATCH_PAUSED: "the watch DAG is paused",
+    IncidentKind.WATCH_FAILING: "the watch DAG fails",
+    IncidentKind.WATCH_IDLE: "the watch DAG does not run",
+}
 LATE_KINDS = {IncidentKind.SLA_MISSED, IncidentKind.TARGET_TOO_OLD}
 
 
@@ -39,7 +46,7 @@ def evaluate(now: datetime, state: FeedState) -> FreshnessVerdict:
         format_version=VERDICT_VERSION,
         feed=state.feed,
         status=_status(state, incidents),
-        headline=_headline(state),
+        headline=_headline(state, incidents),
         incidents=tuple(incidents),
         checked_at=now,
         check_interval_s=state.check_interval.total_seconds(),
@@ -55,17 +62,34 @@ def _status(state: FeedState, incidents: list[Incident]) -> FreshnessStatus:
     return FreshnessStatus.EMPTY if state.current.generation is None else FreshnessStatus.FRESH
 
 
-def _headline(state: FeedState) -> str:
-    generation, live, count = state.current.generation, state.live, len(state.waiting)
-    waiting = (
-        "" if not count else f"; {count}{'' if generation is None else ' more'} {'waits' if count == 1 else 'wait'}"
-    )
+def _headline(state: FeedState, incidents: list[Incident]) -> str:
+    caveats = "".join(f"; {text}" for text in _caveats(state, incidents))
+    generation, live = state.current.generation, state.live
     if generation is None:
-        return f"Nothing is published yet{waiting}."
+        return f"Nothing is published yet{caveats}."
     if live is None:
-        return f"Readers see generation {generation}{waiting}."
-    if live.restores is not None:
-        return f"Readers see snapshot {live.snapshot_id} again, by a rollback to generation {live.restores}{waiting}."
+        return f"Readers see generation {generation}{caveats}."
     if live.is_bootstrap:
-        return f"Readers see the table that was taken over, up to update id {live.snapshot_id}{waiting}."
-    return f"Readers see snapshot {live.snapshot_id}{waiting or ', the newest one'}."
+        return f"Readers see the table that was taken over, up to update id {live.snapshot_id}{caveats}."
+    if live.restores is not None:
+        return f"Readers see snapshot {live.snapshot_id} again, by a rollback to generation {live.restores}{caveats}."
+    replay = ""
+    if live.is_replay:
+        replayed = ", ".join(str(delivery.snapshot_id) for delivery in live.deliveries)
+        replay = f" The last publish was a replay of {f'snapshot {replayed}' if replayed else 'some dates'}."
+    return f"Readers see snapshot {live.snapshot_id}{caveats or ', the newest one'}.{replay}"
+
+
+def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
+    """Why the snapshot that readers see is not, or may not be, the newest one."""
+    waiting, first = len(state.waiting), state.current.generation is None
+    if waiting:
+        yield f"{waiting}{'' if first else ' more'} {'waits' if waiting == 1 else 'wait'}"
+    live_snapshot = state.live.snapshot_id if state.live else -1
+    refused = sum(refused.delivery.snapshot_id > live_snapshot for refused in state.refused)
+    if refused:
+        yield f"{refused}{'' if first else ' newer'} refused"
+    excluded = sum(delivery.snapshot_id > live_snapshot for delivery in state.excluded)
+    if excluded:
+        yield f"{excluded} newer excluded by a rollback"
+    yield from (_NOT_WATCHED[incident.kind] for incident in incidents if incident.kind in _NOT_WATCHED)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.manifest import Manifest
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.records.attempt_records import find_swap
@@ -92,8 +93,9 @@ class FeedState:
     """One feed. `live` is the ledger record of the generation in CURRENT.
 
     `history` are the records of publishes, `failures` those of attempts that changed nothing, both newest last.
-    `arrivals` are the times at which deliveries arrived recently, `check_interval` the time until the next check.
-    `target`, `watch_dag` and `publish_dag` are None when they are not known.
+    `excluded` are deliveries that a rollback took out. `arrivals` are the times at which deliveries arrived recently,
+    `check_interval` the time until the next check. `target`, `watch_dag` and `publish_dag` are None when they are not
+    known.
     """
 
     feed: str
@@ -106,6 +108,7 @@ class FeedState:
     arrivals: tuple[datetime, ...]
     waiting: tuple[WaitingDelivery, ...]
     refused: tuple[RefusedDelivery, ...]
+    excluded: tuple[Delivery, ...]
     invalid_markers: tuple[InvalidMarker, ...]
     target: TargetState | None
     watch_dag: DagActivity | None
@@ -161,7 +164,8 @@ def read_feed_state(
     live = next((r for r in reversed(records) if r.generation == current.generation), None)
     target = _read_target(services, live)
     intent = current.intent
-    waiting = tuple(_waiting(services, current, marked_at, registered_at))
+    manifest = None if current.generation is None else services.manifests.read(current.generation)
+    waiting = tuple(_waiting(services, manifest, marked_at, registered_at))
     arrival_times = {*(registered_at | marked_at).values(), *(r.arrived_at for r in records if not r.is_bootstrap)}
     return FeedState(
         feed=feed,
@@ -174,6 +178,7 @@ def read_feed_state(
         arrivals=tuple(sorted(arrival_times)),
         waiting=waiting,
         refused=tuple(_refused(services, live)),
+        excluded=() if manifest is None else manifest.excluded,
         invalid_markers=tuple(InvalidMarker(m.generation, m.text, m.created_at) for m in listing.invalid),
         target=target,
         watch_dag=watch_dag,
@@ -195,12 +200,11 @@ def _registration_times(services: Services) -> dict[Delivery, datetime]:
 
 def _waiting(
     services: Services,
-    current: Current,
+    manifest: Manifest | None,
     marked_at: dict[Delivery, datetime],
     registered_at: dict[Delivery, datetime],
 ) -> Iterable[WaitingDelivery]:
     """A delivery arrived when its marker was written; once the marker is deleted, its registration time is used."""
-    manifest = None if current.generation is None else services.manifests.read(current.generation)
     for delivery in find_backlog(services, manifest).apply:
         yield WaitingDelivery(delivery, (registered_at | marked_at)[delivery], registered=True)
     for delivery in marked_at.keys() - registered_at.keys():

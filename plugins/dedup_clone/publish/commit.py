@@ -116,18 +116,19 @@ def _record(
     target: Observation,
 ) -> LedgerRecord:
     some_dates = _replays_some_dates(services, intent.attempt)
-    deliveries = manifest.deliveries if some_dates else manifest.applied or manifest.deliveries
-    newest = deliveries[-1] if deliveries else None  # None for a bootstrap, whose data arrived when it began
+    # A bootstrap has no deliveries: its data arrived when it began.
+    newest = manifest.deliveries[-1] if manifest.deliveries else None
     arrived_at = services.arrivals.read(newest).arrived_at if newest else intent.taken_at
     jobs = services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     swapped_at = target.table.created_at
     changed = [e.changed for e in manifest.dates]
     parent = None if manifest.parent is None else services.manifests.read(manifest.parent)
+    first_arrived_at = None if some_dates else _arrival_of_first_published(services, manifest, parent)
     return LedgerRecord(
         feed=services.feed.feed,
         outcome=Outcome.PUBLISHED,
         reason=swap.reason,
-        snapshot_id=newest.snapshot_id if newest else int(swap.snapshot),
+        snapshot_id=manifest.snapshot_id,
         deliveries=() if some_dates else manifest.applied,
         generation=manifest.generation,
         parent=manifest.parent,
@@ -139,7 +140,7 @@ def _record(
         plans=tuple(sorted({e.plan for e in manifest.dates})),
         arrived_at=arrived_at,
         swapped_at=swapped_at,
-        lag_s=None if manifest.restores or some_dates or not newest else (swapped_at - arrived_at).total_seconds(),
+        lag_s=None if first_arrived_at is None else (swapped_at - first_arrived_at).total_seconds(),
         rows=manifest.rows,
         new_rows=sum(e.new_keys for e in manifest.dates),
         changed_rows=None if None in changed else sum(c or 0 for c in changed),
@@ -149,7 +150,7 @@ def _record(
         bytes_read=candidate.metrics.bytes_read,
         bytes_written=candidate.metrics.bytes_written,
         shares=shares(manifest, parent),
-        phases=_phases(arrived_at, intent.taken_at, candidate, jobs),
+        phases=_phases(first_arrived_at, intent.taken_at, candidate, jobs),
         cost=cost_of(
             jobs,
             metadata_bytes_billed=swap.bytes_billed + target.bytes_billed,
@@ -164,11 +165,19 @@ def _replays_some_dates(services: Services, attempt: str) -> bool:
     return request is not None and request.dates is not None
 
 
+def _arrival_of_first_published(services: Services, manifest: Manifest, parent: Manifest | None) -> datetime | None:
+    """When the newest delivery arrived that becomes live for the first time; None when all were live before."""
+    published = {*parent.deliveries, *parent.excluded} if parent else set()
+    first = [delivery for delivery in manifest.applied if delivery not in published]
+    return services.arrivals.read(first[-1]).arrived_at if first and manifest.restores is None else None
+
+
 def _phases(
-    arrived_at: datetime, taken_at: datetime, candidate: Candidate, jobs: list[JobMetadata]
+    arrived_at: datetime | None, taken_at: datetime, candidate: Candidate, jobs: list[JobMetadata]
 ) -> dict[str, float]:
-    """Seconds by phase: from arrival to lease, of the dedup job, and of the BigQuery jobs of each step."""
-    phases = {"until_lease": (taken_at - arrived_at).total_seconds(), "dedup": sum(candidate.metrics.seconds.values())}
+    """Seconds by phase: from an arrival to the lease, of the dedup job, and of the BigQuery jobs of each step."""
+    phases = {} if arrived_at is None else {"until_lease": (taken_at - arrived_at).total_seconds()}
+    phases["dedup"] = sum(candidate.metrics.seconds.values())
     for job in jobs:
         if job.started_at and job.ended_at:
             step = job.job_id.rsplit("-", 2)[1].split("_")[0]  # `load_20260131` is one of the jobs of `load`

@@ -44,10 +44,12 @@ class Cost:
 class LedgerRecord:
     """One attempt.
 
-    - deliveries: those applied whole. Rollbacks, replays of single dates and bootstraps have none, and no `lag_s`.
-    - snapshot_id, arrived_at: of the newest delivery. A bootstrap has its highest update id (0 while unknown) and the
-      time when it began.
-    - lag_s: seconds from the newest applied delivery's arrival to the commit of the swap.
+    - deliveries: those applied whole. Rollbacks, replays of single dates and bootstraps have none.
+    - snapshot_id, arrived_at: of the newest delivery in the generation, so of what readers see. A failed attempt has
+      those of the newest delivery that it would have applied, a bootstrap its highest update id (0 while unknown) and
+      the time when it began.
+    - lag_s: seconds from the arrival of the newest delivery that the generation made live for the first time to the
+      commit of the swap. None for rollbacks, replays and bootstraps.
     - phases: seconds of each phase.
     - shares: new, missing and changed rows as fractions of the rows on dates that the parent had, by check name.
     - kept_rows: survivors; ties: surplus rows of duplicate keys within single deliveries.
@@ -85,6 +87,12 @@ class LedgerRecord:
     def is_bootstrap(self) -> bool:
         """Whether the attempt took over an existing table: no parent, no restored generation and no delivery."""
         return self.parent is None and self.restores is None and not self.deliveries
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether the attempt published deliveries again that were live before, or some of their dates."""
+        published_again = self.outcome is Outcome.PUBLISHED and self.lag_s is None
+        return published_again and self.restores is None and not self.is_bootstrap
 
     @property
     def failed_after_load(self) -> bool:

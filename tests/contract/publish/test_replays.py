@@ -73,3 +73,22 @@ def test_an_arrival_during_a_replay_of_some_dates_is_published_by_its_own_run(wo
     assert world.rows() == expected(row(7, 1), row(7, 2))
     world.publish(arrived)
     assert world.rows() == expected(row(8, 1, 81), row(7, 2))
+
+
+def test_a_replay_of_an_older_snapshot_leaves_what_readers_are_told_they_see(world: FeedOnStandIn) -> None:
+    older = world.land(6, [row(6, 1), row(6, 2)])
+    world.publish(older)
+    newest = world.publish(world.land(8, [row(8, 1, 81)]))
+    record = world.publish(older, **BY_HAND, run_id="by-hand")
+    assert [d.name for d in record.deliveries] == [older]
+    assert (record.snapshot_id, record.arrived_at) == (8, newest.arrived_at)
+    assert (record.lag_s, record.is_replay) == (None, True)
+    labels = world.bigquery.get_table(f"warehouse.{world.feed.target}").labels
+    assert labels["dedup_clone_snapshot"] == "8"
+
+
+def test_a_late_snapshot_that_was_never_live_has_a_lag_of_its_own(world: FeedOnStandIn) -> None:
+    world.publish(world.land(8, [row(8, 1, 81)]))
+    record = world.publish(world.land(6, [row(6, 1), row(6, 2)]))
+    assert (record.snapshot_id, record.is_replay) == (8, False)
+    assert record.lag_s is not None

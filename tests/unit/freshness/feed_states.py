@@ -125,6 +125,7 @@ def feed_state(
         arrivals=(NOW - timedelta(hours=2),),
         waiting=(),
         refused=(),
+        excluded=(),
         invalid_markers=(),
         target=target(),
         watch_dag=activity(),

@@ -30,6 +30,11 @@ from tests.unit.freshness.feed_states import (
     waits,
 )
 
+
+def refused(snapshot_id: int) -> RefusedDelivery:
+    return RefusedDelivery(Delivery(snapshot_id, 1), "NULL keys", NOW)
+
+
 EQUAL, UNEQUAL, OVER_BUDGET = AuditOutcome.EQUAL, AuditOutcome.UNEQUAL, AuditOutcome.OVER_BUDGET
 DAILY = ExpectedArrivals(times=("11:00",), zone="UTC", grace_minutes=30)
 OLD_FAILURE, NEW_FAILURE = NOW - minutes(40), NOW - minutes(3)
@@ -173,7 +178,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     "a partition was too large to audit": (feed_state(audits=audits(OVER_BUDGET)), []),
     # -- deliveries
     "two deliveries were refused": (
-        feed_state(refused=tuple(RefusedDelivery(Delivery(n, 1), "NULL keys", NOW) for n in (8, 9))),
+        feed_state(refused=(refused(8), refused(9))),
         ["delivery_refused-8-1", "delivery_refused-9-1"],
     ),
     "a marker names no delivery": (
@@ -189,9 +194,9 @@ def test_the_incidents_of_a_state(case: str) -> None:
     assert [incident.name for incident in find_incidents(NOW, known)] == expected
 
 
-def test_each_kind_has_a_check_but_the_one_that_a_deadline_reports() -> None:
+def test_each_kind_has_a_check_but_those_that_a_deadline_and_another_environment_report() -> None:
     seen = {incident.kind for known, _ in CASES.values() for incident in find_incidents(NOW, known)}
-    assert set(IncidentKind) - seen == {IncidentKind.REPLAY_LATE}
+    assert set(IncidentKind) - seen == {IncidentKind.REPLAY_LATE, IncidentKind.ENVIRONMENT_SILENT}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda name: name.replace(" ", "_"))
@@ -254,6 +259,21 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
             "Readers see the table that was taken over, up to update id 7.",
         ),
         (feed_state(live=None), "Readers see generation 7."),
+        (
+            feed_state(live=record(7, lag_s=None, deliveries=(Delivery(6, 1),), parent=6)),
+            "Readers see snapshot 7, the newest one. The last publish was a replay of snapshot 6.",
+        ),
+        (
+            feed_state(live=record(7, lag_s=None, deliveries=(), parent=6)),
+            "Readers see snapshot 7, the newest one. The last publish was a replay of some dates.",
+        ),
+        (feed_state(refused=(refused(8), refused(6))), "Readers see snapshot 7; 1 newer refused."),
+        (feed_state(excluded=(Delivery(8, 1),)), "Readers see snapshot 7; 1 newer excluded by a rollback."),
+        (feed_state(watch_dag=activity(paused=True)), "Readers see snapshot 7; the watch DAG is paused."),
+        (
+            feed_state(watch_dag=activity(has_run=False, succeeded_at=NOW - minutes(11))),
+            "Readers see snapshot 7; the watch DAG does not run.",
+        ),
         (feed_state(**NOTHING), "Nothing is published yet."),
         (feed_state(**NOTHING, waiting=(waits(minutes(61)),)), "Nothing is published yet; 1 waits."),
     ],
