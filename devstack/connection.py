@@ -1,4 +1,4 @@
-"""The addresses of the running local stack, read from `.local/stack.env`, and clients for its servers."""
+"""Reads the addresses of the running local stack from `.local/stack.env`, and makes clients of its servers."""
 
 import os
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Connection:
-    """Addresses, resource names and the Airflow login of one stack."""
+    """The addresses, resource names and Airflow login of one local stack."""
 
     storage_url: str
     bigquery_url: str
@@ -62,7 +62,7 @@ class Connection:
 
 
 def connect() -> Connection:
-    """The connection to the stack of this checkout. Raises StackError when it has never been started."""
+    """The connection to the stack of this checkout. Raises StackError if that stack has never been started."""
     layout = Layout.from_environment(os.environ)
     if not layout.stack_env.exists():
         raise StackError(f"The local stack has not been started: [{layout.stack_env}] is missing. Run `make up` first.")

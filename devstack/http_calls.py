@@ -1,4 +1,4 @@
-"""JSON over HTTP, with the standard library only and never through a proxy."""
+"""Sends HTTP requests with JSON, with the standard library only. The user's proxy settings are ignored."""
 
 import json
 import urllib.error
@@ -12,12 +12,12 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Unreachable(Exception):
-    """The server did not answer at all."""
+    """The server did not respond at all."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A response with any HTTP status."""
+    """An HTTP response, also one with an error status."""
 
     status: int
     text: str
@@ -39,7 +39,7 @@ def call(
     accept: str = "application/json",
     timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> Answer:
-    """Sends one request. A response with an error status is returned, too. Raises Unreachable without a response."""
+    """Send one request and return the response, whatever its status is. Raises Unreachable without a response."""
     headers = {"Accept": accept}
     data = None
     if body is not None:

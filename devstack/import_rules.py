@@ -1,9 +1,9 @@
-"""A contract type of import-linter: each folder may import only what its line in pyproject.toml lists.
+"""Defines a contract type for import-linter: what the modules of each folder may import.
 
-A line is `folder: name name`. It holds for the modules below the folder, unless a longer line holds for them. A line
-may also name one module instead of a folder. A name allows a package or module and everything below it; `name.__init__`
-allows `import name` only. The standard library and the own folder are always allowed. Every import statement counts,
-also those inside functions and under TYPE_CHECKING.
+pyproject.toml has one line for each folder, `folder: name name`. It applies to all modules below the folder, except
+those below a folder that has a line of its own. A line may also be about one module instead of a folder. A name allows
+a package or module and everything below it; `name.__init__` allows only `import name`. The standard library and the
+folder itself are always allowed. All import statements count, also those inside functions and under TYPE_CHECKING.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SOURCE_ROOTS = ("plugins/", "spark_jobs/")
 
 
 class AllowedImports(Contract):
-    """`allowed` holds the lines. Every module in the top-level folders of the lines must be covered by one of them."""
+    """The contract. `allowed`: its lines, which must cover every module of the top-level folders that they mention."""
 
     type_name = "allowed_imports"
     allowed = fields.ListField(subfield=fields.StringField())

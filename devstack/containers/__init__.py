@@ -1,1 +1,1 @@
-"""Set-up steps and health checks of the containers in docker-compose.yaml."""
+"""Prepares what the containers in docker-compose.yaml need, and checks their health."""

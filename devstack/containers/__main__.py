@@ -1,4 +1,4 @@
-"""`python -m devstack.containers files | stores | healthy URL [--part NAME]`: steps and checks of containers."""
+"""`python -m devstack.containers files | stores | healthy URL [--part NAME]`: prepares and checks containers."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ HEALTH_TIMEOUT_S = 5.0
 
 
 def is_healthy(url: str, airflow_part: str | None = None) -> bool:
-    """Whether `url` answers and, for a part of Airflow, whether the answer says that this part is healthy."""
+    """Whether `url` answers. For a part of Airflow the answer must also say that this part is healthy."""
     try:
         answer = call("GET", url, timeout_s=HEALTH_TIMEOUT_S)
     except Unreachable:

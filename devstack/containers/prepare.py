@@ -1,4 +1,7 @@
-"""Two set-up steps: secrets and files before anything starts, buckets and dataset once storage and BigQuery are up."""
+"""Prepares the containers in two steps.
+
+Secrets and files are made before anything starts, buckets and dataset once storage and the stand-in are up.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +17,10 @@ def keys_folder(layout: Layout) -> Path:
 
 
 def prepare_files(layout: Layout, environ: Mapping[str, str]) -> None:
-    """Makes folders, logins and secrets. Airflow's `_CMD` settings and PostgreSQL read each secret from a file."""
+    """Make folders, logins and secrets, each secret in a file.
+
+    Airflow (by its `_CMD` settings) and PostgreSQL read these.
+    """
     layout.make_folders()
     keys = secret_keys.load_or_make(layout)
     password = _password(keys_folder(layout) / "database_password")
@@ -31,7 +37,7 @@ def prepare_files(layout: Layout, environ: Mapping[str, str]) -> None:
 
 
 def prepare_stores(layout: Layout, environ: Mapping[str, str]) -> None:
-    """Makes buckets and dataset, and stack.env, in which producer and demo find the addresses."""
+    """Make buckets and dataset, and stack.env, from which producer and demo take the addresses."""
     buckets_and_dataset.create_missing(environ["STORAGE_EMULATOR_HOST"], environ["BIGQUERY_EMULATOR_HOST"])
     urls = (environ[name] for name in ("STORAGE_EMULATOR_HOST", "BIGQUERY_EMULATOR_HOST", "AIRFLOW_URL"))
     client_config.write_variables(layout.stack_env, client_config.connection_variables(*urls))
@@ -44,6 +50,6 @@ def _password(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Writes a file that the database's user can read: it is another user of the same group."""
+    """Write a file that the database's container can read. It runs as another user, of the same group."""
     path.parent.mkdir(parents=True, exist_ok=True)
     client_config.write_file(path, text, mode=0o640)

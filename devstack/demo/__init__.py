@@ -1,1 +1,1 @@
-"""The demo: lands snapshots, follows them through sensor and DAGs, and checks the published tables."""
+"""The demo: lands snapshots, follows their publishes in Airflow, and checks the published tables."""

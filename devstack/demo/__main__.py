@@ -23,7 +23,7 @@ def log(line: str = "") -> None:
 
 
 def wait_for_dags(api: AirflowApi, progress: terminal_output.Progress) -> None:
-    """Waits until Airflow has read all DAGs of both feeds. Raises DemoError when one is paused."""
+    """Wait until Airflow has read the DAGs of both feeds. Raises DemoError if one of them is paused."""
     missing = [dag for feed in FEEDS for dag in (watch_dag_id(feed), publish_dag_id(feed))]
     deadline = time.monotonic() + DAGS_TIMEOUT_S
     while missing:
@@ -52,7 +52,7 @@ def show_example(sequence: FeedSequence) -> None:
 
 
 def compare_tables(connection: Connection, demo_run: DemoRun) -> bool:
-    """Whether each published table equals the one computed from the landed files."""
+    """Compare each published table with the one computed from the landed files. Returns whether all are equal."""
     all_equal = True
     log("\nPublished tables against an independent computation from the landed files:")
     for feed in FEEDS:
@@ -69,7 +69,10 @@ def compare_tables(connection: Connection, demo_run: DemoRun) -> bool:
 
 
 def run(one_by_one: bool) -> bool:
-    """Whether the published tables are right."""
+    """Run the demo. Returns whether the published tables are right.
+
+    `one_by_one`: whether the feeds publish one after the other and not at the same time.
+    """
     started = time.monotonic()
     connection = connect()
     storage = connection.storage_client()

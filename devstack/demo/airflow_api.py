@@ -1,4 +1,4 @@
-"""A client for the calls to Airflow's REST API that are needed to follow a publish."""
+"""A client for the parts of Airflow's REST API that are needed to follow a publish."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +12,12 @@ _UNAUTHORIZED = 401
 
 
 class DemoError(Exception):
-    """The demo cannot reach its end. The message is shown to the user and says where to look."""
+    """The demo cannot go on. The message is shown to the user, and says where to look."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One task instance of a run. `state` is None until Airflow has scheduled it."""
+    """One task instance of a DAG run. `state`: None before Airflow has scheduled it."""
 
     task_id: str
     state: str | None
@@ -26,7 +26,7 @@ class Task:
 
 
 class AirflowApi:
-    """Airflow's REST API. It logs in when it has to."""
+    """The client. It logs in at the first request, and again when its token has expired."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -64,7 +64,7 @@ class AirflowApi:
         return answer.json()
 
     def is_paused(self, dag_id: str) -> bool | None:
-        """None when Airflow does not know the DAG (yet)."""
+        """Whether the DAG is paused; None if Airflow does not know it yet."""
         dag = self.get(f"dags/{quote(dag_id)}")
         return None if dag is None else bool(dag["is_paused"])
 
@@ -75,7 +75,7 @@ class AirflowApi:
         ]
 
     def run_state(self, dag_id: str, run_id: str) -> str | None:
-        """None when there is no such run (yet)."""
+        """The state of a DAG run; None if there is no such run yet."""
         run = self.get(_run_path(dag_id, run_id))
         return None if run is None else str(run["state"])
 
@@ -102,7 +102,10 @@ def _run_path(dag_id: str, run_id: str) -> str:
 
 
 def _lines_of_event(event: Any) -> list[str]:
-    """The lines of one log event, which is a text or an object. Exceptions are in an object's details."""
+    """The lines of one event of a log, which is a text or an object.
+
+    An object has the text of an exception in its details.
+    """
     if not isinstance(event, dict):
         return str(event).splitlines()
     lines = [f"{event.get('level') or ''} {event.get('event') or ''}".strip()]

@@ -1,4 +1,4 @@
-"""Follows one delivery from its landing until its publish run has ended."""
+"""Follows a delivery from its landing to the end of its publish run."""
 
 import time
 from dataclasses import dataclass, field
@@ -28,14 +28,14 @@ def publish_run_id(landed: Landed) -> str:
 
 @dataclass
 class DeliveryProgress:
-    """One landed delivery, and how far its publish is."""
+    """One landed delivery, whose publish is followed. `landed_at`: in seconds of `time.monotonic()`."""
 
     api: AirflowApi
     landed: Landed
     landed_at: float = field(default_factory=time.monotonic)
 
     def poll(self) -> str | None:
-        """What the publish is doing, or None when it has succeeded. Raises DemoError when it has failed."""
+        """What the publish is doing, as text; None once it has succeeded. Raises DemoError if it has failed."""
         dag, run = publish_dag_id(self.landed.feed), publish_run_id(self.landed)
         state = self.api.run_state(dag, run)
         if state == "success":
@@ -80,7 +80,7 @@ class DeliveryProgress:
 
 
 def active_tasks(tasks: list[Task]) -> str:
-    """The active tasks of a run and their state."""
+    """The tasks of a run that are active, with their state, as text."""
     for state in _ACTIVE:
         at = [task.task_id for task in tasks if task.state == state]
         if at:
@@ -89,6 +89,6 @@ def active_tasks(tasks: list[Task]) -> str:
 
 
 def error_lines(lines: list[str]) -> list[str]:
-    """The last lines of a log that mention an error, or its last lines when none does."""
+    """The last lines of a log that contain a word for an error; if there are none, the last lines of the log."""
     matching = [line for line in lines if any(word in line.lower() for word in _ERROR_WORDS)]
     return (matching or lines)[-LOG_LINES_SHOWN:]

@@ -1,4 +1,4 @@
-"""Lands the snapshots of each feed one after the other, while the feeds run in parallel."""
+"""Publishes the demo's snapshots: those of one feed one after the other, both feeds at the same time."""
 
 import time
 from collections.abc import Callable
@@ -28,7 +28,12 @@ MakeSnapshot = Callable[[int], pa.Table]
 
 @dataclass
 class FeedSequence:
-    """The snapshots that a feed still has to land, its current delivery, and what it has published."""
+    """The progress of one feed.
+
+    `to_land`: functions that make the snapshots that are still to be landed. `delivery`: the one that is being
+    published. `publishes`, `tables`: the ledger record of each finished publish, and for the worked example the table
+    after it.
+    """
 
     feed: str
     to_land: list[MakeSnapshot]
@@ -43,6 +48,8 @@ class FeedSequence:
 
 @dataclass(frozen=True)
 class DemoRun:
+    """What the demo needs to land snapshots and to follow their publishes. `day`: the newest date of the snapshots."""
+
     connection: Connection
     api: AirflowApi
     landing_bucket: "Bucket"
@@ -51,7 +58,7 @@ class DemoRun:
     log: Callable[[str], None]
 
     def sequences(self) -> list[FeedSequence]:
-        """The worked example's feed and the realistic feed."""
+        """The sequences of snapshots of the worked example's feed and of the realistic feed."""
         example: list[MakeSnapshot] = [
             lambda id_: worked_example.before(self.day, id_, self._newest_example()),
             lambda id_: worked_example.after(self.day, id_, self._newest_example()),
@@ -66,7 +73,7 @@ class DemoRun:
         return landing.read(self.landing_bucket, EXAMPLE_FEED, landed[-1]) if landed else None
 
     def run(self, sequences: list[FeedSequence], progress: terminal_output.Progress) -> None:
-        """Returns when everything has been published. Raises DemoError as soon as one delivery fails."""
+        """Publish all snapshots of these feeds. Raises DemoError as soon as one publish fails."""
         while not all(sequence.is_done for sequence in sequences):
             for sequence in sequences:
                 if sequence.delivery is None and sequence.to_land:

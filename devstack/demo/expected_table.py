@@ -1,8 +1,8 @@
 """Computes with DuckDB, from the landed files alone, what the published table must be.
 
-It shares no code with the product. For each key the row with the highest snapshot id wins, and within one snapshot the
-row with the greatest value. Keys that later snapshots lack stay. Retention is left out, because the demo's feeds have
-no date that is old enough.
+This module shares no code with the product. For each key the row with the highest snapshot id wins, and within one
+snapshot the row with the greatest value. Keys that later snapshots lack stay. It drops no expired dates, because the
+demo's feeds have none.
 """
 
 import tempfile
@@ -30,7 +30,7 @@ QUALIFY row_number() OVER (
 
 
 def expected_table(bucket: "Bucket", feed: str) -> pa.Table:
-    """The table after all complete snapshots of the feed that have landed."""
+    """The table that must be published after all complete snapshots of the feed in the landing bucket."""
     with tempfile.TemporaryDirectory(prefix="dedup-clone-") as folder:
         files = _download(bucket, feed, Path(folder))
         if not files:

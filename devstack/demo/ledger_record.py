@@ -1,4 +1,4 @@
-"""Reads the ledger records of publishes: the fields that the demo shows."""
+"""Reads from the ledger what the demo shows of a publish."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,10 @@ PUBLISHED = "published"
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One committed publish. `phases`: seconds by the name of the phase, in the order of the record."""
+    """What the demo shows of one committed publish.
+
+    `phases`: the seconds of each phase, in the order of the ledger record.
+    """
 
     feed: str
     snapshot_id: int
@@ -51,7 +54,7 @@ def parse_entry(record: Mapping[str, Any], where: str) -> LedgerEntry:
 
 
 def read_entry(bucket: "Bucket", feed: str, run_id: str) -> LedgerEntry:
-    """The record of a run that has published. Raises DemoError when there is none."""
+    """The entry of a run that has published. Raises DemoError if the ledger has none."""
     blobs = sorted(bucket.client.list_blobs(bucket, prefix=f"{feed}/ledger/"), key=lambda blob: blob.name, reverse=True)
     for blob in blobs:
         record = json.loads(blob.download_as_bytes())

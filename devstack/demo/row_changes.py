@@ -27,7 +27,7 @@ class Row:
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """A row after the publish, and the row with its key before it (None when there was none)."""
+    """A row after the publish, and the row that its key had before; None if there was none."""
 
     change: RowChange
     before: Row | None
@@ -35,13 +35,13 @@ class ComparedRow:
 
 
 def rows(table: pa.Table) -> list[Row]:
-    """The table's rows in key order."""
+    """The rows of the table, in the order of their keys."""
     found = [Row(tuple(row[k] for k in KEYS), row[VALUE], row[SNAPSHOT_ID]) for row in table.to_pylist()]
     return sorted(found, key=lambda row: row.key)
 
 
 def compare_rows(before: pa.Table, after: pa.Table, snapshot_id: int) -> list[ComparedRow]:
-    """The rows after `snapshot_id` was published, in key order, each with its change."""
+    """The rows of the table after the publish of `snapshot_id`, in the order of their keys, each with its change."""
     earlier = {row.key: row for row in rows(before)}
     return [
         ComparedRow(_change_of(earlier.get(row.key), row, snapshot_id), earlier.get(row.key), row)

@@ -1,4 +1,4 @@
-"""Reads the published table, and compares it with the expected one as a multiset of rows."""
+"""Reads a published table, and compares it with the expected one. The order of rows does not count, duplicates do."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ SAMPLES = 5
 
 @dataclass(frozen=True)
 class Comparison:
-    """How many rows the published table has too many and too few (duplicates count), with the first few of them."""
+    """The result of a comparison. `too_many`, `too_few`: numbers of rows. `samples`: some of these rows, as text."""
 
     published_rows: int
     expected_rows: int
@@ -27,7 +27,7 @@ class Comparison:
 
 
 def read_target(connection: Connection, feed: str) -> pa.Table:
-    """All rows of the feed's target, read with google-cloud-bigquery."""
+    """All rows of the feed's target."""
     table = f"`{connection.project}.{connection.dataset}.{feed}`"
     rows = connection.bigquery_client().query(f"SELECT {', '.join(SCHEMA.names)} FROM {table}").result()
     return rows.to_arrow(create_bqstorage_client=False).cast(SCHEMA)

@@ -1,4 +1,4 @@
-"""The demo's output: tables as plain text, and a progress line."""
+"""Formats the demo's output: tables as plain text, and a line that shows the progress."""
 
 import sys
 import time
@@ -11,7 +11,7 @@ from devstack.producer.demo_feeds import KEYS, SNAPSHOT_ID, VALUE
 
 WIDTH = 100
 ROWS_SHOWN = 30
-# Without a terminal an unchanged progress line is printed again only after so many seconds.
+# Without a terminal, an unchanged text is printed again only after this time.
 REPEAT_AFTER_S = 15.0
 
 
@@ -54,7 +54,7 @@ def _left_out(count: int) -> list[str]:
 
 
 def publishes(published: Sequence[LedgerEntry]) -> list[str]:
-    """For each publish a line with arrival, lag and row counts, and a line with the seconds of each phase."""
+    """For each publish a line with arrival, lag and numbers of rows, and a line with the seconds of each phase."""
     heads = ("feed", "snapshot", "arrived (UTC)", "lag", "rows", "new", "changed", "kept")
     cells = [
         (
@@ -72,7 +72,7 @@ def publishes(published: Sequence[LedgerEntry]) -> list[str]:
 
 
 def _count(count: int | None) -> str:
-    """The number of changed rows is unknown (None) when a feed does not compare values."""
+    """A number of rows; `?` for None, as for changed rows in a feed that does not compare values."""
     return "?" if count is None else f"{count:,}"
 
 
@@ -81,7 +81,10 @@ def _phases(text: str) -> str:
 
 
 class Progress:
-    """The progress line. On a terminal it is overwritten, otherwise it is printed when it has changed."""
+    """The line that shows the progress.
+
+    A terminal shows only its newest text; other outputs get each new text as a line.
+    """
 
     def __init__(self, output: TextIO = sys.stdout) -> None:
         self._output = output
@@ -101,7 +104,7 @@ class Progress:
         self._output.flush()
 
     def clear(self) -> None:
-        """Clears the line, before ordinary lines are printed."""
+        """Remove the line from the terminal, before other lines are printed."""
         if self._is_terminal and self._shown:
             self._output.write("\r" + " " * len(self._shown) + "\r")
             self._shown = ""

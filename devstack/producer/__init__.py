@@ -1,6 +1,6 @@
-"""The producer: makes complete snapshots and lands them as the data contract requires (files first, marker last).
+"""The producer: generates complete snapshots, and lands them as the data contract demands, the marker last.
 
-It reads feed files with dedup_clone, which is not installed but imported from plugins/, as Airflow does.
+It reads feed files with dedup_clone, which is not installed but imported from plugins/, as in Airflow.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Command line of the producer: `python -m devstack.producer land` lands one more snapshot in the local stack."""
+"""The producer's command line: `python -m devstack.producer land` lands one more snapshot in the local stack."""
 
 import argparse
 import sys
@@ -20,7 +20,7 @@ def _positive(text: str) -> int:
 
 
 def land(feed: str, snapshot_id: int | None) -> None:
-    """Lands a snapshot, and prints what landed and where its publish can be watched."""
+    """Land a snapshot, and print what has landed and where its publish can be followed."""
     connection = connect()
     try:
         call("GET", f"{connection.storage_url}/_internal/healthcheck")

@@ -1,4 +1,7 @@
-"""Values of any declared column from numbers: equal numbers give equal values, other numbers other ones as a rule."""
+"""Makes values of any column type from numbers.
+
+A number always gives the same value, other numbers mostly other values.
+"""
 
 from collections.abc import Callable
 
@@ -10,13 +13,13 @@ from dedup_clone.contract.table import Column, ColumnMode
 Numbers = np.ndarray
 _FIRST_DAY = 18_262  # 2020-01-01, in days since the epoch
 _DAYS = 2_000
-_NULL_IN = 50  # of the values of a column that may be NULL, about one in so many is
+_NULL_IN = 50  # in a NULLABLE column about one of this many values is NULL
 _LONGEST_ARRAY = 4
 _MICROS_A_DAY = 24 * 60 * 60 * 1_000_000
 
 
 def mixed(numbers: Numbers, salt: int) -> Numbers:
-    """Well spread numbers from any: every bit of the input and of the salt counts (splitmix64)."""
+    """For each number a pseudo-random one, which depends on all bits of the number and of `salt` (SplitMix64)."""
     with np.errstate(over="ignore"):
         z = numbers.astype(np.uint64) + np.uint64(salt + 1) * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -25,7 +28,7 @@ def mixed(numbers: Numbers, salt: int) -> Numbers:
 
 
 def values(column: Column, numbers: Numbers) -> pa.Array:
-    """A value of the column for each number; NULL now and then where the column may be."""
+    """A value of the column for each number. If the column is NULLABLE, one in _NULL_IN values is NULL."""
     mask = None
     if column.mode is ColumnMode.NULLABLE:
         mask = mixed(numbers, 1) % np.uint64(_NULL_IN) == 0
@@ -33,7 +36,10 @@ def values(column: Column, numbers: Numbers) -> pa.Array:
 
 
 def key_values(column: Column, numbers: Numbers) -> pa.Array:
-    """As `values`, never NULL, and other numbers always give another key (for INT64, STRING, BYTES and NUMERIC)."""
+    """A value of a key column for each number, never NULL.
+
+    For INT64, STRING, BYTES and NUMERIC, different numbers always give different values.
+    """
     kind = column.type
     if kind in ("STRING", "BYTES"):
         return pa.array([f"{column.name}-{number:08x}" for number in numbers.tolist()]).cast(_ARROW[kind])
@@ -43,7 +49,7 @@ def key_values(column: Column, numbers: Numbers) -> pa.Array:
 
 
 def field(column: Column) -> pa.Field:
-    """The column as Parquet is to have it."""
+    """The column's field in the schema of Parquet files."""
     kind = pa.struct([field(f) for f in column.fields]) if column.type == "STRUCT" else _ARROW[column.type]
     if column.mode is ColumnMode.REPEATED:
         kind = pa.list_(pa.field("element", kind))
@@ -73,7 +79,7 @@ def _below(limit: int) -> Callable[[Numbers], Numbers]:
 
 
 def _cents(numbers: Numbers) -> pa.Array:
-    """Money: hundredths, as a decimal."""
+    """Amounts of money: hundredths, as a decimal."""
     return pa.array(_below(10_000_00)(numbers)).cast(pa.decimal128(19, 0)).cast(pa.decimal128(38, 9))
 
 

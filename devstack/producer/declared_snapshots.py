@@ -1,7 +1,7 @@
-"""Generates snapshots of any feed from its feed file alone. The same arguments always give the same rows.
+"""Generates snapshots of any feed from what its feed file declares. The same arguments always give the same rows.
 
-The key of a row is derived from its number within its date, its values from random numbers. Each further snapshot is
-derived from the one before.
+Within a date, rows are numbered. A row's key follows from this number, its values from random numbers. Each snapshot
+but the first is made by changing the one before.
 """
 
 from datetime import date, timedelta
@@ -16,7 +16,7 @@ from devstack.producer.realistic_snapshots import CHANGED_SHARE, SnapshotChanges
 
 DATES = 13
 ROWS_PER_DATE = 1_000
-# New rows of each later snapshot get numbers of a block of their own, so that their keys are new.
+# Each snapshot takes the numbers of its new rows from a range of its own, so that their keys are new.
 NUMBERS_PER_SNAPSHOT = 1_000_000
 MAX_BLOCKS = 1 << 40
 
@@ -27,7 +27,7 @@ def schema(table: TableContract) -> pa.Schema:
 
 
 def first(table: TableContract, day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_DATE) -> pa.Table:
-    """The first snapshot: DATES dates, of which `day` is the last."""
+    """The first snapshot. It has DATES dates, the last of which is `day`."""
     dates = [day - timedelta(days=back) for back in reversed(range(DATES))]
     return pa.concat_tables([_rows(table, one, np.arange(rows_per_date), snapshot_id, seed) for one in dates])
 
@@ -35,9 +35,9 @@ def first(table: TableContract, day: date, snapshot_id: int, seed: int, rows_per
 def following(
     table: TableContract, previous: pa.Table, day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_DATE
 ) -> tuple[pa.Table, SnapshotChanges]:
-    """The snapshot after `previous`, with about 0.1 % differing rows, and with `day` if `previous` lacks it.
+    """The snapshot after `previous`. About 0.1 % of the rows differ. It also has the date `day`, and no expired dates.
 
-    Half of the differing rows have other values, a quarter are missing and a quarter new. Expired dates are left out.
+    Half of the differing rows have other values, a quarter are missing, and a quarter are new.
     """
     rng = np.random.default_rng([seed, snapshot_id])
     date_column = table.partition_column
@@ -66,7 +66,7 @@ def following(
 
 
 def _rows(table: TableContract, day: date, numbers: np.ndarray, snapshot_id: int, seed: int) -> pa.Table:
-    """Rows with these numbers. The first key column that can hold them distinguishes the rows of a date."""
+    """The rows of a date with these numbers. One key column contains the number, the first one whose type can."""
     others = [name for name in table.keys if name != table.partition_column]
     columns: dict[str, pa.Array] = {
         table.partition_column: pa.array([day] * len(numbers), pa.date32()),
@@ -74,7 +74,7 @@ def _rows(table: TableContract, day: date, numbers: np.ndarray, snapshot_id: int
     }
     distinguishing = next((n for n in others if table.column(n).type in ("STRING", "INT64", "BYTES", "NUMERIC")), None)
     if distinguishing is None:
-        numbers = numbers[:1]  # no key column could distinguish more rows of a date
+        numbers = numbers[:1]  # with equal keys, a date can have only one row
         columns = {name: column[:1] for name, column in columns.items()}
     for position, name in enumerate(others):
         own = numbers if name == distinguishing else mixed(numbers, position) % np.uint64(50)
@@ -86,7 +86,7 @@ def _rows(table: TableContract, day: date, numbers: np.ndarray, snapshot_id: int
 
 
 def _with_values(table: TableContract, rows: pa.Table, numbers: np.ndarray) -> pa.Table:
-    """The same rows with other values in every value column."""
+    """The same rows, with other values in all value columns."""
     for place, column in enumerate(table.value_columns):
         position = rows.schema.get_field_index(column.name)
         rows = rows.set_column(position, rows.schema.field(position), values(column, mixed(numbers, place)))

@@ -1,4 +1,4 @@
-"""The two feeds of the demo, and the columns of their tables."""
+"""Names the two feeds of the demo, and the columns of their tables."""
 
 import pyarrow as pa
 

@@ -11,7 +11,7 @@ FEEDS_FOLDER = Path(__file__).resolve().parents[2] / "dags" / "feeds"
 
 @dataclass(frozen=True)
 class LandingLayout:
-    """Where a feed's deliveries land. With `date_folders` the files are in folders named by `date_column`."""
+    """Where and how a feed's deliveries land, as its feed file says."""
 
     prefix: str
     marker: str = "_SUCCESS"
@@ -24,7 +24,7 @@ def feed_names(folder: Path = FEEDS_FOLDER) -> list[str]:
 
 
 def read(name: str, folder: Path = FEEDS_FOLDER) -> Feed:
-    """Raises ConfigurationError when its file is wrong."""
+    """The feed of this name. Raises ConfigurationError if its file is missing or invalid."""
     return read_feed(folder / f"{name}.yaml")
 
 

@@ -24,7 +24,10 @@ _FILES_WITHOUT_FOLDERS = 4
 
 @dataclass(frozen=True)
 class Landed:
-    """One complete delivery, with its marker."""
+    """One complete delivery that has landed.
+
+    `arrived_at`, `marker_generation`: its marker's time and object generation.
+    """
 
     feed: str
     snapshot_id: int
@@ -41,7 +44,7 @@ def folder(prefix: str, snapshot_id: int) -> str:
 
 
 def _objects(bucket: "Bucket", prefix: str) -> dict[int, set[str]]:
-    """Snapshot id -> names of its objects, relative to its folder."""
+    """The names of the objects of each snapshot, by snapshot id. Names are relative to the snapshot's folder."""
     found: dict[int, set[str]] = {}
     for blob in bucket.client.list_blobs(bucket, prefix=f"{prefix}/snapshot_id="):
         if match := _FOLDER.search(blob.name):
@@ -55,7 +58,7 @@ def snapshot_ids(bucket: "Bucket", prefix: str, marker: str = LandingLayout.mark
 
 
 def next_snapshot_id(bucket: "Bucket", prefix: str) -> int:
-    """One more than the highest id in the bucket, incomplete snapshots included."""
+    """One more than the highest snapshot id in the bucket, also if that snapshot is incomplete."""
     return max(_objects(bucket, prefix), default=0) + 1
 
 
@@ -71,9 +74,9 @@ def read(bucket: "Bucket", prefix: str, snapshot_id: int, schema: pa.Schema = SC
 
 
 def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout: LandingLayout | None = None) -> Landed:
-    """Deletes the files of an earlier delivery of the same id, uploads the new files, and then the marker.
+    """Land a snapshot: delete the files of an earlier delivery of it, upload the new files, and then the marker.
 
-    Without a layout the files go below the feed's name, one for each date.
+    `layout`: None for one file for each date, in a folder named like the feed.
     """
     layout = layout or LandingLayout(feed)
     into = folder(layout.prefix, snapshot_id)
@@ -103,7 +106,7 @@ def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout:
 
 
 def _files(table: pa.Table, layout: LandingLayout) -> Iterator[tuple[str, pa.Table]]:
-    """Names below the snapshot's folder, and their rows."""
+    """The files of a snapshot: each file's name below the snapshot's folder, and its rows."""
     if not layout.date_folders:
         rows_each = -(-table.num_rows // _FILES_WITHOUT_FOLDERS)
         for number in range(_FILES_WITHOUT_FOLDERS):

@@ -1,4 +1,4 @@
-"""Makes the next snapshot of a feed, derived from the newest landed one with a lower id."""
+"""Makes the next snapshot of a feed from the newest landed one with a lower id."""
 
 import zlib
 from datetime import date
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def make(bucket: "Bucket", feed: str, snapshot_id: int, day: date) -> pa.Table:
-    """The rows of the snapshot. The same landed snapshots, id and day always give the same rows."""
+    """The rows of the snapshot with this id. The same landed snapshots, id and day always give the same rows."""
     if feed not in (EXAMPLE_FEED, REALISTIC_FEED):
         return _declared(bucket, feeds.read(feed), snapshot_id, day)
     earlier = [id_ for id_ in landing.snapshot_ids(bucket, feed) if id_ < snapshot_id]
@@ -29,7 +29,7 @@ def make(bucket: "Bucket", feed: str, snapshot_id: int, day: date) -> pa.Table:
 
 
 def _declared(bucket: "Bucket", feed: Feed, snapshot_id: int, day: date) -> pa.Table:
-    """A snapshot of any feed, by its feed file."""
+    """A snapshot of a feed for which only the feed file is known."""
     table, layout = feeds.table_of(feed), feeds.landing_layout(feed)
     seed = zlib.crc32(feed.feed.encode())
     earlier = [id_ for id_ in landing.snapshot_ids(bucket, layout.prefix, layout.marker) if id_ < snapshot_id]
@@ -40,7 +40,7 @@ def _declared(bucket: "Bucket", feed: Feed, snapshot_id: int, day: date) -> pa.T
 
 
 def _example(previous: pa.Table | None, snapshot_id: int, day: date) -> pa.Table:
-    """The worked example's two snapshots, which alternate."""
+    """One of the two snapshots of the worked example, which alternate."""
     if previous is None or snapshot_id % 2 == 1:
         return worked_example.before(day, snapshot_id, previous)
     return worked_example.after(day, snapshot_id, previous)

@@ -1,7 +1,4 @@
-"""Generates realistic snapshots of the feed product_attributes. The same arguments always give the same rows.
-
-A snapshot is a table with every row of every date, all with the snapshot's id as update_id.
-"""
+"""Generates realistic snapshots of the feed product_attributes. The same arguments always give the same rows."""
 
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -21,7 +18,7 @@ PRODUCTS = 2_000_000
 STORES = 4_000
 ATTRIBUTES = 12
 VALUES = 1_000
-# New rows of each later snapshot get product ids of a block of their own, so that their keys are new.
+# Each snapshot takes the product ids of its new rows from a range of its own, so that their keys are new.
 NEW_PRODUCTS_FROM = 10_000_000
 NEW_PRODUCTS_PER_SNAPSHOT = 1_000_000
 
@@ -30,7 +27,7 @@ Rng = np.random.Generator
 
 @dataclass(frozen=True)
 class SnapshotChanges:
-    """How many rows of a snapshot differ from the one that it was derived from."""
+    """How many rows of a snapshot differ from the snapshot before."""
 
     changed: int
     new: int
@@ -38,7 +35,7 @@ class SnapshotChanges:
 
 
 def first(day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_DATE) -> pa.Table:
-    """The first snapshot: DATES dates, of which `day` is the last."""
+    """The first snapshot. It has DATES dates, the last of which is `day`."""
     rng = np.random.default_rng([seed, snapshot_id])
     dates = [day - timedelta(days=back) for back in reversed(range(DATES))]
     return pa.concat_tables([_rows_of_date(one, snapshot_id, rng, rows_per_date) for one in dates])
@@ -47,9 +44,9 @@ def first(day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_
 def following(
     previous: pa.Table, day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_DATE
 ) -> tuple[pa.Table, SnapshotChanges]:
-    """The snapshot after `previous`, with 0.1 % differing rows, and with `day` if `previous` lacks it.
+    """The snapshot after `previous`. About 0.1 % of the rows differ. It also has the date `day`, and no expired dates.
 
-    Half of the differing rows have another value, a quarter are missing and a quarter new. Expired dates are left out.
+    Half of the differing rows have another value, a quarter are missing, and a quarter are new.
     """
     rng = np.random.default_rng([seed, snapshot_id])
     oldest = day - timedelta(days=RETENTION_DAYS - 1)
@@ -82,7 +79,7 @@ def _with_snapshot_id(table: pa.Table, snapshot_id: int) -> pa.Table:
 
 
 def _rows_of_date(day: date, snapshot_id: int, rng: Rng, rows: int) -> pa.Table:
-    """Rows with distinct keys: distinct random numbers are split into product, store and attribute."""
+    """Rows of one date with distinct keys: each key is a random number, split into product, store and attribute."""
     numbers = np.unique(rng.integers(0, PRODUCTS * STORES * ATTRIBUTES, size=rows + rows // 100 + 10))
     numbers = rng.permutation(numbers)[:rows]
     return _table(

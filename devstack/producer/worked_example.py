@@ -30,14 +30,14 @@ def _rows(day: date, value: int) -> list[_Row]:
 
 
 def before(day: date, snapshot_id: int, previous: pa.Table | None) -> pa.Table:
-    """The first snapshot. Other dates of `previous` are copied into it, so that the snapshot is complete."""
+    """The first snapshot. So that it is complete, it also has the dates of `previous` that the example does not use."""
     missing_next = (day, 301866, STORE, 4, 3)
     table = _snapshot([*_rows(day, CHANGED_FROM), missing_next], snapshot_id)
     return _with_other_dates(table, previous, snapshot_id)
 
 
 def after(day: date, snapshot_id: int, previous: pa.Table | None) -> pa.Table:
-    """The second snapshot: one value is changed, one key new, one key missing, and the rest equal."""
+    """The second snapshot. Compared with the first, one value has changed, one key is new and one is missing."""
     # Each snapshot has another new key. Otherwise a repeated demo would find the key in the table already.
     new = (day, 301900 + snapshot_id, STORE, 1, 11)
     table = _snapshot([*_rows(day, CHANGED_TO), new], snapshot_id)

@@ -33,8 +33,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("command", choices=("up", "down", "status", "env"))
     command = parser.parse_args(arguments).command
     layout = Layout.from_environment(os.environ)
-    for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, _interrupt)
+    for signal_number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signal_number, _interrupt)
     try:
         if command == "up":
             lifecycle.up(layout, os.environ, _log)

@@ -1,4 +1,4 @@
-"""Makes the buckets and the dataset of the stack."""
+"""Creates the buckets and the dataset of the local stack."""
 
 from devstack.http_calls import Answer, call
 from devstack.stack.names_and_logins import BUCKETS, DATASET, LOCATION, PROJECT_ID
@@ -8,7 +8,7 @@ _EXISTS = 409
 
 
 def create_missing(gcs_url: str, bigquery_url: str) -> None:
-    """Makes those that do not exist. Raises StackError when that fails."""
+    """Create the buckets and the dataset that do not exist. Raises StackError if that fails."""
     for bucket in BUCKETS:
         url = f"{gcs_url}/storage/v1/b?project={PROJECT_ID}"
         _require_created(f"bucket [{bucket}]", call("POST", url, body={"name": bucket, "location": LOCATION}))

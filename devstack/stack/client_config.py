@@ -1,7 +1,7 @@
-"""Writes the configuration of Google's clients for the stack: `.local/stack.env` and the files that it names.
+"""Configures Google's command-line tools and Python clients for the local stack: `.local/stack.env` and other files.
 
-After `set -a; . .local/stack.env; set +a` the Python clients, `bq`, `gsutil` and `gcloud storage` use the stack.
-The servers check no credentials, so the tools get a dummy token.
+After `set -a; . .local/stack.env; set +a`, the Python clients, `bq`, `gsutil` and `gcloud storage` use the stack. Its
+servers check no credentials, so the tools get a dummy token.
 """
 
 import os
@@ -34,7 +34,10 @@ software_update_check_period = 0
 
 
 def boto_text(ports: Ports) -> str:
-    """gsutil takes its server's address only from this file. The server's certificate is self-signed."""
+    """The content of gsutil's file `boto`, the only place from which gsutil takes its server's address.
+
+    The server's certificate is self-signed, so it is not verified.
+    """
     return _BOTO.format(host=HOST, port=ports.gcs_tls, project=PROJECT_ID)
 
 
@@ -43,7 +46,7 @@ def bigqueryrc_text(ports: Ports) -> str:
 
 
 def connection_variables(storage_url: str, bigquery_url: str, airflow_url: str) -> dict[str, str]:
-    """The variables from which devstack.connection makes a Connection."""
+    """The environment variables from which devstack.connection makes a Connection."""
     return {
         "STORAGE_EMULATOR_HOST": storage_url,
         "BIGQUERY_EMULATOR_HOST": bigquery_url,
@@ -58,7 +61,7 @@ def connection_variables(storage_url: str, bigquery_url: str, airflow_url: str) 
 
 
 def variables(layout: Layout, ports: Ports) -> dict[str, str]:
-    """The content of stack.env."""
+    """The environment variables in stack.env."""
     tools = layout.client_tools
     return {
         **connection_variables(ports.gcs_url, ports.bigquery_url, ports.airflow_url),
@@ -82,18 +85,18 @@ def write(layout: Layout, ports: Ports) -> None:
 
 
 def write_variables(path: Path, values: dict[str, str]) -> None:
-    """Writes a stack.env, which `read` and a shell can read."""
+    """Write environment variables to a file that `read` and a shell can read."""
     write_file(path, "\n".join(f"{name}={shlex.quote(value)}" for name, value in values.items()) + "\n")
 
 
 def read(path: Path) -> dict[str, str]:
-    """The variables of a stack.env."""
+    """The environment variables in a file that `write_variables` wrote."""
     pairs = (line.split("=", 1) for line in path.read_text().splitlines() if line)
     return {name: "".join(shlex.split(value)) for name, value in pairs}
 
 
 def write_file(path: Path, text: str, *, mode: int = 0o600) -> None:
-    """Writes a file atomically."""
+    """Write a file atomically. Only the user may read it, unless `mode` says otherwise."""
     new = path.with_name(path.name + ".new")
     new.touch(mode)
     new.write_text(text)

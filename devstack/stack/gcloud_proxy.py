@@ -1,9 +1,9 @@
-"""A proxy for `gcloud storage`, which cannot use fake-gcs-server alone.
+"""A proxy between `gcloud storage` and fake-gcs-server, which alone does not answer two requests as gcloud needs.
 
-`python -m devstack.stack.gcloud_proxy --port P --storage URL` starts it. Before it copies a folder, gcloud requests the
-bucket's storage layout, which fake-gcs-server does not know: the proxy answers that request, for a bucket without
-folders. A deletion is answered with 204, as by Cloud Storage, because gcloud fails on the 200 and `null` of
-fake-gcs-server. All other requests are forwarded unchanged.
+`python -m devstack.stack.gcloud_proxy --port P --storage URL` starts it. Before gcloud copies a folder, it requests the
+bucket's storage layout, which fake-gcs-server does not know; the proxy answers that the bucket has no folders. To a
+deletion fake-gcs-server responds with 200 and `null`, upon which gcloud fails; the proxy responds with 204, as Cloud
+Storage does. All other requests are forwarded unchanged.
 """
 
 import argparse
@@ -36,11 +36,12 @@ def storage_layout(bucket: str) -> dict[str, object]:
 
 
 def forwarded_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The headers that a proxy passes on: all but those about the connection, and those that the proxy sets itself."""
     return [(name, value) for name, value in headers if name.lower() not in _HOP_BY_HOP | _OWN_HEADERS]
 
 
 class GcloudProxy(BaseHTTPRequestHandler):
-    """Answers a request itself or forwards it to `storage_address`."""
+    """Answers a request itself, or forwards it to the server at `storage_address`."""
 
     protocol_version = "HTTP/1.1"
     storage_address: str
@@ -99,7 +100,7 @@ class GcloudProxy(BaseHTTPRequestHandler):
 
 
 def serve(port: int, storage_url: str) -> ThreadingHTTPServer:
-    """The proxy, which already listens. The caller runs and closes it."""
+    """The proxy, which listens already. The caller must run and close it."""
     handler = type("BoundProxy", (GcloudProxy,), {"storage_address": urlsplit(storage_url).netloc})
     return ThreadingHTTPServer((HOST, port), handler)
 

@@ -1,4 +1,4 @@
-"""Health checks of the stack's parts, and waiting until all of them are healthy."""
+"""Checks the health of the stack's parts, and waits until all of them are healthy."""
 
 import subprocess
 import time
@@ -19,7 +19,10 @@ Log = Callable[[str], None]
 
 
 def is_healthy(program: Program, state: PartState) -> bool:
-    """Checks a part once. A heartbeat from before the start of its process is one of an earlier process."""
+    """Whether a part runs and is healthy now.
+
+    A heartbeat counts only if it is newer than the start of the part's process, else it is that of an earlier process.
+    """
     if program.health_command:
         return state.pid != 0 and subprocess.run(program.health_command, capture_output=True).returncode == 0
     if state.state != "RUNNING":
@@ -43,14 +46,20 @@ def last_lines(path: Path, count: int = LOG_LINES_SHOWN) -> list[str]:
 
 
 def failure(layout: Layout, program: Program, reason: str) -> PartFailed:
-    """The error for a part that did not start, with the end of its log and the path of the whole log."""
+    """The error for a part that did not start.
+
+    Its message has the end of the part's log and the path of the whole log.
+    """
     log = layout.log_of(program.name)
     lines = "\n".join(f"    {line}" for line in last_lines(log)) or "    (empty)"
     return PartFailed(f"{program.name} {reason}. The end of its log:\n{lines}\n  The whole log: {log}")
 
 
 def wait(layout: Layout, supervisor: Supervisor, programs: tuple[Program, ...], *, timeout_s: float, log: Log) -> None:
-    """Returns when all programs are healthy. Raises PartFailed when supervisord gave one up, or after `timeout_s`."""
+    """Wait until all programs are healthy.
+
+    Raises PartFailed if supervisord has given one of them up, or after `timeout_s`.
+    """
     started = time.monotonic()
     waiting = list(programs)
     while waiting:

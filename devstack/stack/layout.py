@@ -1,4 +1,4 @@
-"""The paths of the local stack's files. One checkout has one stack, in its `.local` folder."""
+"""Defines the paths of the local stack's files. Each checkout has one stack, with all files in its folder `.local`."""
 
 import hashlib
 import tempfile
@@ -17,7 +17,10 @@ MAX_SOCKET_PATH_BYTES = 100
 
 @dataclass(frozen=True)
 class Layout:
-    """All folders and files of one stack, as absolute paths."""
+    """The folders and files of one stack, as absolute paths.
+
+    `local`: the folder that contains all files the stack writes.
+    """
 
     checkout: Path
     local: Path
@@ -60,12 +63,18 @@ class Layout:
 
     @property
     def database(self) -> Path:
-        """PostgreSQL's data with Airflow's metadata. After it is deleted, the next start makes an empty database."""
+        """The folder of PostgreSQL's data, with Airflow's metadata.
+
+        If it is deleted, the next start makes an empty database.
+        """
         return self.local / "database"
 
     @property
     def database_socket(self) -> Path:
-        """The folder of PostgreSQL's socket."""
+        """The folder of PostgreSQL's socket.
+
+        It is a temporary folder if the socket's path would be too long elsewhere.
+        """
         longest = self.run / ".s.PGSQL.65535.lock"
         return self.run if _fits(longest) else _in_temporary_folder(self.local)
 
@@ -87,7 +96,7 @@ class Layout:
 
     @property
     def started_file(self) -> Path:
-        """A file that exists only after a complete start of the stack, until it is stopped."""
+        """A file that exists while the stack is up: from the end of a successful start until the stack is stopped."""
         return self.run / "started"
 
     @property

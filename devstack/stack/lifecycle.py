@@ -1,4 +1,4 @@
-"""Starts and stops the stack as a whole, and shows its status."""
+"""Starts and stops the local stack as a whole, and shows its status."""
 
 import fcntl
 import os
@@ -31,7 +31,7 @@ STOP_TIMEOUT_S = 5.0
 
 @contextmanager
 def _exclusive(layout: Layout) -> Iterator[None]:
-    """Allows one start or stop at a time. The lock ends with the process, so a crash leaves none behind."""
+    """Allow one start or stop of the stack at a time. The lock ends with the process, also when the process crashes."""
     layout.run.mkdir(parents=True, exist_ok=True)
     with layout.lock_file.open("w") as handle:
         try:
@@ -44,7 +44,7 @@ def _exclusive(layout: Layout) -> Iterator[None]:
 
 
 def up(layout: Layout, environ: Mapping[str, str], log: health.Log) -> ports.Ports:
-    """Starts all parts that do not run, and returns when all are healthy. After a failure nothing is left running."""
+    """Start all parts that do not run, and return once all are healthy. If that fails, all parts are stopped."""
     with _exclusive(layout):
         started = time.monotonic()
         supervisor = supervisord.Supervisor(layout.supervisor_socket)
@@ -65,7 +65,7 @@ def up(layout: Layout, environ: Mapping[str, str], log: health.Log) -> ports.Por
 
 
 def _restart_stopped_parts(layout: Layout, supervisor: supervisord.Supervisor, log: health.Log) -> ports.Ports:
-    """Starts the stopped parts of a running stack, and waits until all parts are healthy."""
+    """Start the stopped parts of a stack that is up, and wait until all parts are healthy."""
     chosen = ports.read_saved(layout.ports_file)
     if chosen is None:
         raise StackError(f"The ports of the running stack are unknown: [{layout.ports_file}] is gone. Start it again.")
@@ -114,7 +114,7 @@ def _start(
 
 
 def down(layout: Layout, log: health.Log) -> None:
-    """Stops all processes of the stack, with running tasks and Spark. Data stay."""
+    """Stop all processes of the stack, with the tasks and Spark jobs that run. Data stay."""
     with _exclusive(layout):
         started = time.monotonic()
         count = _stop(layout, supervisord.Supervisor(layout.supervisor_socket))
@@ -125,7 +125,7 @@ def down(layout: Layout, log: health.Log) -> None:
 
 
 def _stop(layout: Layout, supervisor: supervisord.Supervisor) -> int:
-    """Ends all processes of the stack and returns how many there were."""
+    """Stop all processes of the stack. Returns how many there were."""
     count = len(processes.of_stack(layout.local))
     layout.started_file.unlink(missing_ok=True)
     if supervisor.is_alive():
@@ -145,7 +145,7 @@ def _stop(layout: Layout, supervisor: supervisord.Supervisor) -> int:
 
 
 def status(layout: Layout, log: health.Log) -> bool:
-    """Logs the state of each part. Returns whether all of them are healthy."""
+    """Log the state of each part. Returns whether all of them are healthy."""
     supervisor = supervisord.Supervisor(layout.supervisor_socket)
     saved = ports.read_saved(layout.ports_file)
     if saved is None or not supervisor.is_alive():

@@ -1,4 +1,4 @@
-"""Creates Airflow's tables on the first start, and migrates them when Airflow's version has changed."""
+"""Creates the tables of Airflow's database on the first start, and migrates them after an upgrade of Airflow."""
 
 import subprocess
 import sys
@@ -11,7 +11,10 @@ from devstack.stack.stack_errors import PartFailed
 
 
 def migrate_if_needed(layout: Layout, environment: Mapping[str, str]) -> bool:
-    """Returns whether it migrated. It runs only for a new version, because a migration always takes seconds."""
+    """Create or migrate the tables, if this version of Airflow has not done so before. Returns whether it did.
+
+    Even a migration that changes nothing takes seconds, so it runs only once for each version.
+    """
     stamp = layout.database / "migrated-to"
     version = metadata.version("apache-airflow")
     if stamp.exists() and stamp.read_text() == version:

@@ -1,4 +1,4 @@
-"""Names of the local stack's resources, and its logins, which are the same on every machine."""
+"""Names the resources of the local stack, and its logins. They are the same on every machine."""
 
 PROJECT_ID = "local-dev"
 LANDING_BUCKET = "landing"

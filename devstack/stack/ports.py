@@ -1,4 +1,7 @@
-"""Chooses the stack's ports: the default ones, or free ones where these are taken. They stay over restarts."""
+"""Chooses the ports of the local stack: the default ones, or free ones if other programs use those.
+
+The chosen ports are stored, and used again by the next start.
+"""
 
 import json
 import socket
@@ -10,7 +13,10 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Ports:
-    """`gcs_tls` is for gsutil, which needs TLS, and `gcs_for_gcloud` for gcloud, which needs gcloud_proxy."""
+    """The ports of the stack's servers. Cloud Storage has three.
+
+    `gcs`: plain HTTP. `gcs_tls`: TLS, which gsutil needs. `gcs_for_gcloud`: the proxy that gcloud needs.
+    """
 
     gcs: int = 4443
     gcs_tls: int = 4444
@@ -45,14 +51,14 @@ DEFAULT = Ports()
 
 @dataclass(frozen=True)
 class PortChoice:
-    """The chosen ports, and a message for each port that had to change."""
+    """The chosen ports. `moved`: a message for each port that is another one than at the last start."""
 
     ports: Ports
     moved: tuple[str, ...]
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on the port. It is taken, too, when a server listens on all addresses."""
+    """Whether a server could listen on the port of 127.0.0.1. It is not free if a server listens on all addresses."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         if probe.connect_ex((HOST, port)) == 0:
@@ -75,7 +81,7 @@ def any_free_port() -> int:
 
 
 def read_saved(path: Path) -> Ports | None:
-    """The ports of the last start, or None when there was none or its file cannot be read."""
+    """The ports of the last start; None if there was none, or if the file cannot be read."""
     if not path.exists():
         return None
     try:
@@ -85,7 +91,10 @@ def read_saved(path: Path) -> Ports | None:
 
 
 def choose(path: Path) -> PortChoice:
-    """Chooses for each part the port of the last start if it is free, or the default port, or any free port."""
+    """Choose and store the ports: for each server that of its last start, or else the default, or else any.
+
+    Only free ports are chosen.
+    """
     default, saved = asdict(DEFAULT), asdict(read_saved(path) or DEFAULT)
     chosen: dict[str, int] = {}
     moved: list[str] = []

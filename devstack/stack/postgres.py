@@ -1,6 +1,6 @@
-"""PostgreSQL for Airflow's metadata: its data folder, and the commands that run it.
+"""Runs PostgreSQL for Airflow's metadata: its data folder, and its commands.
 
-It listens on no network, only on a socket in a folder that no other user may open. So it needs no password.
+The server listens on no network port, only on a socket in a folder that no other user may open. So it has no password.
 """
 
 import os
@@ -41,7 +41,7 @@ def _binary(name: str) -> str:
 
 
 def url(layout: Layout) -> str:
-    """The URL for SQLAlchemy. Airflow replaces the driver in it for asynchronous queries."""
+    """The database's URL for SQLAlchemy. For asynchronous queries, Airflow replaces the driver in it."""
     return f"postgresql+psycopg2://{USER}@/{DATABASE}?{urlencode({'host': str(layout.database_socket)})}"
 
 
@@ -58,7 +58,7 @@ def ready_command(layout: Layout) -> tuple[str, ...]:
 
 
 def prepare(layout: Layout, environment: Mapping[str, str]) -> None:
-    """Makes the data folder if it is missing. Call it only while no process of the stack runs. Raises PartFailed."""
+    """Make the data folder if it is missing. Raises PartFailed. No process of the stack may be running."""
     if _data(layout).exists():
         _remove_stale_pid_files(layout)
     else:
@@ -66,16 +66,16 @@ def prepare(layout: Layout, environment: Mapping[str, str]) -> None:
 
 
 def _remove_stale_pid_files(layout: Layout) -> None:
-    """A killed server leaves its process id in two files.
+    """Remove the two files in which a killed server has left its process id.
 
-    When another program has that id by now, PostgreSQL would believe that a server runs.
+    If another program has that id by now, PostgreSQL would believe that a server runs.
     """
     for left in (_data(layout) / "postmaster.pid", layout.database_socket / f".s.PGSQL.{_PORT}.lock"):
         left.unlink(missing_ok=True)
 
 
 def _make_data(data: Path, environment: Mapping[str, str]) -> None:
-    """Makes it under another name and renames it when it is complete."""
+    """Make the data folder. It has another name until it is complete."""
     new = data.with_suffix(".new")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(mode=0o700)
@@ -96,9 +96,10 @@ def _data(layout: Layout) -> Path:
 
 
 def _unprivileged() -> tuple[str, ...]:
-    """A prefix that runs a command as another user. PostgreSQL refuses to run as root, the user of many containers.
+    """The beginning of a command that runs the rest as another user, if this process runs as root; else nothing.
 
-    The other user gets the right to open all files, because the checkout may be in a folder that only root may open.
+    PostgreSQL refuses to run as root, who is the user in many containers. The other user gets the right to open all
+    files, because the checkout may be in a folder that only root may open.
     """
     if os.geteuid() != 0:
         return ()
@@ -115,6 +116,6 @@ def _unprivileged() -> tuple[str, ...]:
 
 
 def _may_write_anywhere() -> bool:
-    """Works on Linux only, as setpriv does."""
+    """Whether this process has the capability DAC_OVERRIDE. Linux only, as setpriv."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return any(line.startswith("CapEff:") and int(line.split()[1], 16) & _MAY_WRITE_ANYWHERE for line in lines)

@@ -1,4 +1,4 @@
-"""The environment variables of the stack's processes."""
+"""Builds the environment variables of the stack's processes."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ _FOREIGN_PREFIXES = (
     "SUPERVISOR_",
     "PG",
 )
-# Addresses of proxies in front of storage and BigQuery. The long runs start such proxies to hold requests.
+# If set, they name proxies in front of storage and the stand-in, which all processes of the stack then use (see soak).
 STORAGE_PROXY_VARIABLE = "DEDUP_CLONE_STORAGE_PROXY"
 BIGQUERY_PROXY_VARIABLE = "DEDUP_CLONE_BIGQUERY_PROXY"
 # PYTHONDONTWRITEBYTECODE would make every process and every Spark worker compile all modules again.
@@ -32,7 +32,7 @@ _FOREIGN = frozenset({"PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "BO
 
 
 def build(layout: Layout, ports: Ports, keys: SecretKeys, environ: Mapping[str, str]) -> dict[str, str]:
-    """The user's environment without foreign variables, and with those of the stack."""
+    """The user's environment variables without those that could disturb the stack, and the stack's own."""
     kept = {
         name: value
         for name, value in environ.items()

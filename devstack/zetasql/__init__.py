@@ -1,1 +1,1 @@
-"""ZetaSQL, Google's SQL grammar and reference implementation, to check this project's SQL and the stand-in."""
+"""Runs ZetaSQL, Google's parser and reference implementation of GoogleSQL, which checks SQL and the stand-in."""

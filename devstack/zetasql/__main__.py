@@ -1,4 +1,4 @@
-"""`python -m devstack.zetasql FILE…`: print what Google's grammar refuses in these SQL files, exit 1 on any."""
+"""`python -m devstack.zetasql FILE…`: prints the syntax errors in these SQL files. Exits with 1 if there are any."""
 
 from __future__ import annotations
 

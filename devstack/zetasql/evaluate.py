@@ -1,6 +1,6 @@
-"""Evaluates a SELECT with Google's reference implementation, as the oracle for the stand-in's results.
+"""Evaluates a SELECT with Google's reference implementation, with which results of the stand-in are compared.
 
-There are no tables, so queries must contain their rows (WITH, UNNEST). The time zone is UTC, BigQuery's default.
+There are no tables, so a query must contain its rows (WITH, UNNEST). The time zone is UTC, BigQuery's default.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ _NUMERIC_CONTEXT = Context(prec=38)
 
 
 class EvaluationRefused(Exception):
-    """Google's implementation answers this query with an error, whose message this is."""
+    """ZetaSQL returned an error for the query. The message is ZetaSQL's."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Column names, GoogleSQL types and rows of a result. A STRUCT value is a tuple of its fields' values."""
+    """The result of a query: column names, GoogleSQL types and rows.
+
+    A STRUCT value is a tuple of its fields' values.
+    """
 
     names: tuple[str, ...]
     types: tuple[str, ...]
@@ -38,6 +41,8 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Oracle:
+    """Evaluates queries with a running ZetaSQL service."""
+
     service: Service
 
     def evaluate(self, sql: str) -> Evaluation:
@@ -103,13 +108,16 @@ def _scalar(content: Any, held: str) -> Any:
 
 
 def _civil(bits: int, microsecond: int) -> datetime:
-    """Unpack ZetaSQL's bit field: seconds and minutes 6 bits each, hours and days 5, months 4, then the year."""
+    """The date and time in ZetaSQL's bit field.
+
+    Seconds and minutes have 6 bits each, then hours and days 5, months 4, and the year the rest.
+    """
     day = date(bits >> 26, (bits >> 22) & 15, (bits >> 17) & 31)
     return datetime.combine(day, time((bits >> 12) & 31, (bits >> 6) & 63, bits & 63, microsecond))
 
 
 @contextmanager
 def running_oracle() -> Iterator[Oracle]:
-    """An oracle whose service runs until the end of the block."""
+    """Yield an oracle, whose ZetaSQL service runs until the end of the block."""
     with running_service() as service:
         yield Oracle(service)

@@ -1,4 +1,4 @@
-"""Checks with Google's parser whether a statement or script is GoogleSQL."""
+"""Checks with Google's parser whether a statement or script is valid GoogleSQL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOCATED = re.compile(r"(?P<message>.*?)\s*\[at (?P<line>\d+):(?P<column>\d+)\]\
 
 @dataclass(frozen=True)
 class GrammarError:
-    """Line and column start at 1. They are 0 when the parser names no position."""
+    """A syntax error. Line and column are counted from 1; both are 0 if the parser names no position."""
 
     line: int
     column: int
@@ -29,10 +29,12 @@ class GrammarError:
 
 @dataclass(frozen=True)
 class Grammar:
+    """Checks SQL texts with a running ZetaSQL service."""
+
     service: Service
 
     def check(self, sql: str) -> GrammarError | None:
-        """None when Google's parser accepts the text."""
+        """The first syntax error; None if the parser accepts the text."""
         request = self.service.messages.ParseRequest(
             sql_statement=sql, options=self.service.language, allow_script=True
         )
@@ -55,6 +57,6 @@ def _to_grammar_error(error: grpc.RpcError) -> GrammarError:
 
 @contextmanager
 def running_grammar() -> Iterator[Grammar]:
-    """A grammar whose service runs until the end of the block."""
+    """Yield a grammar, whose ZetaSQL service runs until the end of the block."""
     with running_service() as service:
         yield Grammar(service)

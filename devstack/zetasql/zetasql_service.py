@@ -20,7 +20,10 @@ START_TIMEOUT_S = 30
 
 @dataclass(frozen=True)
 class Service:
-    """`stub` has the service's calls, `messages` its request classes, and `language` all language features enabled."""
+    """A running ZetaSQL service.
+
+    `stub`: its calls. `messages`: its request classes. `language`: its language options, with all features enabled.
+    """
 
     stub: Any
     messages: Any
@@ -29,7 +32,7 @@ class Service:
 
 @contextmanager
 def running_service(installation: Installation | None = None) -> Iterator[Service]:
-    """Starts the service, waits until it answers, and stops it at the end."""
+    """Start the service, wait until it answers, yield it, and stop it at the end of the block."""
     found = installation or install()
     with _process(found) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         try:
