@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
+from typing import Any
 
 from dedup_clone.contract.manifest import DateOutcome
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.candidate.new_manifest import Results
-from dedup_spark.execution.date_fan_out import HELD_BYTES, AnyDateTask, largest_first, over_dates
+from dedup_spark.execution.date_fan_out import HELD_BYTES, largest_first, over_dates
 from dedup_spark.execution.fan_out import FanOut
 from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.session import SPARK_FAILURES, SessionSource
@@ -23,9 +24,11 @@ from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.adopt_task_builder import with_spare_threads
 from dedup_spark.plans.adopt.adopted_files import adopt_files
 from dedup_spark.plans.dataframe.dataframe_plan import run_dataframe_plan
-from dedup_spark.plans.fused_scan import FusedScan, Outcome
+from dedup_spark.plans.fused_scan import FusedScan
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
 from dedup_spark.plans.rewrite.rewrite_task import RewriteTask
+from dedup_spark.plans.saved_outcomes import Resumed
+from dedup_spark.plans.scanned_date import Outcome, Task
 
 
 class DataFramePlanFailed(Exception):
@@ -53,11 +56,11 @@ def run_plans(
     outcomes = scan.claim([*to_adopt, *to_rewrite])
     size = target_file_bytes(request, max((examined.bytes for examined in applied), default=0), parent)
 
-    def stream(tasks: Sequence[AnyDateTask], work: Callable[[AnyDateTask], Outcome], what: str) -> None:
+    def stream(tasks: Sequence[Task], work: Callable[[Any], Outcome], what: str) -> None:
         """Find the outcomes that are not known yet."""
         rest = [task for task in tasks if task.day not in outcomes]
         description = f"{request.feed} generation {request.generation}: {what}"
-        found = over_dates(session, work, rest, description, with_spare_threads)
+        found = over_dates(session, Resumed(work, scan.saved), rest, description, with_spare_threads)
         outcomes.update(zip((task.day for task in rest), found, strict=True))
 
     if to_adopt:

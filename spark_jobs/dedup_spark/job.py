@@ -35,16 +35,18 @@ from dedup_spark.output.copy_forward import copy_forward
 from dedup_spark.parent import Parent, read_parent
 from dedup_spark.plan_selection import DatePlan, select_plans, unchanged_plans
 from dedup_spark.plans.fused_scan import FusedScan
+from dedup_spark.plans.saved_outcomes import SavedOutcomes
 
 
 @dataclass(frozen=True)
 class DedupJob:
-    """One run of the job."""
+    """One run of the job. `outcomes_uri`: where all runs of the attempt save the outcomes of dates."""
 
     request: DedupRequest
     session: SessionSource
     job_log: JobLog
     run_id: str = field(default_factory=lambda: uuid4().hex[:12])
+    outcomes_uri: str = ""
 
     def run(self) -> None:
         """Create `candidate.json`, unless it exists.
@@ -62,8 +64,8 @@ class DedupJob:
 
     def _in_own_folder(self) -> DedupJob:
         """Write below a folder of this run: another run of the attempt cannot replace or delete what this one names."""
-        data_uri = storage.join(self.request.data_uri, self.run_id, "")
-        return replace(self, request=replace(self.request, data_uri=data_uri))
+        data_uri, outcomes_uri = (storage.join(self.request.data_uri, name) for name in (f"{self.run_id}/", "outcomes"))
+        return replace(self, request=replace(self.request, data_uri=data_uri), outcomes_uri=outcomes_uri)
 
     def _candidate(self) -> Candidate:
         with self.job_log.phase("examine"):
@@ -76,7 +78,8 @@ class DedupJob:
             return self._write_lists(ValidatedDeliveries((), ()), requested, generation, Results(), parent)
         with self.job_log.phase("examine"):
             seed = read_seed(self.request.seed_uri)
-            scan = FusedScan(self.request, arrivals, parent, seed, self.session)
+            saved = SavedOutcomes.list(self.outcomes_uri, self.request.data_uri)
+            scan = FusedScan(self.request, arrivals, parent, seed, self.session, saved)
             validated = self._validate(arrivals, parent, scan.validate)
         validated, plans, results = self._dedup(validated, parent, scan)
         for refused in validated.refused:

@@ -3,7 +3,9 @@
 A record type lists removed fields in `FORMER_FIELDS`; they are ignored where a stored record still has them.
 
 Supports what the records need: str, int, float, bool, None, date, datetime (UTC), StrEnum, nested dataclasses,
-tuples and dict[str, …]. The JSON of a record is canonical (sorted keys), so that its digest is stable.
+tuples, frozensets, and dicts whose keys are str, int or date.
+
+The JSON of a record is canonical (sorted keys), so that its digest is stable.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ def to_plain(value: object) -> Any:
         return value.isoformat()
     if isinstance(value, (tuple, list)):
         return [to_plain(item) for item in value]
+    if isinstance(value, frozenset):
+        return sorted(to_plain(item) for item in value)
     if isinstance(value, dict):
         return {str(key): to_plain(item) for key, item in value.items()}
     return value
@@ -72,10 +76,15 @@ def _read(kind: Any, plain: Any, where: str) -> Any:
         (item_kind, _) = typing.get_args(kind)
         _expect(isinstance(plain, list), where, "a list", plain)
         return tuple(_read(item_kind, item, f"{where}[{i}]") for i, item in enumerate(plain))
+    if origin is frozenset:
+        (item_kind,) = typing.get_args(kind)
+        _expect(isinstance(plain, list), where, "a list", plain)
+        return frozenset(_read(item_kind, item, f"{where}[{i}]") for i, item in enumerate(plain))
     if origin is dict:
-        item_kind = typing.get_args(kind)[1]
+        key_kind, item_kind = typing.get_args(kind)
         _expect(isinstance(plain, dict), where, "an object", plain)
-        return {key: _read(item_kind, item, f"{where}.{key}") for key, item in plain.items()}
+        items = {key: _read(item_kind, item, f"{where}.{key}") for key, item in plain.items()}
+        return {_read_key(key_kind, key, where): item for key, item in items.items()}
     if dataclasses.is_dataclass(kind):
         return _read_dataclass(typing.cast(type, kind), plain, where)
     return _read_scalar(kind, plain, where)
@@ -115,6 +124,13 @@ def _required_fields(kind: type) -> frozenset[str]:
     fields = dataclasses.fields(kind)
     missing = dataclasses.MISSING
     return frozenset(f.name for f in fields if f.default is missing and f.default_factory is missing)
+
+
+def _read_key(kind: Any, key: str, where: str) -> Any:
+    if kind is not int:
+        return _read_scalar(kind, key, where)
+    _expect(key.isdigit(), where, "a number as key", key)
+    return int(key)
 
 
 def _read_scalar(kind: Any, plain: Any, where: str) -> Any:

@@ -25,40 +25,36 @@ from dedup_spark.landing.file_validation import FileValidation, FileValidator, L
 from dedup_spark.output.file_sizes import target_file_bytes
 from dedup_spark.parent import Parent
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
-from dedup_spark.plans.adopt.adopt_task import AdoptOutcome, AdoptTask
+from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.adopt_task_builder import presumed_adopt_tasks, with_spare_threads
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
-from dedup_spark.plans.rewrite.rewrite_task import RewriteOutcome, RewriteTask
 from dedup_spark.plans.rewrite.rewrite_task_builder import presumed_rewrite_tasks
+from dedup_spark.plans.saved_outcomes import SavedOutcomes
+from dedup_spark.plans.scanned_date import Outcome, ScannedDate, Task
 from dedup_spark.plans.written_date import WrittenDate
 
 _logger = logging.getLogger("dedup_spark")
 
-Task = AdoptTask | RewriteTask
-Outcome = AdoptOutcome | RewriteOutcome
-
-
-@dataclass(frozen=True)
-class ScannedDate:
-    """Validations of a date's files. `found`: the date's task with its rows counted, and the outcome of that task.
-
-    `found` is None where the files could not be used.
-    """
-
-    validations: tuple[FileValidation, ...]
-    found: tuple[Task, Outcome] | None
-
 
 @dataclass(frozen=True)
 class DateScan:
-    """Scans the files of one presumed task. Runs in a Spark task."""
+    """Scans the files of one presumed task, unless an earlier run of the attempt did so. Runs in a Spark task."""
 
     adopt: AdoptDate
     rewrite: RewriteDate
     validator: FileValidator
+    saved: SavedOutcomes
 
     def __call__(self, presumed: Task) -> ScannedDate:
         """Never fails for what it reads: the files are then validated one by one, and the date is left to its plan."""
+        before = self.saved.load(presumed)
+        if before:
+            return before
+        scanned = self._scan(presumed)
+        self.saved.save(presumed, scanned)
+        return scanned
+
+    def _scan(self, presumed: Task) -> ScannedDate:
         landed = {file.uri: file for part in presumed.deliveries for file in part.landed(presumed.day)}
         reader = ValidatingReader(self.adopt.table, validator=self.validator, landed=landed)
         found: tuple[Task, Outcome] | None = None
@@ -82,6 +78,7 @@ class FusedScan:
     parent: Parent
     seed: Seed
     session: SessionSource
+    saved: SavedOutcomes
     _outcomes: dict[Task, Outcome] = field(default_factory=dict)
 
     def validate(self, files: Sequence[LandedFile]) -> list[FileValidation]:
@@ -93,7 +90,7 @@ class FusedScan:
 
         adopt = AdoptDate.of(self.request, self.seed, HELD_BYTES)
         rewrite = RewriteDate(self.request.table, self.seed, self.request.data_uri, size, HELD_BYTES)
-        scan = DateScan(adopt, rewrite, FileValidator(self.request.table, self.request.latest_day))
+        scan = DateScan(adopt, rewrite, FileValidator(self.request.table, self.request.latest_day), self.saved)
         what = f"{self.request.feed} generation {self.request.generation}: validate and compare"
         scanned = over_dates(self.session, scan, tasks, what, with_spare_threads)
         self._outcomes = dict(one.found for one in scanned if one.found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import ClassVar
 
 import pytest
@@ -54,6 +54,21 @@ def test_nested_columns_are_read_back() -> None:
         retention_days=2,
     )
     assert from_json(TableContract, to_json(table), where="table") == table
+
+
+@dataclass(frozen=True)
+class Keyed:
+    by_day: dict[date, int]
+    by_number: dict[int, str]
+    names: frozenset[str]
+
+
+def test_keys_of_objects_and_sets_are_read_back() -> None:
+    keyed = Keyed({date(2026, 3, 1): 2}, {7: "a"}, frozenset({"y", "x"}))
+    assert from_json(Keyed, to_json(keyed), where="keyed") == keyed
+    assert json.loads(to_json(keyed))["names"] == ["x", "y"]
+    with pytest.raises(ContractViolation, match="a number as key"):
+        from_json(Keyed, to_json(keyed).replace('"7"', '"seven"'), where="keyed")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,135 @@
+"""Keeps the outcome of each date as an object, so that a run whose driver was lost is continued, not repeated.
+
+A later run of the same attempt copies what the earlier run wrote for the date into its own folder.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from dedup_clone import __version__
+from dedup_clone.contract.records import digest, from_json, to_json
+from dedup_spark import storage
+from dedup_spark.fingerprints import stored
+from dedup_spark.landing.file_validation import FileValidation
+from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptTask, DeclinedAdoption
+from dedup_spark.plans.rewrite.rewrite_task import DeclinedRewrite, RewriteTask, RewrittenDate
+from dedup_spark.plans.scanned_date import Outcome, ScannedDate, Task
+from dedup_spark.plans.written_date import WrittenDate
+
+_logger = logging.getLogger("dedup_spark")
+
+
+@dataclass(frozen=True)
+class _SavedDate:
+    """A ScannedDate whose files are below `data_uri`; of the tasks and of the outcomes one each is set."""
+
+    data_uri: str
+    validations: tuple[FileValidation, ...]
+    adopt_task: AdoptTask | None
+    rewrite_task: RewriteTask | None
+    adopted: AdoptedDate | None
+    declined_adoption: DeclinedAdoption | None
+    rewritten: RewrittenDate | None
+    declined_rewrite: DeclinedRewrite | None
+
+    @classmethod
+    def of(cls, data_uri: str, validations: tuple[FileValidation, ...], task: Task, outcome: Outcome) -> Self:
+        return cls(
+            data_uri=data_uri,
+            validations=validations,
+            adopt_task=task if isinstance(task, AdoptTask) else None,
+            rewrite_task=task if isinstance(task, RewriteTask) else None,
+            adopted=outcome if isinstance(outcome, AdoptedDate) else None,
+            declined_adoption=outcome if isinstance(outcome, DeclinedAdoption) else None,
+            rewritten=outcome if isinstance(outcome, RewrittenDate) else None,
+            declined_rewrite=outcome if isinstance(outcome, DeclinedRewrite) else None,
+        )
+
+    @property
+    def scanned(self) -> ScannedDate:
+        task = self.adopt_task or self.rewrite_task
+        outcome = self.adopted or self.declined_adoption or self.rewritten or self.declined_rewrite
+        assert task
+        assert outcome
+        return ScannedDate(self.validations, (task, outcome))
+
+
+@dataclass(frozen=True)
+class SavedOutcomes:
+    """The objects below `folder_uri`, of which earlier runs wrote those of `names`. This run writes to `data_uri`."""
+
+    folder_uri: str
+    data_uri: str
+    names: frozenset[str]
+
+    @classmethod
+    def list(cls, folder_uri: str, data_uri: str) -> Self:
+        return cls(folder_uri, data_uri, frozenset(storage.list_objects(folder_uri)))
+
+    def load(self, task: Task) -> ScannedDate | None:
+        """Return what an earlier run found for the same task, once its files are copied; None where there is nothing.
+
+        None also where the files are gone or the object cannot be read: the date is then done again.
+        """
+        name = _name(task)
+        if name not in self.names:
+            return None
+        uri = storage.join(self.folder_uri, name)
+        try:
+            saved = from_json(_SavedDate, storage.read_text(uri), where=uri)
+            scanned = saved.scanned
+            for path in _paths(scanned):
+                storage.copy(storage.join(saved.data_uri, path), storage.join(self.data_uri, path))
+        except Exception as error:  # of the storage or of the record
+            _logger.info("date [%s] is done again: [%s] is of no use: %s", task.day, uri, error)
+            return None
+        return scanned
+
+    def save(self, task: Task, scanned: ScannedDate) -> None:
+        """Save what was found for `task`, if anything. The first of several runs counts."""
+        if scanned.found:
+            saved = _SavedDate.of(self.data_uri, scanned.validations, *scanned.found)
+            storage.create_text(storage.join(self.folder_uri, _name(task)), to_json(saved))
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """The work on a date's task, unless its outcome was saved."""
+
+    work: Callable[[Any], Outcome]
+    saved: SavedOutcomes
+
+    def __call__(self, task: Task) -> Outcome:
+        before = self.saved.load(task)
+        if before and before.found:
+            return before.found[1]
+        outcome = self.work(task)
+        self.saved.save(task, ScannedDate((), (task, outcome)))
+        return outcome
+
+
+def _name(task: Task) -> str:
+    """Depends on all that the task reads, and on the code's version, but not on how many threads the task has."""
+    same = replace(task, threads=1) if isinstance(task, AdoptTask) else task
+    return f"{task.day}-{digest(__version__ + to_json(same))}.json"
+
+
+def _paths(scanned: ScannedDate) -> list[str]:
+    """The files that the task wrote below the data folder."""
+    assert scanned.found
+    _, outcome = scanned.found
+    written = list(outcome.files or ()) if isinstance(outcome, WrittenDate) else []
+    match outcome:
+        case AdoptedDate():
+            has_fingerprints = True
+        case DeclinedAdoption():
+            has_fingerprints = outcome.key_fingerprint is not None
+        case RewrittenDate():
+            has_fingerprints = outcome.wrote_fingerprints
+        case DeclinedRewrite():
+            has_fingerprints = False
+    return [file.path for file in written] + ([stored.path_of(outcome.day)] if has_fingerprints else [])

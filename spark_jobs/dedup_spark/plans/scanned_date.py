@@ -1,0 +1,23 @@
+"""What the fused scan finds out about one date: a small record that a Spark task returns to the driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dedup_spark.landing.file_validation import FileValidation
+from dedup_spark.plans.adopt.adopt_task import AdoptOutcome, AdoptTask
+from dedup_spark.plans.rewrite.rewrite_task import RewriteOutcome, RewriteTask
+
+Task = AdoptTask | RewriteTask
+Outcome = AdoptOutcome | RewriteOutcome
+
+
+@dataclass(frozen=True)
+class ScannedDate:
+    """Validations of a date's files. `found`: the date's task with its rows counted, and the outcome of that task.
+
+    `found` is None where the files could not be used.
+    """
+
+    validations: tuple[FileValidation, ...]
+    found: tuple[Task, Outcome] | None
