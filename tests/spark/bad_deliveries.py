@@ -77,6 +77,16 @@ def _duplicated_column(version: int) -> Files:
     return {FILE: parquet(table(version).append_column("note", pa.array(["x"] * 3)))}
 
 
+def _enum(column: str, values: pa.Array) -> MakeFiles:
+    def make(version: int) -> Files:
+        return {
+            name: damage.claim_enum(content, column)
+            for name, content in with_column(column, values, store_schema=False)(version).items()
+        }
+
+    return make
+
+
 def _lzo(version: int) -> Files:
     return {FILE: damage.claim_lzo(parquet(table(version), compression="brotli"))}
 
@@ -376,6 +386,18 @@ VALUES = [
     ),
     _bad("text_of_another_encoding", with_column("note", _no_text()), FILE, "column [note]: 1 values are not UTF-8"),
     _bad("key_of_another_encoding", with_column("name", _no_text()), FILE, "column [name]: 1 values are not UTF-8"),
+    _bad(
+        "enum_of_another_encoding",
+        _enum("note", _no_text()),
+        FILE,
+        "column [note]: 1 values cannot be cast to [STRING], such as [b'\\xe9']",
+    ),
+    _bad(
+        "key_as_enum_of_another_encoding",
+        _enum("name", _no_text()),
+        FILE,
+        "column [name]: 1 values cannot be cast to [STRING]",
+    ),
     _bad(
         "nested_text_of_another_encoding",
         with_column("info", _structs(weight=pa.array([1.0] * 3), label=_no_text(), since=DATES)),

@@ -21,6 +21,7 @@ from dedup_spark.execution.fan_out import FanOut
 from dedup_spark.landing.delivery_validation import validate_deliveries
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
+from tests.spark import damage
 from tests.spark.deliveries import DAY, FILE, FOLDER, SCHEMA, TYPED, good, nullable, parquet, row, table
 from tests.spark.test_bad_input import deliver
 
@@ -107,6 +108,13 @@ def test_files_of_other_schemas_in_one_delivery_are_read_as_declared(area: Spark
     assert candidate.refused == ()
     expected = [row(1, code) for code in [-3, -2, -1, *range(len(FORMS)), BIG]]
     assert sorted(area.rows(), key=lambda r: r["code"]) == expected
+
+
+def test_enum_that_is_text_is_read_as_text(area: SparkJobFeed) -> None:
+    content = damage.claim_enum(parquet(one_row(SCHEMA, 1, note="é")), "note")
+    candidate = area.publish(deliver(area, 1, {f"{FOLDER}/part-0.parquet": content}))
+    assert candidate.refused == ()
+    assert area.rows() == [row(1, 1, note="é")]
 
 
 @pytest.mark.parametrize("plan", [Plan.AUTO, Plan.WINDOW])

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
+from dedup_spark.landing.cast_checks import CastChecks
 from dedup_spark.landing.file_format import describe_unreadable, unsupported_formats
 from dedup_spark.landing.footer_schema import Footer, read_footer
 from dedup_spark.landing.value_checks import InvalidValues, count_invalid_values, to_plain_array
@@ -117,6 +118,7 @@ class RunningValidation:
     rows_by_date: Counter[date] = field(default_factory=Counter)
     nulls: Counter[str] = field(default_factory=Counter)
     invalid_values: InvalidValues = field(default_factory=Counter)
+    casts: CastChecks = field(default_factory=CastChecks)
     other_ids: int = 0
     own_ids: bool = False
 
@@ -132,6 +134,9 @@ class RunningValidation:
             # The date of a folder is always in BigQuery's range.
             if column.name != table.partition_column or not all_in_folder:
                 count_invalid_values(column, batch.column(column.name), self.invalid_values)
+            # Where pyarrow casts nothing, Spark does.
+            if self.footer.is_castable and not self.footer.has_written_schema:
+                self.casts.add(column, batch.column(column.name))
         if not self.own_ids:
             self._count_other_ids(to_plain_array(batch.column(table.snapshot_id_column)).drop_null().cast(pa.int64()))
 
@@ -180,6 +185,7 @@ class RunningValidation:
         found += [
             f"column [{path}]: {count} {problem}" for (path, problem), count in sorted(self.invalid_values.items())
         ]
+        found += self.casts.problems(table.columns)
         late = {day: count for day, count in self.rows_by_date.items() if day > self.latest_day}
         if late:
             found.append(

@@ -1,0 +1,47 @@
+"""Finds values that cannot be cast to the declared type, in files that have another physical type than is written.
+
+For example a column annotated ENUM holds bytes, of which some may be no text. Such a file is cast when it is compared
+or rewritten: what this check lets pass cannot fail there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from dedup_clone.contract.table import Column
+from dedup_spark.arrow_cast import cast_array
+from dedup_spark.column_types import arrow_type
+
+_MOST_CHARACTERS = 60
+
+
+@dataclass
+class CastChecks:
+    """For each column the number of values that cannot be cast, and the first of them as text."""
+
+    failed: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def add(self, column: Column, values: pa.Array) -> None:
+        if _is_castable(column, values):
+            return
+        wrong = [n for n in range(len(values)) if not _is_castable(column, values.slice(n, 1))]
+        if wrong:  # otherwise only the batch as a whole is too large for one array, and smaller ones are cast
+            count, example = self.failed.get(column.name, (0, repr(values[wrong[0]].as_py())[:_MOST_CHARACTERS]))
+            self.failed[column.name] = count + len(wrong), example
+
+    def problems(self, columns: tuple[Column, ...]) -> list[str]:
+        types = {column.name: column.type for column in columns}
+        return [
+            f"column [{name}]: {count} values cannot be cast to [{types[name]}], such as [{example}]"
+            for name, (count, example) in sorted(self.failed.items())
+        ]
+
+
+def _is_castable(column: Column, values: pa.Array) -> bool:
+    try:
+        cast_array(values, arrow_type(column))
+    except (pa.ArrowException, ValueError):
+        return False
+    return True
