@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from dedup_clone.contract.manifest import DateEntry, DateOutcome
-from dedup_clone.contract.request import FILES_PER_JOB, DedupRequest, Plan
+from dedup_clone.contract.request import MOST_FILES, DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import Parent
@@ -166,7 +166,7 @@ def _unfit_file(day: date, deliveries: list[ValidatedDelivery]) -> str | None:
 
 
 def _in_too_many_files(applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, str]:
-    """Why these delivered dates are not adopted: with their files the generation had more than one load job takes.
+    """Why these delivered dates are not adopted: with their files the generation had more than it may have.
 
     They are the dates in the most files, as few of them as suffice.
     """
@@ -176,11 +176,11 @@ def _in_too_many_files(applied: tuple[ValidatedDelivery, ...], parent: Parent) -
         counts[day] = _max_survivor_files(day, parent) + len(examined.files_of(day))
     total, reasons = counts.total(), {}
     for day, count in counts.most_common():
-        if total <= FILES_PER_JOB:
+        if total <= MOST_FILES:
             break
         if day in newest:
             files = len(newest[day].files_of(day))
-            reasons[day] = f"its [{files}] files are too many beside the others' for one load job"
+            reasons[day] = f"its [{files}] files are too many beside the others'"
             total -= count
     return reasons
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.manifest_checks import duplicates_tolerated
-from dedup_clone.contract.request import FILES_PER_JOB, Plan
+from dedup_clone.contract.request import URIS_PER_JOB, Plan
 from dedup_clone.settings.feed import CheckSettings, DuplicateKeys
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
@@ -212,18 +212,18 @@ def test_duplicate_keys_are_published_once_and_tolerated_only_by_setting(area: S
         assert verdict.level is level
 
 
-def test_ten_thousand_tiny_files_are_validated_as_one_delivery(spark: SparkSession, tmp_path: Path) -> None:
+def test_more_tiny_files_than_a_job_can_name_are_validated_as_one_delivery(spark: SparkSession, tmp_path: Path) -> None:
     """All files have the same content, so that the test writes them quickly."""
     area = SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
     arrival = area.land(1, [PRODUCT])
     content = Path(area.uri(arrival.objects[0].name))
-    for number in range(1, FILES_PER_JOB):
+    for number in range(URIS_PER_JOB):
         os.link(content, content.with_name(f"tiny-{number}.parquet"))
     arrival = area.arrive(1)
     (validated,) = validate_deliveries(
         area.request([arrival]), (arrival,), None, FanOut(area.spark), probe_with_spark=False
     ).applied
-    assert validated.rows_by_date == {DAY: FILES_PER_JOB}
+    assert validated.rows_by_date == {DAY: URIS_PER_JOB + 1}
 
 
 @pytest.mark.parametrize("plan", [Plan.AUTO, Plan.WINDOW])

@@ -81,11 +81,11 @@ def land_twelve_files_and_two(area: SparkJobFeed, snapshot_id: int, *, without: 
     return area.arrive(snapshot_id)
 
 
-def test_dates_of_the_most_files_are_written_anew_where_one_load_job_could_not_take_all(
+def test_dates_of_the_most_files_are_written_anew_where_a_generation_had_too_many(
     area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fourteen files, and one of survivors for each date: more than fifteen."""
-    monkeypatch.setattr(plan_selection, "FILES_PER_JOB", 15)
+    monkeypatch.setattr(plan_selection, "MOST_FILES", 15)
     area.publish(land_twelve_files_and_two(area, 1))
     assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("rewrite", "adopt")
     assert area.entry(FIRST).plan_reason.startswith("not adopted: its [12] files are too many beside the others'")
@@ -93,10 +93,12 @@ def test_dates_of_the_most_files_are_written_anew_where_one_load_job_could_not_t
     assert len(found(area)) == 14
 
 
-def test_as_many_files_as_one_load_job_takes_are_adopted(area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_files_as_a_generation_may_have_are_adopted(
+    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Survivors are counted as the files that they lie in, not as the most that they could lie in."""
     area.publish(land_twelve_files_and_two(area, 1))
-    monkeypatch.setattr(plan_selection, "FILES_PER_JOB", 16)
+    monkeypatch.setattr(plan_selection, "MOST_FILES", 16)
     for snapshot_id in (2, 3):  # thirteen files, one of survivors, room for one more on each date
         area.publish(land_twelve_files_and_two(area, snapshot_id, without=1))
         assert {entry.plan for entry in area.manifest.dates} == {"adopt"}

@@ -16,7 +16,8 @@ import urllib3
 
 from devstack.bigquery.bigquery_errors import BackendError, Invalid, NotFound
 
-MAXIMUM_URIS = 10_000  # of one job, those that its manifests list included
+MAXIMUM_URIS = 10_000  # in the configuration of one job
+MAXIMUM_FILES = 10_000_000  # of one job, those that its manifests list included
 HOST_VARIABLE = "STORAGE_EMULATOR_HOST"
 
 
@@ -54,8 +55,8 @@ class ObjectStore:
             raise Invalid("Required parameter is missing: load.sourceUris needs at least one gs:// URI.")
         if is_manifest:
             uris = [line for manifest in uris for line in self._manifest_lines(manifest)]
-            if len(uris) > MAXIMUM_URIS:
-                raise Invalid(f"The manifest names [{len(uris)}] URIs, allowed [{MAXIMUM_URIS}].")
+            if len(uris) > MAXIMUM_FILES:
+                raise Invalid(f"The manifest names [{len(uris)}] files, allowed [{MAXIMUM_FILES}].")
         files = {file.uri: file for uri in uris for file in self._match(uri)}
         return sorted(files.values())
 

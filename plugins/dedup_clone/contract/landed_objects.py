@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import date
 
 from dedup_clone.contract.delivery import Arrival, LandedObject
-from dedup_clone.contract.request import FILES_PER_JOB, DedupRequest
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.request import MOST_FILES, URIS_PER_JOB, DedupRequest
 
 SUFFIX = ".parquet"
 
@@ -60,10 +61,12 @@ def data_objects(
     folder = _printable(uri(""))
     if not files and not problems:
         problems.append(f"folder [{folder}] holds no data files [*{SUFFIX}]")
-    if len(files) > FILES_PER_JOB and request.takes_over is None:  # a takeover writes new files
+    # The engines in SQL name all files in the configuration of one job. A takeover writes new files.
+    most = MOST_FILES if request.engine is Engine.SPARK else URIS_PER_JOB
+    if len(files) > most and request.takes_over is None:
         problems.append(
-            f"folder [{folder}] holds [{len(files)}] data files, expected at most [{FILES_PER_JOB}], which is as many "
-            f"as one load job takes: write fewer, larger files"
+            f"folder [{folder}] holds [{len(files)}] data files, expected at most [{most}] for engine "
+            f"[{request.engine}]: write fewer, larger files"
         )
     return files, problems
 

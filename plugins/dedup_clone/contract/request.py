@@ -24,8 +24,11 @@ class Plan(StrEnum):
 
 # The default size of data files, efficient for BigQuery loads and for Spark.
 USUAL_FILE_BYTES = 256 << 20
-# BigQuery's limit of source URIs in one load job. One job loads a generation, whose files may be the landed ones.
-FILES_PER_JOB = 10_000
+# BigQuery's limit of source URIs in the configuration of one job (quotas.md). It does not apply to the files that a
+# manifest of URIs lists: of these one load job takes ten million.
+URIS_PER_JOB = 10_000
+# This project's own limit for a delivery and for a generation, because inventories and file lists are read as a whole.
+MOST_FILES = 250_000
 
 
 class Duplicates(StrEnum):

@@ -9,13 +9,14 @@ The state object STAGING says `loading` while staging's contents are unknown, an
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from datetime import date
 from typing import Any
 
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ContractViolation, DeliveryRefused
 from dedup_clone.contract.manifest import Candidate, Manifest
-from dedup_clone.contract.request import FILES_PER_JOB
+from dedup_clone.contract.request import MOST_FILES, URIS_PER_JOB
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
 from dedup_clone.publish.discard import discard
@@ -54,12 +55,12 @@ def read_candidate(services: Services, spec: PublishSpec) -> tuple[Candidate, Ma
 
 
 def table_load_configuration(services: Services, candidate: Candidate, manifest: Manifest) -> dict[str, Any]:
-    """The load job of the whole table. Raises CheckFailed for more files than BigQuery loads in one job."""
+    """The load job of the whole table, by a manifest of URIs. Raises CheckFailed for more than `MOST_FILES`."""
     files = services.manifests.candidate_files(candidate)
-    if files is not None and len(files.files) > FILES_PER_JOB:
+    if files is not None and len(files.files) > MOST_FILES:
         raise CheckFailed(
-            f"The generation has [{len(files.files)}] files, BigQuery loads at most [{FILES_PER_JOB}] in one job: "
-            f"replay the snapshot with plan [rewrite], which writes few, and ask the producer for larger files."
+            f"The generation has [{len(files.files)}] files, expected at most [{MOST_FILES}]: replay the snapshot with "
+            f"plan [rewrite], which writes few, and ask the producer for larger files."
         )
     uris = [str(candidate.load_uris_uri)]
     return load_configuration(services, STEP, uris, services.names.staging_table, manifest.table.columns, **URI_LIST)
@@ -68,7 +69,8 @@ def table_load_configuration(services: Services, candidate: Candidate, manifest:
 def dates_to_load(services: Services, candidate: Candidate, manifest: Manifest) -> tuple[date, ...] | None:
     """The dates whose files differ from those in staging; None when the whole table is to be loaded.
 
-    The whole table is loaded whenever staging's contents are unknown.
+    The whole table is loaded whenever staging's contents are unknown, and where a date has too many files for the
+    configuration of its load job.
     """
     loaded = _manifest_in_staging(services)
     if manifest.update_id_mode is not UpdateIdMode.LAST_CHANGED or candidate.file_list_uri is None or loaded is None:
@@ -76,7 +78,11 @@ def dates_to_load(services: Services, candidate: Candidate, manifest: Manifest) 
     digests = {entry.date: entry.files_digest for entry in loaded.dates}
     changed = tuple(e.date for e in manifest.dates if not e.files_digest or digests.get(e.date) != e.files_digest)
     removed = digests.keys() - {e.date for e in manifest.dates}
-    too_many = len(changed) > MAX_SHARE_OF_DATES * len(manifest.dates)
+    files = services.manifests.candidate_files(candidate)
+    counts = Counter(file.date for file in files.files) if files else Counter[date]()
+    too_many = len(changed) > MAX_SHARE_OF_DATES * len(manifest.dates) or any(
+        counts[day] > URIS_PER_JOB for day in changed
+    )
     return None if too_many or any(day >= manifest.retention_day for day in removed) else changed
 
 

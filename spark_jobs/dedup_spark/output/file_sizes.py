@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dedup_clone.contract.manifest import DataFile
-from dedup_clone.contract.request import FILES_PER_JOB, DedupRequest
+from dedup_clone.contract.request import MOST_FILES, DedupRequest
 from dedup_spark.parent import Parent
 
-# Half of what one load job takes leaves room for dates whose files other publishes have written.
-_FILES_OF_A_TABLE = FILES_PER_JOB // 2
+# Half of what a generation may have leaves room for dates whose files other publishes have written.
+_FILES_OF_A_TABLE = MOST_FILES // 2
 _FEW_FILES = 8
 _TIMES_TOO_MANY = 4
 
 
 def fitting_file_bytes(requested: int, table_bytes: int) -> int:
-    """Return the `requested` size, or more where the table would have too many files of that size for one load job."""
+    """Return the `requested` size, or more where the table would have too many files of that size."""
     return max(requested, -(-table_bytes // _FILES_OF_A_TABLE))
 
 

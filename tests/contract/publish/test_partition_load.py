@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.publish import load
 from dedup_clone.publish.load import load_dates, read_candidate
 from dedup_clone.state.ledger import LedgerRecord
 from testkit.fake_dedup_job import Row
@@ -87,6 +88,14 @@ def test_more_dates_than_bigquery_lets_change_in_10_seconds_are_loaded(world: Fe
 
 def test_many_changed_dates_are_loaded_as_a_whole(changing: FeedOnStandIn) -> None:
     assert publish(changing, 8, [row(8, 9, day=day) for day in DAYS[:3]]) == ["load"]
+
+
+def test_the_whole_table_is_loaded_where_a_date_has_more_files_than_its_job_can_name(
+    changing: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "URIS_PER_JOB", 0)
+    assert publish(changing, 8, SECOND) == ["load"]
+    assert changing.rows() == expected(*BASE, *SECOND)
 
 
 def test_the_whole_table_is_loaded_where_a_load_did_not_end(changing: FeedOnStandIn) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from dedup_clone.contract import landed_objects
 from dedup_clone.contract.delivery import Arrival, LandedObject
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.table import TableContract
 from dedup_spark.landing.inventory import changed_objects, data_files
 from testkit.spark_job_feed import FEED, SparkJobFeed
@@ -28,10 +29,10 @@ def arrival(area: SparkJobFeed, *objects: tuple[str, int]) -> Arrival:
     return replace(area.arrive(1), objects=landed)
 
 
-def names(area: SparkJobFeed, *objects: tuple[str, int]) -> tuple[list[str], list[str]]:
+def names(area: SparkJobFeed, *objects: tuple[str, int], engine: Engine = Engine.SPARK) -> tuple[list[str], list[str]]:
     """Names of the data files below the snapshot, and the problems."""
     noticed = arrival(area, *objects)
-    files, problems = data_files(noticed, area.request([noticed]))
+    files, problems = data_files(noticed, replace(area.request([noticed]), engine=engine))
     return [f.uri.removeprefix(area.uri(FOLDER)) for f in files], problems
 
 
@@ -66,12 +67,15 @@ def test_characters_that_no_load_job_can_name_are_refused_printably(area: SparkJ
     assert "which no load job can name: write it under another name" in problem
 
 
-def test_more_files_than_one_load_job_takes_are_refused(area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landed_objects, "FILES_PER_JOB", 3)
+@pytest.mark.parametrize(("engine", "limit"), [(Engine.SPARK, "MOST_FILES"), (Engine.BIGQUERY, "URIS_PER_JOB")])
+def test_more_files_than_the_engine_takes_are_refused(
+    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, engine: Engine, limit: str
+) -> None:
+    monkeypatch.setattr(landed_objects, limit, 3)
     files = [(f"date=2026-03-01/{n}.parquet", 9) for n in range(4)]
-    assert names(area, *files[:3])[1] == []
-    _, (problem,) = names(area, *files)
-    assert "holds [4] data files, expected at most [3], which is as many as one load job takes" in problem
+    assert names(area, *files[:3], engine=engine)[1] == []
+    _, (problem,) = names(area, *files, engine=engine)
+    assert "holds [4] data files, expected at most [3] for engine" in problem
 
 
 def test_marker_of_any_name_is_no_object_that_appeared(area: SparkJobFeed) -> None:
