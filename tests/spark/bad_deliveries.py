@@ -423,6 +423,20 @@ VALUES = [
         "column [price]: 1 values have more digits than the [38]",
     ),
     _bad(
+        "rows_behind_a_page_without_values",
+        lambda version: {FILE: parquet(table(version, rows=1, tags=[], parts=[]), data_page_size=1)},
+        FILE,
+        "has [1] rows by its footer, but [0] could be read",
+    ),
+    _bad(
+        "fields_behind_a_page_without_values",
+        lambda version: {
+            FILE: parquet(table(version, rows=1), data_page_size=1, use_dictionary=["parts.list.element.price"])
+        },
+        FILE,
+        "it looks like a Parquet file with data pages without values",
+    ),
+    _bad(
         "value_larger_than_a_row",
         with_row(note="x" * 50_000_001),
         FILE,

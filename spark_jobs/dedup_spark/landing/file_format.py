@@ -63,6 +63,8 @@ def describe_unreadable(content: bytes, error: Exception) -> str:
         kind = _ENCRYPTED
     if kind is None and re.search(r"(codec|compression).*support", text, re.IGNORECASE):
         kind = f"a Parquet file in another compression: use {_COMPRESSIONS_TEXT}"
+    if kind is None and "child array invalid" in text:
+        kind = "a Parquet file with data pages without values, where pyarrow ends the column: write larger data pages"
     if kind is None and content.startswith(_MAGIC) and not content.endswith(_MAGIC):
         kind = "a Parquet file without its end: upload it whole"
     if kind is None and not content.startswith(_MAGIC) and content[:_TEXT_BYTES].isascii():

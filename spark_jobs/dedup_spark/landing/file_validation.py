@@ -115,6 +115,7 @@ class RunningValidation:
     landed: LandedFile
     latest_day: date
     footer: Footer
+    rows: int = 0
     rows_by_date: Counter[date] = field(default_factory=Counter)
     nulls: Counter[str] = field(default_factory=Counter)
     invalid_values: InvalidValues = field(default_factory=Counter)
@@ -124,6 +125,7 @@ class RunningValidation:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Validates a batch that has all columns of the file."""
+        self.rows += batch.num_rows
         table = self.table
         required = [c.name for c in table.columns if c.mode is ColumnMode.REQUIRED]
         for name in {*table.keys, table.snapshot_id_column, *required}:
@@ -164,7 +166,7 @@ class RunningValidation:
     def finish(self, file: pq.ParquetFile) -> FileValidation:
         """The result, after all rows were added."""
         # Not earlier: pyarrow ends the process when asked for the compression of an encrypted column.
-        found = unsupported_formats(file.metadata) + self._problems()
+        found = unsupported_formats(file.metadata) + self._problems() + self._lost_rows(file.metadata.num_rows)
         footer = self.footer
         return FileValidation(
             file=self.landed,
@@ -174,6 +176,15 @@ class RunningValidation:
             has_written_schema=footer.has_written_schema,
             is_castable=footer.is_castable,
         )
+
+    def _lost_rows(self, expected: int) -> list[str]:
+        """pyarrow ends a column at a page without values, silently. Other readers return the rows behind it."""
+        if self.rows == expected:
+            return []
+        return [
+            f"has [{expected}] rows by its footer, but [{self.rows}] could be read: write it with larger data pages, "
+            f"none of them without values"
+        ]
 
     def _problems(self) -> list[str]:
         table, landed = self.table, self.landed
