@@ -1,20 +1,22 @@
-"""Which rows have to be compared, by the buckets whose fingerprints differ.
+"""Which rows have to be compared, by the buckets in which fingerprints of the newest delivery and another input differ.
 
 Where one input has a single key more in a bucket than the other, and the same keys otherwise, the bucket's sums differ
 by exactly the hashes of that key. The key's first hash is therefore known beforehand, and only rows with this hash are
 compared. Their hashes are then checked against the difference of the sums: where they do not make up all of it, the
-bucket is compared as a whole.
+bucket is compared as a whole. With several other inputs each forms a pair with the newest delivery, and a key that
+differs in one pair is compared in all inputs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from dedup_spark.arrays import EMPTY_U64, NO_INDICES, BoolArray, Indices, U64Array
+from dedup_spark.arrays import NO_INDICES, BoolArray, Indices, U64Array
 from dedup_spark.comparison.bucket_ranges import BucketRange
 from dedup_spark.comparison.selected_rows import RowSelection, RowSelector
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
@@ -27,28 +29,60 @@ _EXAMPLE_BUCKETS = 16
 _ONE_KEY_ROWS, _ALMOST_NO_ROWS = 2.0, 1e-3
 
 
+Hashes = tuple[U64Array, U64Array]  # first and second hashes of the same rows
+
+
+@dataclass(frozen=True)
+class PairSelection:
+    """What is compared in each bucket to tell two inputs apart; `newest` and `other` are their fingerprints.
+
+    `kinds` is by bucket: SKIPPED, ALL_KEYS, ONE_KEY or VALUES_ONLY. `one_key_hashes` is by bucket too: the first hash
+    of the one key to compare.
+    """
+
+    kinds: npt.NDArray[np.uint8]
+    one_key_hashes: U64Array
+    newest: BucketFingerprints
+    other: BucketFingerprints
+
+    def unexplained(self, narrowed: BoolArray, newest: Hashes, other: Hashes) -> Indices:
+        """ONE_KEY buckets among those `narrowed` whose difference of the sums is not that of the compared rows.
+
+        The hashes are of the compared rows of both inputs, of ONE_KEY buckets and maybe others.
+        """
+        buckets = np.flatnonzero(narrowed & (self.kinds == ONE_KEY))
+        if not len(buckets):
+            return buckets
+        rows = self.other.counts[buckets].astype(np.int64) - self.newest.counts[buckets]
+        sums = self.other.second_sums[buckets] - self.newest.second_sums[buckets]
+        for (first, second), count, add in ((newest, 1, np.add), (other, -1, np.subtract)):
+            of_rows = bucket_of(first, self.newest.bits)
+            places = np.minimum(np.searchsorted(buckets, of_rows), len(buckets) - 1)
+            is_own = buckets[places] == of_rows
+            np.add.at(rows, places[is_own], count)
+            add.at(sums, places[is_own], second[is_own])
+        return np.asarray(buckets[(rows != 0) | (sums != 0)])
+
+
 @dataclass(frozen=True)
 class BucketSelection:
     """What is compared in each of `2**bits` buckets.
 
-    `kinds` is by bucket: SKIPPED, ALL_KEYS, ONE_KEY or VALUES_ONLY. `one_key_hashes` is by bucket too: the first hash
-    of the one key to compare. The other arrays are of the buckets in `one_key_buckets`, which ascend: `second_hashes`
-    are those that the one keys should have, `newest_has_more` is False where the other input has the additional key.
+    `kinds` is by bucket: SKIPPED, ALL_KEYS, ONE_KEY (one key of each of the `pairs` with this kind) or VALUES_ONLY.
+    `is_hashed` tells for each bucket whether values may differ there, so that rows that are not compared are hashed.
     """
 
     bits: int
     kinds: npt.NDArray[np.uint8]
-    one_key_hashes: U64Array
-    one_key_buckets: Indices
-    second_hashes: U64Array
-    newest_has_more: BoolArray
+    is_hashed: BoolArray
+    pairs: tuple[PairSelection, ...]
 
     @cached_property
     def _is_selected(self) -> BoolArray:
         return np.asarray(self.kinds != SKIPPED)
 
     def select_rows(self, first_hashes: U64Array) -> RowSelection:
-        """The rows whose keys have to be compared, and, to be hashed only, all other rows of buckets not SKIPPED.
+        """The rows whose keys have to be compared, and, to be hashed only, all other rows of buckets with `is_hashed`.
 
         The keys of these other rows are in both inputs, but values may differ in their buckets.
         """
@@ -58,8 +92,15 @@ class BucketSelection:
         kinds = self.kinds[buckets]
         is_compared = kinds == ALL_KEYS
         if self.has_one_key_buckets:
-            is_compared |= (kinds == ONE_KEY) & (first_hashes[rows] == self.one_key_hashes[buckets])
-        return RowSelection(rows[is_compared], rows[~is_compared])
+            in_one_key = kinds == ONE_KEY
+            for pair in self.pairs:
+                has_hash = first_hashes[rows] == pair.one_key_hashes[buckets]
+                is_compared |= in_one_key & has_hash & (pair.kinds[buckets] == ONE_KEY)
+        return RowSelection(rows[is_compared], rows[~is_compared & self.is_hashed[buckets]])
+
+    def select_compared(self, first_hashes: U64Array) -> RowSelection:
+        """The rows whose keys have to be compared, and none to be hashed only."""
+        return RowSelection(self.select_rows(first_hashes).selected, NO_INDICES)
 
     def selected_rows(self, first_hashes: U64Array) -> Indices:
         """Indices of the rows in buckets that are not SKIPPED."""
@@ -90,21 +131,14 @@ class BucketSelection:
         by_kind = np.array([0.0, 0.0, _ONE_KEY_ROWS, _ALMOST_NO_ROWS], dtype=np.float32)
         return np.asarray(np.where(self.kinds == ALL_KEYS, rows, by_kind[self.kinds]))
 
-    def unexplained(self, newest: tuple[U64Array, U64Array], base: tuple[U64Array, U64Array]) -> Indices:
-        """ONE_KEY buckets whose difference of the sums is not that of the compared rows.
+    def unexplained(self, newest: Hashes, others: Sequence[Hashes]) -> Indices:
+        """ONE_KEY buckets in which the compared rows of some pair do not make up the difference of its sums.
 
-        `newest` and `base` are first and second hashes of the compared rows of both inputs in ONE_KEY buckets.
+        `newest` and `others`, in the order of the pairs, are hashes of the compared rows in ONE_KEY buckets.
         """
-        buckets = np.flatnonzero(self.kinds == ONE_KEY)
-        rows, sums = np.zeros(len(buckets), dtype=np.int64), np.zeros(len(buckets), dtype=np.uint64)
-        for (first, second), count, add in ((newest, 1, np.add), (base, -1, np.subtract)):
-            indices = np.searchsorted(buckets, bucket_of(first, self.bits))
-            np.add.at(rows, indices, count)
-            add.at(sums, indices, second)
-        known = np.searchsorted(self.one_key_buckets, buckets)
-        has_more, seconds = self.newest_has_more[known], self.second_hashes[known]
-        expected = np.where(has_more, seconds, np.uint64(0) - seconds)
-        return np.asarray(buckets[(rows != np.where(has_more, 1, -1)) | (sums != expected)])
+        narrowed = np.asarray(self.kinds == ONE_KEY)
+        found = (pair.unexplained(narrowed, newest, other) for pair, other in zip(self.pairs, others, strict=True))
+        return np.unique(np.concatenate([NO_INDICES, *found]))
 
 
 def in_buckets(wanted: BoolArray, bits: int) -> RowSelector:
@@ -114,28 +148,39 @@ def in_buckets(wanted: BoolArray, bits: int) -> RowSelector:
 
 def select_all_keys(wanted: BoolArray, bits: int) -> BucketSelection:
     """Compares all keys of the `wanted` buckets."""
-    kinds, no_hashes = np.where(wanted, ALL_KEYS, SKIPPED).astype(np.uint8), np.zeros(len(wanted), dtype=np.uint64)
-    return BucketSelection(bits, kinds, no_hashes, NO_INDICES, EMPTY_U64, np.zeros(0, dtype=bool))
+    return BucketSelection(bits, np.where(wanted, ALL_KEYS, SKIPPED).astype(np.uint8), np.zeros_like(wanted), ())
 
 
-def select_differing_keys(newest: BucketFingerprints, base: BucketFingerprints) -> BucketSelection:
-    """Compares as few keys as the fingerprints of the two inputs, in the same number of buckets, allow."""
-    differs, values_differ = newest.differs(base), newest.values_differ(base)
+def select_differing_keys(
+    newest: BucketFingerprints, others: Sequence[BucketFingerprints], *, has_base: bool
+) -> BucketSelection:
+    """Compares as few keys as the fingerprints of the inputs, in the same number of buckets, allow.
+
+    Values are compared between the newest delivery and the first of `others`, if this is the base.
+    """
+    pairs = [_select_pair(newest, other, with_values=has_base and other is others[0]) for other in others]
+    kinds = np.zeros(1 << newest.bits, dtype=np.uint8)
+    for kind in (VALUES_ONLY, ONE_KEY, ALL_KEYS):
+        for pair in pairs:
+            kinds[pair.kinds == kind] = kind
+    kinds[np.flatnonzero(kinds)[:_EXAMPLE_BUCKETS]] = ALL_KEYS
+    is_hashed = pairs[0].kinds != SKIPPED if has_base else np.zeros(len(kinds), dtype=bool)
+    return BucketSelection(newest.bits, kinds, np.asarray(is_hashed), tuple(pairs))
+
+
+def _select_pair(newest: BucketFingerprints, other: BucketFingerprints, *, with_values: bool) -> PairSelection:
+    differs, values_differ = newest.differs(other), newest.values_differ(other)
     kinds = np.zeros(len(differs), dtype=np.uint8)
-    if values_differ is not None:
+    if with_values and values_differ is not None:
         kinds[values_differ] = VALUES_ONLY
     kinds[differs] = ALL_KEYS
-    one_more, one_less = newest.counts == base.counts + np.uint32(1), newest.counts + np.uint32(1) == base.counts
+    one_more, one_less = newest.counts == other.counts + np.uint32(1), newest.counts + np.uint32(1) == other.counts
     buckets = np.flatnonzero(differs & (one_more | one_less))
-    has_more = one_more[buckets]
-    first = newest.first_sums[buckets] - base.first_sums[buckets]
-    second = newest.second_sums[buckets] - base.second_sums[buckets]
-    first, second = (np.where(has_more, sums, np.uint64(0) - sums) for sums in (first, second))
+    first = newest.first_sums[buckets] - other.first_sums[buckets]
+    first = np.where(one_more[buckets], first, np.uint64(0) - first)
     # A difference of sums that is one key's first hash leads to the key's own bucket.
     is_own = bucket_of(first, newest.bits) == buckets
-    buckets, first, second, has_more = buckets[is_own], first[is_own], second[is_own], has_more[is_own]
-    kinds[buckets] = ONE_KEY
-    kinds[np.flatnonzero(kinds)[:_EXAMPLE_BUCKETS]] = ALL_KEYS
     one_key_hashes = np.zeros(len(kinds), dtype=np.uint64)
-    one_key_hashes[buckets] = first
-    return BucketSelection(newest.bits, kinds, one_key_hashes, buckets, second, has_more)
+    one_key_hashes[buckets[is_own]] = first[is_own]
+    kinds[buckets[is_own]] = ONE_KEY
+    return PairSelection(kinds, one_key_hashes, newest, other)

@@ -54,31 +54,54 @@ def test_rows_that_are_not_compared_are_the_same_in_both_inputs(
 ) -> None:
     """`come` may repeat keys, its own and those of `base`."""
     old, new = sorted(base), [*sorted(base - gone), *come]
-    selection = select_differing_keys(fingerprints(new), fingerprints(old))
+    selection = select_differing_keys(fingerprints(new), [fingerprints(old)], has_base=True)
     selection = selection.with_kind(
-        ALL_KEYS, selection.unexplained(one_key_hashes(new, selection), one_key_hashes(old, selection))
+        ALL_KEYS, selection.unexplained(one_key_hashes(new, selection), [one_key_hashes(old, selection)])
     )
     assert Counter(new) - compared(new, selection) == Counter(old) - compared(old, selection)
 
 
+@settings(max_examples=200, deadline=None)
+@given(base=KEYS, newest=st.sets(st.integers(0, 400), max_size=12), older=st.lists(KEYS, min_size=1, max_size=2))
+def test_rows_that_are_not_compared_are_the_same_in_all_inputs(
+    base: set[int], newest: set[int], older: list[set[int]]
+) -> None:
+    """Older deliveries lack and add keys of their own; all that differs between any two inputs is compared in each."""
+    new = sorted(base ^ newest)
+    others = [sorted(base), *(sorted(base ^ set(list(keys)[:9])) for keys in older)]
+    selection = select_differing_keys(fingerprints(new), list(map(fingerprints, others)), has_base=True)
+    hashes = [one_key_hashes(keys, selection) for keys in others]
+    selection = selection.with_kind(ALL_KEYS, selection.unexplained(one_key_hashes(new, selection), hashes))
+    for other in others:
+        assert Counter(new) - compared(new, selection) == Counter(other) - compared(other, selection)
+
+
+def test_keys_that_differ_in_two_older_deliveries_are_compared_alone() -> None:
+    base = list(range(100))
+    others = [base, base[1:], [*base, 1000]]
+    selection = select_differing_keys(fingerprints(base), list(map(fingerprints, others)), has_base=True)
+    found = [compared(keys, selection) for keys in (base, *others)]
+    assert found == [Counter([0]), Counter([0]), Counter(), Counter([0, 1000])]
+
+
 def test_one_missing_key_of_a_bucket_is_compared_alone() -> None:
     old = list(range(100))
-    selection = select_differing_keys(fingerprints(old[1:]), fingerprints(old))
+    selection = select_differing_keys(fingerprints(old[1:]), [fingerprints(old)], has_base=True)
     assert (compared(old[1:], selection), compared(old, selection)) == (Counter(), Counter([0]))
-    assert not len(selection.unexplained(one_key_hashes(old[1:], selection), one_key_hashes(old, selection)))
+    assert not len(selection.unexplained(one_key_hashes(old[1:], selection), [one_key_hashes(old, selection)]))
 
 
 def test_repeated_key_is_compared_with_the_one_that_it_repeats() -> None:
     old, new = list(range(100)), [*range(100), 7]
-    selection = select_differing_keys(fingerprints(new), fingerprints(old))
+    selection = select_differing_keys(fingerprints(new), [fingerprints(old)], has_base=True)
     assert (selection.kinds == ONE_KEY).sum() == 1
     assert (compared(new, selection), compared(old, selection)) == (Counter([7, 7]), Counter([7]))
-    assert not len(selection.unexplained(one_key_hashes(new, selection), one_key_hashes(old, selection)))
+    assert not len(selection.unexplained(one_key_hashes(new, selection), [one_key_hashes(old, selection)]))
 
 
 def test_other_rows_of_the_bucket_are_only_hashed() -> None:
     old = list(range(100))
-    selection = select_differing_keys(fingerprints(old[1:]), fingerprints(old))
+    selection = select_differing_keys(fingerprints(old[1:]), [fingerprints(old)], has_base=True)
     (first, _) = HASHER.both([pa.array(old, pa.int64())])
     rows = selection.select_rows(first)
     assert sorted([*rows.selected, *rows.hashed]) == list(selection.selected_rows(first))
@@ -92,6 +115,6 @@ def test_three_differing_keys_of_a_bucket_are_not_taken_for_one() -> None:
     for bucket, (one, two, three, *_) in by_bucket.items():
         old = [key for key in range(400) if key != three]
         new = [key for key in range(400) if key not in (one, two)]
-        selection = select_differing_keys(fingerprints(new), fingerprints(old))
-        left = selection.unexplained(one_key_hashes(new, selection), one_key_hashes(old, selection))
+        selection = select_differing_keys(fingerprints(new), [fingerprints(old)], has_base=True)
+        left = selection.unexplained(one_key_hashes(new, selection), [one_key_hashes(old, selection)])
         assert selection.kinds[bucket] == ALL_KEYS or list(left) == [bucket]

@@ -15,13 +15,19 @@ import numpy.typing as npt
 
 from dedup_spark.arrays import EMPTY_U64, NO_INDICES, BoolArray, Indices, U64Array
 from dedup_spark.comparison.bucket_ranges import split_buckets
-from dedup_spark.comparison.bucket_selection import BucketSelection, select_all_keys, select_differing_keys
+from dedup_spark.comparison.bucket_selection import (
+    ALL_KEYS,
+    SKIPPED,
+    BucketSelection,
+    select_all_keys,
+    select_differing_keys,
+)
 from dedup_spark.comparison.changed_rows import find_changed_rows
 from dedup_spark.comparison.duplicate_keys import find_duplicates, resolve_duplicates, with_hashes
 from dedup_spark.comparison.key_comparison import diff_keys, indices_of
 from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
-from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
+from dedup_spark.fingerprints.buckets import BucketFingerprints
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredFingerprints
 from dedup_spark.plans.adopt.diff_result import EXAMPLES, DiffResult
 from dedup_spark.plans.adopt.row_selection import select_differing_rows
@@ -52,32 +58,30 @@ def find_differences(
     newest, older, base = delivered.newest, delivered.older, inputs.base
     common = min(inputs.bits, base.bits) if base else inputs.bits
     folded = [part.folded(common) for part in (newest, *([base] if base else []), *older)]
-    is_compared = np.full(1 << common, exact and len(folded) > 1)
-    for other in folded[1:]:
-        is_compared |= folded[0].differs(other)
-    values_differ = folded[0].values_differ(folded[1]) if base else None
-    if values_differ is not None:
-        is_compared |= values_differ
-    diff = DiffResult(newest, len(is_compared), int(is_compared.sum()), changed=None if values_differ is None else 0)
+    if exact or len(folded) == 1:
+        selection = select_all_keys(np.full(1 << common, exact and len(folded) > 1), common)
+    else:
+        selection = select_differing_keys(folded[0], folded[1:], has_base=base is not None)
+    is_compared = np.asarray(selection.kinds != SKIPPED)
+    knows_values = base is not None and folded[0].values_differ(folded[1]) is not None
+    diff = DiffResult(newest, len(is_compared), int(is_compared.sum()), changed=0 if knows_values else None)
     if base is None:
         _find_duplicates(inputs, folded[0], limits, diff)
         diff.new_keys = newest.rows - diff.surplus_rows
-        _count_older_surplus(inputs, is_compared, common, diff)
     expected = np.full(1 << common, inputs.survivor_rows / (1 << common), dtype=np.float32)
     for part in folded:
         expected += part.counts
-    # With several deliveries a bucket has more than two sides, and no sum tells them apart.
-    narrow = base is not None and not older and not exact
-    selection = select_differing_keys(folded[0], folded[1]) if narrow else select_all_keys(is_compared, common)
-    if narrow and _is_lopsided(inputs, selection, expected, limits):
+    if _is_lopsided(inputs, selection, expected, limits):
         _find_duplicates(inputs, folded[0], limits, diff)
         _compare_with_few(inputs, folded[0], is_compared, diff)
     else:
         left = _compare_ranges(inputs, selection, expected, limits, diff)
         if len(left):
-            is_compared = np.zeros_like(is_compared)
-            is_compared[left] = True
-            _compare_ranges(inputs, select_all_keys(is_compared, common), expected, limits, diff)
+            is_left = np.zeros_like(is_compared)
+            is_left[left] = True
+            _compare_ranges(inputs, select_all_keys(is_left, common), expected, limits, diff)
+        if base is None:
+            _count_older_surplus(inputs, selection.with_kind(ALL_KEYS, left), diff)
     for surplus in diff.surplus:
         newest.remove(*inputs.newest.key_hashes(surplus), surplus.value_hashes)
     if diff.unresolved:
@@ -92,10 +96,10 @@ def _find_duplicates(inputs: ComparisonInputs, newest: BucketFingerprints, limit
         diff.add_duplicates(resolved)
 
 
-def _count_older_surplus(inputs: ComparisonInputs, is_compared: BoolArray, bits: int, diff: DiffResult) -> None:
-    """In a bucket that is not compared the older deliveries hold the same keys, as often."""
+def _count_older_surplus(inputs: ComparisonInputs, compared: BucketSelection, diff: DiffResult) -> None:
+    """Keys that were not compared are in the older deliveries, too, as often."""
     surplus = (surplus.first_hashes for surplus in diff.surplus)
-    same = sum(int((~is_compared[bucket_of(firsts, bits)]).sum()) for firsts in surplus)
+    same = sum(len(firsts) - len(compared.select_rows(firsts).selected) for firsts in surplus)
     for source, _ in inputs.older:
         diff.older_surplus_rows[source] += same
 
@@ -104,7 +108,8 @@ def _is_lopsided(
     inputs: ComparisonInputs, selection: BucketSelection, expected: npt.NDArray[np.float32], limits: Limits
 ) -> bool:
     """The delivery differs too much for a few passes over both sides, and the parent's rows are few."""
-    assert inputs.base
+    if inputs.base is None or inputs.older or not selection.pairs:
+        return False
     passes = len(split_buckets(selection.expected_rows(expected), limits.rows))
     return passes > limits.passes and inputs.base.rows + inputs.survivor_rows <= limits.rows
 
@@ -140,11 +145,9 @@ def _compare_ranges(
 def _compare_keys(inputs: ComparisonInputs, selection: BucketSelection, diff: DiffResult) -> Indices:
     """Returns the buckets that were left out."""
     rows = select_differing_rows(inputs, selection)
-    others = [(PARENT_SOURCE, rows.parent)] if inputs.parent else []
-    others += [(source, side.select(selection.select_rows)) for source, side in inputs.older]
     if diff.changed is not None:
         diff.changed += rows.changed
-    _compare_selected(inputs, rows.newest, others, diff, find_duplicates_of_newest=inputs.parent is not None)
+    _compare_selected(inputs, rows.newest, rows.others, diff, find_duplicates_of_newest=inputs.parent is not None)
     return rows.left
 
 
