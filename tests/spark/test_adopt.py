@@ -18,7 +18,7 @@ from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.comparison import duplicate_keys
+from dedup_spark.comparison import duplicate_keys, ranged_rows
 from dedup_spark.fingerprints import stored
 from dedup_spark.plans import fused_scan
 from dedup_spark.plans.adopt import adopt_date
@@ -95,7 +95,7 @@ def test_same_rows_again_need_no_look_at_the_parents(area: SparkJobFeed) -> None
     assert area.entry(FIRST).changed == 0
 
 
-FEW_ROWS_AT_A_TIME = Limits(rows=40, hashes=100, passes=2)
+FEW_ROWS_AT_A_TIME = Limits(rows=40, hashes=100)
 
 
 @pytest.mark.parametrize("repeated", [0, 1])
@@ -115,19 +115,18 @@ def test_date_that_has_grown_many_times_over_is_compared_with_its_few_rows_alone
     assert found(area) == [(0, 0, 2), *((n, 99 if n == 2 else n, 3) for n in range(1, 930))]
 
 
-def test_date_in_which_too_much_differs_is_left_to_spark(
-    with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
+def test_date_in_which_most_rows_differ_is_adopted_a_few_rows_at_a_time(
+    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adopt_date, "DEFAULT_LIMITS", FEW_ROWS_AT_A_TIME)
-    with_spark.publish(with_spark.land(1, [row(1, n, n) for n in range(500)]))
-    with_spark.publish(with_spark.land(2, [row(2, n, -n) for n in range(250, 750)]))
-    entry = with_spark.entry(FIRST)
-    assert entry.plan == "rewrite"
-    assert "rows may differ, more than are compared without a shuffle" in entry.plan_reason
-    assert (entry.rows, entry.new_keys, entry.survivors) == (750, 250, 250)
-    assert found(with_spark) == [(n, n if n < 250 else -n, 1 if n < 250 else 2) for n in range(750)]
-    with_spark.publish(with_spark.land(3, [row(3, n, -n) for n in range(1, 750)]))
-    assert with_spark.entry(FIRST).survivors == 1
+    monkeypatch.setattr(ranged_rows, "_ROWS_IN_MEMORY", 100)
+    area.publish(area.land(1, [row(1, n, n) for n in range(500)]))
+    area.publish(area.land(2, [row(2, n, -n) for n in range(250, 750)]))
+    entry = area.entry(FIRST)
+    assert (entry.plan, entry.rows, entry.new_keys, entry.survivors, entry.changed) == ("adopt", 750, 250, 250, 250)
+    assert found(area) == [(n, n if n < 250 else -n, 1 if n < 250 else 2) for n in range(750)]
+    area.publish(area.land(3, [row(3, n, -n) for n in range(1, 750)]))
+    assert area.entry(FIRST).survivors == 1
 
 
 def test_values_are_left_alone_where_nobody_counts_changes(area: SparkJobFeed) -> None:

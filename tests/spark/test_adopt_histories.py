@@ -27,7 +27,7 @@ from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.comparison import bucket_selection, duplicate_keys, spilled_hashes
+from dedup_spark.comparison import bucket_selection, duplicate_keys, key_source, ranged_rows, spilled_hashes
 from dedup_spark.fingerprints import stored
 from dedup_spark.output import sorted_files
 from dedup_spark.plans import fused_scan
@@ -284,7 +284,9 @@ def test_small_memory_and_several_threads_change_nothing(publishes: list[int], s
         patch.setattr(bucket_selection, "_EXAMPLE_BUCKETS", 0)
         patch.setattr(fused_scan, "HELD_BYTES", 0)
         patch.setattr(spilled_hashes, "_ROWS_IN_MEMORY", 4)
-        patch.setattr(adopt_date, "DEFAULT_LIMITS", differences.Limits(rows=25, hashes=15, passes=100))
+        patch.setattr(ranged_rows, "_ROWS_IN_MEMORY", 9)
+        patch.setattr(key_source, "_ROWS_AT_A_TIME", 5)
+        patch.setattr(adopt_date, "DEFAULT_LIMITS", differences.Limits(rows=25, hashes=15))
         patch.setattr(duplicate_keys, "_ROWS_AT_A_TIME", 5)
         patch.setattr(mended_files, "_PENDING_ROWS", 4)
         patch.setattr(sorted_files, "_SORTED_ROWS", 3)

@@ -24,6 +24,10 @@ class BucketRange(NamedTuple):
         return mask
 
 
+# The only bucket, where there is no need to tell buckets apart.
+EVERYTHING = BucketRange(0, 1)
+
+
 def split_buckets(rows: npt.NDArray[Any], limit: int) -> list[BucketRange]:
     """Ranges with about `limit` rows each. `rows` is the number of rows by bucket; empty buckets may be in no range."""
     total = np.cumsum(rows, dtype=np.float64)

@@ -19,8 +19,10 @@ import pyarrow as pa
 from dedup_clone.contract.table import TableContract
 from dedup_spark.arrays import EMPTY_I64, EMPTY_U64, NO_INDICES, I64Array, Indices, U64Array
 from dedup_spark.column_types import SCALARS
+from dedup_spark.comparison.bucket_ranges import EVERYTHING
 from dedup_spark.comparison.key_reader import KeyBatch, KeyReader
 from dedup_spark.comparison.memory_budget import MemoryBudget
+from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.selected_rows import RowSelector, SelectedRows, combine_chunks, concat_columns, take_rows
 from dedup_spark.comparison.spilled_hashes import SpillableHashes
@@ -34,6 +36,8 @@ from dedup_spark.fingerprints.value_hashing import ValueHasher
 Result = TypeVar("Result")
 # Value columns of selected rows are held in memory, so that survivors among them need not be read again.
 _VALUE_BYTES = 64 << 20
+# Selected rows are put together in pieces of about so many.
+_ROWS_AT_A_TIME = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -136,34 +140,43 @@ class KeySource:
 
         `with_values` requests value columns, as far as files are read. They are read too where values are compared.
         """
-        return self.select_and_hash(selector, with_values=with_values)[0]
+        rows = RangedRows([EVERYTHING], 0)
+        self.select_and_hash(selector, rows, with_values=with_values)
+        return rows.of_range(0)
 
     def select_and_hash(
-        self, selector: RowSelector, only_id: int | None = None, *, with_values: bool = False
-    ) -> tuple[SelectedRows, list[SpillableHashes]]:
-        """The selected rows, and the hashes of the rows of which `selector` needs only hashes, one set per thread.
+        self, selector: RowSelector, selected: RangedRows, only_id: int | None = None, *, with_values: bool = False
+    ) -> list[SpillableHashes]:
+        """Adds the selected rows to `selected`. Returns the hashes of rows of which only these are needed, per thread.
 
         Hashes are returned where values are compared; with `only_id` only those of rows that have this update_id.
         """
         compares_values = self._hashers.values is not None
         value_budget = MemoryBudget(_VALUE_BYTES)
 
-        def select(numbers: Sequence[int]) -> tuple[list[_SelectedBatch], SpillableHashes]:
-            found, hashes = [], SpillableHashes()
+        def select(numbers: Sequence[int]) -> SpillableHashes:
+            found: list[_SelectedBatch] = []
+            hashes, rows_found = SpillableHashes(), 0
             for number in numbers:
                 for hashed in self._second_pass(number, with_values=with_values or compares_values):
                     rows, hash_only = selector(hashed.first_hashes)
                     if len(rows):
                         found.append((number, rows + hashed.batch.first_row, self._take(hashed, rows, value_budget)))
+                        rows_found += len(rows)
+                    if rows_found > _ROWS_AT_A_TIME:
+                        selected.add(self._concat(found))
+                        found, rows_found = [], 0
                     if compares_values and len(hash_only):
                         hash_only = self._with_id(number, hashed.batch, hash_only, only_id)
                         hashes.add(hashed.first_hashes[hash_only], self._value_hashes(hashed, hash_only))
-            return found, hashes
+            selected.add(self._concat(found))
+            return hashes
 
-        parts = self._in_threads(select)
-        found = [item for part, _ in parts for item in part]
+        return self._in_threads(select)
+
+    def _concat(self, found: Sequence[_SelectedBatch]) -> SelectedRows:
         batches = [taken.batch for _, _, taken in found]
-        selected = SelectedRows(
+        return SelectedRows(
             key_columns=combine_chunks(
                 pa.chunked_array([batch.key_columns[index] for batch in batches], SCALARS[column.type].in_arrow)
                 for index, column in enumerate(self._hashers.keys.columns)
@@ -179,7 +192,6 @@ class KeySource:
             ),
             value_columns=concat_columns([batch.value_columns for batch in batches]),
         )
-        return selected, [hashes for _, hashes in parts]
 
     def _take(self, hashed: _HashedBatch, rows: Indices, value_budget: MemoryBudget) -> _HashedBatch:
         """These rows of a batch. Their values are hashed here, unless the first pass did so."""

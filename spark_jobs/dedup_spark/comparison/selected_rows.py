@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +40,7 @@ class SelectedRows:
     update_ids: I64Array
     value_hashes: U64Array
     value_columns: Columns | None
-    first_hashes: U64Array = field(default_factory=lambda: EMPTY_U64)
+    first_hashes: U64Array
 
     def __len__(self) -> int:
         return len(self.row_numbers)
@@ -56,6 +56,43 @@ class SelectedRows:
             value_hashes=self.value_hashes[indices] if len(self.value_hashes) else self.value_hashes,
             value_columns=None if self.value_columns is None else take_rows(self.value_columns, indices),
         )
+
+    def to_table(self) -> pa.Table:
+        """The rows as a table, from which `from_table` makes them again."""
+        columns = {f"{_KEY}{number}": column for number, column in enumerate(self.key_columns)}
+        columns |= {f"{_VALUE}{number}": column for number, column in enumerate(self.value_columns or ())}
+        columns |= {name: pa.chunked_array([getattr(self, name)]) for name in _NUMBERS}
+        if len(self.value_hashes):
+            columns["value_hashes"] = pa.chunked_array([self.value_hashes])
+        return pa.table(columns)
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> SelectedRows:
+        table = table.combine_chunks()
+        hashes = table["value_hashes"].to_numpy() if "value_hashes" in table.column_names else EMPTY_U64
+        return cls(
+            key_columns=_columns(table, _KEY),
+            value_columns=_columns(table, _VALUE) or None,
+            value_hashes=hashes,
+            **{name: table[name].to_numpy() for name in _NUMBERS},
+        )
+
+
+_KEY, _VALUE = "key ", "value "
+_NUMBERS = ("file_numbers", "row_numbers", "update_ids", "first_hashes")
+
+
+def _columns(table: pa.Table, prefix: str) -> Columns:
+    return tuple(table[name] for name in table.column_names if name.startswith(prefix))
+
+
+def concat_rows(parts: Sequence[SelectedRows]) -> SelectedRows:
+    """The rows of all parts, of which there must be one at least; without value columns where a part lacks them."""
+    tables = [part.to_table() for part in parts if len(part)] or [parts[0].to_table()]
+    if len(tables) == 1:
+        return SelectedRows.from_table(tables[0])
+    common = [name for name in tables[0].column_names if all(name in table.column_names for table in tables)]
+    return SelectedRows.from_table(pa.concat_tables([table.select(common) for table in tables]))
 
 
 def take_rows(columns: Sequence[pa.Array | pa.ChunkedArray], indices: Indices) -> tuple[pa.Array, ...]:

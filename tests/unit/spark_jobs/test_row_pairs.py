@@ -33,6 +33,7 @@ def selected(rows: Sequence[Row]) -> SelectedRows:
         file_numbers=np.zeros(len(rows), np.int32),
         row_numbers=np.arange(len(rows)),
         update_ids=np.array([snapshot_id for _, snapshot_id, _ in rows], np.int64),
+        first_hashes=np.zeros(len(rows), np.uint64),
         value_hashes=np.array([value for _, _, value in rows], np.uint64),
         value_columns=None,
     )

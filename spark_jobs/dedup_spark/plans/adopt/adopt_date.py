@@ -12,7 +12,6 @@ from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.candidate.key_examples import key_texts
-from dedup_spark.comparison.bucket_ranges import too_many_rows
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import RowHashers
 from dedup_spark.comparison.selected_rows import Columns
@@ -93,8 +92,6 @@ class AdoptDate:
     ) -> AdoptOutcome:
         """Compare the inputs, and write or decline the date. `began` is the monotonic time when work on it began."""
         diff = find_differences(inputs, delivered, exact=self.exact, limits=self.limits)
-        if diff.uncompared:
-            return DeclinedAdoption(task.day, too_many_rows(diff.uncompared), None, DateCost.since(began, reader, 0))
         written = self._write_fingerprints(task, inputs, diff)
         decline_reason = _decline_reason(diff)
         if decline_reason:

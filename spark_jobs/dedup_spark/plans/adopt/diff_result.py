@@ -30,9 +30,9 @@ class DiffResult:
 
     `surviving` are rows that become survivors, `decoded` those of them whose values were read already. `removed` are
     earlier survivors that are none any more. `surplus` are N's surplus rows, `older_surplus_rows` counts those of the
-    older deliveries by source. For `unresolved` surplus rows it is not known which row of the key counts, and
-    `uncompared` rows were too many to compare: in both cases another plan has to write the date. `fingerprints` are of
-    N's distinct keys. `changed` is None where values are not compared.
+    older deliveries by source. For `unresolved` surplus rows it is not known which row of the key counts, so
+    that another plan has to write the date. `fingerprints` are of N's distinct keys. `changed` is None where values are
+    not compared.
     """
 
     fingerprints: BucketFingerprints
@@ -51,7 +51,6 @@ class DiffResult:
     )
     surplus: list[SelectedRows] = field(default_factory=list)
     unresolved: int = 0
-    uncompared: int = 0
     new_examples: list[Columns] = field(default_factory=list)
     changed_examples: list[Columns] = field(default_factory=list)
     survivor_examples: list[Columns] = field(default_factory=list)

@@ -30,25 +30,21 @@ from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
 from dedup_spark.fingerprints.buckets import BucketFingerprints
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredFingerprints
 from dedup_spark.plans.adopt.diff_result import EXAMPLES, DiffResult
-from dedup_spark.plans.adopt.row_selection import select_differing_rows
+from dedup_spark.plans.adopt.row_selection import SelectedInputs
 from dedup_spark.plans.adopt.surviving_rows import find_survivors
 from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Rows compared at a time, and hashes sorted at a time: the memory that one date may take.
-
-    For more rows than fit, the files are read again, `passes` times at most.
-    """
+    """Rows compared at a time, and hashes sorted at a time: the memory that one date may take."""
 
     rows: int
     hashes: int
-    passes: int
 
 
 # About 100 bytes a row and 8 a hash.
-DEFAULT_LIMITS = Limits(rows=2 << 20, hashes=32 << 20, passes=8)
+DEFAULT_LIMITS = Limits(rows=2 << 20, hashes=32 << 20)
 
 
 def find_differences(
@@ -107,11 +103,11 @@ def _count_older_surplus(inputs: ComparisonInputs, compared: BucketSelection, di
 def _is_lopsided(
     inputs: ComparisonInputs, selection: BucketSelection, expected: npt.NDArray[np.float32], limits: Limits
 ) -> bool:
-    """The delivery differs too much for a few passes over both sides, and the parent's rows are few."""
+    """More rows differ than are compared at a time, and the parent's rows are few."""
     if inputs.base is None or inputs.older or not selection.pairs:
         return False
-    passes = len(split_buckets(selection.expected_rows(expected), limits.rows))
-    return passes > limits.passes and inputs.base.rows + inputs.survivor_rows <= limits.rows
+    differing = float(selection.expected_rows(expected).sum())
+    return differing > limits.rows >= inputs.base.rows + inputs.survivor_rows
 
 
 def _compare_with_few(
@@ -133,22 +129,18 @@ def _compare_ranges(
     limits: Limits,
     diff: DiffResult,
 ) -> Indices:
-    """`expected` rows by bucket. Returns the buckets that were left out (see `select_differing_rows`)."""
-    weights = selection.expected_rows(expected)
-    ranges = split_buckets(weights, limits.rows)
-    if len(ranges) > limits.passes:
-        diff.uncompared += int(weights.sum())
+    """`expected` rows by bucket. Returns the buckets that were left out (see `SelectedInputs`)."""
+    ranges = split_buckets(selection.expected_rows(expected), limits.rows)
+    if not ranges:
         return NO_INDICES
-    return np.concatenate([NO_INDICES, *(_compare_keys(inputs, selection.within(part), diff) for part in ranges)])
-
-
-def _compare_keys(inputs: ComparisonInputs, selection: BucketSelection, diff: DiffResult) -> Indices:
-    """Returns the buckets that were left out."""
-    rows = select_differing_rows(inputs, selection)
+    selected, left = SelectedInputs(inputs, selection, ranges), NO_INDICES
+    for number in range(len(ranges)):
+        rows = selected.of_range(number)
+        left = np.concatenate([left, rows.left])
+        _compare_selected(inputs, rows.newest, rows.others, diff, find_duplicates_of_newest=inputs.parent is not None)
     if diff.changed is not None:
-        diff.changed += rows.changed
-    _compare_selected(inputs, rows.newest, rows.others, diff, find_duplicates_of_newest=inputs.parent is not None)
-    return rows.left
+        diff.changed += selected.count_changed(left)
+    return left
 
 
 def _compare_selected(

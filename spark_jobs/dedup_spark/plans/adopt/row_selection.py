@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dedup_spark.arrays import Indices
+from dedup_spark.comparison.bucket_ranges import BucketRange
 from dedup_spark.comparison.bucket_selection import SKIPPED, BucketSelection, Hashes
+from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
 from dedup_spark.comparison.spilled_hashes import SpillableHashes, count_changed_rows
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs
@@ -14,35 +17,52 @@ from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
 
 @dataclass(frozen=True)
 class DifferingRows:
-    """Rows that have to be compared: of the newest delivery, and of the other inputs with their source numbers.
+    """Rows of a range that have to be compared: of the newest delivery, and of the others with their source numbers.
 
-    `changed` rows need no comparison and have other values, where values are known. Buckets that the selection does not
-    explain are `left` out.
+    Buckets that the selection does not explain are `left` out.
     """
 
     newest: SelectedRows
     others: list[tuple[int, SelectedRows]]
-    changed: int
     left: Indices
 
 
-def select_differing_rows(inputs: ComparisonInputs, selection: BucketSelection) -> DifferingRows:
-    """Return the rows to compare."""
-    newest, new_hashes = inputs.newest.select_and_hash(selection.select_rows)
-    others: list[tuple[int, SelectedRows]] = []
-    hashes: list[SpillableHashes] = []
-    if inputs.parent:
-        # Survivors are among these rows: with their values at hand the file need not be read once more for them.
-        parent, hashes = inputs.parent.select_and_hash(selection.select_rows, inputs.base_id, with_values=True)
-        others.append((PARENT_SOURCE, parent))
-    others += [(source, side.select(selection.select_compared)) for source, side in inputs.older]
-    left = _unexplained(inputs, selection, newest, others)
-    rest = selection.with_kind(SKIPPED, left).selected_rows if len(left) else None
-    if rest:
-        newest = newest.take(rest(newest.first_hashes))
-        others = [(source, rows.take(rest(rows.first_hashes))) for source, rows in others]
-    changed = count_changed_rows(hashes, new_hashes, rest) if inputs.parent else 0
-    return DifferingRows(newest, others, changed, left)
+class SelectedInputs:
+    """Reads all inputs once, and returns the rows to compare range by range."""
+
+    def __init__(self, inputs: ComparisonInputs, selection: BucketSelection, ranges: Sequence[BucketRange]) -> None:
+        self._inputs, self._selection, self._ranges = inputs, selection, ranges
+        self._newest = RangedRows(ranges, selection.bits)
+        self._new_hashes = inputs.newest.select_and_hash(selection.select_rows, self._newest)
+        self._others: list[tuple[int, RangedRows]] = []
+        self._hashes: list[SpillableHashes] = []
+        if inputs.parent:
+            parent = RangedRows(ranges, selection.bits)
+            # Survivors are among these rows: with their values at hand the file need not be read once more for them.
+            self._hashes = inputs.parent.select_and_hash(
+                selection.select_rows, parent, inputs.base_id, with_values=True
+            )
+            self._others.append((PARENT_SOURCE, parent))
+        for source, side in inputs.older:
+            rows = RangedRows(ranges, selection.bits)
+            side.select_and_hash(selection.select_compared, rows)
+            self._others.append((source, rows))
+
+    def of_range(self, number: int) -> DifferingRows:
+        newest = self._newest.of_range(number)
+        others = [(source, rows.of_range(number)) for source, rows in self._others]
+        selection = self._selection.within(self._ranges[number])
+        left = _unexplained(self._inputs, selection, newest, others)
+        if len(left):
+            rest = selection.with_kind(SKIPPED, left).selected_rows
+            newest = newest.take(rest(newest.first_hashes))
+            others = [(source, rows.take(rest(rows.first_hashes))) for source, rows in others]
+        return DifferingRows(newest, others, left)
+
+    def count_changed(self, left: Indices) -> int:
+        """How many rows that need no comparison have other values; rows of buckets that are `left` out do not count."""
+        rest = self._selection.with_kind(SKIPPED, left).selected_rows if len(left) else None
+        return count_changed_rows(self._hashes, self._new_hashes, rest)
 
 
 def _unexplained(

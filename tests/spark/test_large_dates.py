@@ -1,0 +1,104 @@
+"""Dates of 428 million rows, scaled down with all limits: none is left to a shuffle, and results are the oracle's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from dedup_clone.contract.request import Plan
+from dedup_spark.comparison import bucket_selection, key_source, ranged_rows, spilled_hashes
+from dedup_spark.fingerprints import buckets
+from dedup_spark.plans.adopt import adopt_date
+from dedup_spark.plans.adopt.differences import DEFAULT_LIMITS, Limits
+from testkit.oracle import OracleDelivery, OracleState, comparable
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS, oracle_table
+from tests.thoroughness import EXHAUSTIVE
+
+pytestmark = pytest.mark.spark
+
+SCALE = 2_000 if EXHAUSTIVE else 10_000
+ROWS = 428_000_000 // SCALE
+DAY, RETENTION_DAY = date(2026, 3, 1), date(2026, 1, 1)
+# The share of the keys that a snapshot lacks and of those that it has in addition; values change as often.
+CHURN = 0.0003
+
+
+@pytest.fixture(autouse=True)
+def scaled_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = Limits(rows=DEFAULT_LIMITS.rows // SCALE, hashes=DEFAULT_LIMITS.hashes // SCALE)
+    monkeypatch.setattr(adopt_date, "DEFAULT_LIMITS", limits)
+    monkeypatch.setattr(buckets, "MOST_BITS", buckets.MOST_BITS - SCALE.bit_length() + 1)
+    monkeypatch.setattr(bucket_selection, "_EXAMPLE_BUCKETS", 0)
+    for module, name in (
+        (ranged_rows, "_ROWS_IN_MEMORY"),
+        (spilled_hashes, "_ROWS_IN_MEMORY"),
+        (key_source, "_ROWS_AT_A_TIME"),
+    ):
+        monkeypatch.setattr(module, name, getattr(module, name) // SCALE)
+
+
+class Snapshots:
+    """Makes each snapshot of the date from the one before."""
+
+    def __init__(self) -> None:
+        self.random, self.next_key = Random(7), ROWS
+        self.values = dict.fromkeys(range(ROWS), 0)
+
+    def rows(self, snapshot_id: int, churn: float = CHURN) -> list[dict[str, Any]]:
+        count = int(ROWS * churn)
+        for key in self.random.sample(sorted(self.values), count):
+            del self.values[key]
+        self.values.update(dict.fromkeys(range(self.next_key, self.next_key + count), snapshot_id))
+        self.next_key += count
+        self.values.update(dict.fromkeys(self.random.sample(sorted(self.values), count), snapshot_id))
+        return rows(snapshot_id, self.values)
+
+
+def rows(snapshot_id: int, values: dict[int, int]) -> list[dict[str, Any]]:
+    return [
+        {
+            "date": DAY,
+            "update_id": snapshot_id,
+            "product_id": key // 12,
+            "store_id": 7,
+            "attribute_id": key % 12,
+            "attr_value": value,
+        }
+        for key, value in values.items()
+    ]
+
+
+def play(folder: Path, publishes: Sequence[Sequence[tuple[int, list[dict[str, Any]]]]]) -> SparkJobFeed:
+    """Publish deliveries (snapshot ids with rows) one publish after the other, and compare each with the oracle."""
+    area = SparkJobFeed(None, str(folder), str(folder / "state"), PRODUCTS, plan=Plan.AUTO)
+    expected = OracleState(oracle_table(PRODUCTS))
+    for deliveries in publishes:
+        area.publish(*(area.land(snapshot_id, delivered) for snapshot_id, delivered in deliveries))
+        expected = expected.apply([OracleDelivery(*delivery) for delivery in deliveries], RETENTION_DAY)
+        entry, counts = area.entry(DAY), expected.counts[DAY]
+        found = (entry.rows, entry.new_keys, entry.changed, entry.survivors, entry.ties)
+        assert found == (counts.rows, counts.new_keys, counts.changed, counts.survivors, counts.ties)
+    assert comparable(oracle_table(PRODUCTS), area.rows()) == expected.table_rows()
+    return area
+
+
+@pytest.mark.parametrize("times", [1, 10, 330])
+def test_any_share_of_differing_rows_is_adopted(tmp_path: Path, times: int) -> None:
+    snapshots = Snapshots()
+    churns = (0, CHURN * times, CHURN)
+    area = play(tmp_path, [[(number, snapshots.rows(number, churn))] for number, churn in enumerate(churns, start=1)])
+    assert area.entry(DAY).plan == "adopt"
+
+
+@pytest.mark.parametrize("waiting", [2, 6])
+def test_backlogs_are_adopted(tmp_path: Path, waiting: int) -> None:
+    snapshots = Snapshots()
+    first = (1, snapshots.rows(1, 0))
+    area = play(tmp_path, [[first], [(number, snapshots.rows(number)) for number in range(2, 2 + waiting)]])
+    assert area.entry(DAY).plan == "adopt"
