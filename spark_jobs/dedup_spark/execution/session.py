@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -33,6 +34,8 @@ SESSION_CONF = {
 }
 
 
+# Spark takes a path with one of these for a pattern, unless a backslash precedes each.
+_PATTERN_CHARACTERS = re.compile(r"[\\\[\]{}?*]")
 # Spark translates the errors it knows, and lets py4j's own error through for the others.
 SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError)
 
@@ -79,9 +82,9 @@ def root_cause(error: Exception) -> str:
 
 def read_files(session: SparkSession, schema: StructType, uris: list[str]) -> DataFrame:
     """Read exactly the named files, whatever characters their names have."""
-    # Recursive lookup keeps Spark from taking `date=…` in a path for a column, and no name is read as a pattern.
-    reader = session.read.schema(schema).option("recursiveFileLookup", "true").option("__globPaths__", "false")
-    return reader.parquet(*uris)
+    # Recursive lookup keeps Spark from taking `date=…` in a path for a column.
+    reader = session.read.schema(schema).option("recursiveFileLookup", "true")
+    return reader.parquet(*(_PATTERN_CHARACTERS.sub(r"\\\g<0>", uri) for uri in uris))
 
 
 def _worker_path() -> dict[str, str]:
