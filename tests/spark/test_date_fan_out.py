@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
@@ -9,7 +10,9 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from dedup_clone.contract.errors import DeliveryRefused
 from dedup_spark.execution.date_fan_out import over_dates
+from dedup_spark.execution.fan_out import FanOut
 
 pytestmark = pytest.mark.spark
 
@@ -66,3 +69,28 @@ def test_only_the_date_that_runs_last_and_alone_is_shared_between_the_cores(spar
 
     found = over_dates(lambda: spark, lambda task: task.threads, tasks, "test", shared)
     assert sorted(found) == [1] * 12 + [2]
+
+
+def test_results_come_in_the_order_of_the_items(spark: SparkSession) -> None:
+    assert FanOut(lambda: spark).map(lambda item: item * item, range(100), 0, "test") == [n * n for n in range(100)]
+    assert FanOut(lambda: spark).map(lambda item: item, [], 0, "test") == []
+
+
+def test_an_error_of_this_project_reaches_the_driver_as_it_was_raised(spark: SparkSession) -> None:
+    def refuse(item: int) -> int:
+        if item == 7:
+            raise DeliveryRefused("object [seven] was replaced")
+        return item
+
+    with pytest.raises(DeliveryRefused, match=r"^object \[seven\] was replaced$"):
+        FanOut(lambda: spark).map(refuse, range(20), 0, "test")
+
+
+def test_workers_import_from_no_archive(spark: SparkSession) -> None:
+    """Python would read the archive's directory again for each task."""
+
+    def archives(_: int) -> list[str]:
+        return [path for path in (*sys.path, *sys.path_importer_cache) if path.endswith((".zip", ".jar"))]
+
+    found = FanOut(lambda: spark).map(archives, [0], 0, "test")
+    assert [path for path in found[0] if "pyspark" in path] == []
