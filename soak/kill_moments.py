@@ -142,8 +142,8 @@ ALL = (
     KillMoment(
         "dedup.writing", "the first upload of a data file is held", _STORAGE, _BEFORE, _writes(r"data/.*\.parquet")
     ),
-    KillMoment("dedup.handing_back", "the upload of candidate.json is held", _STORAGE, _BEFORE, _CANDIDATE),
-    KillMoment("dedup.handed_back", "the answer to candidate.json is held", _STORAGE, _AFTER, _CANDIDATE),
+    KillMoment("dedup.writing_candidate", "the upload of candidate.json is held", _STORAGE, _BEFORE, _CANDIDATE),
+    KillMoment("dedup.candidate_written", "the answer to candidate.json is held", _STORAGE, _AFTER, _CANDIDATE),
     KillMoment("load.beginning", "the write of `loading` into STAGING is held", _STORAGE, _BEFORE, _LOADING),
     KillMoment("load.inserting", "the insertion of the load job is held", _BIGQUERY, _BEFORE, _inserts("load")),
     KillMoment(
@@ -171,10 +171,10 @@ ALL = (
         _inserts("load"),
         after_job_end=True,
     ),
-    KillMoment("load.noting", "the write of `loaded` into STAGING is held", _STORAGE, _BEFORE, _LOADED),
+    KillMoment("load.recording", "the write of `loaded` into STAGING is held", _STORAGE, _BEFORE, _LOADED),
     KillMoment("check.observing", "the query of staging's partitions is held", _BIGQUERY, _BEFORE, _queries_partitions),
-    KillMoment("check.judged", "the upload of swap.json is held", _STORAGE, _BEFORE, _SWAP_SPEC),
-    KillMoment("check.handed_over", "the answer to swap.json is held", _STORAGE, _AFTER, _SWAP_SPEC),
+    KillMoment("check.writing_result", "the upload of swap.json is held", _STORAGE, _BEFORE, _SWAP_SPEC),
+    KillMoment("check.result_written", "the answer to swap.json is held", _STORAGE, _AFTER, _SWAP_SPEC),
     KillMoment("swap.inserting", "the insertion of the swap job is held", _BIGQUERY, _BEFORE, _inserts("swap")),
     KillMoment(
         "swap.running",

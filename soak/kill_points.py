@@ -37,31 +37,31 @@ SPARK_PROCESSES = frozenset({Victim.SPARK_JVM, Victim.SPARK_WORKER, Victim.SPARK
 
 _MOMENTS_OF: dict[Victim, tuple[str, ...]] = {
     Victim.TASK: tuple(m.name for m in kill_moments.ALL if not m.without_delivery and not m.deferred_task),
-    Victim.EXECUTOR_WORKER: ("resolve.leased", "dedup.handing_back", "load.inserting", "swap.committed"),
-    Victim.SPARK_DRIVER: ("dedup.examining", "dedup.handing_back", "dedup.handed_back"),
-    Victim.SPARK_JVM: ("dedup.examining", "dedup.writing", "dedup.handing_back"),
+    Victim.EXECUTOR_WORKER: ("resolve.leased", "dedup.writing_candidate", "load.inserting", "swap.committed"),
+    Victim.SPARK_DRIVER: ("dedup.examining", "dedup.writing_candidate", "dedup.candidate_written"),
+    Victim.SPARK_JVM: ("dedup.examining", "dedup.writing", "dedup.writing_candidate"),
     Victim.SPARK_WORKER: ("dedup.writing",),
     Victim.SPARK_DAEMON: ("dedup.writing",),
     Victim.SCHEDULER: (
-        "notice.registered", "resolve.leased", "dedup.writing", "load.running", "check.judged", "swap.committed",
-        "commit.ledger", "prune.deleting",
+        "notice.registered", "resolve.leased", "dedup.writing", "load.running", "check.writing_result",
+        "swap.committed", "commit.ledger", "prune.deleting",
     ),
     Victim.TRIGGERER: (
-        "notice.waiting", "resolve.leased", "dedup.writing", "load.deferred", "check.judged", "swap.deferred",
-        "commit.ledger", "prune.deleting",
+        "notice.waiting", "resolve.leased", "dedup.writing", "load.deferred", "check.writing_result",
+        "swap.deferred", "commit.ledger", "prune.deleting",
     ),
     Victim.TRIGGER_RUNNER: ("notice.waiting", "swap.deferred"),
     Victim.BIGQUERY: (
-        "notice.registering", "resolve.leased", "dedup.handing_back", "load.running", "load.ended", "check.observing",
-        "swap.running", "swap.committed", "commit.status", "prune.deleting",
+        "notice.registering", "resolve.leased", "dedup.writing_candidate", "load.running", "load.ended",
+        "check.observing", "swap.running", "swap.committed", "commit.status", "prune.deleting",
     ),
     Victim.STORAGE: (
-        "notice.registering", "resolve.leasing", "resolve.leased", "dedup.writing", "dedup.handed_back", "load.running",
-        "load.noting", "check.judged", "swap.committed", "commit.ledger", "commit.current", "commit.committed",
-        "prune.deleting",
+        "notice.registering", "resolve.leasing", "resolve.leased", "dedup.writing", "dedup.candidate_written",
+        "load.running", "load.recording", "check.writing_result", "swap.committed", "commit.ledger",
+        "commit.current", "commit.committed", "prune.deleting",
     ),
     Victim.API_SERVER: ("resolve.leased", "swap.committed"),
-    Victim.DAG_PROCESSOR: ("dedup.handing_back",),
+    Victim.DAG_PROCESSOR: ("dedup.writing_candidate",),
     Victim.DATABASE: ("resolve.leased", "dedup.writing", "load.deferred", "swap.committed", "commit.ledger"),
 }  # fmt: skip
 

@@ -35,6 +35,8 @@ class OracleTable:
 
 @dataclass(frozen=True)
 class OracleDelivery:
+    """The rows of one delivery, and the id of its snapshot."""
+
     snapshot_id: int
     rows: Sequence[Row]
 

@@ -44,7 +44,7 @@ def count_reads_nothing(probe: ProbeDataset) -> str:
 
 
 @assumption(
-    "dry-run-tells-bytes",
+    "dry-run-returns-bytes",
     statement="A dry run returns the logical bytes of the referenced columns and bills nothing",
     rule="Previews show costs before anything is spent.",
 )

@@ -12,6 +12,8 @@ Key = tuple[Any, ...]
 
 
 class RowChange(StrEnum):
+    """How a publish has changed a row of the table."""
+
     CHANGED = "changed"
     NEW = "new"
     SURVIVOR = "kept-missing"

@@ -12,6 +12,8 @@ from devstack.bigquery.faults import Fault, FaultRegistry
 
 
 class FaultMiddleware:
+    """Lets matching requests fail, wait, or lose their response, as the active faults demand."""
+
     def __init__(self, application: ASGIApp, faults: FaultRegistry) -> None:
         self._application = application
         self._faults = faults

@@ -19,6 +19,8 @@ DATASET_NAME = re.compile(r"[A-Za-z0-9_]{1,200}")
 
 
 class DatasetStore:
+    """The properties of all datasets."""
+
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder = folder
         self._clock = clock

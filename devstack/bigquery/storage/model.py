@@ -55,6 +55,8 @@ class Segment:
 
 @dataclass(frozen=True)
 class Partition:
+    """The segments of one partition, and when its rows last changed."""
+
     segments: tuple[Segment, ...]
     modified_us: int
 
@@ -69,6 +71,8 @@ class Partition:
 
 @dataclass(frozen=True)
 class CloneDefinition:
+    """Of which table, and as of which time, a table is a clone."""
+
     base: TableId
     clone_us: int
 

@@ -15,6 +15,8 @@ _DML = frozenset({"insert", "update", "delete", "merge", "truncate"})
 
 @dataclass(frozen=True)
 class QuotaLimits:
+    """The limits that the stand-in enforces. By default they are BigQuery's."""
+
     partition_modifications_per_day: int = 30_000
     partitions_per_job: int = 4_000
     updates_per_10_s: int = 5

@@ -98,7 +98,7 @@ def _fingerprint_partition(services: Services, day: date, run_id: str) -> Target
 
 
 def _bytes_billed(bytes_read: int) -> int:
-    """What BigQuery bills for a query that reads so many bytes: whole MiB, and at least ten."""
+    """The bytes that BigQuery bills for a query that reads `bytes_read`: whole MiB, and at least ten."""
     return max(MIN_BYTES_BILLED, -(-bytes_read // MIB) * MIB)
 
 

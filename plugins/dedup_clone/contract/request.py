@@ -69,7 +69,7 @@ class DedupRequest:
     """The dedup job's input.
 
     - retention_day, latest_day: the oldest and the newest date that rows may have.
-    - deliveries: those to apply, in ascending precedence; folded: those included in the parent; excluded: those
+    - deliveries: those to apply, in ascending precedence; folded: those that the parent includes; excluded: those
       rolled back.
     - seed_uri: the secret seed of the feed's fingerprints, which the job makes where it is absent.
     - exact: compare the keys themselves (in mode last_changed also the values) instead of fingerprints and hashes.
