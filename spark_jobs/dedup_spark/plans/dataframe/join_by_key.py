@@ -10,13 +10,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from dedup_clone.contract.table import TableContract, UpdateIdMode
+from dedup_spark.plans.dataframe.checked_output import checked_output
 from dedup_spark.plans.dataframe.helper_columns import (
     CHANGED,
-    HELPER_COLUMNS,
     IN_PARENT,
     NEWEST,
     OUTPUT_FILE,
     PARENT_SOURCE,
+    READ_AS,
     SOURCE,
     SURPLUS,
     UNBROKEN,
@@ -39,8 +40,7 @@ def deduplicate(sources: Sources) -> DataFrame:
         rows = rank(deliveries, table, sources.mode)
         if parent is not None:
             rows = _join(rows, parent, table, sources.mode)
-    columns = [column.name for column in table.columns]
-    return rows.select(*columns, *HELPER_COLUMNS).sortWithinPartitions(*key_order(table)[:2], *table.cluster_by)
+    return checked_output(rows, table)
 
 
 def _unchanged(parent: DataFrame) -> DataFrame:
@@ -67,6 +67,7 @@ def _join(ranked: DataFrame, parent: DataFrame, table: TableContract, mode: Upda
         delivered[snapshot_id] = f.when(is_as_before, _of(_OLD, snapshot_id)).otherwise(_of(_NEW, snapshot_id))
     return new.join(old, condition, "full_outer").select(
         *[f.when(outranks, delivered[c.name]).otherwise(_of(_OLD, c.name)).alias(c.name) for c in table.columns],
+        f.when(outranks, _of(_NEW, READ_AS)).otherwise(_of(_OLD, READ_AS)).alias(READ_AS),
         f.coalesce(_of(_NEW, OUTPUT_FILE), _of(_OLD, OUTPUT_FILE)).alias(OUTPUT_FILE),
         f.coalesce(_of(_NEW, SOURCE), _of(_OLD, SOURCE)).alias(SOURCE),
         f.coalesce(_of(_NEW, SURPLUS), f.lit(False)).alias(SURPLUS),

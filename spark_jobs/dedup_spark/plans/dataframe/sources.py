@@ -18,6 +18,7 @@ from dedup_spark.column_types import spark_schema
 from dedup_spark.execution.session import read_files
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import Parent
+from dedup_spark.plans.dataframe.checked_output import with_fingerprint
 from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE, SOURCE
 from dedup_spark.plans.dataframe.output_partitions import OutputPartitions, repartition
 
@@ -51,7 +52,7 @@ def delivered_rows(
 ) -> DataFrame | None:
     """Return the rows of these dates from all deliveries; None where there are none."""
     parts = [
-        part.withColumn(SOURCE, f.lit(number))
+        with_fingerprint(part, table).withColumn(SOURCE, f.lit(number))
         for number, examined in enumerate(applied, start=PARENT_SOURCE + 1)
         for part in _by_file_schema(session, table, examined, dates)
     ]
@@ -80,4 +81,5 @@ def parent_rows(session: SparkSession, table: TableContract, parent: Parent, dat
     uris = [parent.uri(file) for file in parent.files if file.date in dates]
     if not uris:
         return None
-    return read_files(session, spark_schema(table.columns), uris).withColumn(SOURCE, f.lit(PARENT_SOURCE))
+    rows = read_files(session, spark_schema(table.columns), uris)
+    return with_fingerprint(rows, table).withColumn(SOURCE, f.lit(PARENT_SOURCE))

@@ -1,0 +1,49 @@
+"""Compares what a DataFrame plan gives the writer with the declared columns and, on a sample of keys, with its input.
+
+A fingerprint of the sampled rows is computed where they are read and travels with them, so that nothing is read again.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.table import TableContract
+from dedup_spark.column_types import spark_schema
+from dedup_spark.plans.dataframe.helper_columns import HELPER_COLUMNS, OUTPUT_FILE, READ_AS
+from dedup_spark.plans.dataframe.row_ranking import key_order
+
+# One key of so many is sampled.
+_SAMPLED_ONE_IN = 64
+_NEXT = "The table stays as it is. Next: replay with plan [rewrite] or engine [bigquery], and report the fault."
+
+
+def with_fingerprint(rows: DataFrame, table: TableContract) -> DataFrame:
+    """Add the fingerprint of each sampled row, NULL for the others."""
+    return rows.withColumn(READ_AS, _fingerprint(table))
+
+
+def checked_output(rows: DataFrame, table: TableContract) -> DataFrame:
+    """Return the columns that are written, in the order of the output files.
+
+    Raises ContractViolation where they are not the declared ones. Spark's job will fail for a sampled row whose keys or
+    values are not those with which it was read; its update_id may be another one.
+    """
+    declared = spark_schema(table.columns)
+    found = rows.select(*declared.fieldNames()).schema
+    wrong = [field.name for field, expected in zip(found, declared, strict=True) if field.dataType != expected.dataType]
+    if wrong:
+        raise ContractViolation(f"The plan gives columns {wrong} another type than declared. {_NEXT}")
+    fault = f.raise_error(f.lit(f"The plan changed a row between reading and writing it. {_NEXT}"))
+    is_changed = f.col(READ_AS).isNotNull() & (f.col(READ_AS) != f.coalesce(_fingerprint(table), f.lit(0)))
+    output_file = f.when(is_changed, fault.cast("int")).otherwise(f.col(OUTPUT_FILE)).alias(OUTPUT_FILE)
+    helpers = [output_file if name == OUTPUT_FILE else f.col(name) for name in HELPER_COLUMNS]
+    ordered = rows.select(*declared.fieldNames(), *helpers)
+    return ordered.sortWithinPartitions(*key_order(table)[:2], *table.cluster_by)
+
+
+def _fingerprint(table: TableContract) -> Column:
+    is_sampled = f.pmod(f.xxhash64(*table.keys), f.lit(_SAMPLED_ONE_IN)) == 0
+    columns = [column.name for column in table.columns if column.name != table.snapshot_id_column]
+    return f.when(is_sampled, f.xxhash64(*columns))
