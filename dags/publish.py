@@ -19,7 +19,7 @@ from airflow.sdk import DAG, task
 from dedup_clone.orchestration.publish.freshness_deadline import freshness_deadline
 from dedup_clone.orchestration.publish.publish_form import publish_params
 from dedup_clone.orchestration.publish.publish_steps import delete_unneeded_data, load_to_commit, target_dag_arguments
-from dedup_clone.orchestration.publish.resolve_operator import ResolvePublishOperator
+from dedup_clone.orchestration.publish.resolve_operator import MAX_ACTIVE_RUNS, ResolvePublishOperator
 from dedup_clone.orchestration.runners import dedup_operator
 from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
@@ -31,7 +31,7 @@ def publish(setup: FeedSetup) -> DAG:
         setup.dag_id("publish"),
         description=f"Publishes {setup.feed.feed}: {setup.feed.description}",
         schedule=None,
-        max_active_runs=4,  # some may wait for approval while another runs; only one at a time holds the lease
+        max_active_runs=MAX_ACTIVE_RUNS,
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "publish"],
         params=publish_params(setup.feed),

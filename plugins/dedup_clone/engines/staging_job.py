@@ -9,7 +9,7 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Candidate, DateOutcome, Manifest
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.engines.date_counts import date_parameters
-from dedup_clone.publish.attempt_jobs import query_configuration, table_reference
+from dedup_clone.publish.attempt_jobs import capped_query, table_reference
 from dedup_clone.publish.load import finish_load, table_load_configuration
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
@@ -45,10 +45,10 @@ def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, 
 def _deduplicate_configuration(services: Services, spec: PublishSpec, manifest: Manifest) -> dict[str, Any]:
     parameters = {"retention_day": ("DATE", manifest.retention_day.isoformat())}
     if _has_required(manifest.table.columns):
-        return query_configuration(
+        return capped_query(
             services, "load", _render(services, spec, manifest, "bigquery/replace_required"), parameters
         )
-    return query_configuration(
+    return capped_query(
         services,
         "load",
         _render(services, spec, manifest, "bigquery/deduplicate"),
@@ -72,7 +72,7 @@ def _merge_configuration(services: Services, spec: PublishSpec, manifest: Manife
         manifest.retention_day
     ]
     parameters = date_parameters(manifest.retention_day, min(delivered), max(delivered))
-    return query_configuration(services, "load", sql, parameters)
+    return capped_query(services, "load", sql, parameters)
 
 
 def _holds_parent(services: Services, spec: PublishSpec) -> bool:

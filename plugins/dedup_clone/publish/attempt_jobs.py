@@ -6,11 +6,13 @@ the operators of the DAG and, without Airflow, by the engines.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dedup_clone.contract.errors import OutcomeUnknown
+from dedup_clone.contract.billing import GIB, TIB, USD_PER_TIB
+from dedup_clone.contract.errors import CheckFailed, OutcomeUnknown
 from dedup_clone.contract.table import Column
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.jobs import EndedJob
@@ -90,6 +92,29 @@ def query_configuration(
         },
         "labels": job_labels(services, step),
     }
+
+
+def capped_query(
+    services: Services, step: str, sql: str, parameters: Mapping[str, tuple[str, str]], **options: Any
+) -> dict[str, Any]:
+    """A query of an SQL engine, for which BigQuery bills at most `max_bytes_billed` of the feed's file.
+
+    Raises CheckFailed when a dry run, which is free, estimates more. The bytes of a script cannot be estimated.
+    """
+    from google.api_core.exceptions import BadRequest
+
+    limit = services.feed.max_bytes_billed
+    configuration = query_configuration(services, step, sql, parameters, **options)
+    with contextlib.suppress(BadRequest):  # the query itself then says what is wrong
+        estimate = services.warehouse.jobs.dry_run_bytes(configuration)
+        if estimate > limit:
+            raise CheckFailed(
+                f"Step [{step}] would read [{estimate}] bytes ({estimate / GIB:.1f} GiB, about "
+                f"{estimate / TIB * USD_PER_TIB:.2f} USD on demand), more than [max_bytes_billed] allows: [{limit}]. "
+                f"Target was not changed. Raise it in the feed's file, or publish with engine [spark]."
+            )
+    configuration["query"]["maximumBytesBilled"] = str(limit)
+    return configuration
 
 
 def load_configuration(

@@ -137,8 +137,12 @@ def _check_manifest(
 
 
 def _loads_of_last_day(services: Services, attempts: list[LedgerRecord]) -> int:
-    """How many attempts loaded or swapped in the last 24 hours. A failed one ended when its record was written."""
+    """The loads and swaps of attempts that ended in the last 24 hours, failed loads included.
+
+    An attempt without a load counts once, for its swap. A failed one ended when its record was written.
+    """
     since = services.now() - timedelta(days=1)
-    failed = [services.layout.ledger_record(r.attempt) for r in attempts if r.failed_after_load]
-    ended = [r.swapped_at for r in attempts if r.swapped_at] + [o.created_at for o in services.store.stat(failed)]
-    return sum(moment >= since for moment in ended)
+    failed = {services.layout.ledger_record(r.attempt): r for r in attempts if r.failed_after_load}
+    ended = [(r, r.swapped_at) for r in attempts if r.swapped_at]
+    ended += [(failed[info.name], info.created_at) for info in services.store.stat(list(failed))]
+    return sum(max(1, record.loads) for record, moment in ended if moment >= since)

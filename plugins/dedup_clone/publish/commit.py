@@ -26,7 +26,7 @@ from dedup_clone.publish.records.reporting_tables import record_attempt, try_wri
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.current import Intent
-from dedup_clone.state.ledger import LedgerRecord, Outcome
+from dedup_clone.state.ledger import LedgerRecord, Outcome, count_loads
 from dedup_clone.warehouse.metadata import JobMetadata, Observation
 
 
@@ -156,6 +156,7 @@ def _record(
             metadata_bytes_billed=swap.bytes_billed + target.bytes_billed,
             table_bytes=swap.staging_bytes,
         ),
+        loads=count_loads(intent.jobs),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +14,7 @@ from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, IntentKind
-from dedup_clone.state.ledger import ENDED_BEFORE_DEDUP, ENDED_BEFORE_LOAD, LedgerRecord, Outcome
+from dedup_clone.state.ledger import ENDED_BEFORE_DEDUP, ENDED_BEFORE_LOAD, LedgerRecord, Outcome, count_loads
 
 
 def discard(services: Services, intent: Intent) -> None:
@@ -30,6 +31,20 @@ def discard(services: Services, intent: Intent) -> None:
     if planned is not None:
         try_refresh_index(services)
         try_write_reporting_tables(services, holder=intent.attempt)
+    _delete_data(services, intent)
+
+
+def _delete_data(services: Services, intent: Intent) -> None:
+    """Delete the attempt's files and the incoming table of an SQL engine. What is left, the next publish prunes."""
+    from google.api_core.exceptions import GoogleAPICallError
+
+    try:
+        count = services.store.delete_folder(services.layout.data_folder(intent.attempt))
+        services.warehouse.drop_table(services.names.incoming_table)
+    except GoogleAPICallError as error:
+        services.log(f"data of attempt [{intent.attempt}] is left: {error}", level=logging.WARNING)
+    else:
+        services.log(f"deleted {count} files of attempt [{intent.attempt}]", generation=intent.generation)
 
 
 @dataclass(frozen=True)
@@ -93,6 +108,7 @@ def _record(services: Services, intent: Intent, planned: _PlannedPublish, candid
         shares={},
         phases=dict(metrics.seconds) if metrics else {},
         cost=None,
+        loads=count_loads(intent.jobs),
     )
 
 

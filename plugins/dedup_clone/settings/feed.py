@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from dedup_clone.contract.billing import GIB, MIB, MIN_BYTES_BILLED
+from dedup_clone.contract.billing import GIB, MIB, MIN_BYTES_BILLED, TIB
 from dedup_clone.contract.engine import Engine, unsupported_reason
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.request import USUAL_FILE_BYTES, Plan
@@ -232,6 +232,8 @@ class Feed(StrictModel):
     `last_changed` needs snapshots in order."""
     engine: Engine = Engine.SPARK
     """What deduplicates: `spark` (reads files only), or SQL in BigQuery: `bigquery` (QUALIFY) or `merge` (MERGE)."""
+    max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = TIB
+    """Bytes that BigQuery may bill for one query of an engine in SQL. A larger query is refused with its estimate."""
     runner: Runner | None = None
     """Where the feed's Spark job runs (null: the profile's runner)."""
     spark: SparkSize = SparkSize()

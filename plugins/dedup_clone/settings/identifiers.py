@@ -20,8 +20,25 @@ def _require_unreserved(name: str) -> str:
     return name
 
 
+def _require_free_table_names(feed: str) -> str:
+    """A feed's target has the feed's name, so it must not be that of a table that this project makes for another."""
+    for suffix in RESERVED_SUFFIXES:
+        if feed.endswith(suffix):
+            owner = feed.removesuffix(suffix)
+            raise ValueError(
+                f"[{feed}] would be the {suffix[1:]} table of a feed [{owner}]: rename the feed and its file"
+            )
+    if feed.startswith(RESERVED_PREFIX):
+        raise ValueError(f"[{feed}] begins with [{RESERVED_PREFIX}], as this project's own tables do: rename the feed")
+    return feed
+
+
 # Tables, DAGs, labels and folders are named after the feed; labels have the strictest rules.
-FeedName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+RESERVED_SUFFIXES = ("_staging", "_incoming")
+RESERVED_PREFIX = "dedup_clone_"
+FeedName = Annotated[
+    str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$"), AfterValidator(_require_free_table_names)
+]
 ColumnName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,299}$")]
 DeclaredColumnName = Annotated[ColumnName, AfterValidator(_require_unreserved)]
 DatasetName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,1023}$")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -52,6 +52,7 @@ class LedgerRecord:
       commit of the swap. None for rollbacks, replays and bootstraps.
     - phases: seconds of each phase.
     - shares: new, missing and changed rows as fractions of the rows on dates that the parent had, by check name.
+    - loads: load jobs of the whole table, failed ones included; an attempt that loads single dates counts once.
     - kept_rows: survivors; ties: surplus rows of duplicate keys within single deliveries.
     """
 
@@ -82,6 +83,7 @@ class LedgerRecord:
     shares: dict[str, float]
     phases: dict[str, float]
     cost: Cost | None
+    loads: int = 1
 
     @property
     def is_bootstrap(self) -> bool:
@@ -98,6 +100,12 @@ class LedgerRecord:
     def failed_after_load(self) -> bool:
         """Whether the attempt failed when its load had begun, which BigQuery's quotas count."""
         return self.outcome is Outcome.FAILED and self.reason not in (ENDED_BEFORE_DEDUP, ENDED_BEFORE_LOAD)
+
+
+def count_loads(job_ids: Iterable[str]) -> int:
+    """`LedgerRecord.loads` of an attempt with these BigQuery jobs."""
+    steps = [job_id.rsplit("-", 2)[1] for job_id in job_ids]
+    return steps.count("load") + any(step.startswith("load_") for step in steps)
 
 
 class Ledger:

@@ -13,7 +13,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.records import to_plain
+from dedup_clone.contract.records import to_json, to_plain
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.orchestration.runners import engine_dispatch, remote_operator
@@ -21,7 +21,7 @@ from dedup_clone.orchestration.runners.workload import read_workload
 from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH, pull_spec
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
-from testkit.feed_on_stand_in import FeedOnStandIn, row
+from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from testkit.server_clients import shared_clients as shared_clients
 from tests.contract.dataproc.conftest import Simulate
 from tests.contract.publish.conftest import new_feed
@@ -62,6 +62,17 @@ def test_only_the_requested_dates_count(world: FeedOnStandIn) -> None:
     spec = world.resolve(world.land(7, [row(7, 1)]))
     rewrite(world.services, spec, dates=(date(1999, 1, 1),))
     assert read_workload(world.services, spec.attempt).delivered_bytes == 0
+
+
+def test_folders_are_named_after_the_feeds_own_partition_column(world: FeedOnStandIn) -> None:
+    spec, services = world.resolve(world.land(7, [row(7, 1)])), world.services
+    (delivery,), request = services.arrivals.deliveries(), services.manifests.request(spec.attempt)
+    assert request
+    arrival = services.arrivals.read(delivery)
+    objects = tuple(replace(o, name=o.name.replace("/date=", "/day=")) for o in arrival.objects)
+    services.store.put(services.layout.arrival(delivery), to_json(replace(arrival, objects=objects)))
+    rewrite(services, spec, table=replace(request.table, partition_column="day"), dates=(TODAY,))
+    assert read_workload(services, spec.attempt).delivered_bytes > 0
 
 
 def test_an_attempt_without_its_request_has_no_workload(world: FeedOnStandIn) -> None:

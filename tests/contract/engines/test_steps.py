@@ -108,7 +108,7 @@ def test_step_whose_jobs_all_fail_ends(world: FeedAgainstOracle) -> None:
     for _ in range(FAILED_JOBS_TOLERATED):
         with pytest.raises(JobFailed, match=r"no") as failure:
             run_step_job(world.services, spec.attempt, "probe", query)
-        assert failure.value.is_permanent
+        assert failure.value.is_invalid_input
     with pytest.raises(OutcomeUnknown, match=r"20 BigQuery jobs of step \[probe\]"):
         run_step_job(world.services, spec.attempt, "probe", query)
 

@@ -8,7 +8,7 @@ import pytest
 
 from dedup_clone.publish.records.attempt_records import read_check_results
 from dedup_clone.publish.recovery import finish_or_discard
-from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, row
+from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, job_id, row
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,18 @@ def test_partition_quota_counts_loads_of_24_hours_and_failed_ones(world: FeedOnS
     world.check(spec)
     results = read_check_results(world.services, spec.attempt, "before")
     assert [item.found for item in results.items if item.check == "partition_quota"] == [found]
+
+
+def test_each_load_of_a_failed_attempt_counts(world: FeedOnStandIn) -> None:
+    spec = world.resolve(world.land(7, [row(7, 1)]))
+    world.dedup.run(spec.request_uri)
+    world.services.current.record_jobs(spec.attempt, [job_id(spec, "load", number) for number in (2, 3)])
+    world.load(spec)
+    finish_or_discard(world.services, world.services.current.require_intent(spec.attempt))
+    spec = world.resolve(world.land(8, [row(8, 1)]))
+    world.dedup.run(spec.request_uri)
+    world.load(spec)
+    world.check(spec)
+    results = read_check_results(world.services, spec.attempt, "before")
+    found = [item.found for item in results.items if item.check == "partition_quota"]
+    assert found == ["3 in the last 24 hours, 1 of this publish"]

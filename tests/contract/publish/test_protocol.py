@@ -162,6 +162,17 @@ def test_a_failed_run_settles_by_itself_what_it_left(world: FeedOnStandIn) -> No
         world.check(spec)
 
 
+def test_a_failed_attempt_leaves_no_data(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, FIRST))
+    for snapshot_id in (8, 9):
+        spec = world.resolve(world.land(snapshot_id, [row(snapshot_id, 1)]))
+        world.dedup.run(spec.request_uri)
+        intent = world.services.current.require_intent(spec.attempt)
+        assert not finish_or_discard(world.services, intent)
+    left = world.services.store.folders(world.services.layout.data)
+    assert [f.split("/")[-2][:8] for f in left] == ["00000001"]
+
+
 def test_the_swap_refuses_what_it_was_not_built_on(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     spec = world.resolve(world.land(8, SECOND))

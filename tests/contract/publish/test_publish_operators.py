@@ -21,7 +21,7 @@ from dedup_clone.contract.records import from_plain
 from dedup_clone.orchestration.publish import approval_operators, resolve_operator
 from dedup_clone.orchestration.publish.approval_operators import EVIDENCE, ApproveAcceptedOperator, CheckStagingOperator
 from dedup_clone.orchestration.publish.publish_form import publish_params
-from dedup_clone.orchestration.publish.resolve_operator import ResolvePublishOperator
+from dedup_clone.orchestration.publish.resolve_operator import MAX_ACTIVE_RUNS, ResolvePublishOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.deployment import read_deployment
@@ -33,6 +33,9 @@ class Run:
     """One run of a small publish DAG, whose tasks are called as the task runner calls them."""
 
     def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, run_id: str) -> None:
+        self.active_runs = 1
+        count = SimpleNamespace(get_dr_count=lambda dag_id, states: self.active_runs)
+        monkeypatch.setattr(resolve_operator, "RuntimeTaskInstance", count)
         for module in (resolve_operator, approval_operators):
             monkeypatch.setattr(module, "open_feed_services", lambda setup: world.services)
         deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
@@ -144,6 +147,17 @@ def test_a_run_waits_for_the_lease_of_another_at_work_and_then_acquires_it(by_ha
     world.services.current.release(spec.attempt)
     again = by_hand.resolve_task.retry_resolve(by_hand.context(by_hand.resolve_task, snapshot_id="7"), None)
     assert world.services.current.require_intent(again["attempt"]).run_id == "by-hand"
+
+
+def test_replays_that_could_wait_for_approval_leave_half_of_the_slots_to_arrivals(by_hand: Run) -> None:
+    by_hand.world.land(7, [row(7, 1)])
+    by_hand.active_runs = MAX_ACTIVE_RUNS // 2 + 1  # itself included
+    with pytest.raises(AirflowFailException, match=r"\[5\] runs of \[feed_publish\] are active.*Required Actions"):
+        by_hand.resolve(snapshot_id="7", accepted_checks=["new_share"], reason="a first one")
+    by_hand.resolve(snapshot_id="7", reason="without an accepted check")
+    by_hand.world.services.current.release(by_hand.spec.attempt)
+    by_hand.active_runs -= 1
+    by_hand.resolve(snapshot_id="7", accepted_checks=["new_share"], reason="a first one")
 
 
 def test_a_published_delivery_skips_the_run(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:

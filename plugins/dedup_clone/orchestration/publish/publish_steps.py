@@ -132,12 +132,12 @@ def _commit_generation(setup: FeedSetup, context: Any, target: Asset) -> dict[st
 
 
 def _reconcile_failure(setup: FeedSetup, context: Any, spark_task: BaseOperator | None) -> None:
-    """Commits the run's attempt if its swap happened, else discards it; this frees the lease. Then stops Spark."""
+    """Stops Spark, then commits the run's attempt if its swap happened, else discards it; this frees the lease."""
     services, run = open_feed_services(setup), context["dag_run"]
+    stop_spark_runs(spark_task, context)  # it must not write files after those of the attempt are deleted
     intent = services.current.read().intent
     if intent is None or not services.is_own(intent, dag_id=run.dag_id, run_id=run.run_id):
         services.log("this run does not hold the lease: nothing to reconcile")
     else:
         finish_or_discard(services, intent)
-    stop_spark_runs(spark_task, context)
     refresh_verdict(setup)

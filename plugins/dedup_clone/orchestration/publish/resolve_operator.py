@@ -8,8 +8,9 @@ from typing import Any
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-from dedup_clone.contract.errors import LeaseHeld
+from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.publish.publish_form import read_publish_request
 from dedup_clone.orchestration.shared.task_runtime import DryRunMixin, fail_without_retry, open_feed_services
@@ -20,7 +21,18 @@ from dedup_clone.publish.resolve import resolve
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
 
+MAX_ACTIVE_RUNS = 8  # some may wait for approval while another runs; only one at a time holds the lease
 LEASE_RETRY_INTERVAL = timedelta(seconds=10)
+
+
+def require_free_slot(dag_id: str) -> None:
+    """Raises ConfigurationError when one more run that waits for approval could delay an arrival."""
+    active = int(RuntimeTaskInstance.get_dr_count(dag_id, states=["running"]))
+    if active > MAX_ACTIVE_RUNS // 2:
+        raise ConfigurationError(
+            f"[{active}] runs of [{dag_id}] are active, and half of its [{MAX_ACTIVE_RUNS}] are kept for arrivals, so "
+            f"none more may wait for approval. Answer those that wait (Required Actions), then trigger it again."
+        )
 
 
 class ResolvePublishOperator(DryRunMixin):
@@ -38,6 +50,8 @@ class ResolvePublishOperator(DryRunMixin):
             request = read_publish_request(services, context)
             if context["params"]["dry_run"]:
                 return self._dry_run(services, request, context)
+            if request.accepted_checks:
+                require_free_slot(request.dag_id)
             try:
                 spec_or_reason = resolve(services, request)
             except LeaseHeld as error:

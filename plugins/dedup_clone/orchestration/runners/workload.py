@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.landed_objects import objects_by_date
 from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
 
-_DATE_FOLDER = re.compile(r"/date=([^/]+)/")
 _BYTES_PER_ROW = 8  # a guess for the first generation; later ones use the row count of the parent
 
 
@@ -35,14 +34,16 @@ def read_workload(services: Services, attempt: str) -> Workload:
     request = services.manifests.request(attempt)
     if request is None:
         raise ContractViolation(f"The request of attempt [{attempt}] is gone: clear the run from its first task.")
-    objects = [o for d in request.deliveries for o in _arrival(services, d.arrival_uri).objects]
+    arrivals = [_arrival(services, d.arrival_uri) for d in request.deliveries]
+    by_date = [item for a in arrivals for item in objects_by_date(a, request.table.partition_column).items()]
+    objects = [o for arrival in arrivals for o in arrival.objects]
     if request.dates is not None:
-        requested = {str(day) for day in request.dates}
-        objects = [o for o in objects if _date_of(o.name) in requested]
+        by_date = [(day, files) for day, files in by_date if day in request.dates]
+        objects = [o for _, files in by_date for o in files]
     delivered_bytes = sum(o.size for o in objects)
     parent = services.manifests.read(request.parent.generation) if request.parent else None
     rows = parent.rows * len(request.deliveries) if parent else delivered_bytes // _BYTES_PER_ROW
-    dates = {day for o in objects if (day := _date_of(o.name))}
+    dates = {day for day, _ in by_date}
     return Workload(
         deliveries=len(request.deliveries),
         delivered_bytes=delivered_bytes,
@@ -60,11 +61,6 @@ def _arrival(services: Services, uri: str) -> Arrival:
             f"Arrival [{uri}] is gone: restore it (soft delete keeps it for seven days), then retry."
         )
     return arrival
-
-
-def _date_of(name: str) -> str | None:
-    match = _DATE_FOLDER.search(name)
-    return match[1] if match else None
 
 
 def _adoptable(request: DedupRequest) -> bool:
