@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dedup_clone.settings.spark_settings import Runner
 from deploy.doctor.airflow_environment import check_airflow
+from deploy.doctor.alerts import check_alerts
 from deploy.doctor.bucket_writers import check_writers
 from deploy.doctor.buckets import check_buckets
 from deploy.doctor.capacity import check_capacity
@@ -24,6 +25,7 @@ CHECKS: tuple[Check, ...] = (
     check_network,
     check_spark,
     check_airflow,
+    check_alerts,
     check_capacity,
 )
 

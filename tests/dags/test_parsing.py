@@ -19,6 +19,7 @@ def test_each_feed_has_its_dags(bag: DagBag) -> None:
     assert bag.import_errors == {}
     assert [d.dag_id for d in bag.dags.values() if "configuration error" in d.tags] == []
     assert sorted(bag.dags) == [
+        "alert_test",
         "freshness_watchdog",
         "product_attributes_bootstrap",
         "product_attributes_content_audit",
@@ -101,6 +102,7 @@ def test_a_bad_feed_file_shows_its_own_error_and_takes_no_other_feed_down(tmp_pa
     bad.write_text(bad.read_text().replace("retention_days", "retention_day"))
     found = parsed(dags).dags
     assert sorted(found) == [
+        "alert_test",
         "freshness_watchdog",
         "product_attributes_bootstrap",
         "product_attributes_content_audit",

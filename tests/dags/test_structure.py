@@ -44,11 +44,9 @@ def test_structure(bag: DagBag, feed: str, family: str) -> None:
     assert_golden(f"dags/{dag.dag_id}.json", json.dumps(structure(dag), indent=1, sort_keys=True) + "\n")
 
 
-def test_structure_of_the_watchdog(bag: DagBag) -> None:
-    assert_golden(
-        "dags/freshness_watchdog.json",
-        json.dumps(structure(bag.dags["freshness_watchdog"]), indent=1, sort_keys=True) + "\n",
-    )
+@pytest.mark.parametrize("dag_id", ["alert_test", "freshness_watchdog"])
+def test_structure_of_the_dags_that_serve_all_feeds(bag: DagBag, dag_id: str) -> None:
+    assert_golden(f"dags/{dag_id}.json", json.dumps(structure(bag.dags[dag_id]), indent=1, sort_keys=True) + "\n")
 
 
 @pytest.mark.parametrize("feed", FEEDS)

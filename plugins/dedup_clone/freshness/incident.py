@@ -30,6 +30,7 @@ class IncidentKind(StrEnum):
     DELIVERY_REFUSED = "delivery_refused"
     INVALID_MARKER = "marker_misnamed"
     CONTENT_UNEQUAL = "content_unequal"
+    ALERT_TEST = "alert_test"
 
 
 class Severity(StrEnum):
@@ -75,10 +76,11 @@ class Moment(StrEnum):
 class Alert:
     """The message about one incident. Its fields and properties can be used in the notifiers' templates.
 
-    `runbook` and `link` (to the feed's runs in Airflow) are URLs.
+    `incident` is the name of the incident. `runbook` and `link` (to the feed's runs in Airflow) are URLs.
     """
 
     feed: str
+    incident: str
     kind: IncidentKind
     severity: Severity
     moment: Moment
@@ -89,6 +91,20 @@ class Alert:
     next_step: str
     runbook: str
     link: str
+
+    @property
+    def dedup_key(self) -> str:
+        """The same for all messages about one problem, so that a receiver can join them, and close it with the last.
+
+        A warning and the alert that it turns into are one problem: only the alert gets a recovery message.
+        """
+        escalated = ESCALATES_TO.get(self.kind)
+        return f"dedup-clone/{self.feed}/{self.incident if escalated is None else escalated}"
+
+    @property
+    def event_action(self) -> str:
+        """`trigger` or `resolve`, as receivers of the kind of PagerDuty call it."""
+        return "trigger" if self.ended_at is None else "resolve"
 
     @property
     def title(self) -> str:

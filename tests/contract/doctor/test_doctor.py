@@ -30,6 +30,7 @@ def findings(
     runner: Runner = Runner.SERVERLESS,
     *,
     location: str = "europe-west1",
+    webhooks: tuple[str, ...] = ("on_call",),
     **settings: Any,
 ) -> list[Finding]:
     """Of the environment that gives these answers. `settings`: of the profile's section `spark`."""
@@ -37,10 +38,11 @@ def findings(
     cluster = profile.spark.cluster.model_copy(update={"name": "standing"})
     place = {"service_account": google.SPARK, "subnetwork": "default", "cluster": cluster, **settings}
     spark = profile.spark.model_copy(update=place)
+    alerts = profile.alerts.model_copy(update={"webhooks": webhooks})
     live = LiveEnvironment(
         GoogleApi(answers if isinstance(answers, RecordedGoogle) else RecordedGoogle(answers)),
         read_environment(),
-        profile.model_copy(update={"spark": spark, "runner": runner, "location": location}),
+        profile.model_copy(update={"spark": spark, "runner": runner, "location": location, "alerts": alerts}),
         read_grants(),
     )
     return run_checks(live)
@@ -52,6 +54,12 @@ def faults(answers: dict[str, Any]) -> dict[str, Finding]:
 
 def test_nothing_is_found_in_a_healthy_environment() -> None:
     assert faults(healthy()) == {}
+
+
+def test_an_environment_where_nobody_is_told_of_incidents_is_refused_with_the_line_to_add() -> None:
+    (found,) = [f for f in findings(healthy(), webhooks=()) if f.level is Level.FAIL]
+    assert (found.subject, "nobody is told of incidents" in found.text) == ("alerts", True)
+    assert "`webhooks: [CONNECTION]`" in found.command
 
 
 def set_at(answers: dict[str, Any], url: str, path: str, value: Any) -> None:

@@ -15,6 +15,7 @@ from dedup_clone.state.audits import AuditOutcome
 from tests.unit.freshness.feed_states import NOW, audits, feed_state, minutes, record, waits
 
 BEGAN = Alert(
+    incident="promise_missed",
     feed="sales",
     kind=IncidentKind.SLA_MISSED,
     severity=Severity.ALERT,

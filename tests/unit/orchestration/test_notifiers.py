@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 import pytest
 from airflow.sdk import BaseNotifier
 
+from dedup_clone.contract.errors import AlertNotSent
+from dedup_clone.freshness.incident import IncidentKind
 from dedup_clone.freshness.incident_records import IncidentRecord
+from dedup_clone.orchestration.watchdog.alert_test import send_test_alerts
 from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
 from tests.unit.freshness.feed_states import NOW
@@ -144,6 +149,43 @@ def test_a_webhook_gets_the_alert_as_json_with_the_login_of_its_connection(hook:
         "began",
         "2026-06-15T12:00:00+00:00",
     )
+
+
+def test_a_webhooks_json_is_an_event_that_pagerduty_opens_and_closes(
+    hook: type[Hook], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fields of "Send an event", Events API v2."""
+    connection = json.loads(os.environ["AIRFLOW_CONN_CHAT"])
+    connection["extra"]["fields"] = {"routing_key": "R0UTE"}
+    monkeypatch.setenv("AIRFLOW_CONN_CHAT", json.dumps(connection))
+    notifiers = AlertNotifiers(AlertSettings(webhooks=("chat",)))
+    for alert in (BEGAN, replace(BEGAN, ended_at=NOW)):
+        notifiers.send(alert, ("webhook chat",))
+    began, ended = (body for _, _, body in hook.posts)
+    assert (began["routing_key"], began["event_action"], ended["event_action"]) == ("R0UTE", "trigger", "resolve")
+    assert began["dedup_key"] == ended["dedup_key"] == "dedup-clone/sales/promise_missed"
+    assert {"summary", "source", "severity"} <= began["payload"].keys()
+    assert began["payload"]["severity"] == "critical"
+
+
+def test_a_warning_and_the_alert_that_it_turns_into_have_one_key() -> None:
+    at_risk = replace(BEGAN, kind=IncidentKind.SLA_AT_RISK, incident="promise_at_risk")
+    assert at_risk.dedup_key == BEGAN.dedup_key
+    refused = replace(BEGAN, kind=IncidentKind.DELIVERY_REFUSED, incident="delivery_refused-7-1")
+    assert refused.dedup_key == "dedup-clone/sales/delivery_refused-7-1"
+
+
+def test_the_alert_test_reaches_everybody_with_both_messages(hook: type[Hook]) -> None:
+    assert send_test_alerts(AlertSettings(webhooks=("chat",))) == ["log", "webhook chat"]
+    assert [body["event_action"] for _, _, body in hook.posts] == ["trigger", "resolve"]
+
+
+def test_the_alert_test_fails_for_a_notifier_that_fails_and_for_none(hook: type[Hook]) -> None:
+    hook.status = 503
+    with pytest.raises(AlertNotSent, match=r"\[webhook chat\].*503.*send the test again"):
+        send_test_alerts(AlertSettings(webhooks=("chat",)))
+    with pytest.raises(AlertNotSent, match=r"names no notifier.*alerts.webhooks"):
+        send_test_alerts(AlertSettings())
 
 
 def test_a_webhook_error_is_recorded(hook: type[Hook]) -> None:

@@ -26,7 +26,8 @@ class WebhookNotifier(BaseNotifier):
 
     The connection's schema (default `https`), host, port and extra `path` make the address. Its login is sent as basic
     authorization, a password without login as a bearer token; extra `headers` are added. The field `text` of the JSON
-    is the whole message, which chat programs show.
+    is the whole message, which chat programs show. `event_action`, `dedup_key` and `payload` are those of PagerDuty's
+    events (version 2), whose `routing_key` comes from the extra `fields`, as any other fixed field.
     """
 
     template_fields = ("connection",)
@@ -48,12 +49,24 @@ class WebhookNotifier(BaseNotifier):
             headers["Authorization"] = f"Bearer {connection.password}"
         response = requests.post(
             _url(connection, str(extra.get("path") or "")),
-            json={"title": alert.title, "text": alert.text, **to_plain(alert)},
+            json={**_event(alert), **(extra.get("fields") or {})},
             headers=headers,
             auth=login,
             timeout=WEBHOOK_TIMEOUT_S,
         )
         response.raise_for_status()
+
+
+def _event(alert: Alert) -> dict[str, Any]:
+    severity = "critical" if alert.severity is Severity.ALERT else "warning"
+    return {
+        "title": alert.title,
+        "text": alert.text,
+        "event_action": alert.event_action,
+        "dedup_key": alert.dedup_key,
+        "payload": {"summary": alert.title, "source": alert.feed, "severity": severity, "custom_details": alert.text},
+        **to_plain(alert),
+    }
 
 
 def _url(connection: Any, path: str) -> str:
@@ -115,6 +128,7 @@ def build_alert(
     incident, ended = record.incident, record.ended_at is not None
     return Alert(
         feed=feed,
+        incident=incident.name,
         kind=incident.kind,
         severity=incident.severity,
         moment=Moment.ENDED if ended else Moment.BEGAN,

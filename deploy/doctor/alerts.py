@@ -1,0 +1,19 @@
+"""Checks that somebody is told of incidents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+
+
+def check_alerts(live: LiveEnvironment) -> Iterator[Finding]:
+    """The profile must name a webhook or a notifier; the log alone is read by nobody."""
+    alerts = live.profile.alerts
+    count = len(alerts.webhooks) + len(alerts.notifiers)
+    if not count:
+        text = "nobody is told of incidents: the profile names no webhook and no notifier."
+        command = "(add `webhooks: [CONNECTION]` to section `alerts` of dags/profiles/gcp.yaml; docs/freshness.md)"
+        yield Finding(Level.FAIL, "alerts", text, command)
+    else:
+        yield ok("alerts", f"[{count}] notifier(s); trigger the DAG alert_test to see whether they are reached.")

@@ -1,0 +1,39 @@
+"""Sends a test alert, and its recovery, to the log and to every notifier of the profile."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from dedup_clone.contract.errors import AlertNotSent
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.freshness.incident_records import IncidentRecord
+from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
+from dedup_clone.settings.alert_settings import AlertSettings
+
+FEED = "alert_test"  # takes the place of the feed's name
+
+
+def send_test_alerts(settings: AlertSettings) -> list[str]:
+    """Returns the names of the notifiers, all of which accepted both messages. Raises AlertNotSent otherwise."""
+    notifiers, now = AlertNotifiers(settings), datetime.now(UTC)
+    if len(notifiers.names) == 1:
+        raise AlertNotSent(
+            "The profile names no notifier, so that alerts are in the log only: add [alerts.webhooks] or "
+            "[alerts.notifiers] to it (docs/freshness.md), deploy it, and send the test again."
+        )
+    incident = Incident(
+        IncidentKind.ALERT_TEST,
+        Severity.ALERT,
+        since=now,
+        what="somebody triggered the DAG [alert_test] to see whether alerts arrive.",
+        readers_see="what they saw before: this is a test",
+        next_step="none; a recovery message follows.",
+    )
+    for ended_at in (None, now):
+        record = IncidentRecord(incident, now, ended_at, None, (), ())
+        alert = build_alert(record, feed=FEED, readers_see=incident.readers_see, settings=settings)
+        notifiers.send(alert, notifiers.names)
+    if notifiers.failures:
+        failures = "; ".join(f"[{name}] {why}" for name, why in notifiers.failures.items())
+        raise AlertNotSent(f"Notifier(s) failed: {failures}. Check their connections, then send the test again.")
+    return list(notifiers.names)
