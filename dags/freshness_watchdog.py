@@ -4,8 +4,8 @@
 It also writes what runs could not write into the tables `dedup_clone_status` and `dedup_clone_ledger`.
 
 It does not depend on publish runs: it compares what has arrived with what is live, and looks for what delays the rest.
-Each feed has its own task, and a task that fails affects no other feed. There is one alert when an incident begins and
-one when it has ended; docs/runbook.md lists every kind of incident and what to do. Metrics: docs/metrics.md.
+One task checks all feeds, and a feed that cannot be checked affects no other. There is one alert when an incident
+begins and one when it has ended; docs/runbook.md lists every kind of incident and what to do. Metrics: docs/metrics.md.
 
 **Do not** pause it: while it is paused there are no alerts.
 """
@@ -17,30 +17,14 @@ from pathlib import Path
 
 from airflow.sdk import DAG, task
 
-from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.orchestration.shared.dag_factory import TAG, ConfigurationErrorOperator
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders, read_feed_setup
-from dedup_clone.orchestration.watchdog.feed_check import check_feed, check_interval
+from dedup_clone.orchestration.shared.dag_factory import TAG
+from dedup_clone.orchestration.shared.feed_setup import find_folders
+from dedup_clone.orchestration.watchdog.all_feeds import check_all_feeds, first_valid_setup
+from dedup_clone.orchestration.watchdog.feed_check import check_interval
 from dedup_clone.orchestration.watchdog.reporting import write_missing_rows
 
 folders = find_folders(Path(__file__).resolve().parent)
-
-
-def watch(feed_file: Path) -> FeedSetup | None:
-    task_id = f"watch_{feed_file.stem}"
-    try:
-        setup = read_feed_setup(feed_file, folders)
-    except ConfigurationError as error:
-        ConfigurationErrorOperator(task_id=task_id, error=str(error), retries=0)
-        return None
-
-    @task(task_id=task_id, owner=setup.feed.owner)
-    def watch_feed() -> list[str]:
-        return check_feed(setup)
-
-    watch_feed()
-    return setup
-
+setup = first_valid_setup(folders)
 
 with DAG(
     "freshness_watchdog",
@@ -53,15 +37,19 @@ with DAG(
     is_paused_upon_creation=False,
     doc_md=__doc__,
     tags=[TAG, "watchdog"],
-    default_args={"retries": 1, "retry_delay": timedelta(seconds=20), "execution_timeout": timedelta(minutes=5)},
+    default_args={"retries": 1, "retry_delay": timedelta(seconds=20), "execution_timeout": timedelta(minutes=10)},
 ) as dag:
-    # -- one task per feed -- in: state, landing, target's metadata, Airflow   runs: worker   out: verdict, alerts
-    setups = [setup for setup in map(watch, folders.feed_files) if setup is not None]
+    # -- check ------- in: state, landing, targets' metadata, Airflow   runs: worker   out: verdicts, alerts
+    @task(owner=setup.feed.owner if setup else "airflow")
+    def check_feeds() -> dict[str, list[str]]:
+        return check_all_feeds(folders)
 
-    if setups:
-        # -- reporting tables -- in: rows that runs left in state   runs: worker   out: status table, ledger table
-        @task(owner=setups[0].feed.owner)
+    check_feeds()
+
+    if setup:
+        # -- report ---- in: rows that runs left in state   runs: worker   out: status table, ledger table
+        @task(owner=setup.feed.owner)
         def write_reporting_tables() -> None:
-            write_missing_rows(setups[0])
+            write_missing_rows(setup)
 
         write_reporting_tables()

@@ -73,5 +73,9 @@ class SparkRunFailed(DedupCloneError):
     """A Spark run failed or was cancelled. The message names the run, the reason and the address of its log."""
 
 
+class FeedsNotChecked(DedupCloneError):
+    """The watchdog could not check some feeds. All others were checked."""
+
+
 class AlertNotSent(DedupCloneError):
     """A notification of an incident could not be delivered."""

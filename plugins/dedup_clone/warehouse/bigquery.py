@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.table import TableContract
 from dedup_clone.warehouse.jobs import Jobs, poll_intervals
-from dedup_clone.warehouse.materialized_views import materialized_views_of
+from dedup_clone.warehouse.materialized_views import read_materialized_views, reads_table
 from dedup_clone.warehouse.metadata import (
     JobMetadata,
     Observation,
@@ -40,6 +40,7 @@ class Warehouse:
         self._dataset = dataset
         self._location = location
         self._sql_folder = sql_folder
+        self._views: dict[str, str] | None = None
         self.jobs = Jobs(client, project=project, location=location)
 
     def table_names(self, staging: str, target: str) -> TableNames:
@@ -110,7 +111,14 @@ class Warehouse:
 
     def materialized_views_of(self, table_name: str) -> list[str]:
         """The project's materialized views that read the table. They break when the table is replaced."""
-        return materialized_views_of(self._client, self._project, self._dataset, table_name, self._location)
+        queries = self._views
+        if queries is None:
+            queries = read_materialized_views(self._client, self._project, self._location)
+        return [view for view, sql in queries.items() if reads_table(sql, self._project, self._dataset, table_name)]
+
+    def remember_materialized_views(self) -> None:
+        """Read the project's materialized views now, and use them for all later calls: for a check of many feeds."""
+        self._views = read_materialized_views(self._client, self._project, self._location)
 
     def job(self, job_id: str) -> JobMetadata | None:
         """The job's metadata; None when there is no job with that id."""

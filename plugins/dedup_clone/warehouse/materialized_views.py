@@ -17,11 +17,11 @@ def reads_table(sql: str, project: str, dataset: str, table: str) -> bool:
     return re.search(rf"(?<![\w.:-]){name}(?![\w-])", plain) is not None
 
 
-def materialized_views_of(client: Client, project: str, dataset: str, table: str, location: str) -> list[str]:
-    """Views of the project in this location that read the table, as `dataset.view`, of datasets that may be read."""
+def read_materialized_views(client: Client, project: str, location: str) -> dict[str, str]:
+    """The queries of the project's views in this location, by `dataset.view`, of datasets that may be read."""
     from google.api_core.exceptions import Forbidden, NotFound
 
-    views = []
+    queries = {}
     for item in client.list_datasets(project):
         if item._properties.get("location", location).lower() != location.lower():
             continue
@@ -29,6 +29,5 @@ def materialized_views_of(client: Client, project: str, dataset: str, table: str
             for listed in client.list_tables(item.reference):
                 if listed.table_type == "MATERIALIZED_VIEW":
                     query = client.get_table(listed.reference).mview_query
-                    if reads_table(query or "", project, dataset, table):
-                        views.append(f"{listed.dataset_id}.{listed.table_id}")
-    return views
+                    queries[f"{listed.dataset_id}.{listed.table_id}"] = query or ""
+    return queries

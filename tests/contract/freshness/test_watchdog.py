@@ -36,7 +36,7 @@ class Watchdog:
         caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
         clock = world.now
         world.now = lambda: clock() + self.later  # type: ignore[method-assign]
-        monkeypatch.setattr(watchdog, "open_feed_services", lambda setup: world.services)
+        monkeypatch.setattr(watchdog, "open_feed_services", lambda setup, clients=None: world.services)
         monkeypatch.setattr(watchdog, "dag_activity", self.activity)
         monkeypatch.setattr(watchdog, "find_failed_publish", lambda services, dag_id, waiting: self.failed)
         monkeypatch.setenv("DEDUP_CLONE_PROFILE", "local")
@@ -49,7 +49,7 @@ class Watchdog:
         self.world.feed = self.world.feed.model_copy(update={"freshness": freshness})
         self.setup = setup_of(self.world)
 
-    def activity(self, dag_id: str) -> DagActivity:
+    def activity(self, dag_id: str, *, with_runs: bool = True) -> DagActivity:
         return DagActivity(dag_id, dag_id in self.paused, True, None, None)
 
     def check(self, *, later: timedelta = timedelta(0)) -> list[str]:

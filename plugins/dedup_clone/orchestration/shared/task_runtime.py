@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context
@@ -19,6 +21,7 @@ from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.retries import is_permanent
 from dedup_clone.publish.services import Services, open_services
 from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.settings.deployment import Deployment
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 
@@ -29,16 +32,23 @@ RESOLVE_BOOTSTRAP = "resolve_bootstrap"
 RETURN_VALUE = "return_value"  # the XCom key of a task's result
 
 
-def open_feed_services(setup: FeedSetup) -> Services:
-    """The services of one feed, opened with Airflow's connections."""
+@dataclass(frozen=True)
+class Clients:
+    """The buckets and the warehouse of a deployment. They belong to no feed, so that several feeds can share them."""
+
+    state: ObjectStore
+    landing: ObjectStore
+    warehouse: Warehouse
+
+
+def open_clients(deployment: Deployment, sql_folder: Path) -> Clients:
+    """The clients of a deployment, opened with Airflow's connections."""
     from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 
-    deployment = setup.deployment
     client = BigQueryHook(gcp_conn_id=deployment.google_cloud_connection).get_client(
         project_id=deployment.project, location=deployment.location
     )
-    return open_services(
-        setup.feed,
+    return Clients(
         state=open_gcs_bucket(deployment.google_cloud_connection, deployment.state_bucket),
         landing=open_gcs_bucket(deployment.google_cloud_connection, deployment.landing_bucket),
         warehouse=Warehouse(
@@ -46,9 +56,20 @@ def open_feed_services(setup: FeedSetup) -> Services:
             project=deployment.project,
             dataset=deployment.dataset,
             location=deployment.location,
-            sql_folder=setup.folders.sql,
+            sql_folder=sql_folder,
         ),
-        job_poll_s=deployment.job_poll_interval_s,
+    )
+
+
+def open_feed_services(setup: FeedSetup, clients: Clients | None = None) -> Services:
+    """The services of one feed, over clients of its own unless some are given."""
+    clients = clients or open_clients(setup.deployment, setup.folders.sql)
+    return open_services(
+        setup.feed,
+        state=clients.state,
+        landing=clients.landing,
+        warehouse=clients.warehouse,
+        job_poll_s=setup.deployment.job_poll_interval_s,
         environment=environment_name(),
         is_running=dag_run_is_running,
     )

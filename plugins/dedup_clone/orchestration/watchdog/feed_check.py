@@ -16,7 +16,7 @@ from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecor
 from dedup_clone.freshness.metrics import feed_metrics
 from dedup_clone.freshness.verdict import FreshnessVerdict, write_verdict
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.task_runtime import open_feed_services
+from dedup_clone.orchestration.shared.task_runtime import Clients, open_feed_services
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
 from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
 from dedup_clone.publish.services import Services
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 def check_interval(profiles: Path) -> timedelta:
-    """How often the watchdog runs. While the profile is invalid, the default; each feed's task then shows the error."""
+    """How often the watchdog runs. While the profile is invalid, the default; its task then shows the error."""
     try:
         alerts = read_deployment(profiles).alerts
     except ConfigurationError:
@@ -35,9 +35,9 @@ def check_interval(profiles: Path) -> timedelta:
     return timedelta(minutes=alerts.check_interval_minutes)
 
 
-def check_feed(setup: FeedSetup) -> list[str]:
+def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
     """Returns the names of the feed's incidents. Raises AlertNotSent when a notifier failed; the next check retries."""
-    services, notifiers = open_feed_services(setup), AlertNotifiers(setup.deployment.alerts)
+    services, notifiers = open_feed_services(setup, clients), AlertNotifiers(setup.deployment.alerts)
     current = services.current.read()
     if services.is_foreign(current):
         return _check_other_environment(services, current.environment, notifiers, setup.deployment.alerts)
@@ -103,7 +103,7 @@ def _evaluate(setup: FeedSetup, services: Services) -> tuple[FeedState, Freshnes
     state = read_feed_state(
         services,
         watch_dag=dag_activity(setup.dag_id("watch")),
-        publish_dag=dag_activity(setup.dag_id("publish")),
+        publish_dag=dag_activity(setup.dag_id("publish"), with_runs=False),
         find_given_up_run=lambda waiting: _given_up_run(services, setup.dag_id("publish"), waiting),
         check_interval=check_interval(setup.folders.profiles),
     )
@@ -143,8 +143,8 @@ def _emit_metrics(state: FeedState, verdict: FreshnessVerdict) -> None:
         stats.gauge(f"dedup_clone.{name}.{state.feed}", value, tags={"feed": state.feed})
 
 
-def dag_activity(dag_id: str) -> DagActivity | None:
-    """What Airflow knows of a DAG and its runs; None when it does not know the DAG (yet).
+def dag_activity(dag_id: str, *, with_runs: bool = True) -> DagActivity | None:
+    """What Airflow knows of a DAG and (`with_runs`) its runs; None when it does not know the DAG (yet).
 
     It uses the task execution API, which needs no login and no database access.
     """
@@ -155,6 +155,8 @@ def dag_activity(dag_id: str) -> DagActivity | None:
         dag = RuntimeTaskInstance.get_dag(dag_id)
     except AirflowRuntimeError:
         return None
+    if not with_runs:
+        return DagActivity(dag_id, dag.is_paused, has_run=False, succeeded_at=None, failed_at=None)
     return DagActivity(
         dag_id=dag_id,
         paused=dag.is_paused,

@@ -1,0 +1,58 @@
+"""One check of all feeds by the watchdog: a few feeds at once, with clients that they share."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from dedup_clone.contract.errors import ConfigurationError, FeedsNotChecked
+from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, FeedSetup, read_feed_setup
+from dedup_clone.orchestration.shared.task_runtime import Clients, open_clients
+from dedup_clone.orchestration.watchdog.feed_check import check_feed
+from dedup_clone.settings.deployment import read_deployment
+
+FEEDS_AT_ONCE = 8
+
+
+def first_valid_setup(folders: DeployedFolders) -> FeedSetup | None:
+    """The setup of the first feed whose file is valid; None when there is none."""
+    for path in folders.feed_files:
+        try:
+            return read_feed_setup(path, folders)
+        except ConfigurationError:  # the feed's DAGs and the watchdog's check show it
+            continue
+    return None
+
+
+def check_all_feeds(folders: DeployedFolders) -> dict[str, list[str]]:
+    """Checks every feed. Returns the names of the incidents by feed, without feeds that have none.
+
+    A feed that cannot be checked stops no other. Raises FeedsNotChecked afterwards, with the reason of each.
+    """
+    clients = open_clients(read_deployment(folders.profiles), folders.sql)
+    clients.warehouse.remember_materialized_views()
+    with ThreadPoolExecutor(FEEDS_AT_ONCE) as pool:
+        results = dict(pool.map(lambda path: (path.stem, _check(path, folders, clients)), folders.feed_files))
+    _emit_heartbeat(sum(isinstance(result, list) for result in results.values()))
+    failed = {feed: str(result) for feed, result in results.items() if isinstance(result, Exception)}
+    if failed:
+        reasons = "\n  ".join(f"[{feed}] {reason}" for feed, reason in failed.items())
+        raise FeedsNotChecked(
+            f"{len(failed)} of {len(results)} feeds could not be checked, the others were. Correct what each names; "
+            f"the next check tries again:\n  {reasons}"
+        )
+    return {feed: result for feed, result in results.items() if isinstance(result, list) and result}
+
+
+def _emit_heartbeat(feeds_checked: int) -> None:
+    """Emits the gauge whose absence tells an alarm outside Airflow that nobody checks the feeds."""
+    from airflow.sdk.observability import stats
+
+    stats.gauge("dedup_clone.feeds_checked", float(feeds_checked))
+
+
+def _check(path: Path, folders: DeployedFolders, clients: Clients) -> list[str] | Exception:
+    try:
+        return check_feed(read_feed_setup(path, folders), clients)
+    except Exception as error:
+        return error

@@ -1,0 +1,99 @@
+"""One check of all feeds: shared clients, and a feed that cannot be checked stops no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.observability import stats
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
+
+from dedup_clone.contract.errors import FeedsNotChecked
+from dedup_clone.freshness.feed_state import DagActivity
+from dedup_clone.freshness.verdict import FreshnessVerdict
+from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, find_folders
+from dedup_clone.orchestration.shared.task_runtime import Clients
+from dedup_clone.orchestration.watchdog import all_feeds, feed_check
+from dedup_clone.orchestration.watchdog.all_feeds import check_all_feeds
+from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.store import ObjectStore
+from dedup_clone.warehouse.bigquery import Warehouse
+from testkit.feed_on_stand_in import REPOSITORY, SQL
+
+FEEDS = [f"crowd_{number}" for number in range(12)]
+
+
+class Deployed:
+    """Feed files of several feeds. `opened`, `views_read`: how often clients were opened, and views read."""
+
+    def __init__(self, folder: Path, clients: tuple[Storage, BigQuery], monkeypatch: pytest.MonkeyPatch) -> None:
+        dags = folder / "dags"
+        (dags / "feeds").mkdir(parents=True)
+        (dags / "sql").symlink_to(SQL)
+        (dags / "profiles").symlink_to(REPOSITORY / "dags" / "profiles")
+        shipped = (REPOSITORY / "dags" / "feeds" / "worked_example.yaml").read_text()
+        for feed in FEEDS:
+            (dags / "feeds" / f"{feed}.yaml").write_text(shipped.replace("worked_example", feed))
+        self.folders: DeployedFolders = find_folders(dags)
+        self.opened = self.views_read = 0
+        self.paused: set[str] = set()
+        self.storage, self.bigquery = clients
+        self.gauges: dict[str, float] = {}
+        monkeypatch.setattr(stats, "gauge", lambda name, value, **_: self.gauges.update({name: value}))
+        monkeypatch.setenv("DEDUP_CLONE_PROFILE", "local")
+        monkeypatch.setattr(all_feeds, "open_clients", self.open_clients)
+        monkeypatch.setattr(feed_check, "dag_activity", self.activity)
+        monkeypatch.setattr(feed_check, "find_failed_publish", lambda services, dag_id, waiting: None)
+        monkeypatch.setattr("dedup_clone.warehouse.bigquery.read_materialized_views", self.read_views)
+
+    def open_clients(self, deployment: Any, sql_folder: Path) -> Clients:
+        self.opened += 1
+        warehouse = Warehouse(
+            self.bigquery, project="local-dev", dataset="warehouse", location="US", sql_folder=sql_folder
+        )
+        return Clients(ObjectStore(self.storage, "state"), ObjectStore(self.storage, "landing"), warehouse)
+
+    def read_views(self, client: Any, project: str, location: str) -> dict[str, str]:
+        self.views_read += 1
+        return {}
+
+    def activity(self, dag_id: str, *, with_runs: bool = True) -> DagActivity:
+        return DagActivity(dag_id, dag_id in self.paused, True, None, None)
+
+    def verdict(self, feed: str) -> FreshnessVerdict | None:
+        return ObjectStore(self.storage, "state").read_record(FreshnessVerdict, FeedLayout(feed).freshness)
+
+
+@pytest.fixture
+def deployed(tmp_path: Path, clients: tuple[Storage, BigQuery], monkeypatch: pytest.MonkeyPatch) -> Deployed:
+    return Deployed(tmp_path, clients, monkeypatch)
+
+
+def test_all_feeds_share_clients_and_one_list_of_views(deployed: Deployed) -> None:
+    deployed.paused = {"crowd_3_watch"}
+    assert check_all_feeds(deployed.folders) == {"crowd_3": ["watch_paused"]}
+    assert (deployed.opened, deployed.views_read) == (1, 1)
+    assert all(deployed.verdict(feed) for feed in FEEDS)
+    assert deployed.gauges["dedup_clone.feeds_checked"] == 12
+
+
+def test_a_feed_that_cannot_be_checked_stops_no_other_and_is_named(
+    deployed: Deployed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (deployed.folders.feeds / "crowd_5.yaml").write_text("feed: crowd_5\n")
+    checked: list[str] = []
+    check_feed = feed_check.check_feed
+
+    def check(setup: Any, clients: Any) -> list[str]:
+        if setup.feed.feed == "crowd_7":
+            raise ConnectionResetError("no route")
+        checked.append(setup.feed.feed)
+        return check_feed(setup, clients)
+
+    monkeypatch.setattr(all_feeds, "check_feed", check)
+    with pytest.raises(FeedsNotChecked, match=r"2 of 12 feeds(?s:.*)\[crowd_5\](?s:.*)\[crowd_7\] no route"):
+        check_all_feeds(deployed.folders)
+    assert sorted(checked) == sorted(set(FEEDS) - {"crowd_5", "crowd_7"})
+    assert deployed.gauges["dedup_clone.feeds_checked"] == 10
