@@ -14,8 +14,7 @@ from airflow.sdk import DAG, task
 
 from dedup_clone.orchestration.shared.dag_factory import TAG
 from dedup_clone.orchestration.shared.feed_setup import find_folders
-from dedup_clone.orchestration.watchdog.alert_test import send_test_alerts
-from dedup_clone.settings.deployment import read_deployment
+from dedup_clone.orchestration.watchdog.alert_test import send_alerts_of_profile
 
 folders = find_folders(Path(__file__).resolve().parent)
 
@@ -32,6 +31,6 @@ with DAG(
     # -- send -- in: the profile   runs: worker   out: the names of the notifiers that accepted both messages
     @task(task_id="send_test_alerts")
     def send() -> list[str]:
-        return send_test_alerts(read_deployment(folders.profiles).alerts)
+        return send_alerts_of_profile(folders.profiles)
 
     send()

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.incident_records import IncidentRecord
 from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
 from dedup_clone.settings.alert_settings import AlertSettings
+from dedup_clone.settings.deployment import read_deployment
 
 FEED = "alert_test"  # takes the place of the feed's name
+
+
+def send_alerts_of_profile(profiles: Path) -> list[str]:
+    """As `send_test_alerts`, for the deployment's profile in that folder."""
+    return send_test_alerts(read_deployment(profiles).alerts)
 
 
 def send_test_alerts(settings: AlertSettings) -> list[str]:
