@@ -77,7 +77,7 @@ class DedupJob:
             requested = tuple(arrival.delivery for arrival in arrivals)
             return self._write_lists(ValidatedDeliveries((), ()), requested, generation, Results(), parent)
         with self.job_log.phase("examine"):
-            seed = read_seed(self.request.seed_uri)
+            seed = read_seed(self.request.fingerprint_seed_uri)
             saved = SavedOutcomes.list(self.outcomes_uri, self.request.data_uri)
             scan = FusedScan(self.request, arrivals, parent, seed, self.session, saved)
             validated = self._validate(arrivals, parent, scan.validate)

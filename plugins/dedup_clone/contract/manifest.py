@@ -11,10 +11,9 @@ from enum import StrEnum
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.records import digest, to_json
+from dedup_clone.contract.records import FORMAT_VERSION as FORMAT_VERSION
+from dedup_clone.contract.records import record_digest
 from dedup_clone.contract.table import TableContract, UpdateIdMode
-
-FORMAT_VERSION = 1
 
 
 class DateOutcome(StrEnum):
@@ -141,7 +140,7 @@ class Manifest:
     @property
     def digest(self) -> str:
         """Identifies the manifest in table labels and in STAGING: equal digests mean equal manifests."""
-        return digest(to_json(self))
+        return record_digest(self)
 
 
 @dataclass(frozen=True)

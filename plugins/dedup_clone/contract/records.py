@@ -1,6 +1,10 @@
-"""Converts frozen dataclasses to JSON and back. Reading is strict: an unknown or missing field is an error.
+"""Converts frozen dataclasses to JSON and back, so that each release reads what any earlier release wrote.
 
-A record type lists removed fields in `FORMER_FIELDS`; they are ignored where a stored record still has them.
+- A stored record names its `format_version` (1 where it is absent) and the `release` that wrote it.
+- A field that a release adds has a default, which a record without the field gets.
+- A record type lists removed fields in `FORMER_FIELDS`; they are ignored where a stored record still has them.
+- A change that neither covers raises FORMAT_VERSION and converts older records in `from_json`.
+- A field or a format version of a later release is an error, which names the release to deploy.
 
 Supports what the records need: str, int, float, bool, None, date, datetime (UTC), StrEnum, nested dataclasses,
 tuples, frozensets, and dicts whose keys are str, int or date.
@@ -20,9 +24,12 @@ from datetime import UTC, date, datetime
 from enum import Enum
 from typing import Any, TypeVar
 
+from dedup_clone import __version__
 from dedup_clone.contract.errors import ContractViolation
 
 T = TypeVar("T")
+FORMAT_VERSION = 1
+_VERSION_KEY, _RELEASE_KEY = "format_version", "release"
 
 
 def to_plain(value: object) -> Any:
@@ -45,8 +52,20 @@ def to_plain(value: object) -> Any:
 
 
 def to_json(record: object) -> str:
-    """The canonical JSON text of a record."""
-    return json.dumps(to_plain(record), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    """The canonical JSON text of a record as it is stored, with format version and release."""
+    plain = to_plain(record)
+    if isinstance(plain, dict):
+        plain = {_VERSION_KEY: FORMAT_VERSION, _RELEASE_KEY: __version__, **plain}
+    return _canonical(plain)
+
+
+def record_digest(record: object) -> str:
+    """The digest of a record's fields, whichever release writes it."""
+    return digest(_canonical(to_plain(record)))
+
+
+def _canonical(plain: object) -> str:
+    return json.dumps(plain, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
 
 
 def from_json(kind: type[T], text: str, *, where: str) -> T:
@@ -54,13 +73,27 @@ def from_json(kind: type[T], text: str, *, where: str) -> T:
     try:
         plain = json.loads(text)
     except ValueError as error:
-        raise ContractViolation(f"[{where}] is not JSON: {error}. Restore the object from its versions.") from error
-    return from_plain(kind, plain, where=where)
+        raise ContractViolation(
+            f"[{where}] is not JSON: {error}. Restore an earlier version of the object, then retry."
+        ) from error
+    if not isinstance(plain, dict):
+        return from_plain(kind, plain, where=where)
+    release = str(plain.get(_RELEASE_KEY, ""))
+    version = plain.get(_VERSION_KEY, FORMAT_VERSION)
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise ContractViolation(
+            f"[{where}] has format version [{version}], and this release [{__version__}] reads up to "
+            f"[{FORMAT_VERSION}]: {_deploy(release)}."
+        )
+    fields = {key: item for key, item in plain.items() if key not in (_VERSION_KEY, _RELEASE_KEY)}
+    if dataclasses.is_dataclass(kind) and _VERSION_KEY in _field_types(kind):
+        fields[_VERSION_KEY] = version
+    return typing.cast(T, _Reader(release).read(kind, fields, where))
 
 
 def from_plain(kind: type[T], plain: object, *, where: str) -> T:
     """The record of type `kind` in plain JSON values. Raises ContractViolation, which names the field."""
-    return typing.cast(T, _read(kind, plain, where))
+    return typing.cast(T, _Reader("").read(kind, plain, where))
 
 
 def digest(text: str) -> str:
@@ -68,47 +101,60 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _read(kind: Any, plain: Any, where: str) -> Any:
-    origin = typing.get_origin(kind)
-    if origin in (types.UnionType, typing.Union):
-        return _read_union(kind, plain, where)
-    if origin is tuple:
-        (item_kind, _) = typing.get_args(kind)
-        _expect(isinstance(plain, list), where, "a list", plain)
-        return tuple(_read(item_kind, item, f"{where}[{i}]") for i, item in enumerate(plain))
-    if origin is frozenset:
-        (item_kind,) = typing.get_args(kind)
-        _expect(isinstance(plain, list), where, "a list", plain)
-        return frozenset(_read(item_kind, item, f"{where}[{i}]") for i, item in enumerate(plain))
-    if origin is dict:
-        key_kind, item_kind = typing.get_args(kind)
+@dataclasses.dataclass(frozen=True)
+class _Reader:
+    """Reads one record that `release` wrote; the release is empty where it is not known."""
+
+    release: str
+
+    def read(self, kind: Any, plain: Any, where: str) -> Any:
+        origin = typing.get_origin(kind)
+        if origin in (types.UnionType, typing.Union):
+            return self._union(kind, plain, where)
+        if origin is tuple:
+            (item_kind, _) = typing.get_args(kind)
+            _expect(isinstance(plain, list), where, "a list", plain)
+            return tuple(self.read(item_kind, item, f"{where}[{i}]") for i, item in enumerate(plain))
+        if origin is frozenset:
+            (item_kind,) = typing.get_args(kind)
+            _expect(isinstance(plain, list), where, "a list", plain)
+            return frozenset(self.read(item_kind, item, f"{where}[{i}]") for i, item in enumerate(plain))
+        if origin is dict:
+            key_kind, item_kind = typing.get_args(kind)
+            _expect(isinstance(plain, dict), where, "an object", plain)
+            items = {key: self.read(item_kind, item, f"{where}.{key}") for key, item in plain.items()}
+            return {_read_key(key_kind, key, where): item for key, item in items.items()}
+        if dataclasses.is_dataclass(kind):
+            return self._dataclass(typing.cast(type, kind), plain, where)
+        return _read_scalar(kind, plain, where)
+
+    def _union(self, kind: Any, plain: Any, where: str) -> Any:
+        if plain is None:
+            _expect(type(None) in typing.get_args(kind), where, "a value", plain)
+            return None
+        (inner,) = [k for k in typing.get_args(kind) if k is not type(None)]
+        return self.read(inner, plain, where)
+
+    def _dataclass(self, kind: type, plain: Any, where: str) -> Any:
         _expect(isinstance(plain, dict), where, "an object", plain)
-        items = {key: _read(item_kind, item, f"{where}.{key}") for key, item in plain.items()}
-        return {_read_key(key_kind, key, where): item for key, item in items.items()}
-    if dataclasses.is_dataclass(kind):
-        return _read_dataclass(typing.cast(type, kind), plain, where)
-    return _read_scalar(kind, plain, where)
+        hints = _field_types(kind)
+        former: frozenset[str] = getattr(kind, "FORMER_FIELDS", frozenset())
+        if unknown := sorted(plain.keys() - former - hints.keys()):
+            raise ContractViolation(
+                f"[{where}] has fields {unknown}, which this release [{__version__}] does not know: "
+                f"{_deploy(self.release)}."
+            )
+        if missing := sorted(_required_fields(kind) - plain.keys()):
+            raise ContractViolation(
+                f"[{where}] lacks fields {missing}: it is damaged. Restore an earlier version of the object, then "
+                f"retry."
+            )
+        given = hints.keys() & plain.keys()
+        return kind(**{name: self.read(hints[name], plain[name], f"{where}.{name}") for name in given})
 
 
-def _read_union(kind: Any, plain: Any, where: str) -> Any:
-    if plain is None:
-        _expect(type(None) in typing.get_args(kind), where, "a value", plain)
-        return None
-    (inner,) = [k for k in typing.get_args(kind) if k is not type(None)]
-    return _read(inner, plain, where)
-
-
-def _read_dataclass(kind: type, plain: Any, where: str) -> Any:
-    _expect(isinstance(plain, dict), where, "an object", plain)
-    hints = _field_types(kind)
-    former: frozenset[str] = getattr(kind, "FORMER_FIELDS", frozenset())
-    unknown, missing = sorted(plain.keys() - former - hints.keys()), sorted(_required_fields(kind) - plain.keys())
-    if unknown or missing:
-        raise ContractViolation(
-            f"[{where}] has unknown fields {unknown} and lacks {missing}: it was written by another version of this "
-            f"project; deploy the version that wrote it, or remove the object."
-        )
-    return kind(**{n: _read(hint, plain[n], f"{where}.{n}") for n, hint in hints.items() if n in plain})
+def _deploy(release: str) -> str:
+    return f"deploy at least version [{release}]" if release else "deploy the version that wrote it, or a later one"
 
 
 @functools.cache

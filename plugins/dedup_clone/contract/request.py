@@ -71,7 +71,8 @@ class DedupRequest:
     - retention_day, latest_day: the oldest and the newest date that rows may have.
     - deliveries: those to apply, in ascending precedence; folded: those that the parent includes; excluded: those
       rolled back.
-    - seed_uri: the secret seed of the feed's fingerprints, which the job makes where it is absent.
+    - seed_uri: the secret seed of the feed's fingerprints, which the job makes where it is absent. Requests of version
+      0.1.0 do not name it; it then lies where later versions put it.
     - exact: compare the keys themselves (in mode last_changed also the values) instead of fingerprints and hashes.
     - compare_values: let plan ADOPT count changed rows, too.
     - file_bytes: the target size of files that the job writes. A small date has one smaller file.
@@ -106,12 +107,17 @@ class DedupRequest:
     parent: ParentGeneration | None
     data_uri: str
     attempt_uri: str
-    seed_uri: str
     exact: bool = False
     compare_values: bool = True
     file_bytes: int = USUAL_FILE_BYTES
     dates: tuple[date, ...] | None = None
     takes_over: Duplicates | None = None
+    seed_uri: str = ""
+
+    @property
+    def fingerprint_seed_uri(self) -> str:
+        """`seed_uri`, also for a request that lacks it."""
+        return self.seed_uri or f"{self.attempt_uri.rsplit('/attempts/', 1)[0]}/fingerprint_seed"
 
     def included_with(self, applied: tuple[Delivery, ...]) -> tuple[Delivery, ...]:
         """The deliveries that the new generation includes. A replay of single dates adds none, nor does a takeover."""

@@ -64,7 +64,7 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
         )
     results = CheckResults("after", _check_target(services, manifest, swap, target))
     save_check_results(services, intent.attempt, results, snapshot_id=int(swap.snapshot), generation=intent.generation)
-    services.manifests.commit(manifest, services.manifests.candidate_files(candidate))
+    services.manifests.commit(manifest, candidate.file_list_uri)
     record_refusals(services, candidate.refused, run_id=intent.run_id)
     record = _record(services, intent, candidate, manifest, swap, target)
     before = find_check_results(services, intent.attempt, "before")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
-from dedup_clone.contract.records import to_json
+from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.request import DedupRequest, ParentGeneration
 from dedup_clone.state.layout import FeedLayout
-from dedup_clone.state.store import ObjectStore
+from dedup_clone.state.store import ObjectStore, StoredText
 
 
 class Manifests:
@@ -43,16 +43,22 @@ class Manifests:
         uri = candidate.file_list_uri
         if uri is None:
             return None
-        files = self._store.read_record(FileList, uri.removeprefix(self._store.uri("")))
-        if files is None:
-            raise ContractViolation(f"File list [{uri}] is gone: clear the run from its first task.")
-        return files
+        return from_json(FileList, self._file_list(uri).text, where=uri)
 
-    def commit(self, manifest: Manifest, files: FileList | None) -> None:
-        """Write the manifest of a generation, and its file list if it has one. Existing ones stay as they are."""
-        if files is not None:
-            self._store.create(self._layout.file_list(manifest.generation), to_json(files))
+    def commit(self, manifest: Manifest, file_list_uri: str | None) -> None:
+        """Write the manifest of a generation, and a copy of its file list if it has one. Existing ones stay.
+
+        The text of the list is copied, because the manifest has its digest.
+        """
+        if file_list_uri is not None:
+            self._store.create(self._layout.file_list(manifest.generation), self._file_list(file_list_uri).text)
         self._store.create(self._layout.manifest(manifest.generation), to_json(manifest))
+
+    def _file_list(self, uri: str) -> StoredText:
+        stored = self._store.read(uri.removeprefix(self._store.uri("")))
+        if stored is None:
+            raise ContractViolation(f"File list [{uri}] is gone: clear the run from its first task.")
+        return stored
 
     def files(self, generation: int) -> FileList | None:
         """The file list of a committed generation; None when it has none."""

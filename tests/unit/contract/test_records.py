@@ -9,9 +9,11 @@ from typing import ClassVar
 
 import pytest
 
+from dedup_clone import __version__
+from dedup_clone.contract import records
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.records import digest, from_json, to_json
+from dedup_clone.contract.records import digest, from_json, record_digest, to_json
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 
@@ -33,10 +35,12 @@ def test_arrival_has_this_exact_json() -> None:
         "bucket": "landing",
         "delivery": {"marker_generation": 11, "snapshot_id": 7},
         "feed": "f",
+        "format_version": 1,
         "folder": "f/snapshot_id=7/",
         "late_objects": [],
         "marker": "f/snapshot_id=7/_SUCCESS",
         "objects": [{"crc32c": "x==", "generation": 3, "name": "f/snapshot_id=7/a.parquet", "size": 10}],
+        "release": __version__,
     }
 
 
@@ -74,7 +78,7 @@ def test_keys_of_objects_and_sets_are_read_back() -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"surprise": 1}, r"unknown fields \['surprise'\]"),
+        ({"surprise": 1}, r"fields \['surprise'\], which this release .* deploy at least version \[0"),
         ({"bucket": None}, r"arrival\.bucket"),
         ({"bucket": 5}, r"arrival\.bucket.*expected str"),
         ({"arrived_at": "yesterday"}, r"arrival\.arrived_at"),
@@ -96,19 +100,33 @@ def test_a_field_that_a_record_no_longer_has_is_ignored_where_an_old_record_name
 
     assert from_json(Record, '{"name": "a", "old": 1}', where="record") == Record("a")
     assert from_json(Record, '{"name": "a"}', where="record") == Record("a")
-    with pytest.raises(ContractViolation, match=r"unknown fields \['other'\]"):
+    with pytest.raises(ContractViolation, match=r"fields \['other'\]"):
         from_json(Record, '{"name": "a", "old": 1, "other": 1}', where="record")
 
 
-def test_a_field_with_a_default_may_be_missing_in_an_old_record() -> None:
+def test_a_field_that_a_release_added_gets_its_default_in_older_records() -> None:
     @dataclass(frozen=True)
     class Record:
         name: str
-        added: int = 7
+        added: str | None = None
 
-    assert from_json(Record, '{"name": "a"}', where="record") == Record("a", 7)
-    with pytest.raises(ContractViolation, match=r"lacks \['name'\]"):
-        from_json(Record, '{"added": 1}', where="record")
+    assert from_json(Record, '{"name": "a"}', where="record") == Record("a")
+    with pytest.raises(ContractViolation, match=r"lacks fields \['name'\]: it is damaged"):
+        from_json(Record, '{"added": "b"}', where="record")
+
+
+@pytest.mark.parametrize("change", [{"format_version": 2}, {"surprise": 1}, {"format_version": "x"}])
+def test_a_record_of_a_later_release_says_which_release_reads_it(change: dict[str, object]) -> None:
+    plain = {**json.loads(to_json(ARRIVAL)), "release": "7.0.1", **change}
+    with pytest.raises(ContractViolation, match=r"deploy at least version \[7\.0\.1\]"):
+        from_json(Arrival, json.dumps(plain), where="arrival")
+
+
+def test_a_digest_does_not_depend_on_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = record_digest(ARRIVAL)
+    text = to_json(ARRIVAL)
+    monkeypatch.setattr(records, "__version__", "9.9.9")
+    assert (record_digest(ARRIVAL), to_json(ARRIVAL) == text) == (before, False)
 
 
 def test_requests_of_earlier_versions_are_read() -> None:

@@ -1,0 +1,127 @@
+"""State as earlier releases wrote it: it is read, published on, and rolled back to.
+
+Each file in `former_states/` has the objects that one release left in the state bucket after two publishes, a refused
+delivery, a rollback, a publish and an audit, while a further publish had swapped and was not committed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.bigquery import LoadJobConfig
+from google.cloud.storage import Client as Storage
+
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.freshness.feed_state import read_feed_state
+from dedup_clone.publish.records.attempt_records import find_swap
+from dedup_clone.publish.recovery import recover
+from dedup_clone.settings.feed import read_feed
+from dedup_clone.state.audits import AuditsFile
+from dedup_clone.state.index import IndexFile
+from dedup_clone.state.ledger import Outcome
+from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, expected, row
+
+STATES = Path(__file__).parent / "former_states"
+DAY, DAY_BEFORE = date(2026, 11, 23), date(2026, 11, 22)
+RETENTION_DAYS = 3650  # so that BigQuery does not expire the recorded rows while the test is in use
+FEED = "recorded"
+ROWS = [row(7, 2, day=DAY_BEFORE), row(11, 1, 23, day=DAY), row(10, 3, day=DAY)]
+
+
+@pytest.fixture(params=sorted(path.stem for path in STATES.glob("*.json")))
+def former(request: pytest.FixtureRequest, clients: tuple[Storage, BigQuery]) -> FeedOnStandIn:
+    """The feed as the release left it: its objects, staging, and target with the labels of the last swap."""
+    shipped = read_feed(REPOSITORY / "dags" / "feeds" / "worked_example.yaml")
+    changes = {
+        "feed": FEED,
+        "landing": shipped.landing.model_copy(update={"prefix": FEED}),
+        "table": shipped.table.model_copy(update={"retention_days": RETENTION_DAYS}),
+    }
+    world = FeedOnStandIn(shipped.model_copy(update=changes), *clients)
+    for prefix in (f"{FEED}/", f"_reporting/ledger/{FEED}/"):
+        world.services.store.delete_folder(prefix)
+    for name, content in json.loads((STATES / f"{request.param}.json").read_text())["objects"].items():
+        data = content["text"].encode() if "text" in content else base64.b64decode(content["base64"])
+        world.storage.bucket("state").blob(name).upload_from_string(data)
+    make_tables(world)
+    return world
+
+
+def make_tables(world: FeedOnStandIn) -> None:
+    services = world.services
+    intent = services.current.read().intent
+    assert intent
+    swap = find_swap(services, intent.attempt)
+    candidate = services.manifests.candidate(intent.attempt)
+    assert swap
+    assert candidate
+    assert candidate.manifest
+    for table in (world.feed.staging, world.feed.target):
+        services.warehouse.drop_table(table)
+    services.warehouse.create_staging(services.names, candidate.manifest.table)
+    config = LoadJobConfig(source_format="PARQUET")
+    world.bigquery.load_table_from_uri(
+        f"{candidate.manifest.data_folder}date=*", f"warehouse.{world.feed.staging}", job_config=config
+    ).result()
+    labels = {"generation": swap.generation, "snapshot": swap.snapshot, "manifest": swap.manifest}
+    listed = ", ".join(f"('dedup_clone_{name}', '{value}')" for name, value in labels.items())
+    world.bigquery.query_and_wait(
+        f"CREATE TABLE warehouse.{world.feed.target} CLONE warehouse.{world.feed.staging} "
+        f"OPTIONS (partition_expiration_days = {RETENTION_DAYS}, labels = [{listed}])"
+    )
+
+
+def test_what_a_former_release_left_is_recovered_published_on_and_rolled_back_to(former: FeedOnStandIn) -> None:
+    assert former.rows() == expected(*ROWS)
+    recover(former.services, dag_id="other", run_id="other")
+    current = former.services.current.read()
+    assert (current.generation, current.intent) == (6, None)
+    former.publish(former.land(12, [row(12, 12)]))
+    assert former.rows() == expected(*ROWS, row(12, 12))
+    former.roll_back(6)
+    assert former.rows() == expected(*ROWS)
+    former.roll_back(3)
+    assert former.rows() == expected(row(9, 1, 21, day=DAY), row(9, 2, day=DAY_BEFORE))
+
+
+def test_what_a_former_release_recorded_is_read(former: FeedOnStandIn) -> None:
+    services = former.services
+    records = services.ledger.read_last(9)
+    assert [(r.generation, r.outcome, r.restores) for r in records] == [
+        (1, Outcome.PUBLISHED, None),
+        (2, Outcome.REFUSED, None),
+        (3, Outcome.PUBLISHED, None),
+        (4, Outcome.PUBLISHED, 1),
+        (5, Outcome.PUBLISHED, None),
+    ]
+    index = IndexFile(services.store, FEED).read().index
+    assert index
+    assert (index.generation, index.records[-1]) == (5, records[-1])
+    assert AuditsFile(services.store, FEED).read().last
+    state = read_feed_state(
+        services,
+        watch_dag=None,
+        publish_dag=None,
+        find_given_up_run=lambda waiting: None,
+        check_interval=timedelta(minutes=1),
+    )
+    assert state.live == records[-1]
+    arrived = [services.arrivals.read(delivery).arrived_at for delivery in services.arrivals.deliveries()]
+    assert len(arrived) == 5
+    (refused,) = services.arrivals.refused()
+    assert services.arrivals.refusal(refused)
+    assert services.manifests.read(5).digest == services.current.read().manifest_digest
+
+
+def test_what_a_later_release_wrote_is_refused_with_the_release_to_deploy(former: FeedOnStandIn) -> None:
+    store, name = former.services.store, former.services.layout.current
+    stored = store.read(name)
+    assert stored
+    store.put(name, json.dumps({**json.loads(stored.text), "release": "9.1.0", "owner": "somebody"}))
+    with pytest.raises(ContractViolation, match=r"CURRENT\].*\['owner'\].*deploy at least version \[9\.1\.0\]"):
+        recover(former.services, dag_id="other", run_id="other")
