@@ -11,6 +11,7 @@ from pyspark.sql import functions as f
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.column_types import spark_schema
+from dedup_spark.plans.dataframe.checked_output import with_fingerprint
 from dedup_spark.plans.dataframe.dataframe_plan import DEDUPLICATE
 from dedup_spark.plans.dataframe.helper_columns import SOURCE
 from dedup_spark.plans.dataframe.output_partitions import OutputPartitions
@@ -26,7 +27,8 @@ def operators(spark: SparkSession, plan: Plan, mode: UpdateIdMode, files: tuple[
     """Names of the physical operators, without their arguments."""
 
     def rows(source: int) -> DataFrame:
-        return spark.createDataFrame([], spark_schema(PRODUCTS.columns)).withColumn(SOURCE, f.lit(source))
+        none = spark.createDataFrame([], spark_schema(PRODUCTS.columns))
+        return with_fingerprint(none, PRODUCTS).withColumn(SOURCE, f.lit(source))
 
     partitions = OutputPartitions(dict(zip(DAYS, files, strict=True)), 4)
     resolved = DEDUPLICATE[plan](Sources(PRODUCTS, mode, partitions, rows(1), rows(0)))

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.table import TableContract
 from dedup_spark.column_types import spark_schema
-from dedup_spark.plans.dataframe.helper_columns import HELPER_COLUMNS, OUTPUT_FILE, READ_AS
+from dedup_spark.plans.dataframe.helper_columns import HELPER_COLUMNS, READ_AS, SURPLUS
 from dedup_spark.plans.dataframe.row_ranking import key_order
 
 # One key of so many is sampled.
@@ -37,8 +37,9 @@ def checked_output(rows: DataFrame, table: TableContract) -> DataFrame:
         raise ContractViolation(f"The plan gives columns {wrong} another type than declared. {_NEXT}")
     fault = f.raise_error(f.lit(f"The plan changed a row between reading and writing it. {_NEXT}"))
     is_changed = f.col(READ_AS).isNotNull() & (f.col(READ_AS) != f.coalesce(_fingerprint(table), f.lit(0)))
-    output_file = f.when(is_changed, fault.cast("int")).otherwise(f.col(OUTPUT_FILE)).alias(OUTPUT_FILE)
-    helpers = [output_file if name == OUTPUT_FILE else f.col(name) for name in HELPER_COLUMNS]
+    # In a column by which no row is sorted, so that an order which the rows have already counts.
+    surplus = f.when(is_changed, fault.cast("boolean")).otherwise(f.col(SURPLUS)).alias(SURPLUS)
+    helpers = [surplus if name == SURPLUS else f.col(name) for name in HELPER_COLUMNS]
     ordered = rows.select(*declared.fieldNames(), *helpers)
     return ordered.sortWithinPartitions(*key_order(table)[:2], *table.cluster_by)
 
