@@ -80,7 +80,6 @@ class FeedOnStandIn:
         self.bigquery = bigquery
         self.storage = storage
         self.environment = "airflow.example.org"
-        self.environment = "airflow.example.org"
         self.running: set[str] = set()
         self.dedup: Any = FakeDedupJob(storage)
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
