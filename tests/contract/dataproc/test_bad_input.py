@@ -8,6 +8,7 @@ import pytest
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.orchestration.runners import cloud_calls
+from dedup_clone.orchestration.runners.error_hints import ErrorHints
 from dedup_clone.settings.spark_settings import ClusterSettings, SparkSettings, SparkSize
 from tests.contract.dataproc.airflow_simulator import RETRIES, SPARK
 from tests.contract.dataproc.conftest import RUNNERS, Simulate
@@ -147,3 +148,39 @@ def test_without_deployed_spark_code_nothing_is_submitted(fakes, simulate: Simul
 def test_a_profile_without_a_setting_of_the_runner_is_refused(runner: str, missing: str, simulate: Simulate) -> None:
     with pytest.raises(ConfigurationError, match=rf"needs \[spark\.{missing}\] in the profile"):
         simulate(runner, settings=SparkSettings()).operator()
+
+
+# As users reported them (the GitHub issue is named); what the hint must say; whether a retry can help.
+REPORTED = [
+    (
+        "Insufficient 'DISKS_TOTAL_GB' quota. Requested 1200.0, available 500.0.",
+        "A quota of project",
+        False,
+    ),  # vertex-ai-samples 1805
+    (
+        "Insufficient 'N2_CPUS' quota. Requested 12.0, available 0.0.",
+        "A quota of project",
+        False,
+    ),  # python-docs-samples 13456
+    (
+        "Error Code: UNAVAILABLE, errorSource: COMPUTE_ENGINE, Error Message: The zone 'projects/p/zones/x' "
+        "does not have enough resources available to fulfill the request. Try a different zone, or try again later.",
+        "too few machines in region [europe-west1]",
+        False,
+    ),  # kestra-io/plugin-gcp 698
+    ("code: ZONE_RESOURCE_POOL_EXHAUSTED", "too few machines in region [europe-west1]", False),  # ai-on-gke 849
+    (
+        "User not authorized to act as service account '42-compute@developer.gserviceaccount.com'. To act as a service "
+        "account, user must have one of [Owner, Editor, Service Account Actor] roles.",
+        "Airflow may not run Spark as",
+        True,
+    ),  # streamify 7
+]
+
+
+@pytest.mark.parametrize(("message", "said", "permanent"), REPORTED)
+def test_errors_that_users_reported_get_the_right_hint(message: str, said: str, permanent: bool) -> None:
+    hint = ErrorHints("my-project", SPARK).for_message(message)
+    assert hint is not None
+    assert said in hint.text
+    assert hint.permanent is permanent

@@ -30,10 +30,11 @@ class ErrorHints:
         """The hint for an error message; None if its cause is not known."""
         text = message.lower()
         for patterns, hint in (
+            (("not have enough resources available", "resource_pool_exhausted", "stockout"), self._no_capacity),
             (("quota", "resourceexhausted", "resource_exhausted", "ratelimitexceeded"), self._quota_exhausted),
             (("dns resolution failed", "name resolution", "could not resolve"), self._no_region),
             (("has not been used in project", "it is disabled", "service_disabled"), self._api_disabled),
-            (("actas", "serviceaccountuser"), self._act_as_denied),
+            (("actas", "serviceaccountuser", "act as service account"), self._act_as_denied),
             (("dataproc.tasks", "dataproc worker", "dataproc.worker"), self._worker_role_missing),
             (("private google access", "private ip google access"), self._no_private_access),
             (("preempt",), self._preempted),
@@ -82,6 +83,14 @@ class ErrorHints:
             permanent=False,
         )
 
+    def _no_capacity(self) -> Hint:
+        return Hint(
+            f"Google has too few machines in region [{self._region}] now. The task tries again by itself. If it lasts, "
+            f"set a smaller [spark.max_executors] in the feed or another [spark.cluster.machine_type] in the profile, "
+            f"or publish with engine [bigquery] in a replay.",
+            permanent=False,
+        )
+
     def _no_region(self) -> Hint:
         return Hint(
             f"Region [{self._region}] has no Dataproc, or Airflow's network cannot resolve its address: see `gcloud "
@@ -110,7 +119,8 @@ class ErrorHints:
         account = self.settings.service_account or "SPARK_SERVICE_ACCOUNT"
         return Hint(
             f"Service account [{account}] may not run Spark: `gcloud projects add-iam-policy-binding {self.project} "
-            f"--member=serviceAccount:{account} --role=roles/dataproc.worker`, then clear the task.",
+            f"--member=serviceAccount:{account} --role=roles/dataproc.worker` (`make doctor` prints it with the "
+            f"condition that limits it to one bucket), then clear the task.",
             permanent=True,
         )
 
