@@ -119,5 +119,5 @@ doctor: setup ## Look at the live environment, change nothing, and say what to m
 	@PYTHONPATH=plugins $(PY) -m deploy.doctor
 
 probe: setup ## Try what the design assumes of BigQuery and Cloud Storage in a throwaway dataset (PROJECT=, LOCATION=, REPORT=file)
-	@PYTHONPATH=plugins $(PY) -m deploy.probe $(if $(PROJECT),--project $(PROJECT)) $(if $(LOCATION),--location $(LOCATION)) \
+	@PYTHONPATH=plugins:spark_jobs $(PY) -m deploy.probe $(if $(PROJECT),--project $(PROJECT)) $(if $(LOCATION),--location $(LOCATION)) \
 		$(if $(REPORT),--report $(REPORT))

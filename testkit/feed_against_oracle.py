@@ -19,7 +19,7 @@ from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.settings.feed import CheckSettings, ColumnSettings, Feed, LandingSettings, TableSettings
 from dedup_spark.column_types import arrow_schema
 from testkit.fake_dedup_job import Row
-from testkit.feed_on_stand_in import FeedOnStandIn
+from testkit.feed_on_stand_in import LOCAL, FeedOnStandIn, Places
 from testkit.oracle import OracleState, comparable
 from testkit.table_contracts import oracle_table
 
@@ -59,8 +59,8 @@ def _column(column: Column) -> ColumnSettings:
 class FeedAgainstOracle(FeedOnStandIn):
     """A feed whose table may have any columns. A row is a dict of values by column name."""
 
-    def __init__(self, clients: tuple[Storage, BigQuery], feed: Feed) -> None:
-        super().__init__(feed, *clients)
+    def __init__(self, clients: tuple[Storage, BigQuery], feed: Feed, places: Places = LOCAL) -> None:
+        super().__init__(feed, *clients, places)
         self.table = feed.table.to_contract()
         self.oracle_table = oracle_table(self.table)
 
@@ -81,21 +81,6 @@ class FeedAgainstOracle(FeedOnStandIn):
         part_by_day = {day: whole.filter(pa.compute.equal(whole[column], pa.scalar(day, pa.date32()))) for day in days}
         return {f"{column}={day}/part-0.parquet": parquet(part) for day, part in part_by_day.items()}
 
-    def land_files(self, snapshot_id: int, files: dict[str, bytes]) -> str:
-        """Land a delivery of these files and register it, as the watch DAG does. Returns the delivery's name."""
-        landing = self.feed.landing
-        folder = f"{landing.prefix}/snapshot_id={snapshot_id}"
-        bucket = self.storage.bucket("landing")
-        for blob in list(bucket.list_blobs(prefix=f"{folder}/")):
-            blob.delete()
-        for name, content in files.items():
-            bucket.blob(f"{folder}/{name}").upload_from_string(content)
-        bucket.blob(f"{folder}/{landing.marker}").upload_from_string("")
-        services = self.services
-        (marker,) = [m for m in services.landing.markers() if m.delivery.snapshot_id == snapshot_id]
-        services.arrivals.register(services.landing, marker)
-        return marker.delivery.name
-
     def manifest(self) -> Manifest:
         """The manifest of the live generation."""
         generation = self.services.current.read().generation
@@ -107,7 +92,7 @@ class FeedAgainstOracle(FeedOnStandIn):
 
     def table_rows(self, table: str | None = None) -> list[list[Any]]:
         """All rows of target (or of `table`) as sorted comparable values, like OracleState.table_rows."""
-        found = self.bigquery.query_and_wait(f"SELECT * FROM warehouse.{table or self.feed.target}")
+        found = self.bigquery.query_and_wait(f"SELECT * FROM {self.places.dataset}.{table or self.feed.target}")
         return comparable(self.oracle_table, [dict(row.items()) for row in found])
 
     def assert_equal(self, expected: OracleState) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -67,6 +68,20 @@ def job_id(spec: PublishSpec, step: str, number: int) -> str:
     return attempt_job_id(spec.feed, spec.attempt, step, number)
 
 
+@dataclass(frozen=True)
+class Places:
+    """The project, dataset, location and GCS buckets of a feed; by default those of the local servers."""
+
+    project: str = "local-dev"
+    dataset: str = "warehouse"
+    location: str = "US"
+    landing: str = "landing"
+    state: str = "state"
+
+
+LOCAL = Places()
+
+
 class FeedOnStandIn:
     """A feed, and the steps of its publishes in the order in which the DAG runs them.
 
@@ -75,8 +90,9 @@ class FeedOnStandIn:
     `environment`: the name of the Airflow environment that the steps run in.
     """
 
-    def __init__(self, feed: Feed, storage: Storage, bigquery: BigQuery) -> None:
+    def __init__(self, feed: Feed, storage: Storage, bigquery: BigQuery, places: Places = LOCAL) -> None:
         self.feed = feed
+        self.places = places
         self.bigquery = bigquery
         self.storage = storage
         self.environment = "airflow.example.org"
@@ -88,9 +104,15 @@ class FeedOnStandIn:
     def services(self) -> Services:
         return open_services(
             self.feed,
-            state=ObjectStore(self.storage, "state"),
-            landing=ObjectStore(self.storage, "landing"),
-            warehouse=Warehouse(self.bigquery, project="local-dev", dataset="warehouse", location="US", sql_folder=SQL),
+            state=ObjectStore(self.storage, self.places.state),
+            landing=ObjectStore(self.storage, self.places.landing),
+            warehouse=Warehouse(
+                self.bigquery,
+                project=self.places.project,
+                dataset=self.places.dataset,
+                location=self.places.location,
+                sql_folder=SQL,
+            ),
             job_poll_s=0.02,
             environment=self.environment,
             is_running=lambda dag_id, run_id: run_id in self.running,
@@ -99,14 +121,19 @@ class FeedOnStandIn:
 
     def land(self, snapshot_id: int, rows: list[Row]) -> str:
         """Land one delivery and register it, as the watch DAG does. Returns the delivery's name."""
+        days = sorted({r["date"] for r in rows})
+        files = {f"date={day}/part-0.parquet": parquet_bytes([r for r in rows if r["date"] == day]) for day in days}
+        return self.land_files(snapshot_id, files)
+
+    def land_files(self, snapshot_id: int, files: Mapping[str, bytes]) -> str:
+        """Like `land`, with the content of each file by its name below the delivery's folder."""
         folder = f"{self.feed.landing.prefix}/snapshot_id={snapshot_id}"
-        bucket = self.storage.bucket("landing")
+        bucket = self.storage.bucket(self.places.landing)
         for blob in list(bucket.list_blobs(prefix=f"{folder}/")):
             blob.delete()
-        for day in sorted({r["date"] for r in rows}):
-            content = parquet_bytes([r for r in rows if r["date"] == day])
-            bucket.blob(f"{folder}/date={day}/part-0.parquet").upload_from_string(content)
-        bucket.blob(f"{folder}/_SUCCESS").upload_from_string("")
+        for path, content in files.items():
+            bucket.blob(f"{folder}/{path}").upload_from_string(content)
+        bucket.blob(f"{folder}/{self.feed.landing.marker}").upload_from_string("")
         services = self.services
         (marker,) = [m for m in services.landing.markers() if m.delivery.snapshot_id == snapshot_id]
         services.arrivals.register(services.landing, marker)
@@ -193,7 +220,7 @@ class FeedOnStandIn:
     def overwrite(self, snapshot_id: int, path: str, content: bytes) -> None:
         """Overwrite one landed object of a snapshot."""
         name = f"{self.feed.landing.prefix}/snapshot_id={snapshot_id}/{path}"
-        self.storage.bucket("landing").blob(name).upload_from_string(content)
+        self.storage.bucket(self.places.landing).blob(name).upload_from_string(content)
 
     def delay_jobs(self, job_id: str, seconds: float, *, times: int = 1) -> None:
         """Delay each of the next `times` BigQuery jobs whose id matches the regular expression `job_id`."""
@@ -215,7 +242,7 @@ class FeedOnStandIn:
         """Record the id of a step's `number`-th BigQuery job in the lease, insert the job and wait for its end."""
         name = job_id(spec, step, number)
         self.services.current.record_job(spec.attempt, name)
-        reference = {"projectId": "local-dev", "jobId": name, "location": "US"}
+        reference = {"projectId": self.places.project, "jobId": name, "location": self.places.location}
         kind = LoadJob if "load" in configuration else QueryJob
         job = kind.from_api_repr({"jobReference": reference, "configuration": configuration}, self.bigquery)
         job._begin()  # type: ignore[no-untyped-call]
@@ -223,7 +250,8 @@ class FeedOnStandIn:
 
     def rows(self, table: str | None = None) -> list[tuple[Any, ...]]:
         """All rows of target (or of `table`), as sorted tuples of date, product, value and update id."""
-        sql = f"SELECT date, product_id, attr_value, update_id FROM warehouse.{table or self.feed.target}"
+        dataset = self.places.dataset
+        sql = f"SELECT date, product_id, attr_value, update_id FROM {dataset}.{table or self.feed.target}"
         return sorted(tuple(r.values()) for r in self.bigquery.query_and_wait(sql))
 
     def live(self) -> str | None:

@@ -5,18 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from google.api_core.exceptions import GoogleAPIError, MethodNotImplemented
+from google.api_core.exceptions import (
+    BadRequest,
+    Conflict,
+    GoogleAPIError,
+    MethodNotImplemented,
+    NotFound,
+    PreconditionFailed,
+)
 
-from deploy.probe import billing, clones, loads, objects, partitions, policies, swaps
+from deploy.probe import billing, clones, loads, objects, partitions, policies, publishes, swaps
 from deploy.probe.assumption import Assumption, DoesNotHold, ProbeVerdict, Result
 from deploy.probe.probe_dataset import BudgetSpent, ProbeDataset
 
 MAX_EVIDENCE_LENGTH = 400
+# The requests of a test are valid as far as this project knows, so a refusal contradicts what it assumes.
+REFUSALS = (BadRequest, Conflict, NotFound, PreconditionFailed)
 
 
 def all_assumptions() -> tuple[Assumption, ...]:
     """All assumptions, in the order of the report."""
-    modules = (clones, swaps, loads, policies, partitions, billing, objects)
+    modules = (publishes, clones, swaps, loads, policies, partitions, billing, objects)
     return tuple(assumption for module in modules for assumption in module.assumption.all)
 
 
@@ -44,6 +53,8 @@ def _try(probe: ProbeDataset, assumption: Assumption) -> Result:
         return result(ProbeVerdict.DOES_NOT_HOLD, str(error))
     except MethodNotImplemented as error:
         return result(ProbeVerdict.NOT_TRIED, f"The server does not support it: {error}")
+    except REFUSALS as error:
+        return result(ProbeVerdict.DOES_NOT_HOLD, f"A request of this test was refused: {error}")
     except (BudgetSpent, GoogleAPIError, OSError) as error:
-        # A statement that only prepares the test has failed, which says nothing about the assumption.
+        # A missing right or an unavailable service says nothing about the assumption.
         return result(ProbeVerdict.NOT_TRIED, f"{type(error).__name__}: {error}")

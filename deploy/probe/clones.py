@@ -67,7 +67,7 @@ def clone_in_script(probe: ProbeDataset) -> str:
           OPTIONS (partition_expiration_days = @days, description = @description,
                    labels = [('dedup_clone_generation', @generation)]);
         END IF""",
-        {"generation": "7", "checked_at": checked_at, "days": 365.0, "description": "from a parameter"},
+        {"generation": "7", "checked_at": checked_at, "days": 365, "description": "from a parameter"},
     )
     made = probe.client.get_table(target)
     expect("rows as of T", probe.numbers(target), [1])

@@ -1,11 +1,11 @@
-"""Creates the throwaway dataset and bucket in which assumptions are tested, and limits the cost of their queries."""
+"""Creates the throwaway dataset and GCS buckets in which assumptions are tested, and limits what queries cost."""
 
 from __future__ import annotations
 
 import io
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ class Clients:
 
 
 class ProbeDataset:
-    """The dataset and its bucket.
+    """The dataset and its two GCS buckets: `bucket`, which is also the state bucket of publishes, and `landing_bucket`.
 
     Tables have the columns day DATE, id INT64 and number INT64, are partitioned by day and clustered by id.
     """
@@ -53,6 +53,8 @@ class ProbeDataset:
         self.name = name
         self.dataset = f"{clients.project}.{name}"
         self.bucket = clients.storage.bucket(name.replace("_", "-"))
+        self.landing_bucket = clients.storage.bucket(f"{self.bucket.name}-landing")
+        self.storage = clients.storage
         self.location = clients.location
         self.billed_bytes = 0
         self.today = datetime.now(UTC).date()
@@ -199,7 +201,8 @@ def throwaway_dataset(clients: Clients) -> Iterator[ProbeDataset]:
         except MethodNotImplemented:
             dataset.default_table_expiration_ms = None
             clients.bigquery.create_dataset(dataset)
-        clients.storage.create_bucket(probe.bucket, location=clients.location)
+        for bucket in (probe.bucket, probe.landing_bucket):
+            clients.storage.create_bucket(bucket, location=clients.location)
         yield probe
     finally:
         _remove(clients, probe)
@@ -211,9 +214,8 @@ def _remove(clients: Clients, probe: ProbeDataset) -> None:
     try:
         clients.bigquery.delete_dataset(probe.dataset, delete_contents=True, not_found_ok=True)
     finally:
-        try:
-            for blob in list(probe.bucket.list_blobs()):
-                blob.delete()
-            probe.bucket.delete()
-        except NotFound:
-            pass
+        for bucket in (probe.bucket, probe.landing_bucket):
+            with suppress(NotFound):
+                for blob in list(bucket.list_blobs()):
+                    blob.delete()
+                bucket.delete()

@@ -36,11 +36,13 @@ def swap_under_readers(probe: ProbeDataset) -> str:
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    for number in range(1, SWAPS_UNDER_READERS + 1):
-        probe.load(staging, [(probe.today, key, number) for key in range(5)])
-        swap(probe, target, staging)
-    readers_must_stop.set()
-    reader.join(60)
+    try:
+        for number in range(1, SWAPS_UNDER_READERS + 1):
+            probe.load(staging, [(probe.today, key, number) for key in range(5)])
+            swap(probe, target, staging)
+    finally:
+        readers_must_stop.set()
+        reader.join(60)
     if faults:
         raise DoesNotHold(f"{len(faults)} of {len(answers) + len(faults)} answers are wrong, the first: {faults[0]}")
     return f"{SWAPS_UNDER_READERS} swaps, {len(answers)} answers, all whole."

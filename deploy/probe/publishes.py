@@ -1,0 +1,220 @@
+"""Assumptions about whole publishes, tested with this project's own steps, SQL files, checks and clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import wraps
+from typing import Any
+
+from google.api_core.exceptions import BadRequest, Conflict, GoogleAPIError, MethodNotImplemented
+
+from dedup_clone.checks.check_result import Level
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import DedupCloneError
+from dedup_clone.contract.table import Column
+from dedup_clone.publish.commit import commit_attempt
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.state.ledger import LedgerRecord
+from deploy.probe.assumption import Attempt, DoesNotHold, Register, expect
+from deploy.probe.probe_dataset import ProbeDataset
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_on_stand_in import Places
+from testkit.oracle import comparable
+from testkit.table_contracts import NESTED
+
+assumption = Register()
+# Every type that a feed may have, with times whose last digits are neither zero nor whole milliseconds.
+TABLE = replace(NESTED, columns=(*NESTED.columns, Column("at", "TIMESTAMP"), Column("local_at", "DATETIME")))
+MOMENT = datetime(2026, 1, 31, 1, 2, 3, 456789, tzinfo=UTC)
+
+
+class PublishedFeed(FeedAgainstOracle):
+    """Like the DAG, it fails when a check after the swap fails."""
+
+    def commit(self, spec: PublishSpec) -> LedgerRecord:
+        record, results = commit_attempt(self.services, spec.attempt)
+        failed = [str(check) for check in results.items if check.level is Level.FAIL]
+        expect("checks that failed after the swap", failed, [])
+        return record
+
+
+def publishing(attempt: Callable[[ProbeDataset, PublishedFeed], str]) -> Attempt:
+    """Gives the attempt a new feed. What a step of the publish raises says that an assumption of it does not hold."""
+
+    @wraps(attempt)
+    def with_feed(probe: ProbeDataset) -> str:
+        project, dataset = probe.dataset.split(".")
+        places = Places(project, dataset, probe.location, probe.landing_bucket.name, probe.bucket.name)
+        feed = feed_of(TABLE, Engine.BIGQUERY)
+        started = datetime.now(UTC)
+        try:
+            return attempt(probe, PublishedFeed((probe.storage, probe.client), feed, places))
+        except (DoesNotHold, MethodNotImplemented):
+            raise
+        except (DedupCloneError, GoogleAPIError, AssertionError) as error:
+            raise DoesNotHold(f"A step of the publish failed: {type(error).__name__}: {error}") from error
+        finally:
+            jobs = probe.client.list_jobs(min_creation_time=started, state_filter="done")
+            probe.billed_bytes += sum(getattr(job, "total_bytes_billed", 0) or 0 for job in jobs)
+
+    return with_feed
+
+
+def rows(probe: ProbeDataset, snapshot_id: int, *, keys: int = 4) -> list[dict[str, Any]]:
+    """The snapshot's rows of two days; one key of each day has NULL wherever a value may be NULL."""
+    found = []
+    for day in (probe.days_ago(1), probe.today):
+        for number in range(keys):
+            empty = number == 0
+            found.append(
+                {
+                    "amount": None if empty else -0.5 * number,
+                    "name": f"n\u00e4me {number}",
+                    "day": day,
+                    "note": None if empty else f"snapshot {snapshot_id}",
+                    "seen": None if empty else number % 2 == 0,
+                    "raw": None if empty else bytes([0, 255, number]),
+                    "code": -number,
+                    "tags": [] if empty else ["a", "", f"{snapshot_id}"],
+                    "info": None if empty else {"weight": 1.25, "label": None},
+                    "parts": [] if empty else [{"number": number, "price": None}],
+                    "version": snapshot_id,
+                    "at": None if empty else MOMENT,
+                    "local_at": None if empty else MOMENT.replace(tzinfo=None),
+                }
+            )
+    return found
+
+
+def expect_rows(feed: PublishedFeed, expected: list[dict[str, Any]]) -> None:
+    expect("rows of target", feed.table_rows(), comparable(feed.oracle_table, expected))
+
+
+@assumption(
+    "publish-of-every-type",
+    statement="Rows of every type, NULLs and microseconds come through external tables, loads and CLONE unchanged",
+    rule="engines/, warehouse/row_expressions.py. Instead: leave the type that differs out of the feed's table.",
+)
+@publishing
+def every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
+    """Publishes one snapshot with engine bigquery, with all checks before and after the swap, and reads target."""
+    landed = rows(probe, 1)
+    record = feed.publish(feed.land(1, landed))
+    expect_rows(feed, landed)
+    return f"{len(landed)} rows of {len(TABLE.columns)} columns, published as generation {record.generation}."
+
+
+@assumption(
+    "publish-replaces-target",
+    statement="The next publish's swap finds the parent in target's labels, replaces target, and its checks pass",
+    rule="sql/publish/swap_target.sql, checks/table_checks.py, publish/check.py (T in whole milliseconds).",
+)
+@publishing
+def replaces_target(probe: ProbeDataset, feed: PublishedFeed) -> str:
+    """Publishes three snapshots with engines bigquery and merge; a key that the second one lacks stays."""
+    feed.publish(feed.land(1, rows(probe, 1)))
+    feed.publish(feed.land(2, rows(probe, 2, keys=3)))
+    lacking = [row for row in rows(probe, 1) if row["name"].endswith("3")]
+    expect_rows(feed, rows(probe, 2, keys=3) + lacking)
+    feed.publish(feed.land(3, rows(probe, 3, keys=3)), engine=Engine.MERGE)
+    expect_rows(feed, rows(probe, 3, keys=3) + lacking)
+    return "Both publishes built on the one before; all checks passed."
+
+
+@assumption(
+    "publish-keeps-a-primary-key",
+    statement="A table with a primary key is loaded, cloned and replaced like one without",
+    rule="publish/load.py, sql/publish/swap_target.sql. Instead: drop the constraint from staging.",
+)
+@publishing
+def keeps_primary_key(probe: ProbeDataset, feed: PublishedFeed) -> str:
+    """Adds a primary key that is not enforced to staging after the first of two publishes."""
+    feed.publish(feed.land(1, rows(probe, 1)))
+    staging = f"{probe.dataset}.{feed.feed.staging}"
+    probe.query(f"ALTER TABLE `{staging}` ADD PRIMARY KEY (name, day, code) NOT ENFORCED")
+    feed.publish(feed.land(2, rows(probe, 2)))
+    expect_rows(feed, rows(probe, 2))
+    return "The second publish went through."
+
+
+@assumption(
+    "publish-rolls-back",
+    statement="Staging as it was checked for an earlier generation can be cloned over target",
+    rule="publish/rollback/, FEED_rollback. Instead: restore from the generation's files.",
+)
+@publishing
+def rolls_back(probe: ProbeDataset, feed: PublishedFeed) -> str:
+    """Publishes two snapshots, shows the difference, and rolls back to the first."""
+    first = feed.publish(feed.land(1, rows(probe, 1)))
+    feed.publish(feed.land(2, rows(probe, 2)))
+    feed.roll_back(first.generation)
+    expect_rows(feed, rows(probe, 1))
+    return "Target has the first snapshot's rows again."
+
+
+@assumption(
+    "publish-guards-its-parent",
+    statement="The assertion in the swap's script stops it when target has another generation's label",
+    rule="sql/publish/swap_target.sql: a late swap cannot replace a table that it was not built on.",
+)
+@publishing
+def guards_parent(probe: ProbeDataset, feed: PublishedFeed) -> str:
+    """Changes the generation in target's labels between the check and the swap of a second publish."""
+    feed.publish(feed.land(1, rows(probe, 1)))
+    spec = feed.resolve(feed.land(2, rows(probe, 2)))
+    feed.deduplicate(spec)
+    feed.load(spec)
+    checked = feed.check(spec)
+    target = f"{probe.dataset}.{feed.feed.target}"
+    probe.query(f"ALTER TABLE `{target}` SET OPTIONS (labels = [('dedup_clone_generation', '00000099')])")
+    try:
+        feed.swap(spec, checked)
+    except BadRequest as error:
+        expect_rows(feed, rows(probe, 1))
+        return f"Refused: {str(error)[:120]}"
+    raise DoesNotHold("The swap replaced a table of another generation.")
+
+
+@assumption(
+    "publish-job-ids-once",
+    statement="BigQuery accepts no second job under the id of a publish's swap, whatever became of the first",
+    rule="publish/attempt_jobs.py, publish/recovery.py: a retry attaches, and a fenced id stays unused.",
+)
+@publishing
+def job_ids_once(probe: ProbeDataset, feed: PublishedFeed) -> str:
+    """Repeats the swap under its own job id after it succeeded."""
+    spec = feed.resolve(feed.land(1, rows(probe, 1)))
+    feed.deduplicate(spec)
+    feed.load(spec)
+    checked = feed.check(spec)
+    feed.swap(spec, checked)
+    before = probe.client.get_table(f"{probe.dataset}.{feed.feed.target}").created
+    try:
+        feed.swap(spec, checked)
+    except Conflict:
+        expect("creation time of target", probe.client.get_table(f"{probe.dataset}.{feed.feed.target}").created, before)
+        feed.commit(spec)
+        return "409, and target was not replaced again."
+    raise DoesNotHold("The second job of the same id was taken.")
+
+
+@assumption(
+    "publish-sees-a-later-load",
+    statement="Rows that are loaded into staging after T are not in the clone",
+    rule="publish/check.py: the swap clones staging as it was checked.",
+)
+@publishing
+def sees_no_later_load(probe: ProbeDataset, feed: PublishedFeed) -> str:
+    """Empties staging between the check and the swap."""
+    spec = feed.resolve(feed.land(1, rows(probe, 1)))
+    feed.deduplicate(spec)
+    feed.load(spec)
+    checked = feed.check(spec)
+    probe.query(f"TRUNCATE TABLE `{probe.dataset}.{feed.feed.staging}`")
+    feed.swap(spec, checked)
+    expect_rows(feed, rows(probe, 1))
+    age = datetime.now(UTC) - datetime.fromisoformat(str(checked.checked_at))
+    expect("T lies in the past", age > timedelta(0), True)
+    return "Target has the rows of T."

@@ -1,0 +1,279 @@
+"""A server that breaks an assumption is found by the test of that assumption: each line of the table breaks one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from deploy.probe.all_assumptions import all_assumptions, try_all
+from deploy.probe.assumption import ProbeVerdict
+from deploy.probe.probe_dataset import Clients, throwaway_dataset
+from tests.contract.probe.broken_session import (
+    BrokenSession,
+    Call,
+    Change,
+    address,
+    answer,
+    disposition,
+    job,
+    refused,
+    sql,
+    statistics,
+)
+
+OPTIONS = "OPTIONS (description = 'copied', labels = [('a', 'b')], partition_expiration_days = 730)"
+PRESENT = sql(r" FOR SYSTEM_TIME AS OF @\w+", "")
+DROP_FIRST = sql(r"CREATE OR REPLACE TABLE (`\S+`) CLONE", r"DROP TABLE IF EXISTS \1; CREATE TABLE \1 CLONE")
+NO_TIME = refused(r"SYSTEM_TIME AS OF @", "FOR SYSTEM_TIME needs a constant")
+NO_REPLACE = refused(r"CREATE OR REPLACE TABLE \S+\s+CLONE", "Table already exists")
+
+
+def target(edit: Callable[[dict[str, Any]], object], table: str = r"\w+_target|engines_\d+") -> Change:
+    return answer(rf"/tables/({table})(\?|$)", edit)
+
+
+def clone(**changed: Any) -> Change:
+    return target(lambda t: t["cloneDefinition"].update(changed) if "cloneDefinition" in t else None)
+
+
+def without(name: str) -> Callable[[dict[str, Any]], object]:
+    return lambda content: content.pop(name, None)
+
+
+def query_statistics(**values: str) -> Change:
+    return statistics(lambda s: (s.update(values), s.setdefault("query", {}).update(values)))
+
+
+def uris(edit: Callable[[str], str | None]) -> Change:
+    def changed(load: dict[str, Any]) -> bool:
+        before = load["sourceUris"]
+        load["sourceUris"] = [uri for uri in map(edit, before) if uri]
+        return load["sourceUris"] != before
+
+    return job("load", changed)
+
+
+def without_decorator(load: dict[str, Any]) -> bool:
+    table = load["destinationTable"]
+    before, table["tableId"] = table["tableId"], table["tableId"].partition("$")[0]
+    return table["tableId"] != before
+
+
+def fresh_job_ids() -> Change:
+    def request(call: Call) -> bool:
+        reference = (call.body or {}).get("jobReference", {}) if call.method == "POST" else {}
+        if not reference.get("jobId"):
+            return False
+        reference["jobId"] += uuid.uuid4().hex[:8]
+        return True
+
+    return Change(request)
+
+
+def expiration(milliseconds: int | None) -> Change:
+    """Tables get another partition expiration than the one that was asked for."""
+
+    def request(call: Call) -> bool:
+        partitioning = (call.body or {}).get("timePartitioning", {}) if call.method == "POST" else {}
+        if "expirationMs" not in partitioning:
+            return False
+        partitioning["expirationMs"] = milliseconds and str(milliseconds)
+        return True
+
+    return Change(request)
+
+
+def uploaded(edit: Callable[[dict[str, Any]], object]) -> Change:
+    def changed(call: Call, content: Any) -> bool:
+        if call.method != "POST" or "/upload/" not in call.url:
+            return False
+        edit(content)
+        return True
+
+    return Change(answer=changed)
+
+
+def selected(expression: str, column: str) -> Change:
+    """The column of a published table has other values than were loaded."""
+    return sql(r"SELECT \* FROM (\S+engines_\d+)", rf"SELECT * REPLACE ({expression} AS {column}) FROM \1")
+
+
+CASES: list[tuple[str, Change, str]] = [
+    # what the server does, how, which test must find it
+    ("a clone is of the present", PRESENT, "clone-in-script-with-parameters"),
+    ("a clone is of the present", PRESENT, "clone-back"),
+    ("a clone is of the present", PRESENT, "publish-sees-a-later-load"),
+    ("a clone is of the present", PRESENT, "publish-rolls-back"),
+    ("the past of a replaced table is the present", PRESENT, "time-travel-after-replace"),
+    ("CLONE takes no parameter as its time", NO_TIME, "clone-in-script-with-parameters"),
+    ("CLONE takes no parameter as its time", NO_TIME, "clone-back"),
+    ("CLONE takes no parameter as its time", NO_TIME, "clone-time"),
+    ("CLONE takes no parameter as its time", NO_TIME, "publish-of-every-type"),
+    ("CLONE replaces nothing", NO_REPLACE, "clone-replaces"),
+    ("CLONE replaces nothing", NO_REPLACE, "swap-under-readers"),
+    ("CLONE replaces nothing", NO_REPLACE, "publish-of-every-type"),
+    ("a clone follows its base", sql("replaces_target` ORDER", "replaces` ORDER"), "clone-replaces"),
+    ("no description", sql("description = @description,", ""), "clone-in-script-with-parameters"),
+    ("no expiration", sql("partition_expiration_days = @days,", ""), "clone-in-script-with-parameters"),
+    (
+        "no labels",
+        sql(r",\s*labels = \[\('dedup_clone_generation', @generation\)\]", ""),
+        "clone-in-script-with-parameters",
+    ),
+    (
+        "a clone copies options",
+        sql(r"(CREATE OR REPLACE TABLE `\S+` CLONE `\S+`)$", rf"\1 {OPTIONS}"),
+        "clone-without-options",
+    ),
+    ("ASSERT lets everything pass", sql(r"ASSERT live = @parent AS '[^']*';", ""), "publish-guards-its-parent"),
+    (
+        "labels have another form",
+        sql(r"REGEXP_EXTRACT\(option_value", "REGEXP_EXTRACT(REPLACE(option_value, ',', ':')"),
+        "labels-as-text",
+    ),
+    (
+        "labels have another form",
+        sql(r"REGEXP_EXTRACT\(option_value", "REGEXP_EXTRACT(REPLACE(option_value, ',', ':')"),
+        "publish-replaces-target",
+    ),
+    ("a clone has no clone definition", target(without("cloneDefinition")), "clone-time"),
+    ("a clone has no clone definition", target(without("cloneDefinition")), "publish-of-every-type"),
+    ("clone times show seconds", clone(cloneTime="2026-01-01T00:00:00.000Z"), "clone-time"),
+    ("clone times show seconds", clone(cloneTime="2026-01-01T00:00:00.000Z"), "publish-of-every-type"),
+    (
+        "a clone names another base",
+        clone(baseTableReference={"projectId": "p", "datasetId": "d", "tableId": "t"}),
+        "clone-time",
+    ),
+    ("a clone is listed as a base table", sql("SELECT table_type", "SELECT 'BASE TABLE' AS table_type"), "clone-time"),
+    ("a table is dropped before it is replaced", DROP_FIRST, "other-partitioning-refused"),
+    ("a table is dropped before it is replaced", DROP_FIRST, "other-clustering-refused"),
+    ("a replacement is refused for something else", refused("CLONE", "backend error"), "other-partitioning-refused"),
+    ("a clone is not clustered", target(without("clustering")), "clone-keeps-layout"),
+    ("a clone is not partitioned", target(lambda t: t["timePartitioning"].update(field="other")), "clone-keeps-layout"),
+    ("a clone has another schema", target(lambda t: t["schema"]["fields"].pop()), "clone-keeps-layout"),
+    (
+        "clones have any depth",
+        sql(r"CREATE TABLE (`\S+depth4`) CLONE (`\S+`)", r"CREATE TABLE \1 AS SELECT * FROM \2"),
+        "clone-depth",
+    ),
+    ("readers see a mixture", sql(r"MAX\(number\), COUNT", "MAX(number) + 1, COUNT"), "swap-under-readers"),
+    ("readers miss rows", sql(r"COUNT\(\*\) FROM `\S+readers_target`", "1"), "swap-under-readers"),
+    ("readers get errors", refused(r"SELECT MIN\(number\)", "table is being replaced"), "swap-under-readers"),
+    ("lists of files are not taken", refused("fileSetSpecType"), "uri-manifest"),
+    (
+        "a list of files is read as a file",
+        job("load", lambda load: load.pop("fileSetSpecType", None) is not None),
+        "uri-manifest",
+    ),
+    ("a job id may be used again", fresh_job_ids(), "job-id-once"),
+    ("a job id may be used again", fresh_job_ids(), "publish-job-ids-once"),
+    ("broken files are left out", uris(lambda uri: None if "broken" in uri else uri), "failed-load-changes-nothing"),
+    ("generations in addresses are overlooked", uris(lambda uri: uri.partition("#")[0]), "uri-without-generation"),
+    ("columns meet by position", sql("SELECT day, id, number", "SELECT day, number, id"), "columns-by-name"),
+    (
+        "loads wait for long",
+        statistics(lambda s: s.update(startTime=str(int(s["creationTime"]) + 100_000))),
+        "load-is-prompt",
+    ),
+    (
+        "loads fill a streaming buffer",
+        answer("/tables/counts", lambda t: t.update(streamingBuffer={"estimatedRows": "1"})),
+        "no-streaming-buffer-after-load",
+    ),
+    (
+        "counts of rows are late",
+        answer("/tables/counts", lambda t: t.update(numRows="0")),
+        "no-streaming-buffer-after-load",
+    ),
+    (
+        "partitions' rows are late",
+        sql("SELECT total_rows FROM", "SELECT total_rows - 1 FROM"),
+        "no-streaming-buffer-after-load",
+    ),
+    (
+        "exports change values",
+        sql(r"SELECT number FROM (`\S+extracted`)", r"SELECT number + 1 AS number FROM \1"),
+        "extract-is-free",
+    ),
+    ("tables are not exported", refused('"extract"'), "extract-is-free"),
+    ("external tables name no file", sql("_FILE_NAME AS file", "'' AS file"), "external-files-in-a-query"),
+    ("queries take no external table", refused("tableDefinitions"), "external-files-in-a-query"),
+    ("queries take no external table", refused("tableDefinitions"), "publish-of-every-type"),
+    ("WRITE_TRUNCATE_DATA drops policies", disposition("WRITE_TRUNCATE_DATA", "WRITE_TRUNCATE"), "truncate-data-keeps"),
+    ("WRITE_TRUNCATE_DATA appends", disposition("WRITE_TRUNCATE_DATA", "WRITE_APPEND"), "clone-replaces"),
+    ("WRITE_TRUNCATE_DATA appends", disposition("WRITE_TRUNCATE_DATA", "WRITE_APPEND"), "truncate-data-of-a-partition"),
+    ("WRITE_TRUNCATE_DATA is unknown", refused("WRITE_TRUNCATE_DATA"), "truncate-data-keeps"),
+    ("WRITE_TRUNCATE keeps policies", disposition("WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA"), "truncate-drops-policies"),
+    ("a load into a partition replaces the table", job("load", without_decorator), "truncate-data-of-a-partition"),
+    ("a clone has no policies", answer("/carried_target/rowAccessPolicies", dict.clear), "clone-carries-policies"),
+    ("nothing expires", expiration(None), "expired-day-vanishes"),
+    ("nothing expires", expiration(None), "expiration-in-metadata"),
+    ("days expire early", expiration(700 * 86_400_000), "boundary-of-expiration"),
+    (
+        "rows without a date are elsewhere",
+        sql("SELECT partition_id FROM", "SELECT REPLACE(partition_id, '__NULL__', '__UNPARTITIONED__') FROM"),
+        "dates-without-value",
+    ),
+    (
+        "times of change stand still",
+        sql("SELECT last_modified_time", "SELECT TIMESTAMP '2026-01-01 00:00:00'"),
+        "last-modified-of-partitions",
+    ),
+    (
+        "options lack the expiration",
+        sql("option_name = 'partition_expiration_days'", "FALSE"),
+        "expiration-in-metadata",
+    ),
+    ("metadata costs more", query_statistics(totalBytesBilled=str(20 * 2**20)), "metadata-query-bills-its-minimum"),
+    ("COUNT(*) reads", query_statistics(totalBytesProcessed="8000"), "count-reads-nothing"),
+    ("a dry run guesses", query_statistics(totalBytesProcessed="1"), "dry-run-tells-bytes"),
+    ("MERGE counts changed rows only", query_statistics(totalBytesProcessed="24"), "merge-counts-updated-partitions"),
+    (
+        "storage is billed by physical bytes",
+        answer(r"/datasets/\w+(\?|$)", lambda d: d.update(storageBillingModel="PHYSICAL")),
+        "storage-billed-by-logical-bytes",
+    ),
+    (
+        "time travel is two days",
+        answer(r"/datasets/\w+(\?|$)", lambda d: d.update(maxTimeTravelHours="48")),
+        "time-travel-window",
+    ),
+    ("preconditions of writes are overlooked", address(r"[?&]ifGenerationMatch=\d+", "?x=1"), "create-if-absent"),
+    ("preconditions of writes are overlooked", address(r"&ifGenerationMatch=[1-9]\d*", ""), "replace-as-read"),
+    (
+        "listings are late",
+        answer(r"/b/\S+/o\?", lambda listed: listed["items"].pop() if listed.get("items") else None),
+        "listing-is-consistent",
+    ),
+    ("generations do not grow", uploaded(lambda o: o.update(generation="7")), "marker-time-is-arrival"),
+    ("microseconds are lost", selected("TIMESTAMP_TRUNC(at, MILLISECOND)", "at"), "publish-of-every-type"),
+    ("NULL becomes an empty text", selected("IFNULL(note, '')", "note"), "publish-of-every-type"),
+    ("bytes are cut", selected("SUBSTR(raw, 1, 1)", "raw"), "publish-of-every-type"),
+]
+
+
+@pytest.fixture(autouse=True)
+def mended(session: BrokenSession) -> Any:
+    yield
+    session.change = Change()
+
+
+@pytest.mark.parametrize(("does", "change", "name"), CASES, ids=[f"{name}: {does}" for does, _, name in CASES])
+def test_a_broken_assumption_is_found(
+    does: str, change: Change, name: str, clients: Clients, session: BrokenSession
+) -> None:
+    (assumption,) = [a for a in all_assumptions() if a.name == name]
+    with throwaway_dataset(clients) as probe:
+        session.change, session.applied = change, 0
+        (result,) = try_all(probe, [assumption])
+        session.change = Change()
+    assert session.applied, "the change met no request"
+    assert result.verdict is ProbeVerdict.DOES_NOT_HOLD, result.evidence
+
+
+def test_sixty_assumptions_are_broken() -> None:
+    assert len({(does, name) for does, _, name in CASES}) == len(CASES) >= 60
