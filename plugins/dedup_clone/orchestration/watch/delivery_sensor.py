@@ -7,6 +7,7 @@ trigger here lists the landing prefix every few seconds, and compares the marker
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -31,6 +32,7 @@ from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.services import Services
 from dedup_clone.state.arrivals import Arrivals, InvalidMarkers, LandingWatch
 from dedup_clone.state.landing import Landing
+from dedup_clone.state.store import ObjectStore
 
 FULL_LISTING_INTERVAL_S = 30
 IDLE_LIMIT_S = 12 * 60 * 60  # a watch run then ends without an arrival, so that the next one uses new code
@@ -190,14 +192,20 @@ class DeliveryTrigger(BaseTrigger):
 
     def _open(self) -> LandingWatch:
         arguments = self.arguments
-        state = open_gcs_bucket(arguments["connection"], arguments["state_bucket"])
-        landing = open_gcs_bucket(arguments["connection"], arguments["landing_bucket"])
+        state = _shared_bucket(arguments["connection"], arguments["state_bucket"])
+        landing = _shared_bucket(arguments["connection"], arguments["landing_bucket"])
         return LandingWatch(
             Landing(landing, arguments["prefix"], arguments["marker"]),
             Arrivals(state, arguments["feed"]),
             InvalidMarkers(state, arguments["feed"]),
             polls_per_full_listing=max(1, int(FULL_LISTING_INTERVAL_S / arguments["interval_s"])),
         )
+
+
+@functools.cache
+def _shared_bucket(connection: str, gcs_bucket: str) -> ObjectStore:
+    """One client for the triggers of all feeds in this triggerer: each has connections and credentials of its own."""
+    return open_gcs_bucket(connection, gcs_bucket)
 
 
 def _event(message: str) -> TriggerEvent:
