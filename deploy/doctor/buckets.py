@@ -101,9 +101,9 @@ def _landing(bucket: dict[str, Any]) -> Iterator[Finding]:
 def _state(bucket: dict[str, Any]) -> Iterator[Finding]:
     name = bucket["name"]
     update = f"gcloud storage buckets update gs://{name}"
-    deletions = _deletions(bucket)
+    deletions = [rule for rule in _deletions(bucket) if "daysSinceNoncurrentTime" not in rule.get("condition", {})]
     if deletions:
-        text = f"[{name}] has [{len(deletions)}] lifecycle rules that delete: these would remove live "
+        text = f"[{name}] has [{len(deletions)}] lifecycle rules that delete live objects: these would remove live "
         text += "generations, manifests and the ledger. Publishes delete old files themselves."
         yield Finding(Level.FAIL, "state lifecycle", text, f"{update} --clear-lifecycle")
     else:
@@ -116,8 +116,10 @@ def _state(bucket: dict[str, Any]) -> Iterator[Finding]:
     else:
         yield ok("state soft delete", "off.")
     if bucket.get("versioning", {}).get("enabled"):
-        text = f"[{name}] keeps old versions: each pruned generation stays and is billed."
-        yield Finding(Level.WARN, "state versioning", text, f"{update} --no-versioning")
+        yield ok("state versioning", "records that are replaced or deleted by mistake can be restored.")
+    else:
+        text = f"[{name}] keeps no former versions: a record that is deleted or overwritten by mistake is lost."
+        yield Finding(Level.WARN, "state versioning", text, f"{update} --versioning")
     if bucket.get("retentionPolicy") or bucket.get("defaultEventBasedHold"):
         text = f"[{name}] has a retention policy or holds by default: CURRENT could not be replaced."
         command = f"{update} --clear-retention-period --no-default-event-based-hold"

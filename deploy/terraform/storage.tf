@@ -23,7 +23,7 @@ resource "google_storage_bucket" "landing" {
   depends_on = [google_project_service.needed]
 }
 
-# No lifecycle rule here: manifests name what is kept, and the project prunes by itself.
+# Lifecycle rules delete only former versions: manifests name what is kept, and the project prunes by itself.
 resource "google_storage_bucket" "state" {
   name                        = local.bucket_names.state
   location                    = local.location
@@ -32,7 +32,32 @@ resource "google_storage_bucket" "state" {
   public_access_prevention    = "enforced"
   labels                      = local.labels
 
-  # Every publish prunes a generation: soft-deleted ones would be billed for a week, 42 of them at six a day.
+  # Records that were replaced or deleted by mistake can be restored for 30 days.
+  versioning {
+    enabled = true
+  }
+
+  lifecycle_rule {
+    action {
+      type = "Delete"
+    }
+    condition {
+      days_since_noncurrent_time = var.record_versions_days
+    }
+  }
+
+  # A generation is the size of the table. A prune deletes its files with their versions; this deletes what a failed job left.
+  lifecycle_rule {
+    action {
+      type = "Delete"
+    }
+    condition {
+      days_since_noncurrent_time = 1
+      matches_suffix             = [".parquet", ".bin"]
+    }
+  }
+
+  # Soft delete would bill every pruned generation for a week, 42 of them at six a day.
   soft_delete_policy {
     retention_duration_seconds = 0
   }

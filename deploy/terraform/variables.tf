@@ -55,3 +55,9 @@ variable "subnetwork_range" {
   type        = string
   default     = "10.64.0.0/20"
 }
+
+variable "record_versions_days" {
+  description = "Days for which former versions of records in the state bucket can be restored"
+  type        = number
+  default     = 30
+}

@@ -15,7 +15,7 @@ from enum import StrEnum
 from dedup_clone.contract.errors import LeaseHeld, LostRace
 from dedup_clone.contract.manifest import FORMAT_VERSION
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.layout import GENERATION_DIGITS, FeedLayout
 from dedup_clone.state.store import ObjectStore
 
 
@@ -120,7 +120,7 @@ class CurrentFile:
         def acquire(current: Current) -> Current:
             if current.intent is not None:
                 raise lease_held_error(self._feed, current.intent)
-            generation = current.last_generation + 1
+            generation = (current.last_generation or self._highest_number()) + 1
             intent = make_intent(current.generation, generation)
             if current.environment not in ("", intent.environment):
                 raise LostRace(f"[{self._feed}] passed to environment [{current.environment}]: retry the task.")
@@ -132,6 +132,14 @@ class CurrentFile:
         if intent is None:
             raise LostRace(f"The lease of [{self._feed}] vanished while it was acquired: retry the task.")
         return intent
+
+    def _highest_number(self) -> int:
+        """The highest generation that any record or data folder names, when CURRENT names none because it was lost."""
+        layout = FeedLayout(self._feed)
+        names = [*self._store.folders(layout.attempts), *self._store.folders(layout.data)]
+        for prefix in (layout.manifests, layout.ledger):
+            names += [info.name for info in self._store.objects(prefix)]
+        return max((int(name.rstrip("/").rsplit("/", 1)[1][:GENERATION_DIGITS]) for name in names), default=0)
 
     def require_intent(self, attempt: str) -> Intent:
         """The intent of `attempt`. Raises LostRace when it does not hold the lease."""

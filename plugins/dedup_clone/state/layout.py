@@ -8,6 +8,7 @@ from urllib.parse import quote
 from dedup_clone.contract.delivery import Delivery
 
 _MARKER_NAME_CHARACTERS = 400
+GENERATION_DIGITS = 8  # at the start of the names of attempts and manifests
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,10 @@ class FeedLayout:
         return f"{self.feed}/incidents/"
 
     @property
+    def manifests(self) -> str:
+        return f"{self.feed}/manifests/"
+
+    @property
     def ledger(self) -> str:
         return f"{self.feed}/ledger/"
 
@@ -82,10 +87,10 @@ class FeedLayout:
         return f"{self.incidents}{name}.json"
 
     def manifest(self, generation: int) -> str:
-        return f"{self.feed}/manifests/{generation:08d}.json"
+        return f"{self.manifests}{generation:0{GENERATION_DIGITS}d}.json"
 
     def file_list(self, generation: int) -> str:
-        return f"{self.feed}/manifests/{generation:08d}.files.json"
+        return f"{self.manifests}{generation:0{GENERATION_DIGITS}d}.files.json"
 
     def data_folder(self, attempt: str) -> str:
         return f"{self.data}{attempt}/"

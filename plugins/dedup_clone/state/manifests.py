@@ -84,7 +84,7 @@ class Manifests:
         if manifest is None:
             raise ContractViolation(
                 f"[{self._store.uri(name)}] is gone although CURRENT names generation [{generation}]: "
-                f"restore the object (soft delete keeps it for seven days), then retry."
+                f"restore an earlier version of the object (docs/runbook.md, lost records), then retry."
             )
         return manifest
 

@@ -102,6 +102,8 @@ def _bucket(name: str) -> dict[str, Any]:
         "storageClass": "STANDARD",
         "iamConfiguration": {"uniformBucketLevelAccess": {"enabled": True}, "publicAccessPrevention": "enforced"},
         "softDeletePolicy": {"retentionDurationSeconds": "0"},
+        "versioning": {"enabled": True},
+        "lifecycle": {"rule": [{"action": {"type": "Delete"}, "condition": {"daysSinceNoncurrentTime": 30}}]},
     }
 
 

@@ -85,7 +85,7 @@ CASES = [
         "[7] days",
         "--clear-soft-delete",
     ),
-    (google.STATE, "versioning.enabled", True, "state versioning", "warn", "old versions", "--no-versioning"),
+    (google.STATE, "versioning.enabled", False, "state versioning", "warn", "no former versions", "--versioning"),
     (
         google.STATE,
         "retentionPolicy",

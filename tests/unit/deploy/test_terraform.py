@@ -49,6 +49,16 @@ def console(expression: str, folder: Path) -> Any:
     return json.loads(json.loads(printed.strip().splitlines()[-1]))
 
 
+def test_records_keep_former_versions_and_data_do_not() -> None:
+    """Messages and runbook promise that records can be restored for 30 days."""
+    state = TEXT[TEXT.index('"google_storage_bucket" "state"') :].split("\nresource ")[0]
+    assert "versioning {\n    enabled = true" in state
+    assert "days_since_noncurrent_time = var.record_versions_days" in state
+    assert re.search(r'days_since_noncurrent_time = 1\n *matches_suffix *= \["\.parquet", "\.bin"\]', state)
+    assert state.count("days_since_noncurrent_time") == state.count('type = "Delete"')
+    assert re.search(r'"record_versions_days" \{[^}]*default *= 30', TEXT)
+
+
 @needs_terraform
 def test_each_grant_is_made_by_exactly_one_resource(tmp_path: Path) -> None:
     kinds = ("project", "dataset", "bucket", "account")

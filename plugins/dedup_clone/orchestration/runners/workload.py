@@ -58,7 +58,7 @@ def _arrival(services: Services, uri: str) -> Arrival:
     arrival = services.store.read_record(Arrival, uri.removeprefix(services.store.uri("")))
     if arrival is None:
         raise ContractViolation(
-            f"Arrival [{uri}] is gone: restore it (soft delete keeps it for seven days), then retry."
+            f"Arrival [{uri}] is gone: restore an earlier version of it (docs/runbook.md, lost records), then retry."
         )
     return arrival
 

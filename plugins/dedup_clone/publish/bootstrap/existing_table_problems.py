@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from dedup_clone.checks.partition_checks import partition_day
+from dedup_clone.checks.table_checks import labelled_generation
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.metadata import Observation, TableMetadata
@@ -55,6 +56,14 @@ def table_problems(services: Services, table: TableMetadata, is_target: bool) ->
     problems += _column_problems(table.columns, contract.columns)
     if table.has_streaming_buffer:
         problems.append("rows are in its streaming buffer: stop whoever streams; it is flushed within 90 minutes")
+    lost = labelled_generation(table) if is_target else None
+    if lost is not None:
+        problems.append(
+            f"its label says that it is generation [{lost}] of this feed, but CURRENT names none: the records are "
+            f"lost. Restore them (docs/runbook.md, lost records). If they cannot be restored, remove the label "
+            f"(bq update --clear_label dedup_clone_generation {services.names.dataset}.{services.feed.target}) and "
+            f"trigger the bootstrap again"
+        )
     return problems + (_lost_with_target(services) if is_target else [])
 
 

@@ -36,7 +36,7 @@ def read_check_results(services: Services, attempt: str, phase: str) -> CheckRes
     results = find_check_results(services, attempt, phase)
     if results is None:
         name = services.store.uri(services.layout.verdicts(attempt, phase))
-        raise ContractViolation(f"[{name}] is gone: restore it (soft delete keeps it seven days).")
+        raise ContractViolation(f"[{name}] is gone: restore an earlier version of it (docs/runbook.md, lost records).")
     return results
 
 
