@@ -12,7 +12,7 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import Parent
 from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptTask, DeclinedAdoption
-from dedup_spark.plans.adopt.adopt_task_builder import adopt_tasks, is_above_parent
+from dedup_spark.plans.adopt.adopt_task_builder import adopt_tasks, overrules_parent
 from dedup_spark.plans.adopt.survivor_files import MAX_FILES
 from dedup_spark.plans.rewrite.rewrite_task import DeclinedRewrite, RewriteOutcome, RewriteTask, RewrittenDate
 from dedup_spark.plans.rewrite.rewrite_task_builder import rewrite_tasks
@@ -140,9 +140,9 @@ def _adopt_ineligible_reason(
     if request.update_id_mode is not UpdateIdMode.LAST_SEEN:
         return f"update_id mode [{request.update_id_mode}] compares values"
     newest = deliveries[-1].delivery
-    if not is_above_parent(newest, before):
+    if not overrules_parent(newest, before):
         highest = before.max_update_id if before else None
-        return f"snapshot id [{newest.snapshot_id}] is not above [{highest}], the date's highest"
+        return f"snapshot id [{newest.snapshot_id}] is below [{highest}], the date's highest"
     return _unfit_file(day, deliveries)
 
 

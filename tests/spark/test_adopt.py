@@ -164,6 +164,19 @@ def _of_another_date(target: Path) -> None:
     target.write_bytes(target.with_name(f"{SECOND}.bin").read_bytes())
 
 
+def test_correction_is_adopted_and_its_survivors_are_of_the_same_snapshot(area: SparkJobFeed) -> None:
+    """Key 3 was a survivor before. The correction lacks key 2, which the next snapshot has again, and changes key 1."""
+    area.publish(area.land(6, rows(6, 1, 3)))
+    area.publish(area.land(7, rows(7, 1, 2)))
+    area.publish(area.land(7, [row(7, 1, 5), row(7, 4, 40)]))
+    entry = area.entry(FIRST)
+    assert (entry.plan, entry.rows, entry.new_keys, entry.changed, entry.survivors) == ("adopt", 4, 1, 1, 2)
+    assert found(area) == [(1, 5, 7), (2, 70, 7), (3, 60, 6), (4, 40, 7)]
+    area.publish(area.land(8, [row(8, 1, 5), row(8, 2, 70), row(8, 4, 40)]))
+    assert area.entry(FIRST).plan_reason == "same keys and values as before: the parent's rows were not read"
+    assert found(area) == [(1, 5, 8), (2, 70, 8), (3, 60, 6), (4, 40, 8)]
+
+
 @pytest.mark.parametrize("spoil", [_delete, _damage, _of_another_date])
 def test_fingerprints_that_are_gone_or_wrong_are_computed_again(
     area: SparkJobFeed, spoil: Callable[[Path], None]
@@ -302,7 +315,7 @@ def test_late_snapshot_falls_back_and_leaves_the_fingerprints_as_they_are(with_s
     area.publish(area.land(3, rows(3, 1, 9)))
     entry = area.entry(FIRST)
     assert entry.plan == "rewrite"
-    assert entry.plan_reason.startswith("not adopted: snapshot id [3] is not above [7], the date's highest")
+    assert entry.plan_reason.startswith("not adopted: snapshot id [3] is below [7], the date's highest")
     area.publish(area.land(8, rows(8, 1, 2, 3)))
     assert "fingerprints of the parent carried" in area.entry(FIRST).plan_reason
     assert found(area) == [(1, 80, 8), (2, 80, 8), (3, 80, 8), (9, 30, 3)]

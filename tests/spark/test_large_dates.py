@@ -102,3 +102,11 @@ def test_backlogs_are_adopted(tmp_path: Path, waiting: int) -> None:
     first = (1, snapshots.rows(1, 0))
     area = play(tmp_path, [[first], [(number, snapshots.rows(number)) for number in range(2, 2 + waiting)]])
     assert area.entry(DAY).plan == "adopt"
+
+
+def test_correction_of_the_live_snapshot_is_adopted(tmp_path: Path) -> None:
+    """Twice; then the next snapshot needs the fingerprints of all rows with the id that was corrected."""
+    snapshots = Snapshots()
+    area = play(tmp_path, [[(number, snapshots.rows(number))] for number in (1, 2, 2, 2, 3)])
+    assert area.entry(DAY).plan == "adopt"
+    assert "fingerprints of the parent carried" in area.entry(DAY).plan_reason

@@ -92,11 +92,11 @@ def test_a_late_snapshot_is_streamed_and_leaves_the_fingerprints_as_they_are(are
     assert found(area) == [(1, 80, 8), (2, 80, 8), (3, 80, 8), (9, 50, 5)]
 
 
-def test_a_redelivery_of_the_newest_snapshot_leaves_no_fingerprints_of_its_own(area: SparkJobFeed) -> None:
-    """Rows that the redelivery lacks have its update_id too, so its fingerprints are not those of the update_id."""
-    area.plan = Plan.AUTO
+def test_a_rewritten_correction_leaves_no_fingerprints_of_its_own(area: SparkJobFeed) -> None:
+    """Rows that the correction lacks have its update_id too, so its fingerprints are not those of the update_id."""
     area.publish(area.land(7, rows(7, 1, 2)))
     area.publish(area.land(7, [row(7, 1, 5)]))
+    area.plan = Plan.AUTO
     assert found(area) == [(1, 5, 7), (2, 70, 7)]
     area.publish(area.land(8, rows(8, 1)))
     assert "fingerprints of the parent computed" in area.entry(FIRST).plan_reason

@@ -14,7 +14,7 @@ from dedup_spark.plans.written_date import DateCost, WrittenDate
 
 @dataclass(frozen=True)
 class AdoptTask:
-    """`older` deliveries ascend in precedence; all are below `newest`, whose id is above every id of `parent`.
+    """`older` deliveries ascend in precedence; all are below `newest`, whose id is not below any id of `parent`.
 
     The parent's rows with its highest update_id are the base, the others are survivors.
     """

@@ -44,14 +44,17 @@ def presumed_adopt_tasks(
         [
             _task(day, found, parent)
             for day, found in delivered
-            if is_above_parent(found[-1].delivery, parent.dates.get(day))
+            if overrules_parent(found[-1].delivery, parent.dates.get(day))
         ]
     )
 
 
-def is_above_parent(newest: Delivery, before: DateEntry | None) -> bool:
-    """Whether the date's newest delivery is above all ids that the date has: only such a delivery can be adopted."""
-    return before is None or newest.snapshot_id > before.max_update_id
+def overrules_parent(newest: Delivery, before: DateEntry | None) -> bool:
+    """Whether rows of the date's newest delivery win against all that the date has: only such a delivery is adopted.
+
+    It has a higher id than they, or corrects the snapshot with the highest.
+    """
+    return before is None or newest.snapshot_id >= before.max_update_id
 
 
 def _task(day: date, delivered: Sequence[DeliveredDate], parent: Parent) -> AdoptTask:

@@ -39,6 +39,7 @@ class ComparisonInputs:
     parent: KeySource | None
     base: BucketFingerprints | None
     base_id: int | None
+    newest_id: int
     survivor_rows: int
     base_was_stored: bool
 
@@ -83,6 +84,7 @@ def open_inputs(
         parent=parent_source,
         base=base,
         base_id=parent.entry.max_update_id if parent else None,
+        newest_id=task.newest.delivery.snapshot_id,
         survivor_rows=parent.entry.rows - base.rows if parent and base else 0,
         base_was_stored=base_was_stored,
     )

@@ -28,11 +28,12 @@ class DecodedRows:
 class DiffResult:
     """N is the newest delivery. Row numbers are kept by (source number, file number).
 
-    `surviving` are rows that become survivors, `decoded` those of them whose values were read already. `removed` are
-    earlier survivors that are none any more. `surplus` are N's surplus rows, `older_surplus_rows` counts those of the
-    older deliveries by source. For `unresolved` surplus rows it is not known which row of the key counts, so
-    that another plan has to write the date. `fingerprints` are of N's distinct keys. `changed` is None where values are
-    not compared.
+    `surviving` are rows that become survivors, `decoded` those of them whose values were read already. Where N corrects
+    a snapshot, `same_id_survivors` are those that have its update_id. `removed` are earlier survivors that are none any
+    more. `surplus` are N's surplus rows, `older_surplus_rows` counts those of the older deliveries by source. For
+    `unresolved` surplus rows it is not known which row of the key counts, so that another plan has to write the date.
+    `fingerprints` are of N's distinct keys and, once all rows are compared, of `same_id_survivors`. `changed` is None
+    where values are not compared.
     """
 
     fingerprints: BucketFingerprints
@@ -46,6 +47,7 @@ class DiffResult:
         default_factory=lambda: defaultdict(list)
     )
     decoded: defaultdict[tuple[int, int], list[DecodedRows]] = field(default_factory=lambda: defaultdict(list))
+    same_id_survivors: list[SelectedRows] = field(default_factory=list)
     removed: defaultdict[tuple[int, int], list[npt.NDArray[np.int64]]] = field(
         default_factory=lambda: defaultdict(list)
     )

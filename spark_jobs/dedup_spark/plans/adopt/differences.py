@@ -80,6 +80,8 @@ def find_differences(
             _count_older_surplus(inputs, selection.with_kind(ALL_KEYS, left), diff)
     for surplus in diff.surplus:
         newest.remove(*inputs.newest.key_hashes(surplus), surplus.value_hashes)
+    for survivors in diff.same_id_survivors:
+        newest.add(*inputs.newest.key_hashes(survivors), survivors.value_hashes)
     if diff.unresolved:
         newest.value_sums = None
     return diff

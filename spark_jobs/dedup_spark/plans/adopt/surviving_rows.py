@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -78,7 +79,10 @@ def _without_duplicates(
 def _find_parent_survivors(inputs: ComparisonInputs, parent: SelectedRows, winners: Indices, diff: DiffResult) -> None:
     """Base rows that win survive. Earlier survivors stay in their files, unless they lost or their key came back."""
     is_base = parent.update_ids == inputs.base_id
-    _add_survivors(PARENT_SOURCE, parent, winners[is_base[winners]], diff)
+    base_winners = winners[is_base[winners]]
+    _add_survivors(PARENT_SOURCE, parent, base_winners, diff)
+    if inputs.newest_id == inputs.base_id and len(base_winners):
+        diff.same_id_survivors.append(replace(parent, value_columns=None).take(base_winners))
     stays = is_base.copy()
     stays[winners] = True
     removed = np.flatnonzero(~stays)
