@@ -15,6 +15,7 @@ from dedup_spark.comparison import bucket_selection, key_source, ranged_rows, sp
 from dedup_spark.fingerprints import buckets
 from dedup_spark.plans.adopt import adopt_date
 from dedup_spark.plans.adopt.differences import DEFAULT_LIMITS, Limits
+from dedup_spark.plans.rewrite import date_merge
 from testkit.oracle import OracleDelivery, OracleState, comparable
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS, oracle_table
@@ -39,6 +40,7 @@ def scaled_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         (ranged_rows, "_ROWS_IN_MEMORY"),
         (spilled_hashes, "_ROWS_IN_MEMORY"),
         (key_source, "_ROWS_AT_A_TIME"),
+        (date_merge, "ROWS_PER_RANGE"),
     ):
         monkeypatch.setattr(module, name, getattr(module, name) // SCALE)
 
@@ -109,4 +111,19 @@ def test_correction_of_the_live_snapshot_is_adopted(tmp_path: Path) -> None:
     snapshots = Snapshots()
     area = play(tmp_path, [[(number, snapshots.rows(number))] for number in (1, 2, 2, 2, 3)])
     assert area.entry(DAY).plan == "adopt"
+    assert "fingerprints of the parent carried" in area.entry(DAY).plan_reason
+
+
+def test_late_snapshot_adds_rows_and_leaves_the_files_of_the_newest(tmp_path: Path) -> None:
+    snapshots = Snapshots()
+    # Of the keys that the late snapshot adds, the newest lacks a twentieth.
+    first, late, newest, last = ((number, snapshots.rows(number, 0.05)) for number in (1, 3, 4, 5))
+    area = play(tmp_path, [[first], [newest], [late]])
+    entry, files = area.entry(DAY), area.files().files
+    assert "written by Spark" not in entry.plan_reason
+    assert entry.new_keys
+    (of_newest,) = (file for file in files if file.min_update_id == 4)
+    assert of_newest.path.startswith(f"date={DAY}/adopted-")
+    assert sum(file.rows for file in files if file is not of_newest) < ROWS * 0.05 * 3
+    area = play(tmp_path / "next", [[first], [newest], [late], [last]])
     assert "fingerprints of the parent carried" in area.entry(DAY).plan_reason

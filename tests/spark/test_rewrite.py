@@ -18,7 +18,6 @@ from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison import duplicate_keys, key_reader
 from dedup_spark.output import sorted_files
-from dedup_spark.plans.rewrite import date_merge
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.spark.test_adopt import files_of, path, rows
@@ -113,7 +112,7 @@ def test_fingerprints_of_a_rewritten_date_are_used_by_the_next_adoption(area: Sp
     assert "fingerprints of the parent carried" in entry.plan_reason
 
 
-def test_several_deliveries_many_repeated_keys_and_many_differences_are_left_to_spark(
+def test_several_deliveries_and_many_repeated_keys_are_left_to_spark(
     with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     area = with_spark
@@ -124,11 +123,6 @@ def test_several_deliveries_many_repeated_keys_and_many_differences_are_left_to_
     candidate = area.publish(area.land(3, [row(3, 1, 5), row(3, 1, 6)]))
     assert "written by Spark: the delivery holds keys more than once: [1] surplus rows" in area.entry(FIRST).plan_reason
     assert candidate.deliveries[0].ties == area.entry(FIRST).ties == 1
-    monkeypatch.setattr(date_merge, "ROWS_PER_RANGE", 1)
-    monkeypatch.setattr(date_merge, "MOST_RANGES", 2)
-    area.publish(area.land(4, rows(4, *range(9))))
-    assert "rows may differ, more than are compared without a shuffle" in area.entry(FIRST).plan_reason
-    assert found(area) == [(n, 40, 4) for n in range(9)]
 
 
 @pytest.mark.parametrize("mode", list(UpdateIdMode))

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark.comparison import ranged_rows
 from dedup_spark.output import sorted_files
 from dedup_spark.plans.rewrite import date_merge
 from testkit.oracle import OracleDelivery, OracleState, comparable
@@ -162,7 +163,7 @@ def test_small_memory_and_small_files_change_nothing(
     """A few rows are compared and sorted at a time, and every file is small."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(date_merge, "ROWS_PER_RANGE", 25)
-        patch.setattr(date_merge, "MOST_RANGES", 1000)
+        patch.setattr(ranged_rows, "_ROWS_IN_MEMORY", 9)
         patch.setattr(sorted_files, "_SORTED_ROWS", 20)
         area = SparkJobFeed(None, folder, str(Path(folder) / "state"), NESTED, mode, file_bytes=1)
         play(area, SlowProducer(KINDS["nested"], Random(seed), repeat), history)

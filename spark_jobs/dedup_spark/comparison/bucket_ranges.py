@@ -37,8 +37,3 @@ def split_buckets(rows: npt.NDArray[Any], limit: int) -> list[BucketRange]:
     ends = np.searchsorted(total, total[-1] * np.arange(1, count) / count) + 1
     edges = np.unique([0, *ends, len(rows)])
     return [BucketRange(int(start), int(stop)) for start, stop in pairwise(edges)]
-
-
-def too_many_rows(rows: float) -> str:
-    """Why a date is not compared: so many rows would need too many passes over the files."""
-    return f"about [{int(rows)}] rows may differ, more than are compared without a shuffle"

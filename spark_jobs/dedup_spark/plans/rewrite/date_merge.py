@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.table import Column, TableContract
-from dedup_spark.arrays import I64Array, Indices
+from dedup_spark.arrays import BoolArray, I64Array, Indices
 from dedup_spark.candidate.key_examples import EXAMPLES_PER_DATE, key_texts
-from dedup_spark.comparison.bucket_ranges import split_buckets, too_many_rows
+from dedup_spark.comparison.bucket_ranges import BucketRange, split_buckets
 from dedup_spark.comparison.bucket_selection import in_buckets
 from dedup_spark.comparison.duplicate_keys import ResolvedDuplicates, find_duplicates, repeated_in, resolve_duplicates
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
+from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bits_for
 from dedup_spark.fingerprints.hashing import KeyHasher
@@ -24,9 +26,8 @@ from dedup_spark.parent import ParentDate
 from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
 from dedup_spark.plans.rewrite.row_pairs import RowPairs, pair_rows
 
-# Rows compared at a time, and how often files may be read for that. What differs more takes less time with a shuffle.
+# Rows compared at a time.
 ROWS_PER_RANGE = 4 << 20
-MOST_RANGES = 8
 # Hashes sorted at a time.
 _HASHES_PER_RANGE = 16 << 20
 _TOO_MANY_DUPLICATES = "the delivery holds keys more than once: [{}] surplus rows, more than are looked for here"
@@ -82,7 +83,7 @@ def merge_date(
     if task.parent is None or parent is None:
         return _all_new(columns, newest, rows)
     snapshot_id = task.delivered.delivery.snapshot_id
-    before = _stored_fingerprints(task.parent, newest.key_hasher) if task.policy is MergePolicy.BY_VALUE else None
+    before = _stored_fingerprints(task.policy, snapshot_id, task.parent, newest.key_hasher)
     bits = bits_for(rows, task.parent.differing_share)
     if before and before.bits < bits - _COARSER_BITS:
         before = None
@@ -96,14 +97,10 @@ def merge_date(
     merge = DateMerge(fingerprints, before is not None, len(differs), int(differs.sum()))
     expected_rows = fingerprints.folded(common_bits).counts + task.parent.entry.rows / len(differs)
     ranges = split_buckets(np.where(differs, expected_rows, 0.0), ROWS_PER_RANGE)
-    if len(ranges) > MOST_RANGES:
-        return too_many_rows(expected_rows[differs].sum())
     inserted: _RowNumberParts = defaultdict(list)
     removed: _RowNumberParts = defaultdict(list)
     duplicates = []
-    for part in ranges:
-        selector = in_buckets(differs & part.mask(common_bits), common_bits)
-        new_rows, old_rows = newest.select(selector), parent.select(selector)
+    for new_rows, old_rows in _rows_by_range(newest, parent, differs, common_bits, ranges):
         new_keys, old_keys = pack_keys(columns, [new_rows.key_columns, old_rows.key_columns]).parts
         pairs = pair_rows(new_keys, old_keys, new_rows, old_rows, task.policy, snapshot_id)
         if pairs is None:
@@ -124,6 +121,19 @@ def merge_date(
     return merge
 
 
+def _rows_by_range(
+    newest: KeySource, parent: KeySource, wanted: BoolArray, bits: int, ranges: Sequence[BucketRange]
+) -> Iterator[tuple[SelectedRows, SelectedRows]]:
+    """The rows of both inputs in the `wanted` buckets. Each input is read once, and not at all without ranges."""
+    if not ranges:
+        return
+    delivered_rows, parent_rows = RangedRows(ranges, bits), RangedRows(ranges, bits)
+    newest.select_and_hash(in_buckets(wanted, bits), delivered_rows)
+    parent.select_and_hash(in_buckets(wanted, bits), parent_rows)
+    for number in range(len(ranges)):
+        yield delivered_rows.of_range(number), parent_rows.of_range(number)
+
+
 def _all_new(columns: tuple[Column, ...], newest: KeySource, rows: int) -> DateMerge | str:
     """Without rows of the parent only duplicate keys have to be found."""
     bits = bits_for(rows, None)
@@ -142,9 +152,18 @@ def _all_new(columns: tuple[Column, ...], newest: KeySource, rows: int) -> DateM
     return merge
 
 
-def _stored_fingerprints(parent: ParentDate, hasher: KeyHasher) -> BucketFingerprints | None:
-    """Fingerprints of the date's previous delivery. The parent has all of its rows, with the same values."""
+def _stored_fingerprints(
+    policy: MergePolicy, snapshot_id: int, parent: ParentDate, hasher: KeyHasher
+) -> BucketFingerprints | None:
+    """Stored fingerprints of parent's rows, if the delivery changes nothing where its own are the same."""
     entry = parent.entry
+    if policy is MergePolicy.LATE and snapshot_id < entry.max_update_id:
+        # Rows with the highest update_id win whatever their values are.
+        found = parent.stored_fingerprints(hasher)
+        return replace(found.buckets, value_sums=None) if found and found.update_id == entry.max_update_id else None
+    if policy is not MergePolicy.BY_VALUE:
+        return None
+    # Those of the date's previous delivery: the parent has all of its rows, with the same values.
     found = parent.stored_fingerprints(hasher) if entry.content_fingerprint else None
     if found is None or found.buckets.values_digest() != entry.content_fingerprint:
         return None

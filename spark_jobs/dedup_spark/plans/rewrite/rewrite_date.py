@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dedup_clone.contract.manifest import DataFile, KeyExample
@@ -66,7 +67,9 @@ class RewriteDate:
         if isinstance(merge, str):
             return DeclinedRewrite(task.day, merge, DateCost.since(began, reader, 0))
         is_unchanged = self._is_unchanged(task, merge)
-        files = None if is_unchanged else self._write(task, merge, reader)
+        copied = [] if is_unchanged else self._copy_files(task, merge)
+        new_files = () if is_unchanged else self._write(task, merge, reader, copied)
+        files = None if is_unchanged else (*copied, *new_files)
         next_fingerprints = _fingerprints_for_next(task, delivered, merge, files or ())
         written = 0
         if next_fingerprints.new:
@@ -85,7 +88,7 @@ class RewriteDate:
             content_fingerprint=next_fingerprints.values,
             wrote_fingerprints=next_fingerprints.new is not None,
             examples=tuple(KeyExample(task.day, kind, key) for kind, keys in merge.examples.items() for key in keys),
-            cost=DateCost.since(began, reader, written + sum(file.size for file in files or ())),
+            cost=DateCost.since(began, reader, written + sum(file.size for file in new_files)),
         )
 
     def _key_sources(
@@ -128,10 +131,24 @@ class RewriteDate:
             cost=DateCost.since(began, reader, sum(file.size for file in files)),
         )
 
-    def _write(self, task: RewriteTask, merge: DateMerge | None, reader: KeyReader) -> tuple[DataFile, ...]:
-        """Writes the merged rows. Delivered rows come first: they are usually few, and are sorted in early."""
+    def _copy_files(self, task: RewriteTask, merge: DateMerge) -> list[DataFile]:
+        """Copies the parent's files that lose no row, where the task keeps them."""
+        if not task.keeps_files or task.parent is None:
+            return []
+        copied = [file for number, file in enumerate(task.parent.files) if number not in merge.removed]
+        for file in copied:
+            storage.copy(task.parent.uri(file), storage.join(self.data_uri, file.path))
+        return copied
+
+    def _write(
+        self, task: RewriteTask, merge: DateMerge | None, reader: KeyReader, copied: Sequence[DataFile] = ()
+    ) -> tuple[DataFile, ...]:
+        """Writes the merged rows, except those in `copied` files.
+
+        Delivered rows come first: they are usually few, and are sorted in early.
+        """
         files = SortedFilesWriter(self.table, self.data_uri, task.day, "rewritten", self.file_bytes)
-        sources = []
+        sources, kept = [], set(copied)
         if merge and task.delivered:
             every_id = task.delivered.delivery.snapshot_id + 1
             for number, landed in enumerate(task.delivered.files):
@@ -142,6 +159,8 @@ class RewriteDate:
                     sources.append(RowSource(landed.uri, landed.rows, merge.inserted[number], EMPTY_I64, None))
         if task.parent:
             for number, file in enumerate(task.parent.files):
+                if file in kept:
+                    continue
                 removed = merge.removed.get(number, EMPTY_I64) if merge else EMPTY_I64
                 sources.append(RowSource(task.parent.uri(file), file.rows, EMPTY_I64, removed, file.max_update_id + 1))
         for source in sources:
@@ -179,7 +198,9 @@ def _fingerprints_for_next(
 def _how(task: RewriteTask, merge: DateMerge, *, is_unchanged: bool) -> str:
     if task.parent is None:
         return "the parent has no row of this date"
-    if merge.used_stored and not merge.differing_buckets:
+    if task.policy is MergePolicy.LATE and merge.used_stored:
+        how = f"keys compared in {merge.differing_buckets} of {merge.buckets} buckets"
+    elif merge.used_stored and not merge.differing_buckets:
         how = "same keys and values as in the last snapshot: the parent's rows were not compared"
     elif merge.used_stored:
         how = f"keys and values compared in {merge.differing_buckets} of {merge.buckets} buckets"

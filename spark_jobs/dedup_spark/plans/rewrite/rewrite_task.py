@@ -27,7 +27,8 @@ class MergePolicy(StrEnum):
 class RewriteTask:
     """`delivered` is None for a date that no delivery has, `parent` for a date that the parent lacks.
 
-    With `has_own_ids`, as in an existing table, delivered rows have update_ids of their own, else the delivery's.
+    With `has_own_ids`, as in an existing table, delivered rows have update_ids of their own, else the delivery's. With
+    `keeps_files` those of the parent's files that lose no row become files of the date; only other rows are written.
     """
 
     day: date
@@ -35,6 +36,7 @@ class RewriteTask:
     delivered: DeliveredDate | None
     has_own_ids: bool
     parent: ParentDate | None
+    keeps_files: bool = False
 
     @property
     def deliveries(self) -> tuple[DeliveredDate, ...]:

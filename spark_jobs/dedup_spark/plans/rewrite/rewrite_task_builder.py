@@ -44,8 +44,9 @@ def presumed_rewrite_tasks(
 
 def _task(request: DedupRequest, day: date, found: Sequence[DeliveredDate], parent: Parent) -> RewriteTask:
     delivered, before = next(iter(found), None), parent.dates.get(day)
-    late = delivered and before and delivered.delivery.snapshot_id <= before.max_update_id
-    policy = MergePolicy.LATE if late else MergePolicy.IN_ORDER
+    is_late = bool(delivered and before and delivered.delivery.snapshot_id <= before.max_update_id)
+    policy = MergePolicy.LATE if is_late else MergePolicy.IN_ORDER
     if request.update_id_mode is UpdateIdMode.LAST_CHANGED:
         policy = MergePolicy.BY_VALUE
-    return RewriteTask(day, policy, delivered, request.takes_over is not None, parent.of(day))
+    keeps_files = policy is MergePolicy.LATE and request.plan is not Plan.REWRITE
+    return RewriteTask(day, policy, delivered, request.takes_over is not None, parent.of(day), keeps_files)
