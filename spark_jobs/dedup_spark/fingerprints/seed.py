@@ -37,6 +37,6 @@ def read_seed(uri: str) -> Seed:
     if len(secret) != _BYTES:
         raise ContractViolation(
             f"Fingerprint seed [{uri}] is damaged: found [{len(secret)}] bytes in hexadecimal, expected [{_BYTES}]. "
-            f"Delete the object, then retry: the job makes a new seed and computes all fingerprints again."
+            f"Restore the object from its versions, then retry (docs/runbook.md says what to do where there are none)."
         )
     return Seed(secret)

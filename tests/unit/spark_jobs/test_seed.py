@@ -21,7 +21,7 @@ def test_seed_is_made_once_for_each_feed(tmp_path: Path) -> None:
 def test_damaged_seed_is_refused_with_the_next_step(tmp_path: Path, content: str) -> None:
     uri = tmp_path / "seed"
     uri.write_text(content)
-    with pytest.raises(ContractViolation, match=r"seed.* is damaged.*Delete the object"):
+    with pytest.raises(ContractViolation, match=r"seed.* is damaged.*Restore the object"):
         read_seed(str(uri))
 
 
