@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from devstack.bigquery.callers import Caller, Grants
 from devstack.bigquery.jobs.job_configuration import ExtractConfiguration, parse_extract_configuration
 from devstack.bigquery.jobs.job_runner import JobContext
 from devstack.bigquery.jobs.object_store import ObjectStore
-from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.jobs.parquet_export import export_parquet
 from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import Segment, TableVersion
@@ -44,7 +43,8 @@ class ExtractJob:
             files = 0
             for files, rows in enumerate(self._files(config, version, segments, size), start=1):
                 context.check_cancelled()
-                self._objects.write(config.uri.replace("*", f"{files - 1:012d}"), _parquet(rows, config.compression))
+                content = export_parquet(rows, version.settings.schema, config.compression)
+                self._objects.write(config.uri.replace("*", f"{files - 1:012d}"), content)
         return {"extract": {"destinationUriFileCounts": [str(files)], "inputBytes": str(size)}}
 
     def _files(
@@ -60,7 +60,7 @@ class ExtractJob:
         schema = version.settings.schema
         for shard in _shards(segments, limit) or [[]]:
             parts = [conform(pq.read_table(self._catalog.segments.path(part)), schema) for part in shard]
-            yield _exported(pa.concat_tables([arrow_schema(schema).empty_table(), *parts]), schema)
+            yield pa.concat_tables([arrow_schema(schema).empty_table(), *parts])
 
 
 def _shards(segments: Sequence[Segment], limit: int) -> list[list[Segment]]:
@@ -74,19 +74,3 @@ def _shards(segments: Sequence[Segment], limit: int) -> list[list[Segment]]:
         shards[-1].append(segment)
         size += segment.bytes
     return shards
-
-
-def _exported(rows: pa.Table, schema: Sequence[TableField]) -> pa.Table:
-    """REQUIRED columns are required in the file too. The values already have the export's types.
-
-    Source: "Export table data", Parquet export: DATE, NUMERIC as decimal(38, 9), TIMESTAMP in microseconds of UTC.
-    """
-    fields = [pa.field(written.name, written.type, column.mode != "REQUIRED")
-              for written, column in zip(rows.schema, schema, strict=True)]  # fmt: skip
-    return rows.cast(pa.schema(fields))
-
-
-def _parquet(rows: pa.Table, compression: str) -> bytes:
-    content = io.BytesIO()
-    pq.write_table(rows, content, compression=compression.lower(), use_compliant_nested_type=True)
-    return content.getvalue()

@@ -57,7 +57,10 @@ class FileValidation:
 
 @dataclass(frozen=True)
 class FileValidator:
-    """Validates files of one request. `own_ids`: rows have update_ids of their own, not the delivery's snapshot id."""
+    """Validates files of one request.
+
+    `own_ids`: the files are the export of a table, whose rows have update_ids of their own.
+    """
 
     table: TableContract
     latest_day: date
@@ -94,7 +97,7 @@ class FileValidator:
 
     def begin(self, landed: LandedFile, file: pq.ParquetFile) -> RunningValidation:
         """Validates the footer. The caller reads all rows and adds them to the result."""
-        footer = read_footer(self.table, file)
+        footer = read_footer(self.table, file, exported=self.own_ids)
         return RunningValidation(self.table, landed, self.latest_day, footer, own_ids=self.own_ids)
 
     @staticmethod

@@ -40,8 +40,8 @@ class _Mismatch(Exception):
     """A column has another type than declared. The message is the problem."""
 
 
-def read_footer(table: TableContract, file: pq.ParquetFile) -> Footer:
-    """Compares the file's columns with those of the table."""
+def read_footer(table: TableContract, file: pq.ParquetFile, *, exported: bool = False) -> Footer:
+    """Compares the file's columns with those of the table. `exported`: BigQuery wrote the file."""
     problems: list[str] = []
     declared = {c.name: c for c in table.columns}
     found: dict[str, spark.DataType] = {}
@@ -53,7 +53,7 @@ def read_footer(table: TableContract, file: pq.ParquetFile) -> Footer:
             problems.append(_undeclared(field.name, declared))
             continue
         try:
-            found[field.name] = _spark_type(column, column.name, field.type, own_leaves)
+            found[field.name] = _spark_type(column, column.name, field.type, own_leaves, exported)
         except _Mismatch as mismatch:
             problems.append(str(mismatch))
             found[field.name] = spark.NullType()
@@ -74,25 +74,27 @@ def _undeclared(name: str, declared: dict[str, Column]) -> str:
     return f"column [{name}] is not declared in the feed file{hint}"
 
 
-def _spark_type(column: Column, path: str, arrow: pa.DataType, leaves: Iterator[Any]) -> spark.DataType:
+def _spark_type(column: Column, path: str, arrow: pa.DataType, leaves: Iterator[Any], exported: bool) -> spark.DataType:
     """The type to read a column with. `leaves` are its leaf columns in Parquet's schema. Raises _Mismatch."""
     if column.mode is ColumnMode.REPEATED:
         if not _is_list(arrow):
             raise _Mismatch(f"column [{path}] is [{_describe(arrow, leaves)}], expected [ARRAY of {column.type}]")
         element = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
-        return spark.ArrayType(_spark_type(element, path, arrow.value_type, leaves))
+        return spark.ArrayType(_spark_type(element, path, arrow.value_type, leaves, exported))
     if column.type == STRUCT:
-        return _spark_struct(column, path, arrow, leaves)
+        return _spark_struct(column, path, arrow, leaves, exported)
     if pa.types.is_nested(arrow):
         raise _Mismatch(f"column [{path}] is [{arrow}], expected {describe_expected(column.type)}")
     leaf = next(leaves)
-    kind = spark_type_of(column.type, leaf.physical_type, json.loads(leaf.logical_type.to_json()))
+    kind = spark_type_of(column.type, leaf.physical_type, json.loads(leaf.logical_type.to_json()), exported=exported)
     if kind is None:
         raise _Mismatch(f"column [{path}] is [{describe_leaf(leaf)}], expected {describe_expected(column.type)}")
     return kind
 
 
-def _spark_struct(column: Column, path: str, arrow: pa.DataType, leaves: Iterator[Any]) -> spark.DataType:
+def _spark_struct(
+    column: Column, path: str, arrow: pa.DataType, leaves: Iterator[Any], exported: bool
+) -> spark.DataType:
     if not pa.types.is_struct(arrow):
         raise _Mismatch(f"column [{path}] is [{_describe(arrow, leaves)}], expected [STRUCT]")
     names = [arrow.field(i).name for i in range(arrow.num_fields)]
@@ -100,7 +102,8 @@ def _spark_struct(column: Column, path: str, arrow: pa.DataType, leaves: Iterato
         raise _Mismatch(f"column [{path}] has fields {names}, expected {[f.name for f in column.fields]}")
     declared = {f.name: f for f in column.fields}
     kinds = {
-        name: _spark_type(declared[name], f"{path}.{name}", arrow.field(i).type, leaves) for i, name in enumerate(names)
+        name: _spark_type(declared[name], f"{path}.{name}", arrow.field(i).type, leaves, exported)
+        for i, name in enumerate(names)
     }
     return spark.StructType([spark.StructField(f.name, kinds[f.name]) for f in column.fields])
 

@@ -40,10 +40,13 @@ _PARQUET_FORMS = {
 }
 
 
-def spark_type_of(declared: str, physical: str, logical: dict[str, Any]) -> spark.DataType | None:
+def spark_type_of(
+    declared: str, physical: str, logical: dict[str, Any], *, exported: bool = False
+) -> spark.DataType | None:
     """The Spark type to read a leaf with; None when the leaf does not hold the declared type.
 
-    `logical` is the JSON form of the logical type.
+    `logical` is the JSON form of the logical type. `exported`: BigQuery wrote the file. It writes a TIMESTAMP as not
+    adjusted to UTC, although its values are.
     """
     match declared, logical["Type"]:
         case _, "None":
@@ -59,7 +62,8 @@ def spark_type_of(declared: str, physical: str, logical: dict[str, Any]) -> spar
         case (("TIMESTAMP" | "DATETIME"), "Timestamp"):
             # Nanoseconds are refused: Spark does not read them, and BigQuery would truncate them.
             has_unit = logical["timeUnit"] in ("milliseconds", "microseconds")
-            if has_unit and logical["isAdjustedToUTC"] is (declared == "TIMESTAMP"):
+            is_adjusted = declared == "TIMESTAMP"
+            if has_unit and (logical["isAdjustedToUTC"] is is_adjusted or (exported and is_adjusted)):
                 return spark.TimestampType() if declared == "TIMESTAMP" else spark.TimestampNTZType()
     return None
 

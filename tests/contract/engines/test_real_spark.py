@@ -5,6 +5,8 @@ Also of a table that MERGE maintained, which is taken over with the job and goes
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
@@ -12,8 +14,9 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.errors import BootstrapRefused
+from dedup_clone.contract.errors import BootstrapRefused, ContractViolation
 from dedup_clone.contract.request import Duplicates
+from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.publish.bootstrap.existing_export import export_existing
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
@@ -27,23 +30,48 @@ from tests.spark.random_rows import FIRST_DAY, random_rows
 pytestmark = pytest.mark.spark
 
 DAYS = 3
+# Without FLOAT64, which BigQuery exports as FLOAT, and with TIMESTAMPs, which it exports as not adjusted to UTC.
+EXPORTABLE = replace(
+    NESTED,
+    columns=(
+        *(
+            replace(column, fields=tuple(field for field in column.fields if field.type != "FLOAT64"))
+            for column in NESTED.columns
+            if column.type != "FLOAT64"
+        ),
+        Column("at", "TIMESTAMP"),
+        Column("local", "DATETIME"),
+        Column("moments", "TIMESTAMP", ColumnMode.REPEATED),
+    ),
+)
+MOMENT = datetime(2026, 3, 29, 0, 59, 59, 123456, tzinfo=UTC)
 Clients = tuple[Storage, BigQuery]
 
 
 @pytest.fixture
 def ours(clients: Clients, real_dedup: SparkDedupProcess) -> FeedAgainstOracle:
     """Engine `spark` is the real job."""
-    world = FeedAgainstOracle(clients, feed_of(NESTED))
+    world = FeedAgainstOracle(clients, feed_of(EXPORTABLE))
     world.dedup = real_dedup
     return world
 
 
 def snapshot(random: Random, number: int) -> list[Row]:
-    return [
-        {**row, "day": row["day"] + (OLDEST - FIRST_DAY)}
-        for _ in range(3)
-        for row in random_rows(random, number, DAYS, [number % DAYS])
-    ]
+    rows = (row for _ in range(3) for row in random_rows(random, number, DAYS, [number % DAYS]))
+    return [exportable(row, random) for row in rows]
+
+
+def exportable(row: Row, random: Random) -> Row:
+    """The row with the columns of EXPORTABLE, on a day within the retention."""
+    rest = {name: value for name, value in row.items() if name != "amount"}
+    return {
+        **rest,
+        "day": row["day"] + (OLDEST - FIRST_DAY),
+        "info": row["info"] and {"label": row["info"]["label"]},
+        "at": random.choice([None, MOMENT, MOMENT + timedelta(hours=1)]),
+        "local": random.choice([None, MOMENT.replace(tzinfo=None)]),
+        "moments": random.choice([[], [MOMENT], [MOMENT, MOMENT - timedelta(days=1)]]),
+    }
 
 
 def test_spark_goes_on_from_exported_files_and_sql_from_what_spark_wrote(ours: FeedAgainstOracle) -> None:
@@ -58,7 +86,7 @@ def test_spark_goes_on_from_exported_files_and_sql_from_what_spark_wrote(ours: F
 def test_a_table_of_all_types_that_merge_maintained_is_taken_over_and_goes_on(
     clients: Clients, ours: FeedAgainstOracle
 ) -> None:
-    merged, random = FeedAgainstOracle(clients, feed_of(NESTED)), Random(20261121)
+    merged, random = FeedAgainstOracle(clients, feed_of(EXPORTABLE)), Random(20261121)
     expected = OracleState(merged.oracle_table)
     for number in (1, 2):
         rows = snapshot(random, number)
@@ -76,8 +104,8 @@ def test_a_table_of_all_types_that_merge_maintained_is_taken_over_and_goes_on(
 def test_duplicates_of_a_table_to_be_taken_over_are_named_and_then_resolved(
     clients: Clients, ours: FeedAgainstOracle
 ) -> None:
-    merged, random = FeedAgainstOracle(clients, feed_of(NESTED)), Random(7)
-    rows = [{**r, "day": r["day"] + (OLDEST - FIRST_DAY)} for r in random_rows(random, 1, DAYS, [1])]
+    merged, random = FeedAgainstOracle(clients, feed_of(EXPORTABLE)), Random(7)
+    rows = [exportable(row, random) for row in random_rows(random, 1, DAYS, [1])]
     merged.publish(merged.land(1, rows), engine=Engine.MERGE)
     unique, source = merged.table_rows(), merged.feed.target
     merged.bigquery.query_and_wait(f"INSERT INTO warehouse.{source} SELECT * FROM warehouse.{source}")
@@ -88,3 +116,13 @@ def test_duplicates_of_a_table_to_be_taken_over_are_named_and_then_resolved(
         ours.load(spec)
     steps.bootstrap(ours, source_table=source, duplicates=Duplicates.KEEP_LATEST)
     assert ours.table_rows() == unique
+
+
+def test_float64_is_not_taken_from_an_export_that_shortens_it(clients: Clients) -> None:
+    """ "Export table data to Cloud Storage", Parquet export details: a floating point column becomes FLOAT."""
+    world = FeedAgainstOracle(clients, feed_of(NESTED))
+    rows = [{**r, "day": r["day"] + (OLDEST - FIRST_DAY)} for r in random_rows(Random(7), 1, DAYS, [1])]
+    world.publish(world.land(1, rows), engine=Engine.BIGQUERY)
+    with pytest.raises(ContractViolation, match=r"columns \[amount, info.weight\].*as FLOAT"):
+        world.resolve(world.land(2, rows), engine=Engine.SPARK)
+    assert world.live() == "1"

@@ -16,7 +16,7 @@ from datetime import date
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.publish.attempt_jobs import find_step_job, job_labels
 from dedup_clone.publish.services import Services
-from dedup_clone.state.parquet_footers import read_footers
+from dedup_clone.state.parquet_footers import ParquetFooter, read_footers
 from dedup_clone.state.store import ObjectInfo
 
 PARALLEL_JOBS = 16
@@ -41,7 +41,8 @@ def export_partitions(
 ) -> list[ExportedFile]:
     """Export `dates` of `table` (as the REST API names it) to `<export folder><partition column>=<date>/`.
 
-    Returns the files ordered by name. Raises JobFailed, ContractViolation for a file that cannot be read.
+    Returns the files ordered by name. Raises JobFailed, and ContractViolation for a file that cannot be read or
+    that does not have the exact values.
     """
     folder = export_folder(services, attempt)
 
@@ -67,6 +68,12 @@ def export_partitions(
             f"Exported file [{services.store.uri(broken[0].name)}] cannot be read: {broken[0].problem}; "
             f"clear the run from its first task."
         )
+    inexact = sorted({path for footer in footers for path in _inexact_columns(footer)})
+    if inexact:
+        raise ContractViolation(
+            f"BigQuery exported columns [{', '.join(inexact)}] of [{table['tableId']}] as FLOAT, of 32 bits, so their "
+            f"FLOAT64 values have lost digits. Nothing was changed. Publish this table with an engine in SQL."
+        )
     return [
         ExportedFile(info, _folder_date(info.name.removeprefix(folder)), footer.rows)
         for info, footer in zip(objects, footers, strict=True)
@@ -79,6 +86,11 @@ def wrong_row_counts(files: Iterable[ExportedFile], expected: Mapping[date, int]
     for file in files:
         rows[file.date] += file.rows
     return [f"{day}: {rows[day]} rows, expected {count}" for day, count in expected.items() if rows[day] != count]
+
+
+def _inexact_columns(footer: ParquetFooter) -> list[str]:
+    """The columns that are stored as FLOAT: of BigQuery's types only FLOAT64 is exported so."""
+    return [path for path, physical, *_ in map(str.split, footer.schema) if physical == "FLOAT"]
 
 
 def _folder_date(path: str) -> date:

@@ -1,0 +1,103 @@
+"""Decodes and encodes Thrift's compact protocol, in which a Parquet file's footer is stored, without its definitions.
+
+A struct is a dict of field id to (type, value), in the order of the ids. Whole numbers stay as they are encoded
+(zigzag). Source: "Thrift Compact protocol encoding" of Apache Thrift.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+_TRUE, _FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
+_LONG = 15  # in the header of a list: its size follows
+
+Struct = dict[int, tuple[int, Any]]
+
+
+def decode_struct(stream: io.BytesIO) -> Struct:
+    struct: Struct = {}
+    number = 0
+    while (header := stream.read(1)[0]) != 0:
+        number = number + (header >> 4) if header >> 4 else _unzigzag(_varint(stream))
+        struct[number] = (header & 15, _decode(header & 15, stream))
+    return struct
+
+
+def encode_struct(struct: Struct) -> bytes:
+    encoded, last = b"", 0
+    for number, (kind, value) in struct.items():
+        assert 0 < number - last < _LONG
+        encoded += bytes([(number - last) << 4 | kind]) + _encode(kind, value)
+        last = number
+    return encoded + b"\0"
+
+
+def _decode(kind: int, stream: io.BytesIO) -> Any:
+    match kind:
+        case 1 | 2:  # a boolean field is its type
+            return None
+        case 3:
+            return stream.read(1)
+        case 4 | 5 | 6:
+            return _varint(stream)
+        case 7:
+            return stream.read(8)
+        case 8:
+            return stream.read(_varint(stream))
+        case 9 | 10:
+            header = stream.read(1)[0]
+            size = _varint(stream) if header >> 4 == _LONG else header >> 4
+            element = header & 15
+            if element in (_TRUE, _FALSE):
+                return element, [stream.read(1) for _ in range(size)]
+            return element, [_decode(element, stream) for _ in range(size)]
+        case 12:
+            return decode_struct(stream)
+    raise ValueError(f"Thrift type [{kind}] is not decoded here.")
+
+
+def _encode(kind: int, value: Any) -> bytes:
+    match kind:
+        case 1 | 2:
+            return b""
+        case 3 | 7:
+            return bytes(value)
+        case 4 | 5 | 6:
+            return _to_varint(value)
+        case 8:
+            return _to_varint(len(value)) + bytes(value)
+        case 9 | 10:
+            element, items = value
+            size = bytes([len(items) << 4 | element]) if len(items) < _LONG else b""
+            header = size or bytes([_LONG << 4 | element]) + _to_varint(len(items))
+            if element in (_TRUE, _FALSE):
+                return header + b"".join(items)
+            return header + b"".join(_encode(element, item) for item in items)
+    struct: Struct = value
+    return encode_struct(struct)
+
+
+def zigzag(number: int) -> int:
+    """A number of 0 or more, as it is encoded."""
+    return number << 1
+
+
+def _unzigzag(encoded: int) -> int:
+    return encoded >> 1 ^ -(encoded & 1)
+
+
+def _varint(stream: io.BytesIO) -> int:
+    number = shift = 0
+    while (byte := stream.read(1)[0]) & 0x80:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+    return number | byte << shift
+
+
+def _to_varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*encoded, number])
