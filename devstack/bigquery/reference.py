@@ -97,6 +97,8 @@ def render() -> str:
         f"- Updates of a table in 10 seconds: {limits.updates_per_10_s} unpartitioned (`--updates-per-10-s`), "
         f"{limits.updates_per_10_s_partitioned} partitioned (`--updates-per-10-s-partitioned`). DML counts, but "
         f"only its own limit refuses it: {limits.dml_per_10_s} statements in 10 seconds (`--dml-per-10-s`).",
+        f"- Loads, query results and clones into an unpartitioned table: {limits.table_modifications_per_day:,} in 24 "
+        "hours.",
         f"- `UPDATE`, `DELETE` and `MERGE` of a table: {MAXIMUM_RUNNING} at a time, {MAXIMUM_WAITING} wait, "
         f"{MAXIMUM_RETRIES} retries when another one changed the same partitions.",
         "\n### Fault effects\n",

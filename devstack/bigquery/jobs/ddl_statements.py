@@ -220,14 +220,18 @@ def clone_change(
     clone_us: int,
     commit_us: int,
 ) -> Change:
-    """The change that makes the clone: its source's rows, schema, row access policies, partitioning and clustering.
+    """The change that makes the clone: its source's rows, schema, row access policies, primary key and layout.
 
     A clone has none of its source's options. BigQuery does not document whether it copies the partition expiration, so
     callers can rely only on what they write in OPTIONS.
     """
     base = source_version.settings
     settings = TableSettings(
-        base.schema, base.partition_column, clustering=base.clustering, row_policies=base.row_policies
+        base.schema,
+        base.partition_column,
+        clustering=base.clustering,
+        row_policies=base.row_policies,
+        primary_key=base.primary_key,
     )
     settings = with_options(settings, options)
     check_settings(table, settings)

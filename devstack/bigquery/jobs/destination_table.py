@@ -43,13 +43,13 @@ def resolve_settings(
     """The table's settings after the job. Raises Invalid if the job's schema or layout does not fit the table.
 
     `replaces_schema`: whether the job writes a whole table with WRITE_TRUNCATE. It then replaces the schema with its
-    policy tags, the description and the row access policies, and keeps layout, labels and expiration.
+    policy tags, the description, the primary key and the row access policies, and keeps layout, labels and expiration.
     """
     if current is None:
         settings = new_settings(fields, layout)
     elif replaces_schema:
         check_layout(table, current, layout)
-        settings = replace(current, schema=fields, description=None, row_policies=())
+        settings = replace(current, schema=fields, description=None, row_policies=(), primary_key=())
     else:
         check_layout(table, current, layout)
         if adds_fields:

@@ -17,27 +17,22 @@ from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
 from devstack.bigquery.jobs.job_configuration import FILE_SET_SPECS, MANIFEST, UNSET_VALUES, enum_value
 from devstack.bigquery.jobs.object_store import MAXIMUM_URIS, ObjectStore
 from devstack.bigquery.jobs.parquet_rows import ParquetSource
-from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.model import WHOLE, Partition, Segment, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.segment_store import SegmentBatch, SegmentStore
 
 EXTERNAL_FORMATS = ("PARQUET",)
 FILE_NAME = "_FILE_NAME"
 # The supported fields of a definition; any other field is refused by name.
-DEFINITION_FIELDS = ("sourceFormat", "sourceUris", "fileSetSpecType", "schema", "parquetOptions")
+DEFINITION_FIELDS = ("sourceFormat", "sourceUris", "fileSetSpecType", "parquetOptions")
 
 
 @dataclass(frozen=True)
 class ExternalDefinition:
-    """What a job's configuration says about an external table.
-
-    `schema`: None for that of the alphabetically last file.
-    """
+    """What a job's configuration says about an external table. Its schema is that of the alphabetically last file."""
 
     name: str
     uris: tuple[str, ...]
     is_manifest: bool
-    schema: tuple[TableField, ...] | None
     list_inference: bool
     enum_as_string: bool
 
@@ -65,6 +60,9 @@ def parse_table_definitions(definitions: Mapping[str, Any]) -> dict[str, Externa
 
 
 def _definition(name: str, definition: Mapping[str, Any]) -> ExternalDefinition:
+    if definition.get("schema"):
+        # Source: REST resource tables, ExternalDataConfiguration.schema.
+        raise Invalid(f"Schema is disallowed for Parquet formats: leave tableDefinitions.{name}.schema out.")
     for key, value in definition.items():
         if key not in DEFINITION_FIELDS and value not in UNSET_VALUES:
             raise NotImplementedConstruct(f"tableDefinitions.{name}.{key}")
@@ -82,13 +80,11 @@ def _definition(name: str, definition: Mapping[str, Any]) -> ExternalDefinition:
     for key, value in options.items():
         if value not in UNSET_VALUES:
             raise NotImplementedConstruct(f"tableDefinitions.{name}.parquetOptions.{key}")
-    fields = (definition.get("schema") or {}).get("fields")
     spec = enum_value("fileSetSpecType", definition.get("fileSetSpecType"), FILE_SET_SPECS, FILE_SET_SPECS[0])
     return ExternalDefinition(
         name=name,
         uris=uris,
         is_manifest=spec == MANIFEST,
-        schema=tuple(TableField.from_api(field) for field in fields) if fields else None,
         list_inference=list_inference,
         enum_as_string=enum_as_string,
     )
@@ -143,10 +139,8 @@ class ExternalTables:
         files = self._objects.resolve(definition.uris, definition.is_manifest)
         if not files:
             raise Invalid(f"Table {definition.name} has no source file: its manifest is empty.")
-        schema = definition.schema
-        if schema is None:
-            last = files[-1]
-            schema = _source(definition, last.uri, self._objects.read(last)).fields
+        last = files[-1]
+        schema = _source(definition, last.uri, self._objects.read(last)).fields
         segments: list[Segment] = []
         for file in files:
             content = self._objects.read(file)

@@ -46,7 +46,7 @@ class QueryJob:
         self._catalog = catalog
         self._objects = objects
         self._grants = grants
-        self._dml_queue = DmlQueue()
+        self._dml_queue = DmlQueue(catalog.clock)
         self._cache = QueryCache(catalog)
 
     def __call__(self, context: JobContext) -> Mapping[str, Any]:

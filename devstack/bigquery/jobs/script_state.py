@@ -25,6 +25,7 @@ from devstack.bigquery.sql.transpile import to_duckdb
 from devstack.bigquery.storage.arrow_schema import arrow_type
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import TableId
+from devstack.bigquery.storage.table_rules import RESERVED_PREFIXES, reserved_name_message
 
 
 @dataclass
@@ -155,20 +156,13 @@ def _unqualified(node: exp.Expression) -> exp.Expression:
     return exp.column(node.name) if isinstance(node, exp.Column) else node
 
 
-# Source: "Specifying a schema", column names.
-RESERVED_PREFIXES = ("_partition", "_table_", "_file_", "_row_timestamp", "__root__", "_colidentifier")
-
-
 def check_result_names(columns: tuple[TableField, ...]) -> None:
     names = [column.name.lower() for column in columns]
     for name in names:
         if names.count(name) > 1:
             raise InvalidQuery(f"Duplicate column names in the result are not supported. Found duplicate(s): {name}")
         if name.startswith(RESERVED_PREFIXES):
-            raise InvalidQuery(
-                f'Invalid field name "{name}". Field names are not allowed to start with the (case-insensitive) '
-                f"prefixes {', '.join(prefix.upper() for prefix in RESERVED_PREFIXES)}: give the column an alias"
-            )
+            raise InvalidQuery(f"{reserved_name_message(name)}: give the column an alias")
 
 
 # By type, the other types that BigQuery converts to without a cast. Source: "Conversion rules", coercion.

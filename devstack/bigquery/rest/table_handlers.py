@@ -171,6 +171,9 @@ def _changed(table: TableId, settings: TableSettings, body: Mapping[str, Any], n
             changes[name] = body[key] or None
     if "expirationTime" in body:
         changes["expires_us"] = int(body["expirationTime"]) * 1000 if body["expirationTime"] else None
+    if "tableConstraints" in body:
+        primary_key = (body["tableConstraints"] or {}).get("primaryKey") or {}
+        changes["primary_key"] = tuple(primary_key.get("columns") or ())
     filter_flag = body.get("requirePartitionFilter", (body.get("timePartitioning") or {}).get("requirePartitionFilter"))
     if filter_flag is not None:
         changes["require_partition_filter"] = bool(filter_flag)

@@ -98,6 +98,7 @@ def table_resource(
         description=settings.description,
         friendlyName=settings.friendly_name,
         expirationTime=None if settings.expires_us is None else str(settings.expires_us // 1000),
+        tableConstraints={"primaryKey": {"columns": list(settings.primary_key)}} if settings.primary_key else None,
         cloneDefinition=clone_definition(version),
     )
     return resource | {"etag": etag_of(resource)}

@@ -166,6 +166,8 @@ class Catalog:
                 if partitioned:
                     modified = change.modified_partitions
                     quotas.check_partition_modifications(self.limits, table_id, history, kind, modified, commit_us)
+                else:
+                    quotas.check_table_modifications(self.limits, table_id, history, kind, commit_us)
             version = TableVersion(
                 number=latest.number + 1 if latest else 1,
                 committed_us=commit_us,

@@ -20,7 +20,7 @@ from devstack.bigquery.storage.model import (
     TableVersion,
 )
 
-FORMAT = 3
+FORMAT = 4
 
 
 def encode_version(version: TableVersion) -> bytes:
@@ -93,6 +93,7 @@ def _settings_from_json(document: dict[str, Any]) -> TableSettings:
         | {
             "schema": tuple(TableField.from_api(column) for column in values["schema"]),
             "clustering": tuple(values["clustering"]),
+            "primary_key": tuple(values["primary_key"]),
             "row_policies": tuple(policies),
         }
     )

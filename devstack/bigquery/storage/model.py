@@ -107,6 +107,7 @@ class TableSettings:
     friendly_name: str | None = None
     expires_us: int | None = None
     row_policies: tuple[RowPolicy, ...] = ()
+    primary_key: tuple[str, ...] = ()  # never enforced
 
     def column(self, name: str) -> TableField | None:
         return next((column for column in self.schema if column.name.lower() == name.lower()), None)

@@ -10,6 +10,8 @@ from devstack.bigquery.storage.table_history import TableHistory
 
 DAY_US = 86_400_000_000
 RATE_WINDOW_US = 10_000_000
+# Jobs that append to or overwrite an unpartitioned table. A clone is a copy.
+_TABLE_MODIFICATIONS = frozenset({"clone", "load", "query"})
 _DML = frozenset({"insert", "update", "delete", "merge", "truncate"})
 
 
@@ -22,6 +24,7 @@ class QuotaLimits:
     updates_per_10_s: int = 5
     updates_per_10_s_partitioned: int = 50
     dml_per_10_s: int = 25
+    table_modifications_per_day: int = 1_500
 
 
 def counted_modifications(kind: str, modified: int) -> int:
@@ -51,6 +54,20 @@ def check_update_rate(
         raise RateLimitExceeded(
             f"Exceeded rate limits: too many table update operations for this table [{table}]: "
             f"[{recent + 1}] in 10 seconds, allowed [{allowed}]. Wait ten seconds, then run the job again."
+        )
+
+
+def check_table_modifications(
+    limits: QuotaLimits, table: TableId, history: TableHistory, kind: str, now_us: int
+) -> None:
+    """Of an unpartitioned table. Source: "Quotas and limits", standard tables."""
+    if kind not in _TABLE_MODIFICATIONS:
+        return
+    before = sum(other in _TABLE_MODIFICATIONS for other in history.changes_since(now_us - DAY_US))
+    if before >= limits.table_modifications_per_day:
+        raise QuotaExceeded(
+            f"Quota exceeded: Your table exceeded quota for imports or query appends per table [{table}]: "
+            f"[{before + 1}] in 24 hours, allowed [{limits.table_modifications_per_day}]."
         )
 
 

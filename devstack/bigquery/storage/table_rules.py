@@ -9,10 +9,24 @@ from devstack.bigquery.storage.model import CloneDefinition, TableId, TableSetti
 MAXIMUM_CLONE_DEPTH = 3
 MAXIMUM_CLONES = 1_000
 MAXIMUM_CLUSTERING_COLUMNS = 4
+# Source: "Specifying a schema", column names.
+RESERVED_PREFIXES = (
+    *("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier"),
+    *("_change_sequence_number", "_change_type", "_change_timestamp"),
+)
+MAXIMUM_NAME_LENGTH = 300
+MAXIMUM_KEY_COLUMNS = 16
 
 
 def describe_partitioning(settings: TableSettings) -> str:
     return f"interval(type:day,field:{settings.partition_column})" if settings.partition_column else "none"
+
+
+def reserved_name_message(name: str) -> str:
+    return (
+        f'Invalid field name "{name}". Field names are not allowed to start with the (case-insensitive) prefixes '
+        f"{', '.join(prefix.upper() for prefix in RESERVED_PREFIXES)}"
+    )
 
 
 def check_partition_exists(table: TableId, settings: TableSettings, partition: str | None) -> None:
@@ -31,6 +45,12 @@ def check_settings(table: TableId, settings: TableSettings) -> None:
     for name in names:
         if names.count(name) > 1:
             raise Invalid(f"Duplicate column name [{name}] in the schema of {table}: name each column once.")
+        if name.startswith(RESERVED_PREFIXES):
+            raise Invalid(f"{reserved_name_message(name)}: rename the column of {table}.")
+        if len(name) > MAXIMUM_NAME_LENGTH:
+            raise Invalid(
+                f'Invalid field name "{name}" of {table}: it has more than [{MAXIMUM_NAME_LENGTH}] characters.'
+            )
     if settings.partition_column is not None:
         column = settings.column(settings.partition_column)
         if column is None:
@@ -46,6 +66,17 @@ def check_settings(table: TableId, settings: TableSettings) -> None:
     elif settings.partition_expiration_ms is not None or settings.require_partition_filter:
         raise Invalid(f"Partition options of {table} need a partitioned table: add PARTITION BY or leave them out.")
     _check_clustering(table, settings)
+    _check_primary_key(table, settings)
+
+
+def _check_primary_key(table: TableId, settings: TableSettings) -> None:
+    """Source: "Use primary and foreign keys", limitations."""
+    if len(settings.primary_key) > MAXIMUM_KEY_COLUMNS:
+        raise Invalid(f"The primary key of {table} has [{len(settings.primary_key)}] columns, allowed [16].")
+    for name in settings.primary_key:
+        column = settings.column(name)
+        if column is None or column.mode == "REPEATED" or column.type in ("FLOAT64", "STRUCT", "TIME"):
+            raise Invalid(f"Column [{name}] cannot be in the primary key of {table}.")
 
 
 def _check_clustering(table: TableId, settings: TableSettings) -> None:

@@ -250,6 +250,17 @@ class Feed(StrictModel):
     _queries: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
+    def columns_are_no_tables(self) -> Self:
+        tables = {self.target.lower(), self.staging.lower(), f"{self.target}_incoming".lower()}
+        taken = [column.name for column in self.table.columns if column.name.lower() in tables]
+        if taken:
+            raise ValueError(
+                f"columns {taken} have the name of the table: BigQuery would read them as a whole row in queries; "
+                f"rename the column or the feed"
+            )
+        return self
+
+    @model_validator(mode="after")
     def engine_fits_table(self) -> Self:
         problem = self.unsupported_reason(self.engine)
         if problem:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from datetime import datetime, timedelta
 
 import pytest
 from google.api_core import exceptions
-from google.cloud import bigquery
+from google.cloud import bigquery, storage
 
 from tests.contract.bigquery.emulator_client import (
     PROJECT,
@@ -15,9 +16,12 @@ from tests.contract.bigquery.emulator_client import (
     TODAY,
     Control,
     days_ago,
+    load,
     make_table,
     numbers_by_day,
     rows_of,
+    snapshot,
+    upload,
 )
 
 SWAP = """
@@ -201,3 +205,30 @@ def test_reader_sees_one_version_during_thirty_swaps(client: bigquery.Client, ta
 
 def test_table_name_may_hold_the_project(client: bigquery.Client, tables: str) -> None:
     assert rows_of(client, f"SELECT COUNT(*) FROM `{PROJECT}.{tables}.target`") == [(4,)]
+
+
+def test_constraints_are_copied_by_a_clone_and_kept_by_write_truncate_data(
+    client: bigquery.Client, bucket: storage.Bucket, dataset: str
+) -> None:
+    """ "Use primary and foreign keys", limitations; REST resource jobs, writeDisposition."""
+    staging, target = f"{dataset}.staging", f"{dataset}.target"
+    table = make_table(client, staging)
+    table.table_constraints = bigquery.table.TableConstraints(bigquery.table.PrimaryKey(["id", "day"]), None)
+    client.update_table(table, ["tableConstraints"])
+    uri = upload(bucket, f"constraints/{uuid.uuid4().hex}.parquet", snapshot([TODAY], 1))
+
+    def key(name: str) -> list[str] | None:
+        constraints = client.get_table(f"{PROJECT}.{name}").table_constraints
+        return constraints and constraints.primary_key.columns
+
+    load(client, uri, staging, "WRITE_TRUNCATE_DATA")
+    make_table(client, target)
+    client.query_and_wait(f"CREATE OR REPLACE TABLE {target} CLONE {staging}")
+    assert (key(staging), key(target)) == (["id", "day"], ["id", "day"])
+    load(client, uri, staging, "WRITE_TRUNCATE")
+    client.query_and_wait(f"CREATE OR REPLACE TABLE {target} CLONE {staging}")
+    assert (key(staging), key(target)) == (None, None)
+    table.table_constraints = bigquery.table.TableConstraints(bigquery.table.PrimaryKey(["absent"]), None)
+    table._properties.pop("etag", None)
+    with pytest.raises(exceptions.BadRequest, match="primary key"):
+        client.update_table(table, ["tableConstraints"])

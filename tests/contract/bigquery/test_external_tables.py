@@ -113,10 +113,11 @@ def test_schema_comes_from_the_alphabetically_last_file(
         client.query_and_wait("SELECT number FROM delivery", job_config=reading(defined(uris)))
 
 
-def test_schema_can_be_given(client: bigquery.Client, bucket: storage.Bucket, folder: str) -> None:
-    uri = upload(bucket, f"{folder}/a.parquet", snapshot([TODAY], 1).drop_columns(["number"]))
-    external = defined(uri, schema=SCHEMA)
-    assert rows_of(client, "SELECT COUNT(number) AS n FROM delivery", job_config=reading(external)) == [(0,)]
+def test_schema_of_parquet_files_cannot_be_given(client: bigquery.Client, bucket: storage.Bucket, folder: str) -> None:
+    """REST resource tables, ExternalDataConfiguration.schema."""
+    uri = upload(bucket, f"{folder}/a.parquet", snapshot([TODAY], 1))
+    with pytest.raises(exceptions.BadRequest, match="Schema is disallowed for Parquet"):
+        client.query_and_wait("SELECT id FROM delivery", job_config=reading(defined(uri, schema=SCHEMA)))
 
 
 def test_damaged_file_is_named(client: bigquery.Client, bucket: storage.Bucket, folder: str) -> None:

@@ -47,6 +47,8 @@ def test_value_columns_are_what_is_neither_key_nor_snapshot_id() -> None:
         ("name: attr_value", "name: STORE_ID", r"same name"),
         ("name: attr_value", "name: 'x; DROP TABLE'", r"columns.4.name"),
         ("name: attr_value", "name: _partitiondate", r":14: \[table.columns.4.name\]: .*begins with"),
+        ("name: attr_value", "name: Product_Attributes", r"\['Product_Attributes'\] have the name of the table"),
+        ("name: attr_value", "name: product_attributes_staging", r"have the name of the table"),
         ("feed: product_attributes", "feed: Product", r"should match pattern"),
         ("feed: product_attributes", "feed: orders_staging", r"would be the staging table of a feed \[orders\]"),
         ("feed: product_attributes", "feed: orders_incoming", r"would be the incoming table of a feed \[orders\]"),

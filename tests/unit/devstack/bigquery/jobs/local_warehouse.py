@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from devstack.bigquery.storage.model import TableId
 from devstack.bigquery.storage.quotas import QuotaLimits
 from devstack.bigquery.storage.row_pages import read_page
 
-UNLIMITED = QuotaLimits(10**9, 10**9, 10**9, 10**9, 10**9)
+UNLIMITED = QuotaLimits(*[10**9] * len(fields(QuotaLimits)))
 WAIT_S = 60
 
 

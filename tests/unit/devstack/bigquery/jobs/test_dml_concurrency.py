@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from devstack.bigquery.bigquery_errors import ResourcesExceeded, StoppedJob
+from devstack.bigquery.clock import Clock
 from devstack.bigquery.jobs import dml_runner
 from devstack.bigquery.jobs.dml_queue import MAXIMUM_RUNNING, MAXIMUM_WAITING, DmlQueue
+from devstack.bigquery.storage.catalog import HOUR_US
 from devstack.bigquery.storage.model import TableId
 from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse
 
@@ -104,8 +106,8 @@ def test_statement_that_changes_nothing_makes_no_version(warehouse: Warehouse) -
     assert warehouse.stand_in.catalog.get(T).number == before.number
 
 
-def test_statement_for_a_full_queue_is_refused_at_once() -> None:
-    queue, stop, done = DmlQueue(), threading.Event(), threading.Event()
+def test_statement_for_a_full_queue_is_refused_at_once(tmp_path: Path) -> None:
+    queue, stop, done = DmlQueue(Clock(tmp_path / "clock.json")), threading.Event(), threading.Event()
     inside, most = [0], [0]
     counting = threading.Lock()
 
@@ -138,8 +140,18 @@ def test_statement_for_a_full_queue_is_refused_at_once() -> None:
     assert (inside[0], most[0]) == (0, MAXIMUM_RUNNING)
 
 
-def test_cancelled_statement_leaves_the_queue() -> None:
-    queue, stop, running = DmlQueue(), threading.Event(), threading.Event()
+def test_statement_waits_seven_hours_at_most(tmp_path: Path) -> None:
+    """ "Quotas and limits", data manipulation language: maximum time in queue."""
+    clock = Clock(tmp_path / "clock.json")
+    queue, stop = DmlQueue(clock), threading.Event()
+    with queue.slot(T, stop), queue.slot(T, stop):
+        threading.Timer(0.2, lambda: clock.advance(7 * HOUR_US + 1)).start()
+        with pytest.raises(ResourcesExceeded, match="seven hours"), queue.slot(T, stop):
+            pass
+
+
+def test_cancelled_statement_leaves_the_queue(tmp_path: Path) -> None:
+    queue, stop, running = DmlQueue(Clock(tmp_path / "clock.json")), threading.Event(), threading.Event()
     with queue.slot(T, running), queue.slot(T, running):
         stop.set()
         with pytest.raises(StoppedJob), queue.slot(T, stop):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import date
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from devstack.bigquery.storage.quotas import QuotaLimits
 SCHEMA = (TableField("day", "DATE"), TableField("number", "INT64"))
 SETTINGS = TableSettings(SCHEMA, partition_column="day")
 WAREHOUSE = DatasetId("local-dev", "warehouse")
-UNLIMITED = QuotaLimits(10**9, 10**9, 10**9, 10**9, 10**9)
+UNLIMITED = QuotaLimits(*[10**9] * len(fields(QuotaLimits)))
 
 
 def table_id(name: str) -> TableId:

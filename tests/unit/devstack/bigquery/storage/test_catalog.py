@@ -11,10 +11,12 @@ import pytest
 from devstack.bigquery.bigquery_errors import Invalid, NotFound, QuotaExceeded, RateLimitExceeded, ResourceInUse
 from devstack.bigquery.clock import MICROSECONDS
 from devstack.bigquery.sql.ddl_options import TableOptions
-from devstack.bigquery.storage.catalog import HOUR_US
+from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.storage.catalog import HOUR_US, Change
 from devstack.bigquery.storage.garbage_collector import GarbageCollector
-from devstack.bigquery.storage.model import NULL_PARTITION, RowPolicy
+from devstack.bigquery.storage.model import NULL_PARTITION, RowPolicy, TableSettings
 from devstack.bigquery.storage.quotas import QuotaLimits
+from devstack.bigquery.storage.table_rules import check_settings
 from tests.unit.devstack.bigquery.storage.tables import (
     SCHEMA,
     SETTINGS,
@@ -234,6 +236,32 @@ def test_dml_statements_of_a_table_are_limited_in_10_seconds(tmp_path: Path) -> 
         put(open_catalog(tmp_path, QuotaLimits()), "t", rows_of([TODAY], 26), kind="update")
     catalog.clock.advance(11 * MICROSECONDS)
     put(catalog, "t", rows_of([TODAY], 26), kind="update")
+
+
+@pytest.mark.parametrize("kind", ["load", "query", "clone"])
+def test_jobs_that_write_an_unpartitioned_table_are_limited_in_24_hours(tmp_path: Path, kind: str) -> None:
+    """1,500 modifications of a table, without DML (quotas, "Standard tables")."""
+    catalog = open_catalog(tmp_path, QuotaLimits(table_modifications_per_day=2))
+
+    def change(kind: str) -> None:
+        catalog.clock.advance(11 * MICROSECONDS)
+        catalog.commit(table_id("plain"), lambda *_: Change(kind, TableSettings(SETTINGS.schema), {}))
+
+    change("create")
+    for _ in range(2):
+        change(kind)
+        change("update")
+    with pytest.raises(QuotaExceeded, match=r"\[3\] in 24 hours, allowed \[2\]"):
+        change(kind)
+    catalog.clock.advance(24 * HOUR_US)
+    change(kind)
+
+
+@pytest.mark.parametrize("name", ["_TABLE_x", "_file_name", "_PartitionTime", "__root__", "_CHANGE_TYPE", "x" * 301])
+def test_reserved_and_overlong_column_names_are_refused(name: str) -> None:
+    """ "Specifying a schema", column names."""
+    with pytest.raises(Invalid, match="Invalid field name"):
+        check_settings(table_id("t"), TableSettings((*SETTINGS.schema, TableField(name, "INT64"))))
 
 
 def test_dataset_with_tables_is_dropped_only_with_its_contents(tmp_path: Path) -> None:
