@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
+from google.api_core.exceptions import Forbidden
+from google.cloud.bigquery import TableReference
+
+from dedup_clone.warehouse.policies import READ_PAST
 from deploy.probe.assumption import Register, expect
 from deploy.probe.clones import swap
 from deploy.probe.probe_dataset import ProbeDataset
@@ -23,17 +28,31 @@ def kept_properties(probe: ProbeDataset, table: str) -> dict[str, Any]:
     }
 
 
-def table_with_policy(probe: ProbeDataset, name: str) -> str:
-    """A table with one row and a row access policy that lets everybody see everything."""
-    table = probe.new_table(name, [(probe.today, 1, 1)])
-    dataset, table_id = table.split(".")[1:]
-    reference = {"projectId": table.split(".")[0], "datasetId": dataset, "tableId": table_id, "policyId": "all_rows"}
+def add_policy(probe: ProbeDataset, table: str, policy: str, predicate: str) -> None:
+    """Adds a row access policy for everybody."""
+    project, dataset, table_id = table.split(".")
+    reference = {"projectId": project, "datasetId": dataset, "tableId": table_id, "policyId": policy}
     probe.rest(
         f"datasets/{dataset}/tables/{table_id}/rowAccessPolicies",
         "POST",
-        {"rowAccessPolicyReference": reference, "filterPredicate": "TRUE", "grantees": ["allAuthenticatedUsers"]},
+        {"rowAccessPolicyReference": reference, "filterPredicate": predicate, "grantees": ["allAuthenticatedUsers"]},
     )
+
+
+def table_with_policy(probe: ProbeDataset, name: str) -> str:
+    """A table with one row and a row access policy that lets everybody see everything."""
+    table = probe.new_table(name, [(probe.today, 1, 1)])
+    add_policy(probe, table, "all_rows", "TRUE")
     return table
+
+
+def is_cloned(probe: ProbeDataset, target: str, staging: str, at: datetime | None = None) -> bool:
+    """Whether the caller may clone the table."""
+    try:
+        swap(probe, target, staging, at)
+    except Forbidden:
+        return False
+    return True
 
 
 @assumption(
@@ -96,3 +115,33 @@ def clone_carries_policies(probe: ProbeDataset) -> str:
     swap(probe, target, staging)
     expect("policies of the clone", probe.row_policies(target), ["all_rows"])
     return "The policy came with the clone."
+
+
+@assumption(
+    "clone-needs-true-filter",
+    statement="An account from which row access policies hide rows cannot clone the table; with a filter TRUE it can",
+    rule="Feeds with policies need a policy FILTER USING (TRUE) for the account that publishes.",
+)
+def clone_needs_true_filter(probe: ProbeDataset) -> str:
+    """Clones a table whose policy shows no row, then adds a policy with the filter TRUE and clones it again."""
+    staging, target = probe.new_table("hidden", [(probe.today, 1, 1)]), probe.table("hidden_target")
+    add_policy(probe, staging, "no_rows", "id < 0")
+    expect("cloned while rows are hidden", is_cloned(probe, target, staging), False)
+    add_policy(probe, staging, "all_rows", "TRUE")
+    expect("cloned with the filter TRUE", is_cloned(probe, target, staging), True)
+    expect("policies of the clone", sorted(probe.row_policies(target)), ["all_rows", "no_rows"])
+    return "Refused while a policy hid rows, carried out with the filter TRUE."
+
+
+@assumption(
+    "past-needs-permission",
+    statement="The past of a table with row access policies is cloned by exactly those who have the permission for it",
+    rule=f"The check staging_access asks BigQuery for {READ_PAST} before the swap.",
+)
+def past_needs_permission(probe: ProbeDataset) -> str:
+    """Asks for the permission with testIamPermissions, and clones the table as of a time."""
+    staging, target = table_with_policy(probe, "past"), probe.table("past_target")
+    answer = probe.client.test_iam_permissions(TableReference.from_string(staging), [READ_PAST])
+    permitted = READ_PAST in answer.get("permissions", [])
+    expect("cloned as of a time", is_cloned(probe, target, staging, probe.now()), permitted)
+    return f"This account {'has' if permitted else 'lacks'} the permission, and the clone as of a time agrees."

@@ -32,6 +32,22 @@ resource "google_bigquery_dataset_iam_member" "granted" {
   member     = google_service_account.of[each.value.who].member
 }
 
+# The past of tables with row access policies, which each swap clones. roles/bigquery.dataOwner lacks this permission.
+resource "google_project_iam_custom_role" "read_past" {
+  project     = var.project
+  role_id     = "dedupCloneReadPast"
+  title       = "Read the past of tables with row access policies"
+  permissions = ["bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"]
+
+  depends_on = [google_project_service.needed]
+}
+
+resource "google_bigquery_dataset_iam_member" "read_past" {
+  dataset_id = google_bigquery_dataset.warehouse.dataset_id
+  role       = google_project_iam_custom_role.read_past.name
+  member     = google_service_account.of["airflow"].member
+}
+
 resource "google_bigquery_dataset_iam_member" "readers" {
   for_each = toset(var.readers)
 

@@ -13,6 +13,8 @@ import googleapiclient
 import pytest
 
 from dedup_clone.settings.spark_settings import Runner
+from dedup_clone.warehouse.policies import READ_PAST
+from deploy.doctor import row_policies
 from deploy.doctor.all_checks import run_checks
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, findings_as_text
 from deploy.doctor.google_api import GoogleApi
@@ -537,3 +539,22 @@ def address_of(document: dict[str, Any], method: dict[str, Any]) -> str:
     parts = re.split(r"\{[^}]+\}", path)
     root = re.sub(r"^https://www\.", f"https://{document['name']}.", document["rootUrl"])
     return re.escape(root + document["servicePath"]) + "[^/:]+".join(re.escape(part) for part in parts)
+
+
+def test_a_feed_with_row_policies_needs_the_custom_role(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """ "Data retention with time travel and fail-safe": dataOwner may not read the past of such a table."""
+    text = (row_policies.FEEDS / "product_attributes.yaml").read_text()
+    declared = text.replace("  retention_days:", "  policies: {row_access: [own_stores]}\n  retention_days:", 1)
+    (tmp_path / "product_attributes.yaml").write_text(declared)
+    monkeypatch.setattr(row_policies, "FEEDS", tmp_path)
+    fault = faults(healthy())["row access policies"]
+    assert fault.level is Level.FAIL
+    assert "[product_attributes]" in fault.text
+    role = "projects/my-project/roles/dedupCloneReadPast"
+    assert f"GRANT `{role}`" in fault.command
+    answers = healthy()
+    answers[google.DATASET]["access"].append({"role": role, "userByEmail": read_environment().airflow})
+    assert faults(answers) == {}
+    terraform = (row_policies.REPOSITORY / "deploy" / "terraform" / "access.tf").read_text()
+    assert f'"{row_policies.ROLE_ID}"' in terraform
+    assert f'["{READ_PAST}"]' in terraform
