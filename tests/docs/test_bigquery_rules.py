@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[2]
 DOCUMENT = REPOSITORY / "docs" / "bigquery-rules.md"
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
