@@ -140,7 +140,7 @@ def clone_needs_true_filter(probe: ProbeDataset) -> str:
 )
 def past_needs_permission(probe: ProbeDataset) -> str:
     """Asks for the permission with testIamPermissions, and clones the table as of a time."""
-    staging, target = table_with_policy(probe, "past"), probe.table("past_target")
+    staging, target = table_with_policy(probe, "policy_past"), probe.table("policy_past_target")
     answer = probe.client.test_iam_permissions(TableReference.from_string(staging), [READ_PAST])
     permitted = READ_PAST in answer.get("permissions", [])
     expect("cloned as of a time", is_cloned(probe, target, staging, probe.now()), permitted)

@@ -66,7 +66,7 @@ def test_streaming_rows_is_refused(client: bigquery.Client, dataset: str) -> Non
         ({"timePartitioning": {"type": "HOUR", "field": "day"}}, "timePartitioning.type HOUR"),
         ({"timePartitioning": {"type": "DAY"}}, "ingestion time"),
         ({"view": {"query": "SELECT 1"}}, "view"),
-        ({"tableConstraints": {"primaryKey": {"columns": ["id"]}}}, "tableConstraints"),
+        ({"tableConstraints": {"foreignKeys": [{"name": "a"}]}}, "tableConstraints.foreignKeys"),
         ({"schema": {"fields": [{"name": "a", "type": "STRING", "maxLength": "3"}]}}, "maxLength"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 from devstack.bigquery.reference import DOCUMENT, STATEMENTS, embedded, render
 from devstack.bigquery.rest.application import HANDLERS
@@ -42,9 +42,15 @@ def test_restricted_fields_are_listed_fields() -> None:
 
 
 def _exists(schema: str, path: list[str]) -> bool:
-    properties = schema_of(schema)["properties"]
+    return _is_property(schema_of(schema)["properties"], path)
+
+
+def _is_property(properties: dict[str, Any], path: list[str]) -> bool:
+    """A property is described in place, or refers to another schema."""
     if path[0] not in properties:
         return False
     found = properties[path[0]]
     reference = found.get("$ref") or found.get("items", {}).get("$ref")
-    return len(path) == 1 or (reference is not None and _exists(reference, path[1:]))
+    if len(path) == 1 or reference is None:
+        return len(path) == 1 or _is_property(found.get("properties", {}), path[1:])
+    return _exists(reference, path[1:])
