@@ -91,7 +91,9 @@ def open_feed(
     manifest, parent = _read_parent(folder)
     feed = _feed(folder, manifest.table, inputs.emulator)
     feed.session, feed.manifest, feed.parent = session, manifest, parent
+    seed_uri = storage.join(feed.state, "fingerprint_seed")
     feed.state = f"gs://state/runs/{out.parent.name}-{out.name}" if inputs.emulator else str(out)
+    storage.copy(seed_uri, storage.join(feed.state, "fingerprint_seed"))  # stored fingerprints depend on it
     if not stored_fingerprints:
         data = f"{parent.data_uri.rstrip('/')}-{_FINGERPRINTS}-removed/"
         feed.parent = ParentGeneration(
