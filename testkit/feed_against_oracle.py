@@ -16,7 +16,9 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import DateEntry, Manifest
 from dedup_clone.contract.table import Column, TableContract
-from dedup_clone.settings.feed import CheckSettings, ColumnSettings, Feed, LandingSettings, TableSettings
+from dedup_clone.settings.check_settings import CheckSettings
+from dedup_clone.settings.feed import Feed, LandingSettings
+from dedup_clone.settings.table_settings import ColumnSettings, TableSettings
 from dedup_spark.column_types import arrow_schema
 from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import LOCAL, FeedOnStandIn, Places

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.manifest_checks import duplicates_tolerated
 from dedup_clone.contract.request import URIS_PER_JOB, Plan
-from dedup_clone.settings.feed import CheckSettings, DuplicateKeys
+from dedup_clone.settings.check_settings import CheckSettings, DuplicateKeys
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.execution.fan_out import FanOut

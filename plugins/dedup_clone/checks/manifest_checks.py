@@ -8,7 +8,7 @@ from datetime import date
 
 from dedup_clone.checks.check_result import CheckResult, Level, check_result, listed
 from dedup_clone.contract.manifest import Candidate, DateOutcome, FileList, Manifest
-from dedup_clone.settings.feed import CheckSettings, DuplicateKeys
+from dedup_clone.settings.check_settings import CheckSettings, DuplicateKeys
 
 # BigQuery's quota for one table. A load modifies every partition of staging, a swap every partition of target.
 PARTITION_MODIFICATIONS_PER_DAY = 30_000

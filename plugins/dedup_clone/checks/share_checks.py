@@ -12,7 +12,7 @@ from statistics import median
 
 from dedup_clone.checks.check_result import CheckResult, check_result
 from dedup_clone.contract.manifest import DateOutcome, Difference, KeyExample, Manifest
-from dedup_clone.settings.feed import CheckSettings
+from dedup_clone.settings.check_settings import CheckSettings
 
 PUBLISHES_FOR_MEDIAN = 5  # with fewer earlier publishes only the configured limit applies
 DATES_NAMED = 3

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from dedup_clone.checks.check_result import CheckResult, check_result, listed
 from dedup_clone.contract.table import Column, TableContract
-from dedup_clone.settings.feed import PolicySettings
+from dedup_clone.settings.table_settings import PolicySettings
 from dedup_clone.warehouse.metadata import Policies, TableMetadata
 
 GENERATION_LABEL = "dedup_clone_generation"

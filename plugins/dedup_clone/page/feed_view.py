@@ -17,7 +17,7 @@ from dedup_clone.page.feed_reader import FeedRecords
 from dedup_clone.page.freshness_view import UNKNOWN, arrival_view, status_view, today_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
-from dedup_clone.settings.feed import SQL_CHECK_PREFIX
+from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
 from dedup_clone.state.index import Fate, Index, IndexArrival, IndexChecks
 from dedup_clone.state.ledger import LedgerRecord
 

@@ -11,7 +11,7 @@ from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.errors import JobFailed
 from dedup_clone.publish.attempt_jobs import query_configuration
 from dedup_clone.publish.services import Services
-from dedup_clone.settings.feed import SqlCheck
+from dedup_clone.settings.check_settings import SqlCheck
 from dedup_clone.warehouse.sql_files import render_query
 
 ROWS_SHOWN = 3

@@ -10,7 +10,7 @@ from dedup_clone.contract.errors import ApprovalTooLate, LeaseHeld, LostRace
 from dedup_clone.publish.approval import approval_text, begin_wait, end_wait
 from dedup_clone.publish.recovery import finish_or_discard
 from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
-from dedup_clone.settings.feed import CheckSettings
+from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.current import Intent
 from dedup_clone.state.ledger import Outcome
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row

@@ -24,8 +24,8 @@ from dedup_clone.orchestration.watch.publish_runs import (
 )
 from dedup_clone.publish.discard import discard
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.settings.deployment import read_deployment
-from dedup_clone.settings.feed import CheckSettings
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, row
 
 

@@ -8,7 +8,7 @@ from dedup_clone.checks.check_result import Level
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.publish.records.attempt_records import read_check_results
 from dedup_clone.publish.resolve import resolve
-from dedup_clone.settings.feed import CheckSettings
+from dedup_clone.settings.check_settings import CheckSettings
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 
 BASE = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]

@@ -14,7 +14,8 @@ from dedup_clone.checks.check_result import Level
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation
 from dedup_clone.publish.records.attempt_records import read_check_results
-from dedup_clone.settings.feed import Feed, PolicySettings
+from dedup_clone.settings.feed import Feed
+from dedup_clone.settings.table_settings import PolicySettings
 from dedup_clone.warehouse.metadata import Policies
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from tests.contract.bigquery.emulator_client import (

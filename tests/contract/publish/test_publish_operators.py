@@ -24,8 +24,8 @@ from dedup_clone.orchestration.publish.publish_form import publish_params
 from dedup_clone.orchestration.publish.resolve_operator import MAX_ACTIVE_RUNS, ResolvePublishOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.settings.deployment import read_deployment
-from dedup_clone.settings.feed import CheckSettings
 from testkit.feed_on_stand_in import REPOSITORY, TODAY, FeedOnStandIn, row
 
 

@@ -11,7 +11,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
-from dedup_clone.settings.feed import CheckSettings
+from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.index import Fate, IndexFile
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 

@@ -11,7 +11,8 @@ from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError
 from dedup_clone.publish.records.attempt_records import read_check_results
 from dedup_clone.publish.sql_checks import run_sql_checks
-from dedup_clone.settings.feed import Feed, SqlCheck
+from dedup_clone.settings.check_settings import SqlCheck
+from dedup_clone.settings.feed import Feed
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 
 POSITIVE = "SELECT product_id, attr_value FROM {{ staging }} AS s WHERE s.attr_value < 0 ORDER BY product_id"

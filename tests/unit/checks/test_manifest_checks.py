@@ -11,7 +11,7 @@ from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, ac
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.manifest import Candidate, DateOutcome, DedupMetrics, DeliveryMetrics
-from dedup_clone.settings.feed import CheckSettings, DuplicateKeys
+from dedup_clone.settings.check_settings import CheckSettings, DuplicateKeys
 from tests.unit.checks.builders import TODAY, entry, files, manifest
 
 SETTINGS = CheckSettings(max_missing_dates=1, max_new_share=0.1, max_survivor_share=0.1, max_changed_share=0.1)

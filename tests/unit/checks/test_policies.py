@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.table_checks import policies_present
-from dedup_clone.settings.feed import PolicySettings
+from dedup_clone.settings.table_settings import PolicySettings
 from dedup_clone.warehouse.metadata import Policies
 
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"

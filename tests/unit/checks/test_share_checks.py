@@ -9,7 +9,7 @@ import pytest
 from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.checks.share_checks import PUBLISHES_FOR_MEDIAN, shares, shares_within_bounds
 from dedup_clone.contract.manifest import DateOutcome, Difference, KeyExample, Manifest
-from dedup_clone.settings.feed import CheckSettings
+from dedup_clone.settings.check_settings import CheckSettings
 from tests.unit.checks.builders import TODAY, entry, manifest
 
 SETTINGS = CheckSettings(max_missing_dates=1, max_new_share=0.1, max_survivor_share=0.1, max_changed_share=0.1)

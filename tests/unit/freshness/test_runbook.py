@@ -11,7 +11,7 @@ import pytest
 
 from dedup_clone.checks.share_checks import SHARE_CHECKS
 from dedup_clone.freshness.incident import IncidentKind
-from dedup_clone.settings.feed import SQL_CHECK_PREFIX
+from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
 
 REPOSITORY = Path(__file__).parents[3]
 LIBRARY = REPOSITORY / "plugins" / "dedup_clone"

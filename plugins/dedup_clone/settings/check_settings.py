@@ -1,0 +1,72 @@
+"""A feed's section `checks`: what stops a publish before readers see it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from dedup_clone.contract.billing import GIB, MIN_BYTES_BILLED
+from dedup_clone.settings.strict_yaml import StrictModel
+
+SQL_CHECK_PREFIX = "sql_"
+
+Share = Annotated[float, Field(ge=0, le=1)]
+CheckName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+
+
+class DuplicateKeys(StrEnum):
+    """The level of the check for duplicate keys within a delivery."""
+
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class SqlCheck(StrictModel):
+    """A query over the rows that would be published. It returns the rows that are wrong.
+
+    The query is the file `dags/feeds/<feed>/<name>.sql`, one SELECT. In it, `{{ staging }}` stands for those rows.
+    """
+
+    name: CheckName
+    """The check appears as `sql_<name>` in results, on the page and among the checks that an operator may accept."""
+    max_rows: Annotated[int, Field(ge=0)] = 0
+    """The check fails when the query returns more rows than this."""
+    max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = 64 * GIB
+    """How much BigQuery may bill for one run of the query, in bytes. A dry run compares first, and is free."""
+
+    @property
+    def check(self) -> str:
+        return f"{SQL_CHECK_PREFIX}{self.name}"
+
+
+class CheckSettings(StrictModel):
+    """Bounds of the checks before the swap.
+
+    Shares are fractions of the rows on the dates that both the parent generation and the delivery have.
+    """
+
+    duplicate_keys: DuplicateKeys = DuplicateKeys.WARN
+    """What a key that one delivery has more than once does: `warn` or `fail`. One row of the key is kept."""
+    max_missing_dates: Annotated[int, Field(ge=0)] = 1
+    """How many dates of the parent generation a delivery may lack."""
+    max_new_share: Share = 0.2
+    """Largest share of rows whose key the parent generation lacks."""
+    max_survivor_share: Share = 0.2
+    """Largest share of rows whose key the delivery lacks; these rows stay in the table."""
+    max_changed_share: Share = 0.5
+    """Largest share of rows with a known key and other values."""
+    max_times_usual: Annotated[float, Field(ge=1)] | None = 10.0
+    """Each share may be at most this many times its median over the last twenty publishes (null: not compared)."""
+    tolerated_share: Share = 0.01
+    """A share below this is not compared with its median."""
+    sql: tuple[SqlCheck, ...] = ()
+    """Queries of the feed's own. They run before the swap of every publish but a rollback."""
+
+    @model_validator(mode="after")
+    def names_are_unique(self) -> Self:
+        names = [check.name for check in self.sql]
+        if len(set(names)) != len(names):
+            raise ValueError(f"checks.sql names one check twice: {names}")
+        return self

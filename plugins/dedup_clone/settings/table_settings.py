@@ -1,0 +1,107 @@
+"""A feed's section `table`: its columns, their roles, its retention and the policies that it must have."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.settings.identifiers import ColumnName, DeclaredColumnName
+from dedup_clone.settings.strict_yaml import StrictModel
+
+KEY_TYPES = {"INT64", "STRING", "DATE", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
+MAX_CLUSTER_COLUMNS = 4  # BigQuery's limit
+
+PolicyTag = Annotated[str, Field(pattern=r"^projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/policyTags/[^/]+$")]
+
+
+class ColumnSettings(StrictModel):
+    """One column."""
+
+    name: DeclaredColumnName
+    """Spelt as in the files. Names that BigQuery reserves are refused."""
+    type: Literal["INT64", "STRING", "DATE", "TIMESTAMP", "DATETIME", "NUMERIC", "BOOL", "BYTES", "FLOAT64", "STRUCT"]
+    """Type in BigQuery. docs/data-contract.md lists the Parquet types accepted for each."""
+    mode: ColumnMode = ColumnMode.NULLABLE
+    """REPEATED makes the column an array."""
+    fields: tuple[ColumnSettings, ...] = ()
+    """The nested columns of a STRUCT; other types have none."""
+
+    @model_validator(mode="after")
+    def fields_belong_to_structs(self) -> Self:
+        if (self.type == "STRUCT") != bool(self.fields):
+            raise ValueError(f"column [{self.name}] of type [{self.type}]: STRUCT needs fields, other types have none")
+        return self
+
+    def to_contract(self) -> Column:
+        return Column(self.name, self.type, self.mode, tuple(f.to_contract() for f in self.fields))
+
+
+class PolicySettings(StrictModel):
+    """Row access policies by name, and policy tags by column, that staging must have so that its clones have them.
+
+    This project never creates policies. When staging lacks one, nothing is published.
+    """
+
+    row_access: tuple[ColumnName, ...] = ()
+    """Names of row access policies."""
+    column_tags: dict[ColumnName, PolicyTag] = Field(default_factory=dict)
+    """Resource name of the policy tag of each tagged column."""
+
+
+class TableSettings(StrictModel):
+    """The table's columns, and the role of some of them (see TableContract)."""
+
+    columns: Annotated[tuple[ColumnSettings, ...], Field(min_length=3)]
+    """All columns of the files and of the table, in the table's order."""
+    partition_column: ColumnName
+    """The DATE column by which the table has day partitions; one of the keys."""
+    snapshot_id_column: ColumnName
+    """The INT64 column that holds the snapshot id in every row of a delivery."""
+    keys: Annotated[tuple[ColumnName, ...], Field(min_length=1)]
+    """The columns that identify a row. The table has at most one row for each combination of their values."""
+    cluster_by: Annotated[tuple[ColumnName, ...], Field(max_length=MAX_CLUSTER_COLUMNS)] = ()
+    """Clustering columns, in order."""
+    retention_days: Annotated[int, Field(ge=1, le=3650)]
+    """BigQuery deletes a partition this many days after its date."""
+    policies: PolicySettings = PolicySettings()
+    """Policies that every published table must have."""
+
+    @model_validator(mode="after")
+    def columns_fit_together(self) -> Self:
+        by_name = {c.name: c for c in self.columns}
+        if len({name.lower() for name in by_name}) != len(self.columns):
+            raise ValueError("two columns have the same name (BigQuery ignores case)")
+        referenced = [
+            *self.policies.column_tags,
+            *self.keys,
+            *self.cluster_by,
+            self.partition_column,
+            self.snapshot_id_column,
+        ]
+        unknown = [name for name in referenced if name not in by_name]
+        if unknown:
+            raise ValueError(f"{unknown} are not among the columns {list(by_name)}")
+        if len(set(self.keys)) != len(self.keys):
+            raise ValueError(f"keys name a column twice: {list(self.keys)}")
+        if self.partition_column not in self.keys:
+            raise ValueError(f"keys must contain the partition column [{self.partition_column}]")
+        if by_name[self.partition_column].type != "DATE":
+            raise ValueError(f"partition column [{self.partition_column}] must be DATE")
+        if by_name[self.snapshot_id_column].type != "INT64" or self.snapshot_id_column in self.keys:
+            raise ValueError(f"snapshot id column [{self.snapshot_id_column}] must be INT64 and no key")
+        invalid = [k for k in self.keys if by_name[k].type not in KEY_TYPES or by_name[k].mode is ColumnMode.REPEATED]
+        if invalid:
+            raise ValueError(f"keys {invalid} have a type that cannot be a key; keys may be {sorted(KEY_TYPES)}")
+        return self
+
+    def to_contract(self) -> TableContract:
+        return TableContract(
+            columns=tuple(c.to_contract() for c in self.columns),
+            partition_column=self.partition_column,
+            snapshot_id_column=self.snapshot_id_column,
+            keys=self.keys,
+            cluster_by=self.cluster_by,
+            retention_days=self.retention_days,
+        )
