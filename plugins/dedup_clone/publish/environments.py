@@ -1,6 +1,7 @@
 """Which Airflow environment publishes a feed: the one that acquired its first lease, until another takes the feed over.
 
-Airflow cannot be asked about the runs of another environment, and run ids are equal in both.
+Two environments must not publish one feed: neither can ask the other's Airflow whether a run is alive, and both give
+their runs the same ids.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from dedup_clone.state.current import Current
 
 
 def require_own_feed(services: Services) -> Current:
-    """CURRENT. Raises FeedHeldElsewhere when another environment publishes the feed."""
+    """Return CURRENT. Raises FeedHeldElsewhere when another environment publishes the feed."""
     current = services.current.read()
     if services.is_foreign(current):
         raise FeedHeldElsewhere(
-            f"[{services.feed.feed}] is published by Airflow environment [{current.environment}], and this one is "
-            f"[{services.environment}]: nothing was changed. To publish it from here, pause the feed's DAGs there, "
+            f"Feed [{services.feed.feed}] is published by Airflow environment [{current.environment}], and this one is "
+            f"[{services.environment}]: nothing was changed. To publish the feed from here, pause its DAGs there, "
             f"then trigger [{services.feed.feed}_publish] here with [take_over] and a reason."
         )
     return current
@@ -26,16 +27,23 @@ def require_own_feed(services: Services) -> Current:
 def take_over_feed(services: Services, reason: str) -> str:
     """Make this environment the one that publishes the feed; returns a sentence that says so.
 
-    An attempt of the other environment is committed if its swap happened, else discarded. Its tasks, should they still
-    run, find that they lost the lease. Raises ConfigurationError without a reason, or when the feed is this one's.
+    An unfinished attempt of the other environment is committed if its swap happened, else discarded. If tasks of that
+    attempt still run, they find that it has lost the lease. Raises ConfigurationError without a reason, and when no
+    other environment publishes the feed.
     """
     former = services.current.read().environment
-    if former in ("", services.environment):
+    if not former:
         raise ConfigurationError(
-            f"[{services.feed.feed}] is published by this environment already: trigger the DAG without [take_over]."
+            f"No Airflow environment publishes feed [{services.feed.feed}] yet: trigger the DAG without [take_over]. "
+            f"The first publish makes this environment the one that publishes the feed."
+        )
+    if former == services.environment:
+        raise ConfigurationError(
+            f"Feed [{services.feed.feed}] is published by this environment already: trigger the DAG without "
+            f"[take_over]."
         )
     if not reason:
-        raise ConfigurationError("Say why this environment takes the feed over: parameter [reason].")
+        raise ConfigurationError("Say why this environment takes the feed over, in the parameter [reason].")
     intent = services.current.take_over_feed(services.environment)
     text = f"environment [{services.environment}] took the feed over from [{former}]: {reason}"
     services.log(text)

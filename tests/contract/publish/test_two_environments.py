@@ -112,3 +112,9 @@ def test_the_environment_that_publishes_a_feed_cannot_take_it_over(world: FeedOn
     world.publish(world.land(7, FIRST))
     with pytest.raises(ConfigurationError, match="by this environment already"):
         take_over_feed(world.services, "to be sure")
+
+
+def test_a_feed_that_no_environment_publishes_needs_no_takeover(world: FeedOnStandIn) -> None:
+    with pytest.raises(ConfigurationError, match="No Airflow environment publishes"):
+        take_over_feed(world.services, "to be sure")
+    assert world.services.current.read().environment == ""
