@@ -1,4 +1,5 @@
-"""An operator approves a swap whose failed checks the run accepts: the text to read, and the lease meanwhile."""
+"""Approval of a swap whose run accepts failed checks: makes the text that the operator reads, and lets other runs take
+the lease while the operator decides."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def approval_text(services: Services, spec: PublishSpec) -> str | None:
         f"Reason given: {spec.reason}\n\n"
         f"| check | found | expected |\n| --- | --- | --- |\n{table}\n\n"
         f"Readers see generation {spec.parent if spec.parent is not None else 'none'} until you approve. If you reject "
-        f"it, nothing changes. A delivery that arrives meanwhile goes first, and then this run publishes nothing."
+        f"it, nothing changes. If a delivery arrives while this run waits, that delivery is published instead, and "
+        f"this run publishes nothing, even if you approve."
     )
 
 
@@ -30,7 +32,10 @@ def begin_wait(services: Services, spec: PublishSpec) -> None:
 
 
 def end_wait(services: Services, spec: PublishSpec) -> None:
-    """After the approval, no run may take over the lease any more. Raises ApprovalTooLate when one already has."""
+    """End the wait after the approval: no run may take over the lease any more.
+
+    Raises ApprovalTooLate when another run has already taken it over.
+    """
     try:
         services.current.end_approval_wait(spec.attempt)
     except LostRace as error:

@@ -1,7 +1,7 @@
-"""BigQuery jobs of an attempt: one for each step, however often the step's task is tried.
+"""BigQuery jobs of an attempt. At most one job of each step succeeds, however often the step's task is tried.
 
-A task attaches to a running job, reuses one that succeeded, and takes the next job id after one that failed. Used by
-the operators of the DAG and, without Airflow, by the engines.
+A task waits for a running job of its step, reuses a job that succeeded, and starts a job with the next id if all
+earlier jobs failed. The operators of the DAG and the engines use this module.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from dedup_clone.warehouse.jobs import EndedJob
 from dedup_clone.warehouse.metadata import JobMetadata
 
 FAILED_JOBS_TOLERATED = 20
-# Without them BigQuery reads a repeated field as a record with fields `list` and `element`, and an ENUM as BYTES.
+# Without these options BigQuery reads a repeated field as a record with fields `list` and `element`, and an ENUM as
+# BYTES.
 PARQUET_OPTIONS = {"enableListInference": True, "enumAsString": True}
-# The source URI is a text file of URIs, one a line.
+# Options of a load job whose source URI names a text file that lists the URIs of the files, one a line.
 URI_LIST = {"fileSetSpecType": "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"}
 
 
 @dataclass(frozen=True)
 class StepJob:
-    """The id of a step's job; `known` is None while the job does not exist yet."""
+    """The id of a step's job, and what BigQuery knows of the job: None while the job does not exist."""
 
     job_id: str
     known: JobMetadata | None
 
 
 def attempt_job_id(feed: str, attempt: str, step: str, number: int) -> str:
-    """The id of a step's `number`-th job: a retried task computes the same one. `step` has no hyphen."""
+    """The id of a step's `number`-th job. A retried task computes the same id. `step` must not contain a hyphen."""
     return f"dedup_clone-{feed}-{attempt}-{step}-{number}"
 
 
@@ -48,12 +49,12 @@ def find_step_job(services: Services, attempt: str, step: str) -> StepJob:
             return StepJob(job_id, known)
     raise OutcomeUnknown(
         f"{FAILED_JOBS_TOLERATED} BigQuery jobs of step [{step}] of attempt [{attempt}] failed, the last one with: "
-        f"{known.error if known else ''}. Mend that, then clear the run from its first task."
+        f"{known.error if known else ''}. Remove the cause, then clear the run from its first task."
     )
 
 
 def last_failed_job(services: Services, attempt: str, step: str) -> JobMetadata | None:
-    """The last of the step's jobs; None if it did not fail, or there is none."""
+    """The step's last job if it failed; None if that job did not fail, or if the step has no job."""
     last: JobMetadata | None = None
     for number in range(1, FAILED_JOBS_TOLERATED + 1):
         job = services.warehouse.job(attempt_job_id(services.feed.feed, attempt, step, number))
@@ -78,7 +79,7 @@ def run_step_job(services: Services, attempt: str, step: str, configuration: Map
 def query_configuration(
     services: Services, step: str, sql: str, parameters: Mapping[str, tuple[str, str]], **options: Any
 ) -> dict[str, Any]:
-    """A query job. `parameters`: name -> (type, value as text). `options`: further fields of the query."""
+    """The configuration of a query job. `parameters`: name -> (type, value as text). `options`: more query fields."""
     return {
         "query": {
             "query": sql,
@@ -97,9 +98,10 @@ def query_configuration(
 def capped_query(
     services: Services, step: str, sql: str, parameters: Mapping[str, tuple[str, str]], **options: Any
 ) -> dict[str, Any]:
-    """A query of an SQL engine, for which BigQuery bills at most `max_bytes_billed` of the feed's file.
+    """The configuration of an SQL engine's query. BigQuery bills at most `max_bytes_billed` of the feed's file for it.
 
-    Raises CheckFailed when a dry run, which is free, estimates more. The bytes of a script cannot be estimated.
+    Raises CheckFailed when a dry run, which is free, estimates more. A dry run does not estimate a script; BigQuery
+    then stops the query itself at the limit.
     """
     from google.api_core.exceptions import BadRequest
 
@@ -111,7 +113,7 @@ def capped_query(
             raise CheckFailed(
                 f"Step [{step}] would read [{estimate}] bytes ({estimate / GIB:.1f} GiB, about "
                 f"{estimate / TIB * USD_PER_TIB:.2f} USD on demand), more than [max_bytes_billed] allows: [{limit}]. "
-                f"Target was not changed. Raise it in the feed's file, or publish with engine [spark]."
+                f"Target was not changed. Raise [max_bytes_billed] in the feed's file, or publish with engine [spark]."
             )
     configuration["query"]["maximumBytesBilled"] = str(limit)
     return configuration
@@ -120,10 +122,11 @@ def capped_query(
 def load_configuration(
     services: Services, step: str, uris: list[str], table: str, columns: Iterable[Column], **options: Any
 ) -> dict[str, Any]:
-    """A load job of Parquet files into an existing table or partition. `options`: further fields of the load.
+    """The configuration of a load job of Parquet files into an existing table or partition.
 
-    It replaces all rows, but keeps policies, constraints and description. `columns` are the table's: BigQuery takes a
-    timestamp of a file as DATETIME only if the job's schema says so.
+    The job replaces all rows, but keeps policies, constraints and description. `columns`: the table's columns. They
+    are the job's schema if one of them is DATETIME, because only then BigQuery loads a file's timestamp as DATETIME.
+    `options`: further fields of the load.
     """
     columns = tuple(columns)
     if _has_datetime(columns):

@@ -25,9 +25,9 @@ from dedup_clone.warehouse.metadata import Observation
 def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     """Check staging and the manifest; returns what may be swapped. Raises CheckFailed: target then stays as it is.
 
-    A rollback skips the checks of the manifest, which ran when the restored generation was first published. With
-    `restored_at` it also skips the checks of staging's rows, because staging holds another generation by now; the
-    checks after the swap cover target's rows.
+    A rollback skips the checks of the manifest, which ran when the restored generation was first published. If the spec
+    has `restored_at`, the checks of staging's rows are skipped too, because staging holds another generation by now;
+    the checks after the swap cover target's rows.
     """
     intent = services.current.require_intent(spec.attempt)
     bootstrap = read_bootstrap_record(services, spec.attempt) if intent.kind is IntentKind.BOOTSTRAP else None
@@ -66,7 +66,7 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
 
 
 def check_policies(services: Services, check: str, table: str) -> list[CheckResult]:
-    """Return one result for the table's policies; none, without a call to BigQuery, if the feed declares no policy."""
+    """Return one result for the table's policies. Without declared policies return none and do not call BigQuery."""
     declared = services.feed.table.policies
     if not declared.row_access and not declared.column_tags:
         return []
@@ -91,7 +91,7 @@ def _check_tables(
 
 
 def _check_access(services: Services) -> list[CheckResult]:
-    """One result, or none if the feed declares no row access policies."""
+    """Check that the run's account may read staging as of a past time. No result without row access policies."""
     if not services.feed.table.policies.row_access:
         return []
     return [table_checks.past_is_readable(services.warehouse.missing_access(services.feed.staging))]
@@ -139,7 +139,8 @@ def _check_manifest(
 def _loads_of_last_day(services: Services, attempts: list[LedgerRecord]) -> int:
     """The loads and swaps of attempts that ended in the last 24 hours, failed loads included.
 
-    An attempt without a load counts once, for its swap. A failed one ended when its record was written.
+    An attempt without a load counts once, for its swap. A failed attempt has no swap; the creation time of its ledger
+    record counts as its end.
     """
     since = services.now() - timedelta(days=1)
     failed = {services.layout.ledger_record(r.attempt): r for r in attempts if r.failed_after_load}

@@ -31,11 +31,11 @@ from dedup_clone.warehouse.metadata import JobMetadata, Observation
 
 
 def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, CheckResults]:
-    """Commit the attempt, then update page and reporting tables; returns its record and the later checks' results.
+    """Commit the attempt, then update page and reporting tables.
 
-    An attempt that is committed already (a retried task) is not committed again. When page or tables cannot be
-    updated, a warning is logged and nothing is raised. Raises LostRace when the attempt holds no lease and was never
-    committed.
+    Returns the attempt's ledger record and the results of the checks after the swap. An attempt that is committed
+    already (the task was retried) is not committed again. When page or tables cannot be updated, a warning is logged
+    and nothing is raised. Raises LostRace when the attempt holds no lease and was never committed.
     """
     record = services.ledger.read(attempt)
     intent = services.current.read().intent
@@ -116,14 +116,14 @@ def _record(
     target: Observation,
 ) -> LedgerRecord:
     some_dates = _replays_some_dates(services, intent.attempt)
-    # A bootstrap has no deliveries: its data arrived when it began.
+    # A bootstrap has no deliveries; the time when it acquired the lease counts as the arrival.
     newest = manifest.deliveries[-1] if manifest.deliveries else None
     arrived_at = services.arrivals.read(newest).arrived_at if newest else intent.taken_at
     jobs = services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     swapped_at = target.table.created_at
     changed = [e.changed for e in manifest.dates]
     parent = None if manifest.parent is None else services.manifests.read(manifest.parent)
-    first_arrived_at = None if some_dates else _arrival_of_first_published(services, manifest, parent)
+    newly_live_arrived_at = None if some_dates else _arrival_of_newly_live(services, manifest, parent)
     return LedgerRecord(
         feed=services.feed.feed,
         outcome=Outcome.PUBLISHED,
@@ -140,7 +140,7 @@ def _record(
         plans=tuple(sorted({e.plan for e in manifest.dates})),
         arrived_at=arrived_at,
         swapped_at=swapped_at,
-        lag_s=None if first_arrived_at is None else (swapped_at - first_arrived_at).total_seconds(),
+        lag_s=None if newly_live_arrived_at is None else (swapped_at - newly_live_arrived_at).total_seconds(),
         rows=manifest.rows,
         new_rows=sum(e.new_keys for e in manifest.dates),
         changed_rows=None if None in changed else sum(c or 0 for c in changed),
@@ -150,7 +150,7 @@ def _record(
         bytes_read=candidate.metrics.bytes_read,
         bytes_written=candidate.metrics.bytes_written,
         shares=shares(manifest, parent),
-        phases=_phases(first_arrived_at, intent.taken_at, candidate, jobs),
+        phases=_phases(newly_live_arrived_at, intent.taken_at, candidate, jobs),
         cost=cost_of(
             jobs,
             metadata_bytes_billed=swap.bytes_billed + target.bytes_billed,
@@ -166,17 +166,17 @@ def _replays_some_dates(services: Services, attempt: str) -> bool:
     return request is not None and request.dates is not None
 
 
-def _arrival_of_first_published(services: Services, manifest: Manifest, parent: Manifest | None) -> datetime | None:
-    """When the newest delivery arrived that becomes live for the first time; None when all were live before."""
+def _arrival_of_newly_live(services: Services, manifest: Manifest, parent: Manifest | None) -> datetime | None:
+    """The arrival of the newest delivery that was never live before; None if there is no such delivery."""
     published = {*parent.deliveries, *parent.excluded} if parent else set()
-    first = [delivery for delivery in manifest.applied if delivery not in published]
-    return services.arrivals.read(first[-1]).arrived_at if first and manifest.restores is None else None
+    newly_live = [delivery for delivery in manifest.applied if delivery not in published]
+    return services.arrivals.read(newly_live[-1]).arrived_at if newly_live and manifest.restores is None else None
 
 
 def _phases(
     arrived_at: datetime | None, taken_at: datetime, candidate: Candidate, jobs: list[JobMetadata]
 ) -> dict[str, float]:
-    """Seconds by phase: from an arrival to the lease, of the dedup job, and of the BigQuery jobs of each step."""
+    """Seconds by phase: `until_lease` (from the arrival), `dedup`, and one phase for the BigQuery jobs of each step."""
     phases = {} if arrived_at is None else {"until_lease": (taken_at - arrived_at).total_seconds()}
     phases["dedup"] = sum(candidate.metrics.seconds.values())
     for job in jobs:

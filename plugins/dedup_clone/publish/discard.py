@@ -35,7 +35,7 @@ def discard(services: Services, intent: Intent) -> None:
 
 
 def _delete_data(services: Services, intent: Intent) -> None:
-    """Delete the attempt's files and the incoming table of an SQL engine. What is left, the next publish prunes."""
+    """Delete the attempt's files and the incoming table of an SQL engine. The next publish prunes what is left."""
     from google.api_core.exceptions import GoogleAPICallError
 
     try:
@@ -59,7 +59,10 @@ class _PlannedPublish:
 
 
 def _find_planned_publish(services: Services, intent: Intent, candidate: Candidate | None) -> _PlannedPublish | None:
-    """Return None if the run died before it wrote its request (a rollback: its candidate): nothing is recorded then."""
+    """Return what the attempt would have published; None if nothing is recorded of the attempt.
+
+    Nothing is recorded if a publish died before it wrote its request, or a rollback before it wrote its candidate.
+    """
     manifest = candidate.manifest if candidate else None
     if intent.kind is IntentKind.ROLLBACK:
         if manifest is None:

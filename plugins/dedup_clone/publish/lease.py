@@ -8,7 +8,9 @@ from dedup_clone.state.current import Intent, IntentKind
 
 
 def acquire_lease(services: Services, kind: IntentKind, *, dag_id: str, run_id: str, parent: int | None) -> Intent:
-    """Return the run's new intent on top of `parent`, the generation that was live when the run decided what to do.
+    """Acquire the lease and return its intent.
+
+    `parent` is the generation that was live when the run decided what to do; the new generation builds on it.
 
     Raises LeaseHeld, and LostRace when another generation was committed since that decision.
     """

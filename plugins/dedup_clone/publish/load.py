@@ -26,7 +26,8 @@ from dedup_clone.state.current import IntentKind
 from dedup_clone.state.staging import Staging, StagingState
 
 STEP = "load"
-# Above this share of dates one job for the whole table is faster than one for each date, and just as free.
+# If more than this share of the dates changed, one job for the whole table is faster than one job for each date. Both
+# ways are free.
 MAX_SHARE_OF_DATES = 0.5
 # BigQuery allows 50 modifications of a partitioned table in 10 seconds, counted when a load ends, not when it starts.
 LOADS_AT_ONCE = 45
@@ -34,9 +35,9 @@ LIMIT_WINDOW_S = 10
 
 
 def read_candidate(services: Services, spec: PublishSpec) -> tuple[Candidate, Manifest]:
-    """The dedup job's result. If it refused every delivery, end the attempt and raise DeliveryRefused.
+    """Return the dedup job's result. If the job refused every delivery, end the attempt and raise DeliveryRefused.
 
-    Raises BootstrapRefused where the rows of an existing table were refused, ContractViolation without a result.
+    Raises BootstrapRefused when the job refused the rows of an existing table, ContractViolation without a result.
     """
     candidate = services.manifests.candidate(spec.attempt)
     if candidate is None:
@@ -55,7 +56,7 @@ def read_candidate(services: Services, spec: PublishSpec) -> tuple[Candidate, Ma
 
 
 def table_load_configuration(services: Services, candidate: Candidate, manifest: Manifest) -> dict[str, Any]:
-    """The load job of the whole table, by a manifest of URIs. Raises CheckFailed for more than `MOST_FILES`."""
+    """The load job of the whole table; a text file lists its files. Raises CheckFailed if they exceed `MOST_FILES`."""
     files = services.manifests.candidate_files(candidate)
     if files is not None and len(files.files) > MOST_FILES:
         raise CheckFailed(
@@ -69,8 +70,8 @@ def table_load_configuration(services: Services, candidate: Candidate, manifest:
 def dates_to_load(services: Services, candidate: Candidate, manifest: Manifest) -> tuple[date, ...] | None:
     """The dates whose files differ from those in staging; None when the whole table is to be loaded.
 
-    The whole table is loaded whenever staging's contents are unknown, and where a date has too many files for the
-    configuration of its load job.
+    The whole table is loaded when staging's contents are unknown, when most dates changed or a retained date is gone,
+    when a date has too many files for the configuration of one load job, and in update id mode `last_seen`.
     """
     loaded = _manifest_in_staging(services)
     if manifest.update_id_mode is not UpdateIdMode.LAST_CHANGED or candidate.file_list_uri is None or loaded is None:
@@ -136,7 +137,7 @@ def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> Non
 
 
 def finish_load(services: Services, spec: PublishSpec, manifest: Manifest) -> None:
-    """The load succeeded: staging holds the manifest's rows, which the next step verifies."""
+    """Record that staging holds the manifest's rows, after the load succeeded. `check_staging` verifies the rows."""
     services.current.require_intent(spec.attempt)
     services.staging.write(Staging(StagingState.LOADED, spec.attempt, spec.generation, manifest.digest))
     services.log(
@@ -147,7 +148,7 @@ def finish_load(services: Services, spec: PublishSpec, manifest: Manifest) -> No
 
 
 def _manifest_in_staging(services: Services) -> Manifest | None:
-    """The manifest whose rows STAGING says are loaded, from the attempt that loaded them; None if unknown."""
+    """The manifest of the rows that staging holds, according to STAGING; None if staging's contents are unknown."""
     staging = services.staging.read()
     if staging is None or staging.state is not StagingState.LOADED:
         return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.services import Services
 
-# The committed generation and its parent. Time travel restores older ones for seven days, without files.
+# The committed generation and its parent. BigQuery's time travel restores older generations without files, for the
+# days that the dataset's time travel window has.
 GENERATIONS_WITH_DATA = 2
 ATTEMPT_FOLDERS_RETAINED = 100
 
@@ -37,7 +38,7 @@ def prune(services: Services) -> list[str]:
 
 
 def obsolete_after_next_publish(services: Services, live: Manifest | None) -> list[str]:
-    """Return the data folders that the next publish prunes; `live`, its parent, retains its own."""
+    """Return the data folders that the next publish prunes. `live` will be the parent, so its own folder stays."""
     if live is None:
         return []
     live_folder = (live.data_folder or "").removeprefix(services.store.uri(""))

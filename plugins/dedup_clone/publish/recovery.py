@@ -1,4 +1,4 @@
-"""Recovery after a failed task or a dead run: commit its generation if the swap happened, else discard its attempt."""
+"""Recovery after a failed task or a dead run: commit the attempt if its swap happened, else discard the attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""First task of a publish: decides what it includes, acquires the lease, writes the dedup job's request."""
+"""First task of a publish: decides what the publish includes, acquires the lease, writes the dedup job's request."""
 
 from __future__ import annotations
 

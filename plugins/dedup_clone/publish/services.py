@@ -50,7 +50,7 @@ class Services:
         return current.environment not in ("", self.environment)
 
     def is_own(self, intent: Intent, *, dag_id: str, run_id: str) -> bool:
-        """Whether this environment's run has that intent. Run ids are equal in environments that share landing."""
+        """Whether the intent is that of this environment's run. Two environments may give their runs the same ids."""
         return intent.environment in ("", self.environment) and (intent.dag_id, intent.run_id) == (dag_id, run_id)
 
     @property

@@ -53,7 +53,11 @@ class PublishSpec:
 
 @dataclass(frozen=True)
 class SwapSpec:
-    """What was checked and may go live: staging as of `checked_at`. The SQL of the swap takes text parameters."""
+    """What was checked and may go live: staging as of `checked_at`.
+
+    `generation`, `parent` and `snapshot` are text, because the swap's SQL takes them as text parameters; `parent` is
+    empty for a first generation. `manifest` is the manifest's digest.
+    """
 
     attempt: str
     generation: str

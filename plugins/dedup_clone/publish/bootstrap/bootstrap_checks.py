@@ -13,14 +13,17 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import PartitionFingerprint
 from dedup_clone.warehouse.sql_files import TableNames
 
-# Computes a fingerprint of a partition that is equal for equal rows in any order.
+# This statement computes a fingerprint of one partition. Equal rows have equal fingerprints, whatever their order.
 FINGERPRINT_SQL_FILE = "checks/content_audit.sql"
 
 
 def check_existing_table(
     services: Services, attempt: str, record: BootstrapRecord, manifest: Manifest
 ) -> list[CheckResult]:
-    """Compare every partition's row count, and all columns of some partitions, with staging as `attempt` loaded it."""
+    """Compare the existing table with staging, as `attempt` loaded it, and check that nobody changed the table.
+
+    The row counts of all partitions are compared, and all columns of some partitions.
+    """
     return [
         _rows_equal(record.existing, manifest),
         _contents_equal(services, attempt, record, manifest),
@@ -59,6 +62,7 @@ def _rows_equal(existing: ExistingTable, manifest: Manifest) -> CheckResult:
 def _contents_equal(services: Services, attempt: str, record: BootstrapRecord, manifest: Manifest) -> CheckResult:
     without_duplicates = [entry.date for entry in manifest.dates if not entry.ties]
     days = evenly_spaced(without_duplicates, record.compared_dates)
+    # The query reads the target table of the names that it is given; here staging takes that place.
     staging_names = TableNames(
         services.names.project, services.names.dataset, services.feed.staging, services.feed.staging
     )
@@ -73,7 +77,10 @@ def _contents_equal(services: Services, attempt: str, record: BootstrapRecord, m
         not wrong,
         found="; ".join(wrong[:3]) or f"equal on {len(days)} dates: {', '.join(map(str, days[:5])) or 'none compared'}",
         expected=f"staging has the rows of {record.existing.name}",
-        next_step="the table was changed, or its export differs: clear the run from its first task, and report it.",
+        next_step=(
+            "clear the run from its first task. If the check fails again although nobody changed the table, report it "
+            "as a bug of this project."
+        ),
     )
 
 

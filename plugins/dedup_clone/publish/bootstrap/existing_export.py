@@ -1,7 +1,7 @@
 """Export task of a bootstrap: exports the existing table to files in state, and writes a dedup request that names them.
 
-For the dedup job the files are the only delivery of its request. It validates them as it does landed files, except for
-the update ids, which stay as they are in the rows. `drop_export` deletes the files after the commit.
+The exported files are the only delivery of that request. The dedup job validates them like landed files, except that
+each row keeps the update id that it has. `drop_export` deletes the files after the commit.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def export_existing(services: Services, attempt: str) -> None:
     wrong = wrong_row_counts(files, rows)
     if wrong:
         raise BootstrapRefused(
-            f"The export of table [{existing.name}] has other rows than its partitions: {'; '.join(wrong[:5])}. "
-            f"Target was not changed. If row access policies hide rows from the exporting account, grant it all rows. "
-            f"Clear the run from its first task, which exports anew."
+            f"The export of table [{existing.name}] has other row counts than the table: {'; '.join(wrong[:5])}. "
+            f"Target was not changed. If row access policies hide rows from the account that exports, grant that "
+            f"account all rows. Then clear the run from its first task, which exports the table anew."
         )
     arrival_uri = _write_arrival(services, intent, folder, [file.info for file in files])
     services.current.require_intent(attempt)
@@ -62,12 +62,15 @@ def export_existing(services: Services, attempt: str) -> None:
 
 
 def drop_export(services: Services, attempt: str) -> int:
-    """Delete the exported files, which the commit has made needless; returns how many there were."""
+    """Delete the exported files, which nothing reads after the commit. Returns the number of files."""
     return services.store.delete_folder(export_folder(services, attempt))
 
 
 def _write_arrival(services: Services, intent: Intent, folder: str, objects: list[ObjectInfo]) -> str:
-    """Write the arrival record outside `arrivals/`, where a publish does not find it. Returns its URI."""
+    """Write an arrival record of the exported files, and return its URI.
+
+    The record lies outside `arrivals/`, so that no publish takes the files for a landed delivery.
+    """
     name = services.layout.exported_arrival(intent.attempt)
     arrival = Arrival(
         feed=services.feed.feed,

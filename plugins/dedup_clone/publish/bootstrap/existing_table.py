@@ -30,7 +30,8 @@ class ExistingPartition:
 class ExistingTable:
     """The table's metadata at one moment. `version` differs after every change; `size` is logical bytes.
 
-    `partitions` will be published; `expired` are older than `oldest` and will be left out.
+    `partitions` will be published; the partitions in `expired` are older than `oldest` and will be left out. `latest`
+    is the last date that a row may have.
     """
 
     dataset: str
@@ -58,7 +59,10 @@ class ExistingTable:
 
 @dataclass(frozen=True)
 class BootstrapRecord:
-    """What an attempt bootstraps, and how; saved in its folder. `compared_dates`: how many dates are compared."""
+    """What an attempt bootstraps, and how; saved in the attempt's folder.
+
+    `compared_dates`: the number of dates that are compared in all columns.
+    """
 
     existing: ExistingTable
     duplicates: Duplicates

@@ -1,7 +1,8 @@
 """First task of a bootstrap: an existing table is to become the feed's first generation.
 
-Its rows are exported to state (free), validated and written there by the Spark job, loaded into staging, compared with
-the table, and swapped in, under a lease as for every publish. Until the swap the table stays as it is.
+The table's rows are exported to state, free of charge. The Spark job validates the rows and writes them anew. Then the
+rows are loaded into staging, compared with the table, and swapped in. The run holds the lease, as every publish does.
+Until the swap the table stays as it is.
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.current import IntentKind
 
+# The snapshot id of a bootstrap before its rows are read.
 SNAPSHOT_UNKNOWN = 0
 
 
 @dataclass(frozen=True)
 class BootstrapRequest:
-    """The form of a bootstrap run. `source_table`: as for `read_existing_table`. `drop_expired`: rows older than the
-    retention may be left out. `compared_dates`: how many dates are compared in all columns, by two queries each."""
+    """The form of a bootstrap run.
+
+    `source_table`: as for `read_existing_table`. `drop_expired`: whether rows older than the retention may be left out.
+    `compared_dates`: the number of dates that are compared in all columns, by two queries each.
+    """
 
     dag_id: str
     run_id: str
@@ -43,10 +48,10 @@ class BootstrapRequest:
 
 
 def resolve_bootstrap(services: Services, bootstrap_request: BootstrapRequest, version_shown: str) -> PublishSpec:
-    """Recover, read the table again, acquire the lease and record what is bootstrapped; returns the spec.
+    """Recover, read the table again, acquire the lease and record what is bootstrapped. Returns the run's spec.
 
     `version_shown` is the table's version that the operator approved. Raises LeaseHeld, LostRace, and
-    BootstrapRefused when the table cannot be bootstrapped or was changed since.
+    BootstrapRefused when the table cannot be bootstrapped or was changed after the approval.
     """
     dag_id, run_id = bootstrap_request.dag_id, bootstrap_request.run_id
     require_own_feed(services)

@@ -37,7 +37,7 @@ def _range(text: str) -> tuple[date, date]:
 
 
 def format_dates(dates: Iterable[date]) -> str:
-    """The dates as ascending ranges, `2026-01-01..2026-01-03, 2026-01-05`; `none` without any."""
+    """The dates as ascending ranges, `2026-01-01..2026-01-03, 2026-01-05`; `none` if there are no dates."""
     ranges: list[list[date]] = []
     for day in sorted(dates):
         if ranges and day - ranges[-1][1] == timedelta(days=1):

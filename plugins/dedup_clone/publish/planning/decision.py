@@ -28,8 +28,11 @@ class Decision:
 
 
 def decide(services: Services, publish_request: PublishRequest) -> Decision:
-    """Raises ConfigurationError (engine or dates do not fit), DeliveryRefused (refused earlier), ContractViolation
-    (not registered), LostRace (registered just now)."""
+    """Decide what the requested publish includes.
+
+    Raises ConfigurationError when engine or dates do not fit. Raises by the state of the delivery: DeliveryRefused
+    when it was refused earlier, ContractViolation when it is not registered, LostRace when it was registered just now.
+    """
     _require_fitting_engine(services, publish_request)
     generation = services.current.read().generation
     parent = None if generation is None else services.manifests.read(generation)
@@ -57,7 +60,7 @@ def _require_fitting_engine(services: Services, publish_request: PublishRequest)
 def _backlog(services: Services, publish_request: PublishRequest, parent: Manifest | None) -> Backlog:
     if not publish_request.replay:
         return find_backlog(services, parent)
-    services.arrivals.read(publish_request.delivery)  # raises for an unknown one, and names those that are registered
+    services.arrivals.read(publish_request.delivery)  # raises if it is not registered, and names those that are
     return find_backlog_with_replay(services, parent, publish_request.delivery)
 
 
@@ -77,5 +80,5 @@ def _skip_reason(services: Services, delivery: Delivery, backlog: Backlog, paren
         )
     if parent and any(d.snapshot_id == delivery.snapshot_id and d > delivery for d in parent.deliveries):
         return f"A later delivery of snapshot {delivery.snapshot_id} is part of generation {parent.generation}."
-    services.arrivals.read(delivery)  # raises for an unknown one, and names those that are registered
+    services.arrivals.read(delivery)  # raises if it is not registered, and names those that are
     raise LostRace(f"Delivery [{delivery.name}] was registered just now: this task tries again by itself.")

@@ -1,4 +1,4 @@
-"""Builds the dedup job's request of an attempt, from the feed's settings and what its first task decided."""
+"""Builds an attempt's request to the dedup job from the feed's settings and the decisions of the run's first task."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Makes a dedup request's reference to the parent generation, whichever engine made the parent.
 
-Spark reads the parent's files. If an SQL engine made the parent, or its files were pruned, there are none, and target
-is exported first. The exported files belong to the attempt and are pruned with it.
+Spark reads the parent's files. If an SQL engine made the parent, or if the parent's files were pruned, there are no
+files, and target is exported first. The exported files belong to the attempt and are pruned with it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from dedup_clone.publish.services import Services
 def parent_reference(
     services: Services, attempt: str, parent: Manifest | None, engine: Engine, *, oldest: date
 ) -> ParentGeneration | None:
-    """Return None without a parent. `oldest`: the first date within the retention; earlier ones are not exported.
+    """Return the reference; None without a parent. Dates before `oldest`, the first of the retention, are not exported.
 
-    Raises ContractViolation when target was to be exported and does not hold the parent, JobFailed.
+    Raises ContractViolation when target must be exported and does not hold the parent, JobFailed.
     """
     if parent is None:
         return None
@@ -51,7 +51,7 @@ def _export_target(services: Services, attempt: str, parent: Manifest, *, oldest
     wrong = wrong_row_counts(exported, {day: entry.rows for day, entry in entries.items()})
     if wrong:
         raise ContractViolation(
-            f"Target [{services.feed.target}] was exported with other rows than its manifest says: "
+            f"Target [{services.feed.target}] was exported with other row counts than the live manifest says: "
             f"{'; '.join(wrong[:5])}. Somebody changed target: restore an earlier generation, or replay its snapshots."
         )
     files = tuple(
@@ -82,6 +82,7 @@ def _require_live(services: Services, manifest: Manifest) -> None:
     live = labelled_generation(services.warehouse.table(services.feed.target))
     if live != str(manifest.generation):
         raise ContractViolation(
-            f"Target [{services.feed.target}] holds generation [{live}], expected [{manifest.generation}], which has "
-            f"no files of its own and is to be exported: correct its labels, or roll back to an earlier generation."
+            f"Target [{services.feed.target}] holds generation [{live}] according to its labels, expected "
+            f"[{manifest.generation}]. That generation has no files, so target would have to be exported: correct "
+            f"target's labels, or roll back to an earlier generation."
         )

@@ -1,8 +1,8 @@
 """Exports partitions of a table to Parquet files in state, with extract jobs, which are free.
 
-The jobs change nothing but the attempt's export folder, so they are not recorded in CURRENT: Cloud Storage allows one
-change of an object per second, and 730 job ids would take a quarter of an hour. A retried step computes the same ids
-and reuses the jobs that succeeded.
+The jobs change nothing but the attempt's export folder, so they need not be recorded in CURRENT. Cloud Storage allows
+one change of an object per second; to record 730 job ids singly would take a quarter of an hour. A retried step
+computes the same ids and reuses the jobs that succeeded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ExportedFile:
 
 
 def export_folder(services: Services, attempt: str) -> str:
-    """Return `feed/data/<attempt>-export/`, which is pruned like every data folder, by its attempt's generation."""
+    """Return `feed/data/<attempt>-export/`. It is pruned like a data folder of the attempt's generation."""
     return f"{services.layout.data_folder(attempt).rstrip('/')}-export/"
 
 
@@ -41,8 +41,8 @@ def export_partitions(
 ) -> list[ExportedFile]:
     """Export `dates` of `table` (as the REST API names it) to `<export folder><partition column>=<date>/`.
 
-    Returns the files ordered by name. Raises JobFailed, and ContractViolation for a file that cannot be read or
-    that does not have the exact values.
+    Returns the files ordered by name. Raises JobFailed, and ContractViolation when a file cannot be read or its values
+    have lost digits.
     """
     folder = export_folder(services, attempt)
 
@@ -89,7 +89,7 @@ def wrong_row_counts(files: Iterable[ExportedFile], expected: Mapping[date, int]
 
 
 def _inexact_columns(footer: ParquetFooter) -> list[str]:
-    """The columns that are stored as FLOAT: of BigQuery's types only FLOAT64 is exported so."""
+    """The columns that the file stores as FLOAT, of 32 bits. BigQuery's type of such a column is FLOAT64."""
     return [path for path, physical, *_ in map(str.split, footer.schema) if physical == "FLOAT"]
 
 

@@ -8,7 +8,7 @@ from dedup_clone.publish.services import Services
 
 
 def find_backlog(services: Services, parent: Manifest | None) -> Backlog:
-    """The deliveries that `parent` (None: nothing is published) does not include, without refused ones."""
+    """The deliveries that `parent` does not include, without refused ones. `parent`: None before the first publish."""
     refused = set(services.arrivals.refused())
     registered = [d for d in services.arrivals.deliveries() if d not in refused]
     return split_backlog(registered, *_included_and_excluded(parent))
@@ -25,8 +25,9 @@ def find_backlog_with_replay(services: Services, parent: Manifest | None, replay
 def excluded_after(services: Services, live: Manifest, restored: Manifest) -> tuple[Delivery, ...]:
     """The deliveries that no publish may include by itself after a rollback from `live` to `restored`.
 
-    These are the ones that `live` includes and `restored` does not, and the deliveries that those superseded, which
-    would otherwise be applied in their place. Deliveries that wait now or land later are not excluded.
+    These are the deliveries that `live` includes and `restored` lacks. The deliveries that they superseded are excluded
+    too, because a publish would otherwise apply the superseded ones instead. Deliveries that wait now or land later are
+    not excluded.
     """
     backlog = find_backlog(services, live)
     processed = set(services.arrivals.deliveries()) - set(services.arrivals.refused()) - set(backlog.apply)

@@ -28,8 +28,8 @@ DATES_NAMED = 5
 class BootstrapPreview:
     """`text` is Markdown for the operator; the rest is for programs.
 
-    `surplus_rows`: rows whose key another row has too; None if they were not counted, because the query would have
-    read `count_bytes`, which is more than allowed. `refused`: the reasons why the run would end here.
+    `surplus_rows`: rows whose key another row has too. It is None if the rows were not counted, because that query
+    would have read `count_bytes`, more than the allowed number of bytes. `refused`: why the bootstrap would be refused.
     """
 
     feed: str
@@ -136,7 +136,7 @@ def _text(
         else "none"
     )
     resolution = {
-        Duplicates.REFUSE: "doubled keys end the run, which names them",
+        Duplicates.REFUSE: "a duplicate key ends the run, and the error names the key",
         Duplicates.KEEP_LATEST: f"of each key the row of the highest {feed.table.snapshot_id_column} stays",
     }[bootstrap_request.duplicates]
     lines = [
@@ -151,7 +151,7 @@ def _text(
         f"- Billed: {_size(compared_bytes)} ({compared_bytes / TIB * USD_PER_TIB:.2f} USD on demand), to compare all "
         f"columns of {len(days)} dates ({', '.join(map(str, days[:DATES_NAMED])) or 'none'}) with staging; "
         f"and a few queries of metadata. No query is billed less than 10 MB.",
-        "- Update ids stay as they are. The next delivery builds on them; it changes no row that is newer than itself. "
+        "- Update ids stay as they are. The next delivery changes no row whose update id is higher than its own. "
         f"Waiting now: {', '.join(waiting) or 'none'}.",
         "- Nobody may write the table from now on until the swap: a change ends the run, and target stays as it is.",
     ]

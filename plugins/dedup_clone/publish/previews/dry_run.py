@@ -47,9 +47,11 @@ class LandingInput:
 
 @dataclass(frozen=True)
 class LiveInput:
-    """What becomes of the live generation. `carried`: how many of its dates would be copied as they are.
+    """What becomes of the live generation. `dates`: how many dates the new generation would have; `carried`: how many
+    of them would be copied from the live one.
 
-    Sizes are bytes of stored files; `expired` are dates that leave the retention.
+    `size`: bytes of the live generation's files; `size_of_delivered`: bytes of those files whose dates the deliveries
+    contain. `expired`: dates that leave the retention.
     """
 
     dates: int
@@ -87,7 +89,7 @@ class DryRun:
 
 
 def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
-    """Raises what `decide` raises, as the publish itself would."""
+    """Return the dry run. Raises what `decide` raises, as the publish itself would."""
     decision, engine = decide(services, publish_request), engine_of(services, publish_request)
     applied = () if decision.skip_reason else decision.backlog.apply
     intent = services.current.read().intent
@@ -204,7 +206,7 @@ def _live_input(services: Services, live: Manifest | None, landed: LandingInput,
 
 
 def _sizes(services: Services, live: Manifest, dates: Iterable[date]) -> dict[date, int]:
-    """Bytes of each date's files; 0 where an SQL engine made the generation, which then has none."""
+    """Bytes of each date's files; 0 if an SQL engine made the generation, because it then has no files."""
     sizes = dict.fromkeys(dates, 0)
     listed = services.manifests.files(live.generation)
     for file in listed.files if listed else ():
@@ -214,7 +216,7 @@ def _sizes(services: Services, live: Manifest, dates: Iterable[date]) -> dict[da
 
 
 def _expected_seconds(services: Services, engine: Engine, size: int) -> float | None:
-    """The size times the median seconds per byte of the engine's last publishes; at least what the fastest took."""
+    """`size` times the median seconds per byte of the engine's last publishes, but at least the fastest one's time."""
     records = [r for r in published_records(services.store, services.feed.feed) if r.engine is engine and r.bytes_read]
     known = [(r.phases["dedup"], r.bytes_read) for r in records if "dedup" in r.phases][-PUBLISHES_COMPARED:]
     if not known:

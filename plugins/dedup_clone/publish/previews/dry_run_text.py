@@ -20,7 +20,7 @@ def dry_run_text(preview: DryRun) -> str:
         "",
         f"Target would {'change' if preview.changes_target else 'not change'}: {preview.effect}. Nothing was written.",
     ]
-    lines += [f"At work now: {preview.at_work}; what it publishes may change this."] if preview.at_work else []
+    lines += [f"At work now: {preview.at_work}; what that run publishes may change this."] if preview.at_work else []
     problems = preview.landed.problems[:PROBLEMS_NAMED]
     lines += [f"**Would be refused**: {'; '.join(problems)}."] if problems else []
     lines += ["", "| | |", "| --- | --- |"]

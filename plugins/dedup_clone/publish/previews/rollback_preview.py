@@ -31,8 +31,8 @@ class RollbackPreview:
 def preview_rollback(services: Services, generation: int, *, dag_id: str, run_id: str) -> RollbackPreview:
     """What a rollback to `generation` by this run would do.
 
-    Raises RollbackRefused while another run is at work, because its result changes the preview; ConfigurationError
-    when the generation cannot be restored.
+    Raises RollbackRefused while another run is at work, because what that run publishes would change the preview;
+    ConfigurationError when the generation cannot be restored.
     """
     _require_no_other_run(services, dag_id, run_id)
     wanted = find_restorable(services, generation)
@@ -60,7 +60,7 @@ def _require_no_other_run(services: Services, dag_id: str, run_id: str) -> None:
         return
     raise RollbackRefused(
         f"[{services.feed.feed}] cannot be rolled back now: run [{intent.run_id}] of [{intent.dag_id}] ({intent.kind}, "
-        f"generation {intent.generation}) is at work, and only its end shows what a rollback would change. "
+        f"generation {intent.generation}) is at work, and what it publishes changes what a rollback would do. "
         f"Nothing was changed. Wait for its end, or mark that run as failed, and trigger the rollback again."
     )
 
@@ -94,7 +94,7 @@ def _text(
     lines = [
         f"**{services.feed.feed}: from generation {live.generation} to the content of {restored.generation}**",
         "",
-        f"- Readers see snapshot {live.snapshot_id} now ({live.rows} rows), and then again snapshot "
+        f"- Readers see snapshot {live.snapshot_id} now ({live.rows} rows). After the rollback they see snapshot "
         f"{wanted.snapshot_id} ({restored.rows} rows), published at {wanted.swapped_at:%Y-%m-%d %H:%M:%S} UTC.",
         f"- It is restored by {how}, and swapped in one statement.",
         f"- Excluded until somebody replays them or they are delivered again: {_names(excluded)}.",

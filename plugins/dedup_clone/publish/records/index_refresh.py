@@ -40,7 +40,7 @@ GENERATIONS_LISTED = 50  # on the page, and for a rollback to choose from
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the index is derived from. `attempts`: newest last; `ended`: those of them that `before` lacks."""
+    """What the index is derived from. `before`: the stored index; None when there is none. `attempts`: newest last."""
 
     before: Index | None
     live: Manifest | None
@@ -48,6 +48,7 @@ class Inputs:
 
     @property
     def ended(self) -> list[LedgerRecord]:
+        """The attempts that the stored index lacks."""
         known = {r.attempt for r in (*self.before.records, *self.before.failures)} if self.before else set()
         return [r for r in self.attempts if r.attempt not in known]
 
@@ -184,7 +185,7 @@ def _generation(services: Services, record: LedgerRecord) -> IndexGeneration | N
     try:
         manifest = services.manifests.read(record.generation)
     except ContractViolation:
-        return None  # somebody deleted it; the generation cannot be restored without it
+        return None  # somebody deleted the manifest; without it the generation cannot be restored
     return IndexGeneration(
         generation=record.generation,
         restores=record.restores,
@@ -198,7 +199,7 @@ def _generation(services: Services, record: LedgerRecord) -> IndexGeneration | N
 
 
 def _time_travel(services: Services, inputs: Inputs) -> TimeTravel | None:
-    """How far time travel reaches, read from BigQuery after each publish; else as in the previous index."""
+    """How far time travel reaches. Read from BigQuery after a publish; otherwise taken from the stored index."""
     before = inputs.before.time_travel if inputs.before else None
     if all(record.outcome is not Outcome.PUBLISHED for record in inputs.ended):
         return before

@@ -27,7 +27,8 @@ def expected_cost(engine: Engine, *, table_bytes: int) -> Cost:
 def cost_of(jobs: Iterable[JobMetadata], *, metadata_bytes_billed: int, table_bytes: int) -> Cost:
     """The cost of a publish by its jobs: queries are billed by bytes read; load, copy and extract jobs are free.
 
-    `table_bytes`: logical size of staging. `metadata_bytes_billed`: of the checks' queries, which are not in `jobs`.
+    `table_bytes`: logical size of staging. `metadata_bytes_billed`: bytes billed for the queries of the checks, which
+    are not in `jobs`.
     """
     ended = list(jobs)
     queries = [job for job in ended if job.kind == "query"]

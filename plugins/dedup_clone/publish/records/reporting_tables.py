@@ -1,7 +1,8 @@
-"""The tables for readers and analysts, `dedup_clone_status` and `dedup_clone_ledger`: written after a commit.
+"""Writes the tables for readers and analysts, `dedup_clone_status` and `dedup_clone_ledger`, after a commit.
 
-They have the rows of all feeds, and BigQuery limits how often one table changes. So every run leaves its rows in state,
-and one writer at a time loads all that the tables lack, once into each table (docs/adr/0014-reporting-tables.md).
+The tables have the rows of all feeds, and BigQuery limits how often one table changes. So every run leaves its rows in
+state, and one writer at a time loads all rows that the tables lack, with one load job for each table
+(docs/adr/0014-reporting-tables.md).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dedup_clone.warehouse.jobs import BRIEF_POLL_S
 
 # BigQuery allows five changes of an unpartitioned table in ten seconds.
 SECONDS_BETWEEN_LOADS = 3.0
-# After this time the writer of an unfinished load is taken for dead, and its jobs are fenced.
+# If a load is unfinished after this time, its writer is considered dead, and the load's jobs are fenced.
 WRITER_TIMEOUT_S = 30.0
 LOAD_TIMEOUT_S = 60.0
 ROWS_PER_LOAD = 1000
@@ -49,9 +50,10 @@ def try_write_reporting_tables(services: Services, *, holder: str) -> None:
 
 
 def write_reporting_tables(services: Services, *, holder: str) -> None:
-    """Load what the tables lack, unless somebody else is writing, who then loads these rows too.
+    """Load the rows that the tables lack. If another writer is at work, return: that writer loads these rows too.
 
-    `holder`: the attempt or the watchdog. Raises when BigQuery or Cloud Storage fails; what is missing stays in state.
+    `holder` names this writer: an attempt, or WATCHDOG. Raises when BigQuery or Cloud Storage fails; the rows that were
+    not loaded stay in state.
     """
     backlog = ReportingBacklog(services.store)
     for number in range(MAX_LOADS):
@@ -66,20 +68,20 @@ def write_reporting_tables(services: Services, *, holder: str) -> None:
             _start(services, backlog, stored.writer.load)
             _, is_loaded = _settle(services, backlog, stored)
         except LostRace:
-            return  # another writer began, and looks for new rows when it has ended
+            return  # another writer has begun a load; after that it looks for new rows
         if not is_loaded:
             return
 
 
 def _is_abandoned(services: Services, load: ReportingLoad, holder: str) -> bool:
-    """Whether its writer is dead: `holder` itself has been started again, or its time is over."""
+    """Whether the load's writer is dead: `holder` was the writer and was started again, or WRITER_TIMEOUT_S is over."""
     return load.holder == holder or not 0 <= (services.now() - load.begun_at).total_seconds() <= WRITER_TIMEOUT_S
 
 
 def _begin(
     services: Services, backlog: ReportingBacklog, stored: StoredWriter, holder: str, *, is_first: bool
 ) -> StoredWriter:
-    """Record the next load. The writer's load is None when nothing is missing, or the tables' limits say to wait."""
+    """Record the next load. The writer's load is None when no row is missing, or when BigQuery's limits forbid one."""
     writer, rows, names = stored.writer, StatusRows(services.store).read(), backlog.names()[:ROWS_PER_LOAD]
     status_digest = digest(to_json(rows)) if rows else None
     if status_digest == writer.status_digest and services.warehouse.table(STATUS_TABLE) is not None:
@@ -116,9 +118,10 @@ def _start(services: Services, backlog: ReportingBacklog, load: ReportingLoad) -
 
 
 def _settle(services: Services, backlog: ReportingBacklog, stored: StoredWriter) -> tuple[StoredWriter, bool]:
-    """Record what became of the unfinished load, and return the writer without it, and whether all was loaded.
+    """End the unfinished load: record its outcome. Returns the writer without a load, and whether all rows were loaded.
 
-    Rows that were appended leave the backlog, the others stay. Raises LostRace, and TimeoutError when a job still runs.
+    Rows that were appended leave the backlog; the other rows stay. Raises LostRace, and TimeoutError when a job still
+    runs.
     """
     load = stored.writer.load
     if load is None:

@@ -29,7 +29,7 @@ TIME_TRAVEL_MARGIN = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class RollbackRequest:
-    """The form of a rollback run. `live_shown`: the live generation that the operator saw in the preview."""
+    """The form of a rollback run. `live_shown`: the generation that was live when the operator saw the preview."""
 
     dag_id: str
     run_id: str
@@ -40,7 +40,7 @@ class RollbackRequest:
 
 @dataclass(frozen=True)
 class RestorableGeneration:
-    """A generation that can be restored: by time travel to `restored_at`, or from its files if that is None."""
+    """A generation that can be restored: by time travel to `restored_at`, or, if `restored_at` is None, from files."""
 
     manifest: Manifest
     snapshot_id: int
@@ -62,7 +62,7 @@ def restorable_generations(services: Services) -> list[RestorableGeneration]:
 
 
 def find_restorable(services: Services, generation: int) -> RestorableGeneration:
-    """Raises ConfigurationError when it cannot be restored, and names those that can."""
+    """Return the generation. Raises ConfigurationError, which names the restorable ones, if it cannot be restored."""
     restorable = restorable_generations(services)
     by_generation = {r.manifest.generation: r for r in restorable}
     if generation not in by_generation:
@@ -79,10 +79,10 @@ def _names(restorable: list[RestorableGeneration]) -> str:
 
 
 def resolve_rollback(services: Services, rollback_request: RollbackRequest) -> PublishSpec:
-    """Recover, acquire the lease, write the restored generation as this attempt's candidate; returns the spec.
+    """Recover, acquire the lease, write the restored generation as this attempt's candidate. Returns the run's spec.
 
-    Raises LeaseHeld while another run is at work, RollbackRefused when another generation is live than the operator
-    saw, ConfigurationError when the generation cannot be restored, LostRace.
+    Raises LeaseHeld while another run is at work, RollbackRefused when another generation has become live since the
+    preview, ConfigurationError when the generation cannot be restored, LostRace.
     """
     dag_id, run_id = rollback_request.dag_id, rollback_request.run_id
     require_own_feed(services)
@@ -92,7 +92,7 @@ def resolve_rollback(services: Services, rollback_request: RollbackRequest) -> P
         raise RollbackRefused(
             f"Generation [{live}] of [{services.feed.feed}] is live by now, expected [{rollback_request.live_shown}], "
             f"which the approved preview was made for. Nothing was changed: trigger the rollback again to see what "
-            f"it would change now. It can restore: {_names(restorable_generations(services))}."
+            f"it would change now. These generations can be restored: {_names(restorable_generations(services))}."
         )
     wanted = find_restorable(services, rollback_request.generation)
     intent = acquire_lease(services, IntentKind.ROLLBACK, dag_id=dag_id, run_id=run_id, parent=live)
@@ -120,7 +120,7 @@ def resolve_rollback(services: Services, rollback_request: RollbackRequest) -> P
 
 
 def _oldest_in_time_travel(services: Services) -> datetime | None:
-    """The earliest time as of which staging can be cloned; None without staging."""
+    """The earliest time as of which staging can be cloned; None if staging does not exist."""
     staging = services.warehouse.table(services.feed.staging)
     if staging is None:
         return None
