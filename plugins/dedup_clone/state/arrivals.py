@@ -14,7 +14,7 @@ from dedup_clone.state.landing import InvalidMarker, Landing, Marker
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 
-NEWEST_SNAPSHOTS = 20
+NEWEST_SNAPSHOTS = 20  # every poll looks at the markers of this many snapshots
 log = logging.getLogger("dedup_clone")
 
 
@@ -60,7 +60,7 @@ class Arrivals:
             known = ", ".join(d.name for d in self.deliveries()) or "none"
             raise ContractViolation(
                 f"Delivery [{delivery.name}] of [{self.feed}] is not registered; registered are: {known}. "
-                f"Land its marker, or name one of these."
+                f"Land its marker, or name a registered delivery."
             )
         return arrival
 
@@ -100,8 +100,9 @@ class InvalidMarkers:
 class LandingWatch:
     """Polls landing for new deliveries. Each marker costs a request, so most polls skip the markers of old snapshots.
 
-    Every `polls_per_full_listing`-th poll includes them. A marker in a new folder, or of one of the newest snapshots,
-    is found at once; an old snapshot's marker that is written again is found by the next full listing.
+    Every `polls_per_full_listing`-th poll is a full listing, which includes the old markers. A marker in a new folder,
+    or of one of the newest snapshots, is found at once. If the marker of an old snapshot is written again, the next
+    full listing finds it.
     """
 
     def __init__(

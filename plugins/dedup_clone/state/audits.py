@@ -22,7 +22,8 @@ class PartitionFingerprint:
 
 
 class AuditOutcome(StrEnum):
-    """OVER_BUDGET: the partition alone exceeds a day's budget, so it was not compared."""
+    """EQUAL and UNEQUAL: target compared with the generation's files. OVER_BUDGET: not compared, because the query of
+    this partition alone would exceed the budget of a day."""
 
     EQUAL = "equal"
     UNEQUAL = "unequal"
@@ -33,7 +34,8 @@ class AuditOutcome(StrEnum):
 class AuditRecord:
     """The last audit of one partition: `published` is the fingerprint of `generation`'s files, `found` that of target.
 
-    Both are None when they were not compared. `bytes_billed`: what BigQuery billed for the query, or would have.
+    Both fingerprints are None if the partition was not compared. `bytes_billed`: what BigQuery billed for the query of
+    target, or would have billed.
     """
 
     date: date
@@ -68,7 +70,7 @@ class Audits:
         return sum(self.jobs.values()) if day == self.day else 0
 
     def with_job(self, day: date, job_id: str, bytes_billed: int) -> Audits:
-        """A copy with the bytes billed for a job. A job recorded twice counts once."""
+        """A copy that also has the bytes billed for a job. A job that is recorded twice counts once."""
         jobs = self.jobs if day == self.day else {}
         return Audits(day, {**jobs, job_id: bytes_billed}, self.records)
 

@@ -20,6 +20,8 @@ from dedup_clone.state.store import ObjectStore
 
 
 class IntentKind(StrEnum):
+    """The DAG of the run that holds the lease."""
+
     PUBLISH = "publish"
     ROLLBACK = "rollback"
     BOOTSTRAP = "bootstrap"
@@ -29,8 +31,9 @@ class IntentKind(StrEnum):
 class Intent:
     """The holder of the lease: a run that works on `generation`, which builds on `parent`.
 
-    `jobs` are the ids of its BigQuery jobs. While it `waits_for_approval`, it yields the lease to any other run.
-    `environment` names the Airflow environment of the run.
+    `jobs` are the ids of the run's BigQuery jobs. While the run waits for approval (`waits_for_approval`), it yields
+    the lease to any other run. `taken_at` is when the lease was acquired. `environment` names the run's Airflow
+    environment.
     """
 
     kind: IntentKind
@@ -56,17 +59,17 @@ class Intent:
         generation: int,
         now: datetime,
     ) -> Intent:
-        """The intent of a new attempt. Its name is unique, even among attempts at the same generation."""
+        """The intent of a new attempt. The attempt's name is unique, even among attempts at the same generation."""
         attempt = f"{generation:08d}-{secrets.token_hex(3)}"
         return cls(kind, dag_id, run_id, attempt, parent, generation, now, (), environment=environment)
 
 
 @dataclass(frozen=True)
 class Current:
-    """`generation` and `manifest_digest` of the committed generation are None before the first publish.
+    """The content of CURRENT. `generation` and `manifest_digest`: the live generation; None before the first publish.
 
     `last_generation` is the highest number given to an attempt so far; numbers are never reused. `environment` names
-    the Airflow environment that publishes the feed; empty before the first lease.
+    the Airflow environment that publishes the feed; it is empty before the first lease.
     """
 
     format_version: int
@@ -123,7 +126,9 @@ class CurrentFile:
             generation = (current.last_generation or self._highest_number()) + 1
             intent = make_intent(current.generation, generation)
             if current.environment not in ("", intent.environment):
-                raise LostRace(f"[{self._feed}] passed to environment [{current.environment}]: retry the task.")
+                raise LostRace(
+                    f"Environment [{current.environment}] took over [{self._feed}] meanwhile: retry the task."
+                )
             return dataclasses.replace(
                 current, last_generation=generation, intent=intent, environment=intent.environment
             )
@@ -134,7 +139,7 @@ class CurrentFile:
         return intent
 
     def _highest_number(self) -> int:
-        """The highest generation that any record or data folder names, when CURRENT names none because it was lost."""
+        """The highest generation that any record or data folder names. Needed when CURRENT was lost."""
         layout = FeedLayout(self._feed)
         names = [*self._store.folders(layout.attempts), *self._store.folders(layout.data)]
         for prefix in (layout.manifests, layout.ledger):
@@ -150,7 +155,7 @@ class CurrentFile:
         self.record_jobs(attempt, [job_id])
 
     def record_jobs(self, attempt: str, job_ids: Iterable[str]) -> None:
-        """Record several jobs with one write, since GCS limits writes of an object to one a second."""
+        """Record several jobs with one write, because Cloud Storage limits writes of an object to one a second."""
         wanted = tuple(job_ids)
 
         def record(current: Current) -> Current:
@@ -163,7 +168,7 @@ class CurrentFile:
         self._change(record)
 
     def begin_approval_wait(self, attempt: str) -> None:
-        """Until `end_approval_wait`, other runs may take the lease over."""
+        """Let other runs take the lease over until `end_approval_wait`."""
 
         def wait(current: Current) -> Current:
             intent = self._require(current, attempt)
@@ -172,7 +177,7 @@ class CurrentFile:
         self._change(wait)
 
     def end_approval_wait(self, attempt: str) -> None:
-        """After the approval: the lease is exclusive again. Raises LostRace when another run took it over."""
+        """Make the lease exclusive again, after the approval. Raises LostRace when another run took it over."""
 
         def end(current: Current) -> Current:
             intent = self._require(current, attempt)
@@ -185,9 +190,9 @@ class CurrentFile:
         self._change(end)
 
     def take_over_lease(self, waiting: Intent, *, dag_id: str, run_id: str) -> None:
-        """Transfer the lease of a run that waits for approval to another run, which then ends the attempt.
+        """Transfer the lease of a run that waits for approval to run `run_id`, which then ends the waiting attempt.
 
-        Raises LostRace when the attempt was approved, or its lease taken over, meanwhile.
+        Raises LostRace when the attempt was approved meanwhile, or when another run took over its lease.
         """
 
         def take(current: Current) -> Current:
@@ -200,7 +205,7 @@ class CurrentFile:
         self._change(take)
 
     def take_over_feed(self, environment: str) -> Intent | None:
-        """Make `environment` the one that publishes the feed. Returns the intent, which it must settle."""
+        """Make `environment` the one that publishes the feed. Returns the intent that it must commit or discard."""
 
         def take(current: Current) -> Current:
             intent = current.intent and dataclasses.replace(current.intent, environment=environment)

@@ -46,7 +46,7 @@ class StatusRows:
         return self._store.read_records(StatusRow, [info.name for info in self._store.objects(FOLDER)])
 
     def _generation(self, stored: StoredText) -> int:
-        """The generation in a stored row; 0 when the row cannot be read, because it must not stop a commit."""
+        """The generation in a stored row. An unreadable row counts as 0, so that it is replaced and stops no commit."""
         try:
             return from_json(StatusRow, stored.text, where=FOLDER).generation
         except ContractViolation:

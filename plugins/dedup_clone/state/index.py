@@ -28,7 +28,11 @@ class IndexDate:
 
 
 class Fate(StrEnum):
-    """The state of a delivery. WAITING: registered, not refused, and not yet in the live generation."""
+    """The state of a delivery.
+
+    WAITING: registered, and not yet in the live generation. PUBLISHED: in the live generation. REFUSED: it breaks the
+    data contract. EXCLUDED: a rollback took it out. SUPERSEDED: a later delivery of the same snapshot exists.
+    """
 
     WAITING = "waiting"
     PUBLISHED = "published"
@@ -39,7 +43,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class IndexArrival:
-    """One registered delivery. `bytes`: of its files. `reason`, `refused_at`: only when it was refused."""
+    """One registered delivery. `bytes`: size of its files. `reason`, `refused_at`: set only if it was refused."""
 
     delivery: Delivery
     arrived_at: datetime
@@ -52,7 +56,7 @@ class IndexArrival:
 
 @dataclass(frozen=True)
 class IndexVerdict:
-    """The verdict of one check. `phase`: before or after the swap."""
+    """The result of one check. `phase`: `before` or `after` the swap. `level`: pass, warn or fail."""
 
     phase: str
     check: str
@@ -64,7 +68,7 @@ class IndexVerdict:
 
 @dataclass(frozen=True)
 class IndexChecks:
-    """The verdicts of one attempt."""
+    """The check results of one attempt."""
 
     attempt: str
     generation: int
@@ -105,7 +109,7 @@ class TimeTravel:
 
 @dataclass(frozen=True)
 class IndexAudit:
-    """Partitions of target that differ from the published files, and the last comparison."""
+    """`unequal_dates`: the partitions of target that differ from the published files. The rest: the last comparison."""
 
     unequal_dates: tuple[date, ...]
     date: date
@@ -145,7 +149,10 @@ class Index:
 
 @dataclass(frozen=True)
 class StoredIndex:
-    """The index (None: absent, or written by another version) and its object generation (0: absent)."""
+    """The index and its object generation.
+
+    `index` is None if the object is absent or another version wrote it; `object_generation` is 0 if it is absent.
+    """
 
     index: Index | None
     object_generation: int
@@ -164,7 +171,7 @@ class IndexFile:
         return StoredIndex(None, 0) if stored is None else StoredIndex(self._parse(stored), stored.object_generation)
 
     def write(self, index: Index, *, expected_object_generation: int) -> None:
-        """Replace the index. Raises LostRace when it changed since it was read: it must then be derived again."""
+        """Replace the index. Raises LostRace when the stored one changed since it was read; derive the index again."""
         self._store.replace(self._name, to_json(index), expected_object_generation=expected_object_generation)
 
     def _parse(self, stored: StoredText) -> Index | None:
@@ -180,7 +187,7 @@ def ended_attempts(store: ObjectStore, feed: str) -> list[LedgerRecord]:
 
 
 def attempts_since(store: ObjectStore, feed: str, index: Index | None) -> list[LedgerRecord]:
-    """The attempts in the index and those that ended since it was written, newest last."""
+    """The records of the attempts in the index, and of those that ended since the index was written, newest last."""
     ledger = Ledger(store, feed)
     if index is None:
         return ledger.read_last(MAX_RECORDS)

@@ -41,7 +41,7 @@ class InvalidMarker:
         return (
             f"Marker [{self.uri}] starts no publish: {self.reason}. Next: land the snapshot below "
             f"[snapshot_id=N/], N from 0 to {INT64_MAX} without leading zeros, with the marker as an object directly "
-            f"in that folder, and delete this one."
+            f"in that folder, and delete this marker."
         )
 
 
@@ -55,7 +55,7 @@ class MarkerListing:
 
 @dataclass(frozen=True)
 class _Folder:
-    """A folder that may contain a marker. Without a `snapshot_id`, its marker is invalid for that `reason`."""
+    """A folder that may contain a marker. If `snapshot_id` is None, the marker is invalid, and `reason` says why."""
 
     path: str
     snapshot_id: int | None
@@ -75,7 +75,7 @@ class Landing:
         return self.list_markers().markers
 
     def list_markers(self, *, skip: Container[str] = ()) -> MarkerListing:
-        """The markers, but those whose object names are in `skip`: one listing, and one request for each marker."""
+        """The markers, without those whose object names are in `skip`. One listing, and one request for each marker."""
         folders = [_folder(path, path.removeprefix(self._prefix)) for path in self.store.folders(self._prefix)]
         folders.append(_Folder(self._prefix, None, "it lies in no snapshot's folder"))
         candidates = {f"{f.path}{self._marker}": f for f in folders if f.snapshot_id is not None or f.reason}
@@ -119,7 +119,7 @@ class Landing:
 
 
 def _folder(path: str, name: str) -> _Folder:
-    """The folder `name`; a hidden one has neither a snapshot id nor a reason, and its marker is ignored."""
+    """The folder `name`. A hidden folder has neither a snapshot id nor a reason, and its marker is ignored."""
     match = _SNAPSHOT_FOLDER.fullmatch(name)
     if match and int(match[1]) <= INT64_MAX:
         return _Folder(path, int(match[1]))

@@ -80,7 +80,7 @@ class FeedLayout:
         return f"{self.refused}{delivery.name}.json"
 
     def invalid_marker_record(self, marker: str, marker_generation: int) -> str:
-        """Named after the end of the marker's object name: object names have a maximum length."""
+        """The record is named after the end of the marker's object name, because object names have a maximum length."""
         return f"{self.invalid_markers}{quote(marker, safe='')[-_MARKER_NAME_CHARACTERS:]}-{marker_generation}.json"
 
     def incident(self, name: str) -> str:

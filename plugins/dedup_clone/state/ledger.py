@@ -16,13 +16,15 @@ from dedup_clone.state.store import ObjectStore
 # Reasons of failed attempts that loaded nothing.
 ENDED_BEFORE_DEDUP = "ended before its dedup job did"
 ENDED_BEFORE_LOAD = "ended before its load"
-# Medians (of row shares, seconds, phases) are over this many of the newest publishes.
+# Medians (of row shares, seconds, phases) are taken over this many of the newest publishes.
 PUBLISHES_COMPARED = 20
-# A copy of the ledger (index.json) has at least this many of its newest records, or all that it was ever given.
+# index.json, a copy of the ledger, has at least this many of the newest records, or all if there are fewer.
 RECENT_ATTEMPTS = 50
 
 
 class Outcome(StrEnum):
+    """PUBLISHED: the swap was committed. REFUSED: every delivery was refused. FAILED: it ended otherwise."""
+
     PUBLISHED = "published"
     REFUSED = "refused"
     FAILED = "failed"
@@ -30,7 +32,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of the attempt's queries; `merge_usd`, `qualify_usd`: what one such statement over the table would cost."""
+    """Cost of the attempt's queries. `merge_usd`, `qualify_usd`: what one MERGE or QUALIFY of the table would cost."""
 
     query_bytes_billed: int
     table_bytes_read: int
@@ -44,15 +46,15 @@ class Cost:
 class LedgerRecord:
     """One attempt.
 
-    - deliveries: those applied whole. Rollbacks, replays of single dates and bootstraps have none.
-    - snapshot_id, arrived_at: of the newest delivery in the generation, so of what readers see. A failed attempt has
-      those of the newest delivery that it would have applied, a bootstrap its highest update id (0 while unknown) and
-      the time when it began.
+    - deliveries: the deliveries that were applied whole. Rollbacks, replays of single dates and bootstraps have none.
+    - snapshot_id, arrived_at: of the newest delivery in the generation, which is what readers see. For a failed
+      attempt: of the newest delivery that it would have applied. For a bootstrap: its highest update id (0 while
+      unknown) and the time when it began.
     - lag_s: seconds from the arrival of the newest delivery that the generation made live for the first time to the
       commit of the swap. None for rollbacks, replays and bootstraps.
     - phases: seconds of each phase.
     - shares: new, missing and changed rows as fractions of the rows on dates that the parent had, by check name.
-    - loads: load jobs of the whole table, failed ones included; an attempt that loads single dates counts once.
+    - loads: load jobs of the whole table, failed ones included; the loads of single dates count as one together.
     - kept_rows: survivors; ties: surplus rows of duplicate keys within single deliveries.
     """
 
@@ -98,7 +100,7 @@ class LedgerRecord:
 
     @property
     def failed_after_load(self) -> bool:
-        """Whether the attempt failed when its load had begun, which BigQuery's quotas count."""
+        """Whether the attempt failed after its load had begun. BigQuery's quotas count such a load."""
         return self.outcome is Outcome.FAILED and self.reason not in (ENDED_BEFORE_DEDUP, ENDED_BEFORE_LOAD)
 
 
@@ -124,7 +126,7 @@ class Ledger:
         return self._store.read_record(LedgerRecord, self._layout.ledger_record(attempt))
 
     def read_later(self, known: Collection[str]) -> list[LedgerRecord]:
-        """The records that are not among the attempts `known`, of those since the fiftieth newest of `known`."""
+        """The records of attempts that `known` lacks, without attempts older than the fiftieth newest of `known`."""
         start = sorted(known)[-RECENT_ATTEMPTS:][:1]
         first = self._layout.ledger_record(start[0]) if start else ""
         known_names = {self._layout.ledger_record(attempt) for attempt in known}

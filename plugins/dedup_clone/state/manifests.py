@@ -25,7 +25,7 @@ class Manifests:
         return self._store.uri(name)
 
     def request(self, attempt: str) -> DedupRequest | None:
-        """The request of `attempt`; None for a rollback, and when the attempt ended before it was written."""
+        """The request of `attempt`; None for a rollback, and if the attempt ended before it wrote the request."""
         return self._store.read_record(DedupRequest, self._layout.request(attempt))
 
     def candidate(self, attempt: str) -> Candidate | None:
@@ -33,7 +33,7 @@ class Manifests:
         return self._store.read_record(Candidate, self._layout.candidate(attempt))
 
     def last_job_run(self, attempt: str) -> JobRun | None:
-        """The run of the Spark job that started last; None when none did."""
+        """The attempt's run of the Spark job that started last; None if none started."""
         names = [info.name for info in self._store.objects(self._layout.job_runs(attempt))]
         runs = [run for name in names if (run := self._store.read_record(JobRun, name))]
         return max(runs, key=lambda run: run.started_at, default=None)
@@ -46,9 +46,9 @@ class Manifests:
         return from_json(FileList, self._file_list(uri).text, where=uri)
 
     def commit(self, manifest: Manifest, file_list_uri: str | None) -> None:
-        """Write the manifest of a generation, and a copy of its file list if it has one. Existing ones stay.
+        """Write the manifest of a generation, and a copy of its file list if it has one. Existing objects stay.
 
-        The text of the list is copied, because the manifest has its digest.
+        The list is copied as text, so that its digest stays the one that is in the manifest.
         """
         if file_list_uri is not None:
             self._store.create(self._layout.file_list(manifest.generation), self._file_list(file_list_uri).text)
@@ -89,7 +89,7 @@ class Manifests:
         return manifest
 
     def parent(self, generation: int | None) -> ParentGeneration | None:
-        """A request's reference to the generation as its parent. Raises ContractViolation when it has no files."""
+        """A request's reference to `generation` as its parent. Raises ContractViolation if that has no files."""
         if generation is None:
             return None
         manifest = self.read(generation)

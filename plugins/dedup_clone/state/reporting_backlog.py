@@ -1,6 +1,6 @@
-"""What the reporting tables in BigQuery lack, and who is writing them.
+"""Stores the rows that the reporting tables in BigQuery lack, and who is writing these tables.
 
-The objects lie below `_reporting/` in the state bucket, because one writer serves the tables of all feeds.
+The objects lie below `_reporting/` in the state bucket, because the tables and their writer serve all feeds.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.store import ObjectStore, in_parallel
 
 FOLDER = "_reporting/"  # no feed can have this name
-# BigQuery allows 1,500 loads into a table a day, failed ones included: at most BUDGET + 86,400 / SECONDS_PER_LOAD
-# are begun in any 24 hours.
+# BigQuery allows 1,500 loads into a table a day, failed ones included. BUDGET loads may begin at once, and each
+# SECONDS_PER_LOAD allow one more: at most BUDGET + 86,400 / SECONDS_PER_LOAD begin in any 24 hours.
 BUDGET = 250
 SECONDS_PER_LOAD = 75
 
@@ -26,8 +26,8 @@ SECONDS_PER_LOAD = 75
 class ReportingLoad:
     """One load of each table. `holder`: the attempt, or the watchdog, that writes.
 
-    `status_digest`: of the status rows; None when the status table has them already. `ledger_rows`: the objects whose
-    rows are appended to the ledger table.
+    `status_digest`: digest of the status rows to load; None if the status table has them already. `ledger_rows`: names
+    of the objects whose rows are appended to the ledger table.
     """
 
     name: str
@@ -49,9 +49,10 @@ class ReportingLoad:
 
 @dataclass(frozen=True)
 class ReportingWriter:
-    """`load` has begun and may still run; None while nobody writes. `status_digest`: of the rows in the status table.
+    """The record of who writes. `load` has begun and may still run; it is None while nobody writes.
 
-    `loads_left` of the budget, as of `begun_at`, when the last load began.
+    `status_digest`: digest of the rows in the status table. `begun_at`: when the last load began. `loads_left`: the
+    part of BUDGET that was left then.
     """
 
     status_digest: str | None
@@ -97,7 +98,7 @@ class ReportingBacklog:
         return [info.name for info in self._store.objects(self._ledger)]
 
     def rows(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """The rows of those `names` that exist."""
+        """The rows in the named objects, without objects that are gone."""
         return [json.loads(stored.text) for stored in in_parallel(self._store.read, names) if stored is not None]
 
     def remove(self, names: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""STAGING: what the staging table contains, so that a publish knows whether it must load it whole."""
+"""STAGING: the object that says what the staging table contains. A publish decides by it what must be loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StagingState(StrEnum):
 
 @dataclass(frozen=True)
 class Staging:
-    """LOADING: the content is unknown. LOADED: exactly the rows of the manifest with that digest."""
+    """LOADING: the content of staging is unknown. LOADED: staging has exactly the rows of the manifest named here."""
 
     state: StagingState
     attempt: str

@@ -72,7 +72,7 @@ class ObjectStore:
         return [record for record in found if record is not None]
 
     def read_if_changed(self, name: str, known_object_generation: int) -> StoredText | None:
-        """The object's text; None when its object generation is the known one. Raises NotFound when it is absent."""
+        """The object's text; None if its object generation is the known one. Raises NotFound if there is no object."""
         from google.api_core.exceptions import NotModified
 
         blob = self._bucket.blob(name)
@@ -85,11 +85,11 @@ class ObjectStore:
         return None if object_generation == known_object_generation else StoredText(text, object_generation)
 
     def open(self, name: str, *, chunk_bytes: int = _READ_CHUNK_BYTES) -> IO[bytes]:
-        """A seekable stream that fetches chunks of `chunk_bytes` on demand. Raises NotFound when it is absent."""
+        """A seekable stream that fetches chunks of `chunk_bytes` on demand. Raises NotFound if the object is absent."""
         return cast("IO[bytes]", self._bucket.blob(name).open("rb", chunk_size=chunk_bytes))
 
     def create(self, name: str, text: str) -> bool:
-        """Write a new object. Returns False, and writes nothing, when it exists."""
+        """Write a new object. If the object exists already, write nothing and return False."""
         from google.api_core.exceptions import PreconditionFailed
 
         try:
@@ -99,7 +99,10 @@ class ObjectStore:
         return True
 
     def replace(self, name: str, text: str, *, expected_object_generation: int) -> int:
-        """Replace the object; return its new object generation. Raises LostRace if the old one differs (0: absent)."""
+        """Replace the object and return its new object generation.
+
+        Raises LostRace unless the stored object generation is the expected one (0: the object is absent).
+        """
         from google.api_core.exceptions import PreconditionFailed
 
         try:
@@ -127,7 +130,7 @@ class ObjectStore:
         return sorted(listing.prefixes)
 
     def stat(self, names: list[str]) -> list[ObjectInfo]:
-        """Those of `names` that exist, requested in parallel."""
+        """The named objects, without those that do not exist, requested in parallel."""
         return [_info(blob) for blob in in_parallel(self._bucket.get_blob, names) if blob is not None]
 
     def delete(self, name: str, *, expected_object_generation: int) -> bool:
@@ -141,7 +144,7 @@ class ObjectStore:
         return True
 
     def delete_folder(self, prefix: str) -> int:
-        """Delete all objects below `prefix`, and return how many. Objects that are gone already are no error."""
+        """Delete all objects below `prefix`, and return their number. Objects that are gone already are no error."""
         from google.api_core.exceptions import NotFound
 
         def delete(blob: Blob) -> None:
@@ -167,7 +170,10 @@ def in_parallel(request: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
 
 
 def retry_lost_race(write: Callable[[], T]) -> T:
-    """The result of `write`, which reads an object and replaces it. Raises LostRace when five tries lost the race."""
+    """Call `write`, which reads an object and replaces it, up to five times until it does not raise LostRace.
+
+    Returns its result. Raises LostRace when the last try did.
+    """
     for _ in range(_WRITE_TRIES - 1):
         with contextlib.suppress(LostRace):
             return write()
