@@ -47,7 +47,7 @@ def table_with_policy(probe: ProbeDataset, name: str) -> str:
 
 
 def is_cloned(probe: ProbeDataset, target: str, staging: str, at: datetime | None = None) -> bool:
-    """Whether the caller may clone the table."""
+    """Clone staging onto target, and return True; return False if BigQuery denies access."""
     try:
         swap(probe, target, staging, at)
     except Forbidden:
@@ -58,26 +58,26 @@ def is_cloned(probe: ProbeDataset, target: str, staging: str, at: datetime | Non
 @assumption(
     "truncate-data-keeps",
     statement="WRITE_TRUNCATE_DATA replaces the rows and keeps policies, description, labels, expiration",
-    rule="Staging is loaded with it, never with WRITE_TRUNCATE.",
+    rule="Staging is loaded with WRITE_TRUNCATE_DATA, never with WRITE_TRUNCATE.",
 )
 def truncate_data_keeps(probe: ProbeDataset) -> str:
-    """Loads one row over another into a table with a row access policy."""
+    """Replaces, by a load, the one row of a table with a row access policy."""
     table = table_with_policy(probe, "truncate_data")
     before = kept_properties(probe, table)
     loaded = probe.load(table, [(probe.today, 1, 2)])
     expect("what the table keeps", kept_properties(probe, table), before)
     expect("rows written", loaded.output_rows, 1)
     expect("rows in the table", probe.client.get_table(table).num_rows, 1)
-    return "Rows were replaced; policy, description, labels, expiration and clustering stayed."
+    return "The row was replaced; policy, description, labels, expiration and clustering are unchanged."
 
 
 @assumption(
     "truncate-data-of-a-partition",
-    statement="WRITE_TRUNCATE_DATA into table$YYYYMMDD replaces that day only and keeps the rest",
-    rule="last_changed loads only the dates that differ.",
+    statement="WRITE_TRUNCATE_DATA into table$YYYYMMDD replaces that day's rows and changes nothing else",
+    rule="In mode last_changed only dates with changed rows are loaded, if they are few.",
 )
 def truncate_data_of_a_partition(probe: ProbeDataset) -> str:
-    """Loads one of two days again, into a table with a row access policy, and reads each day's rows from metadata."""
+    """Loads one of two days of a table with a row access policy again, and reads each day's rows from metadata."""
     table = table_with_policy(probe, "one_day")
     days = (probe.days_ago(1), probe.today)
     probe.load(table, [(days[0], 1, 1), (days[1], 1, 1)])
@@ -88,13 +88,13 @@ def truncate_data_of_a_partition(probe: ProbeDataset) -> str:
         f"SELECT partition_id, total_rows FROM {probe.view('PARTITIONS')} WHERE table_name = 'one_day' ORDER BY 1"
     )
     expect("rows of each day", rows, [(f"{days[0]:%Y%m%d}", 1), (f"{days[1]:%Y%m%d}", 2)])
-    return "The other day and all that is kept stayed."
+    return "The rows of the day that was not loaded, and the table's policy and options, are unchanged."
 
 
 @assumption(
     "truncate-drops-policies",
     statement="WRITE_TRUNCATE drops row access policies",
-    rule="Nothing here loads with WRITE_TRUNCATE into a table that people declare policies on.",
+    rule="This project never loads with WRITE_TRUNCATE into a table that may have row access policies.",
 )
 def truncate_drops_policies(probe: ProbeDataset) -> str:
     """Loads with WRITE_TRUNCATE into a table with a row access policy."""
@@ -106,42 +106,45 @@ def truncate_drops_policies(probe: ProbeDataset) -> str:
 
 @assumption(
     "clone-carries-policies",
-    statement="A clone has its base's row access policies, and those of the replaced target are gone",
+    statement="A clone has the row access policies of its base, and none of the table that it replaces",
     rule="Policies are declared on staging and checked there before the swap.",
 )
 def clone_carries_policies(probe: ProbeDataset) -> str:
-    """Clones a table with a policy over one without."""
+    """Clones a table with a policy over a table with another policy."""
     staging, target = table_with_policy(probe, "carried"), probe.new_table("carried_target", expiration_days=None)
+    add_policy(probe, target, "own_policy", "TRUE")
     swap(probe, target, staging)
     expect("policies of the clone", probe.row_policies(target), ["all_rows"])
-    return "The policy came with the clone."
+    return "The clone has the policy of its base only."
 
 
 @assumption(
     "clone-needs-true-filter",
-    statement="An account from which row access policies hide rows cannot clone the table; with a filter TRUE it can",
+    statement="An account can clone a table with row access policies only if it has one with the filter TRUE",
     rule="Feeds with policies need a policy FILTER USING (TRUE) for the account that publishes.",
 )
 def clone_needs_true_filter(probe: ProbeDataset) -> str:
-    """Clones a table whose policy shows no row, then adds a policy with the filter TRUE and clones it again."""
+    """Tries to clone a table whose policy hides every row, adds a policy with the filter TRUE, and clones the table."""
     staging, target = probe.new_table("hidden", [(probe.today, 1, 1)]), probe.table("hidden_target")
     add_policy(probe, staging, "no_rows", "id < 0")
     expect("cloned while rows are hidden", is_cloned(probe, target, staging), False)
     add_policy(probe, staging, "all_rows", "TRUE")
     expect("cloned with the filter TRUE", is_cloned(probe, target, staging), True)
     expect("policies of the clone", sorted(probe.row_policies(target)), ["all_rows", "no_rows"])
-    return "Refused while a policy hid rows, carried out with the filter TRUE."
+    return "The clone was refused without the filter TRUE, and carried out with it."
 
 
 @assumption(
     "past-needs-permission",
-    statement="The past of a table with row access policies is cloned by exactly those who have the permission for it",
+    statement=f"The past of a table with row access policies can be cloned by accounts with {READ_PAST} only",
     rule=f"The check staging_access asks BigQuery for {READ_PAST} before the swap.",
 )
 def past_needs_permission(probe: ProbeDataset) -> str:
-    """Asks for the permission with testIamPermissions, and clones the table as of a time."""
+    """Asks testIamPermissions whether this account has the permission, and tries to clone the table as of a time."""
     staging, target = table_with_policy(probe, "policy_past"), probe.table("policy_past_target")
     answer = probe.client.test_iam_permissions(TableReference.from_string(staging), [READ_PAST])
     permitted = READ_PAST in answer.get("permissions", [])
     expect("cloned as of a time", is_cloned(probe, target, staging, probe.now()), permitted)
-    return f"This account {'has' if permitted else 'lacks'} the permission, and the clone as of a time agrees."
+    if permitted:
+        return "This account has the permission, and the clone was carried out."
+    return "This account lacks the permission, and the clone was refused."

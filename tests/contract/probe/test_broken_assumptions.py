@@ -86,6 +86,24 @@ def expiration(milliseconds: int | None) -> Change:
     return Change(request)
 
 
+def keeps_replaced_policies() -> Change:
+    """A clone also has the policies that were added to the table that it replaces."""
+    added: list[dict[str, Any]] = []
+
+    def request(call: Call) -> bool:
+        if call.method == "POST" and "/carried_target/rowAccessPolicies" in call.url:
+            added.append(call.body)
+        return False
+
+    def changed(call: Call, content: Any) -> bool:
+        if call.method != "GET" or "/carried_target/rowAccessPolicies" not in call.url:
+            return False
+        content.setdefault("rowAccessPolicies", []).extend(added)
+        return bool(added)
+
+    return Change(request, changed)
+
+
 def uploaded(edit: Callable[[dict[str, Any]], object]) -> Change:
     def changed(call: Call, content: Any) -> bool:
         if call.method != "POST" or "/upload/" not in call.url:
@@ -210,6 +228,7 @@ CASES: list[tuple[str, Change, str]] = [
     ("WRITE_TRUNCATE keeps policies", disposition("WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA"), "truncate-drops-policies"),
     ("a load into a partition replaces the table", job("load", without_decorator), "truncate-data-of-a-partition"),
     ("a clone has no policies", answer("/carried_target/rowAccessPolicies", dict.clear), "clone-carries-policies"),
+    ("a clone keeps the policies of the table that it replaces", keeps_replaced_policies(), "clone-carries-policies"),
     ("nothing expires", expiration(None), "expired-day-vanishes"),
     ("nothing expires", expiration(None), "expiration-in-metadata"),
     ("days expire early", expiration(700 * 86_400_000), "boundary-of-expiration"),
@@ -230,7 +249,7 @@ CASES: list[tuple[str, Change, str]] = [
     ),
     ("metadata costs more", query_statistics(totalBytesBilled=str(20 * 2**20)), "metadata-query-bills-its-minimum"),
     ("COUNT(*) reads", query_statistics(totalBytesProcessed="8000"), "count-reads-nothing"),
-    ("a dry run guesses", query_statistics(totalBytesProcessed="1"), "dry-run-tells-bytes"),
+    ("a dry run guesses", query_statistics(totalBytesProcessed="1"), "dry-run-returns-bytes"),
     ("MERGE counts changed rows only", query_statistics(totalBytesProcessed="24"), "merge-counts-updated-partitions"),
     (
         "storage is billed by physical bytes",
