@@ -1,4 +1,4 @@
-"""`python -m deploy.probe`: tests assumptions about the live project in a throwaway dataset and bucket."""
+"""`python -m deploy.probe`: tests assumptions about Google Cloud in a throwaway dataset and two GCS buckets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from deploy.probe.probe_report import as_markdown
 
 
 def live_clients(project: str | None, location: str | None) -> Clients:
-    """Clients with the user's own credentials. The profile has what is None: nothing else of it needs to exist yet."""
+    """Clients with the user's own credentials.
+
+    An argument that is None is taken from the profile. Nothing else that the profile names needs to exist yet.
+    """
     from google.cloud import bigquery, storage
 
     if project is None or location is None:
@@ -43,7 +46,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m deploy.probe", description=__doc__)
     parser.add_argument("--report", type=Path, help="write the report to this file instead of printing it")
     parser.add_argument("--project", help="the project to test; by default that of dags/profiles/gcp.yaml")
-    parser.add_argument("--location", help="where the throwaway dataset and bucket lie; by default as in the profile")
+    parser.add_argument("--location", help="location of the throwaway dataset and buckets; by default the profile's")
     options = parser.parse_args(arguments)
     return run_command_line("probe", lambda: run_probe(live_clients(options.project, options.location), options.report))
 
@@ -51,8 +54,9 @@ def main(arguments: list[str]) -> int:
 def run_probe(clients: Clients, report_file: Path | None) -> int:
     """Test all assumptions, and write the report."""
     with throwaway_dataset(clients) as probe:
-        _log(f"Dataset [{probe.dataset}] and bucket [{probe.bucket.name}] are deleted at the end.")
-        _log(f"Queries stop at {BUDGET_USD} USD; some cents at most are expected.")
+        buckets = f"[{probe.bucket.name}] and [{probe.landing_bucket.name}]"
+        _log(f"Dataset [{probe.dataset}] and buckets {buckets} are deleted at the end.")
+        _log(f"The probe starts no more queries after it has spent {BUDGET_USD} USD; a few cents are expected.")
         results = try_all(probe, all_assumptions(), _log)
         report = as_markdown(results, probe, clients.server, datetime.now(UTC))
     if report_file is None:

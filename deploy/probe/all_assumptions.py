@@ -1,4 +1,4 @@
-"""Lists all assumptions, and tests them one after the other, also after one that does not hold."""
+"""Lists all assumptions, and tests them one after the other. A failed test does not stop the others."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from deploy.probe import billing, clones, loads, objects, partitions, policies, 
 from deploy.probe.assumption import Assumption, DoesNotHold, ProbeVerdict, Result
 from deploy.probe.probe_dataset import BudgetSpent, ProbeDataset
 
-MAX_EVIDENCE_LENGTH = 400
-# The requests of a test are valid as far as this project knows, so a refusal contradicts what it assumes.
+MAX_EVIDENCE_LENGTH = 400  # characters
+# The project assumes that every request of a test is valid. If one fails with one of these errors, this is wrong.
 REFUSALS = (BadRequest, Conflict, NotFound, PreconditionFailed)
 
 
@@ -32,7 +32,7 @@ def all_assumptions() -> tuple[Assumption, ...]:
 def try_all(
     probe: ProbeDataset, assumptions: Sequence[Assumption], log: Callable[[str], None] = lambda line: None
 ) -> list[Result]:
-    """The results of the assumptions. The result of one that could not be tested says why."""
+    """Test the assumptions, and return a result for each. If one could not be tested, its evidence says why."""
     results = []
     for number, assumption in enumerate(assumptions, 1):
         result = _try(probe, assumption)
@@ -48,7 +48,7 @@ def _try(probe: ProbeDataset, assumption: Assumption) -> Result:
         return Result(assumption, verdict, " ".join(evidence.split())[:MAX_EVIDENCE_LENGTH], time.monotonic() - started)
 
     try:
-        return result(ProbeVerdict.HOLDS, assumption.attempt(probe))
+        return result(ProbeVerdict.HOLDS, assumption.test(probe))
     except DoesNotHold as error:
         return result(ProbeVerdict.DOES_NOT_HOLD, str(error))
     except MethodNotImplemented as error:

@@ -11,7 +11,7 @@ from deploy.probe.probe_dataset import ProbeDataset
 
 
 class ProbeVerdict(StrEnum):
-    """Whether an assumption holds."""
+    """The outcome of a test. NOT_TRIED: a right, a service or a feature was missing, or the budget was spent."""
 
     HOLDS = "holds"
     DOES_NOT_HOLD = "does not hold"
@@ -22,31 +22,31 @@ class DoesNotHold(DedupCloneError):
     """BigQuery or Cloud Storage behaves differently from the assumption. The message says how."""
 
 
-Attempt = Callable[[ProbeDataset], str]
+AssumptionTest = Callable[[ProbeDataset], str]
 
 
 @dataclass(frozen=True)
 class Assumption:
     """Something that this project relies on, and its test.
 
-    `statement`: what is assumed. `rule`: the rule of this project that depends on it. `attempt`: tests it and
-    returns the evidence; raises DoesNotHold.
+    `statement`: what is assumed. `rule`: the rule of this project that depends on it. `test`: tests it and returns the
+    evidence; raises DoesNotHold.
     """
 
     name: str
     statement: str
     rule: str
-    attempt: Attempt
+    test: AssumptionTest
 
     @property
     def how(self) -> str:
-        """How it is tested: the docstring of the attempt."""
-        return " ".join((self.attempt.__doc__ or "").split())
+        """How it is tested: the docstring of the test."""
+        return " ".join((self.test.__doc__ or "").split())
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of testing one assumption."""
+    """The result of testing one assumption. `evidence`: what the test found, or why there was no test."""
 
     assumption: Assumption
     verdict: ProbeVerdict
@@ -60,15 +60,15 @@ class Register:
     def __init__(self) -> None:
         self.all: list[Assumption] = []
 
-    def __call__(self, name: str, *, statement: str, rule: str) -> Callable[[Attempt], Attempt]:
-        def register(attempt: Attempt) -> Attempt:
-            self.all.append(Assumption(name, statement, rule, attempt))
-            return attempt
+    def __call__(self, name: str, *, statement: str, rule: str) -> Callable[[AssumptionTest], AssumptionTest]:
+        def register(test: AssumptionTest) -> AssumptionTest:
+            self.all.append(Assumption(name, statement, rule, test))
+            return test
 
         return register
 
 
 def expect(what: str, found: object, expected: object) -> None:
-    """Raises DoesNotHold, with both values in its message, when they differ."""
+    """Raises DoesNotHold if the two values differ. `what`: names the value in the message."""
     if found != expected:
         raise DoesNotHold(f"{what}: found [{found}], expected [{expected}].")

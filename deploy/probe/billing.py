@@ -6,19 +6,20 @@ from deploy.probe.assumption import DoesNotHold, Register, expect
 from deploy.probe.probe_dataset import ProbeDataset
 
 assumption = Register()
-MAX_METADATA_BYTES = 10 * 1024**2
+MAX_METADATA_BYTES = 10 * 1024**2  # the least that BigQuery bills for a table or view that a query reads
 ROWS = 1000
-ROW_BYTES = 24
+ROW_BYTES = 24  # three values of eight logical bytes
 
 
 def table_of(probe: ProbeDataset, name: str) -> str:
+    """Make a table with ROWS rows, and return its full name."""
     return probe.new_table(name, [(probe.today, key, key) for key in range(ROWS)])
 
 
 @assumption(
     "metadata-query-bills-its-minimum",
     statement="A query of one INFORMATION_SCHEMA view bills at most 10 MB",
-    rule="A publish costs less than 0.001 USD of queries.",
+    rule="The queries of a publish cost less than 0.001 USD.",
 )
 def metadata_query(probe: ProbeDataset) -> str:
     """Reads the partitions of one table."""
@@ -36,7 +37,7 @@ def metadata_query(probe: ProbeDataset) -> str:
     rule="Row counts may be queried at any time.",
 )
 def count_reads_nothing(probe: ProbeDataset) -> str:
-    """Reads the statistics of COUNT(*)."""
+    """Runs COUNT(*) and reads how many bytes its job processed."""
     table = table_of(probe, "counted")
     job = probe.query(f"SELECT COUNT(*) FROM `{table}`")
     expect("bytes processed", job.total_bytes_processed, 0)
@@ -49,7 +50,7 @@ def count_reads_nothing(probe: ProbeDataset) -> str:
     rule="Previews show costs before anything is spent.",
 )
 def dry_run(probe: ProbeDataset) -> str:
-    """Asks for the bytes of two of three columns of eight bytes."""
+    """Asks by a dry run how many bytes a query of two columns would process. Each value has eight bytes."""
     from google.cloud import bigquery
 
     table = table_of(probe, "dry")
@@ -61,11 +62,11 @@ def dry_run(probe: ProbeDataset) -> str:
 
 @assumption(
     "merge-counts-updated-partitions",
-    statement="MERGE with an UPDATE counts what it scans and the full size of each updated partition",
-    rule="The comparison with MERGE in docs/costs.md and in the ledger.",
+    statement="MERGE with an UPDATE processes the bytes that it scans and all bytes of each updated partition",
+    rule="docs/costs.md and the ledger compute by this rule what MERGE would cost.",
 )
 def merge_counts(probe: ProbeDataset) -> str:
-    """Updates one row of one partition and compares the processed bytes with the partition's size."""
+    """Updates one row of one partition by MERGE, and compares the processed bytes with the partition's size."""
     table, source = table_of(probe, "merged"), probe.new_table("merge_source", [(probe.today, 1, 99)])
     job = probe.query(
         f"MERGE `{table}` t USING `{source}` s ON t.day = s.day AND t.id = s.id "
@@ -80,7 +81,7 @@ def merge_counts(probe: ProbeDataset) -> str:
 @assumption(
     "storage-billed-by-logical-bytes",
     statement="A dataset is billed by logical bytes unless somebody chose otherwise",
-    rule="Six full rewrites a day are free of storage cost only then; pre-flight asserts it.",
+    rule="Only then is time travel free of charge, at six full loads a day. `make doctor` checks the billing model.",
 )
 def billing_model(probe: ProbeDataset) -> str:
     """Reads storageBillingModel of a new dataset."""
@@ -93,7 +94,7 @@ def billing_model(probe: ProbeDataset) -> str:
 @assumption(
     "time-travel-window",
     statement="A dataset's time travel is seven days unless somebody chose otherwise",
-    rule="A rollback within it clones; older generations are loaded from their files.",
+    rule="A rollback clones a generation from within these seven days; it loads an older one from its files.",
 )
 def time_travel_window(probe: ProbeDataset) -> str:
     """Reads maxTimeTravelHours of a new dataset."""

@@ -39,23 +39,23 @@ def swap(probe: ProbeDataset, target: str, staging: str, at: datetime | None = N
     rule="The swap is one statement; target is never dropped.",
 )
 def clone_replaces(probe: ProbeDataset) -> str:
-    """Clones staging twice onto the same target, with other rows the second time."""
+    """Clones staging onto the same target twice. Before the second time staging is loaded with another row."""
     staging, target = probe.new_table("replaces", [(probe.today, 1, 1)]), probe.table("replaces_target")
     swap(probe, target, staging)
     probe.load(staging, [(probe.today, 1, 2)])
     expect("rows before the second swap", probe.numbers(target), [1])
     swap(probe, target, staging)
-    expect("rows after it", probe.numbers(target), [2])
-    return "Two swaps; between them target kept its rows although staging was loaded anew."
+    expect("rows after the second swap", probe.numbers(target), [2])
+    return "Target had the new row only after the second swap, although staging was loaded before it."
 
 
 @assumption(
     "clone-in-script-with-parameters",
-    statement="CLONE takes FOR SYSTEM_TIME AS OF @parameter and OPTIONS with parameters, inside IF in a script",
+    statement="Inside IF in a script, CLONE takes FOR SYSTEM_TIME AS OF @parameter and OPTIONS with parameters",
     rule="The swap asserts the parent and clones staging as it was checked, in one job.",
 )
 def clone_in_script(probe: ProbeDataset) -> str:
-    """Runs a script of the swap's shape with T, description, label and expiration as query parameters."""
+    """Runs a script with the structure of the swap's. T, description, label and expiration are query parameters."""
     staging, target = probe.new_table("script", [(probe.today, 1, 1)]), probe.table("script_target")
     checked_at = probe.now()
     probe.load(staging, [(probe.today, 1, 2)])
@@ -74,13 +74,13 @@ def clone_in_script(probe: ProbeDataset) -> str:
     expect("description", made.description, "from a parameter")
     expect("label", made.labels.get("dedup_clone_generation"), "7")
     expect("expiration", made.time_partitioning.expiration_ms, 365 * MILLISECONDS_PER_DAY)
-    return "Rows as of T; description, label and expiration are the parameters'."
+    return "The clone has the rows as of T, and the description, label and expiration of the parameters."
 
 
 @assumption(
     "labels-as-text",
     statement='INFORMATION_SCHEMA.TABLE_OPTIONS writes labels as [STRUCT("name", "value"), …]',
-    rule="The swap reads target's generation from there and asserts it.",
+    rule="The swap reads the generation of target from this text, and asserts that it is the parent's.",
 )
 def labels_as_text(probe: ProbeDataset) -> str:
     """Reads a label with the regular expression of sql/publish/swap_target.sql."""
@@ -96,8 +96,8 @@ def labels_as_text(probe: ProbeDataset) -> str:
 
 @assumption(
     "clone-time",
-    statement="tables.get shows a clone's base and, with FOR SYSTEM_TIME, that very time",
-    rule="The check after the swap: target is a clone of staging at T.",
+    statement="tables.get shows a clone's base, and the time that FOR SYSTEM_TIME AS OF gave",
+    rule="A check after the swap requires that target is a clone of staging as of T.",
 )
 def clone_time(probe: ProbeDataset) -> str:
     """Compares cloneDefinition with the base and T of the statement, and TABLES.table_type with CLONE."""
@@ -119,7 +119,7 @@ def clone_time(probe: ProbeDataset) -> str:
 @assumption(
     "other-partitioning-refused",
     statement="A clone does not replace a table that is partitioned differently",
-    rule="Pre-flight compares the layouts and says so before anything is loaded.",
+    rule="check_staging compares the layouts of staging and target, and fails before the swap.",
 )
 def other_partitioning(probe: ProbeDataset) -> str:
     """Clones a partitioned table over one without partitions."""
@@ -131,7 +131,7 @@ def other_partitioning(probe: ProbeDataset) -> str:
 @assumption(
     "other-clustering-refused",
     statement="A clone does not replace a table that is clustered differently",
-    rule="Pre-flight compares the layouts and says so before anything is loaded.",
+    rule="check_staging compares the layouts of staging and target, and fails before the swap.",
 )
 def other_clustering(probe: ProbeDataset) -> str:
     """Clones a table that is clustered by id over one that is clustered by number."""
@@ -142,11 +142,11 @@ def other_clustering(probe: ProbeDataset) -> str:
 
 @assumption(
     "clone-without-options",
-    statement="A clone carries its base's partition expiration, labels and description only if OPTIONS say so",
-    rule="The swap always gives all three, and they are checked after it.",
+    statement="Without OPTIONS, a clone has no partition expiration, labels or description, even if its base has them",
+    rule="The swap always sets all three, and checks after the swap compare them.",
 )
 def clone_without_options(probe: ProbeDataset) -> str:
-    """Clones a table that has all three without OPTIONS, and reads what the clone has."""
+    """Clones, without OPTIONS, a table that has all three, and reads which of them the clone has."""
     staging, target = probe.new_table("no_options", [(probe.today, 1, 1)]), probe.table("no_options_target")
     swap(probe, target, staging)
     made = probe.client.get_table(target)
@@ -162,10 +162,10 @@ def clone_without_options(probe: ProbeDataset) -> str:
 @assumption(
     "clone-keeps-layout",
     statement="A clone has its base's schema, partitioning and clustering",
-    rule="The second swap is not refused for another layout.",
+    rule="No later swap is refused because the layouts of staging and target differ.",
 )
 def clone_keeps_layout(probe: ProbeDataset) -> str:
-    """Compares the three of base and clone."""
+    """Compares schema, partitioning and clustering of a clone with those of its base."""
     staging, target = probe.new_table("layout", [(probe.today, 1, 1)]), probe.table("layout_target")
     swap(probe, target, staging)
     base, made = probe.client.get_table(staging), probe.client.get_table(target)
@@ -196,7 +196,7 @@ def clone_depth(probe: ProbeDataset) -> str:
     rule="A rollback within time travel loads nothing.",
 )
 def clone_back(probe: ProbeDataset) -> str:
-    """Loads two snapshots, clones staging as of the first."""
+    """Loads two snapshots into staging, and clones staging as of a time between the two loads."""
     staging, target = probe.new_table("back", [(probe.today, 1, 1)]), probe.table("back_target")
     at = probe.now()
     probe.load(staging, [(probe.today, 1, 2)])

@@ -12,16 +12,16 @@ from deploy.probe.probe_dataset import ProbeDataset
 
 assumption = Register()
 LONGEST_PENDING_S = 60.0
-MANIFEST = "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"
+MANIFEST = "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"  # the URI of the job is that of a list of URIs
 
 
 @assumption(
     "uri-manifest",
-    statement="A load job takes a newline-delimited list of URIs from an object",
-    rule="One load job names all files of a generation by one list.",
+    statement="A load job can read the URIs of its files from an object with one URI in each line",
+    rule="One load job loads all files of a generation, which such an object lists.",
 )
 def uri_manifest(probe: ProbeDataset) -> str:
-    """Loads two files by a list of their addresses."""
+    """Loads two files that an object lists."""
     table = probe.new_table("manifest")
     uris = [probe.upload([(probe.today, key, key)]) for key in (1, 2)]
     probe.bucket.blob("list.txt").upload_from_string("\n".join(uris) + "\n")
@@ -32,11 +32,11 @@ def uri_manifest(probe: ProbeDataset) -> str:
 
 @assumption(
     "job-id-once",
-    statement="A second job of one id is refused with 409",
-    rule="A retried task asks for its job by id and makes no second one.",
+    statement="A second job with the id of another one is refused with status 409",
+    rule="A retried task finds its job by the id, and cannot run it twice.",
 )
 def job_id_once(probe: ProbeDataset) -> str:
-    """Starts the same load twice under one id."""
+    """Starts the same load job twice with one id."""
     table, uri = probe.new_table("once"), probe.upload([(probe.today, 1, 1)])
     job_id = f"dedup_clone_probe_{uuid.uuid4().hex}"
     probe.load_uris(table, [uri], "WRITE_APPEND", job_id=job_id)
@@ -44,17 +44,17 @@ def job_id_once(probe: ProbeDataset) -> str:
         probe.load_uris(table, [uri], "WRITE_APPEND", job_id=job_id)
     except Conflict:
         expect("rows", probe.client.get_table(table).num_rows, 1)
-        return "409, and one row."
-    raise DoesNotHold("The second job of the same id was taken.")
+        return "The second job was refused with 409, and the table has one row."
+    raise DoesNotHold("A second job with the same id was accepted.")
 
 
 @assumption(
     "failed-load-changes-nothing",
     statement="A load job that fails leaves the table as it was",
-    rule="A failed load is tried again; staging is whole before and after.",
+    rule="After a failed load staging has the rows from before it, and the load is tried again.",
 )
 def failed_load_changes_nothing(probe: ProbeDataset) -> str:
-    """Loads a good file and one that is no Parquet in one job."""
+    """Loads, in one job, a valid file and a file that is not Parquet."""
     table = probe.new_table("failing", [(probe.today, 1, 1)])
     probe.bucket.blob("broken.parquet").upload_from_string(b"this is no Parquet")
     uris = [probe.upload([(probe.today, 2, 2)]), f"gs://{probe.bucket.name}/broken.parquet"]
@@ -62,33 +62,33 @@ def failed_load_changes_nothing(probe: ProbeDataset) -> str:
         probe.load_uris(table, uris, "WRITE_TRUNCATE_DATA")
     except BadRequest as error:
         expect("rows", probe.numbers(table), [1])
-        return f"Failed, and the old row is there: {str(error)[:120]}"
+        return f"The load failed, and the table has its old row: {str(error)[:120]}"
     raise DoesNotHold("The broken file was loaded.")
 
 
 @assumption(
     "uri-without-generation",
-    statement="A load URI that carries an object generation is refused",
-    rule="Files are copied to the state before they are loaded: a URI cannot pin a version.",
+    statement="A load job refuses a URI with an object generation",
+    rule="A URI cannot name one version of an object, so files are copied to the state bucket before they are loaded.",
 )
 def uri_without_generation(probe: ProbeDataset) -> str:
-    """Loads gs://bucket/object#generation."""
+    """Starts a load of gs://BUCKET/OBJECT#GENERATION."""
     table, uri = probe.new_table("pinned"), probe.upload([(probe.today, 1, 1)], "pinned.parquet")
     blob = probe.bucket.get_blob("pinned.parquet")
     try:
         probe.load_uris(table, [f"{uri}#{blob.generation if blob else 0}"], "WRITE_APPEND")
-    except Exception as error:  # not found or not valid: either way it cannot be used
+    except Exception as error:  # whichever error it is, such a URI cannot be loaded
         return f"Refused: {str(error)[:120]}"
     raise DoesNotHold("The URI with a generation was loaded.")
 
 
 @assumption(
     "columns-by-name",
-    statement="A load matches Parquet columns to the table's by name, whatever their order",
+    statement="A load job matches Parquet columns to the table's columns by name, in any order",
     rule="A delivery's files may have their columns in any order.",
 )
 def columns_by_name(probe: ProbeDataset) -> str:
-    """Loads a file whose columns are in another order."""
+    """Loads a file whose columns are in another order than the table's."""
     import io
 
     import pyarrow as pa
@@ -101,16 +101,16 @@ def columns_by_name(probe: ProbeDataset) -> str:
     probe.bucket.blob("by_name.parquet").upload_from_string(content.getvalue())
     probe.load_uris(table, [f"gs://{probe.bucket.name}/by_name.parquet"], "WRITE_TRUNCATE_DATA")
     expect("rows", probe.rows(f"SELECT day, id, number FROM `{table}`"), [(probe.today, 1, 9)])
-    return "The row is right."
+    return "Each value is in the column of its name."
 
 
 @assumption(
     "load-is-prompt",
-    statement="A load job leaves the queue within a minute",
-    rule="The latency budget (docs/hour.md); where this does not hold, buy a PIPELINE reservation.",
+    statement="A load job is PENDING for at most a minute",
+    rule="The latency budget in docs/hour.md. If this does not hold, buy a reservation of type PIPELINE.",
 )
 def load_is_prompt(probe: ProbeDataset) -> str:
-    """Measures how long one load of a small file is PENDING and how long it runs (not a test of throughput)."""
+    """Measures how long the load job of one small file is PENDING and RUNNING. It does not measure throughput."""
     table = probe.new_table("prompt")
     job = probe.load(table, [(probe.today, key, key) for key in range(50_000)])
     pending = (job.started - job.created).total_seconds()
@@ -134,16 +134,16 @@ def counts_are_exact(probe: ProbeDataset) -> str:
     expect("rows", found.num_rows, 21)
     rows = probe.rows(f"SELECT total_rows FROM {probe.view('PARTITIONS')} WHERE table_name = 'counts'")
     expect("rows of each partition", rows, [(7,)] * 3)
-    return "No buffer; 21 rows in the table, 7 in each of three partitions."
+    return "No streaming buffer; 21 rows in the table, 7 in each of three partitions."
 
 
 @assumption(
     "extract-is-free",
-    statement="A table exports to Parquet and loads again equal, and nothing is billed",
-    rule="Taking over a table, and going from an SQL engine to Spark, cost nothing.",
+    statement="A table that is exported to Parquet and loaded again has the same rows, and neither job is billed",
+    rule="It is free to take over a table, and to publish with engine spark after an engine in SQL.",
 )
 def extract_is_free(probe: ProbeDataset) -> str:
-    """Exports a table, loads the files into another, compares the rows."""
+    """Exports a table, loads the files into another table, and compares the rows."""
     from google.cloud import bigquery
 
     table, copy = probe.new_table("extract", [(probe.today, 1, 5), (probe.today, 2, 6)]), probe.new_table("extracted")
@@ -155,16 +155,16 @@ def extract_is_free(probe: ProbeDataset) -> str:
     uris = [f"gs://{probe.bucket.name}/{blob.name}" for blob in probe.bucket.list_blobs(prefix="extract/")]
     probe.load_uris(copy, uris, "WRITE_TRUNCATE_DATA")
     expect("rows", probe.numbers(copy), [5, 6])
-    return f"{len(uris)} files, equal rows; extract jobs have no billed bytes."
+    return f"{len(uris)} files, and equal rows. Jobs of these two types have no billed bytes."
 
 
 @assumption(
     "external-files-in-a-query",
-    statement="A query reads Parquet files as a temporary external table, with _FILE_NAME",
-    rule="The SQL engines examine a delivery before anything is loaded.",
+    statement="A query can read Parquet files as a temporary external table with the column _FILE_NAME",
+    rule="The engines in SQL examine a delivery before they load it.",
 )
 def external_files(probe: ProbeDataset) -> str:
-    """Reads one file by a table definition of the job."""
+    """Reads one file as an external table that is defined in the query job itself."""
     from google.cloud import bigquery
 
     uri = probe.upload([(probe.today, 1, 3)])
@@ -177,4 +177,4 @@ def external_files(probe: ProbeDataset) -> str:
     rows = [tuple(row.values()) for row in job.result()]
     probe.billed_bytes += job.total_bytes_billed or 0
     expect("rows", json.dumps(rows), json.dumps([(3, uri)]))
-    return "The row and its file's address."
+    return "The query returned the row and the URI of its file."

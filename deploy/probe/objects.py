@@ -13,26 +13,26 @@ assumption = Register()
 @assumption(
     "create-if-absent",
     statement="A write with if-generation-match=0 is refused when the object exists",
-    rule="Each delivery is registered once, whoever notices it.",
+    rule="Each delivery is registered once, even if two processes notice it.",
 )
 def create_if_absent(probe: ProbeDataset) -> str:
-    """Writes the same name twice under that precondition."""
+    """Writes one object twice with this precondition."""
     probe.bucket.blob("absent").upload_from_string(b"first", if_generation_match=0)
     try:
         probe.bucket.blob("absent").upload_from_string(b"second", if_generation_match=0)
     except PreconditionFailed:
         expect("content", probe.bucket.blob("absent").download_as_bytes(), b"first")
-        return "412, and the first content stayed."
-    raise DoesNotHold("The second write was taken.")
+        return "The second write was refused with 412, and the object has the first content."
+    raise DoesNotHold("The second write was accepted.")
 
 
 @assumption(
     "replace-as-read",
-    statement="A write with an old generation as its precondition is refused",
-    rule="CURRENT and STAGING change only as they were read.",
+    statement="A write whose precondition is an old generation of the object is refused",
+    rule="CURRENT and STAGING are replaced only if they have not changed since they were read.",
 )
 def replace_as_read(probe: ProbeDataset) -> str:
-    """Replaces an object, then again with the generation that was read before."""
+    """Replaces an object, and then tries to replace it once more with the first generation as precondition."""
     blob = probe.bucket.blob("current")
     blob.upload_from_string(b"first", if_generation_match=0)
     read = blob.generation
@@ -40,17 +40,17 @@ def replace_as_read(probe: ProbeDataset) -> str:
     try:
         probe.bucket.blob("current").upload_from_string(b"third", if_generation_match=read)
     except PreconditionFailed:
-        return "412 for the generation that was read before."
-    raise DoesNotHold("A write with an old generation was taken.")
+        return "The write with the first generation was refused with 412."
+    raise DoesNotHold("A write with an old generation was accepted.")
 
 
 @assumption(
     "delete-as-read",
-    statement="A deletion with an old generation as its precondition is refused",
-    rule="An incident record that was written again meanwhile is not deleted.",
+    statement="A deletion whose precondition is an old generation of the object is refused",
+    rule="An incident record is deleted only if it has not changed since it was read.",
 )
 def delete_as_read(probe: ProbeDataset) -> str:
-    """Replaces an object, then deletes it with the generation from before."""
+    """Replaces an object, and then tries to delete it with the first generation as precondition."""
     blob = probe.bucket.blob("incident")
     blob.upload_from_string(b"first")
     read = blob.generation
@@ -58,30 +58,30 @@ def delete_as_read(probe: ProbeDataset) -> str:
     try:
         probe.bucket.blob("incident").delete(if_generation_match=read)
     except PreconditionFailed:
-        return "412, and the object stayed."
+        return "The deletion was refused with 412, and the object still exists."
     raise DoesNotHold("A deletion with an old generation was carried out.")
 
 
 @assumption(
     "listing-is-consistent",
-    statement="A listing right after a write or deletion shows it",
+    statement="A listing right after a write or a deletion is up to date",
     rule="The inventory that is frozen when a marker is seen is complete.",
 )
 def listing_is_consistent(probe: ProbeDataset) -> str:
-    """Lists after each of twenty writes and after their deletion."""
+    """Lists the objects after each of twenty writes, and after all twenty are deleted."""
     for number in range(20):
         probe.bucket.blob(f"listing/{number:02}").upload_from_string(b"x")
         expect("objects listed", len(list(probe.bucket.list_blobs(prefix="listing/"))), number + 1)
     for blob in list(probe.bucket.list_blobs(prefix="listing/")):
         blob.delete()
     expect("objects listed after deletion", len(list(probe.bucket.list_blobs(prefix="listing/"))), 0)
-    return "Twenty of twenty, and none after deletion."
+    return "Every listing had all objects written so far; after the deletions it was empty."
 
 
 @assumption(
     "copy-on-the-server",
-    statement="A rewrite within the location copies an object, checksum too, by one call and without its bytes",
-    rule="A snapshot's files are adopted by copies, whatever their size.",
+    statement="One rewrite call within a location copies an object and its checksum on the server, at any size",
+    rule="Plan adopt copies a delivery's files; their bytes do not pass through the client.",
 )
 def copy_on_the_server(probe: ProbeDataset) -> str:
     """Rewrites an object of 8 MiB under another name."""
@@ -93,16 +93,16 @@ def copy_on_the_server(probe: ProbeDataset) -> str:
     source.reload()
     copy.reload()
     expect("checksum", copy.crc32c, source.crc32c)
-    return f"{total} bytes by one call; checksums are equal."
+    return f"One call copied {total} bytes, and the checksums are equal."
 
 
 @assumption(
     "marker-time-is-arrival",
-    statement="timeCreated is the server's time of the write and changes with each generation",
-    rule="The arrival is the marker's creation; a marker written again is a new delivery.",
+    statement="Each generation of an object has its own timeCreated: the server's time of the write",
+    rule="The arrival is the time when the marker was created; a marker that is written again is a new delivery.",
 )
 def marker_time_is_arrival(probe: ProbeDataset) -> str:
-    """Writes one name twice and compares times and generations."""
+    """Writes one object twice and compares times and generations."""
     blob = probe.bucket.blob("_SUCCESS")
     blob.upload_from_string(b"")
     first = (blob.generation, blob.time_created)

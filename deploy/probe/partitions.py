@@ -9,6 +9,7 @@ assumption = Register()
 
 
 def partition_ids(probe: ProbeDataset, table: str) -> list[str]:
+    """The sorted ids of a table's partitions."""
     name = table.split(".")[-1]
     found = probe.rows(f"SELECT partition_id FROM {probe.view('PARTITIONS')} WHERE table_name = '{name}' ORDER BY 1")
     return [identifier for (identifier,) in found if identifier is not None]
@@ -16,30 +17,30 @@ def partition_ids(probe: ProbeDataset, table: str) -> list[str]:
 
 @assumption(
     "expired-day-vanishes",
-    statement="Rows of a day that is older than the expiration vanish at once when they are loaded",
+    statement="Rows of a day that is older than the partition expiration are gone as soon as they are loaded",
     rule="Dates older than the retention are dropped and counted before the load.",
 )
 def expired_day_vanishes(probe: ProbeDataset) -> str:
-    """Loads today and a day 30 days older than the expiration."""
+    """Loads a row of today and a row of a day that is 30 days older than the partition expiration."""
     table = probe.new_table("expired", [(probe.today, 1, 1), (probe.days_ago(EXPIRATION_DAYS + 30), 1, 2)])
     expect("rows left", probe.numbers(table), [1])
-    return "Only today's row is there."
+    return "The table has today's row only."
 
 
 @assumption(
     "boundary-of-expiration",
-    statement="A day is there at least until its start plus the expiration, and may be gone after it",
-    rule="The rows of partitions are compared with one day of tolerance at the oldest dates.",
+    statement="A day's partition exists at least until the day's start plus the partition expiration",
+    rule="The check of rows by partition tolerates that a partition near this time is missing or still exists.",
 )
 def boundary_of_expiration(probe: ProbeDataset) -> str:
-    """Loads the days 728 to 732 days ago and reads which of them are there."""
+    """Loads rows of the days 728 to 732 days ago, and reads which of these days the table has."""
     ages = range(EXPIRATION_DAYS - 2, EXPIRATION_DAYS + 3)
     table = probe.new_table("boundary", [(probe.days_ago(age), 1, age) for age in ages])
     left = probe.numbers(table)
     missing = sorted(set(range(EXPIRATION_DAYS - 2, EXPIRATION_DAYS)) - set(left))
     if missing:
-        raise DoesNotHold(f"Days that are [{missing}] days old are gone already.")
-    return f"Of the ages {ages.start} to {ages.stop - 1} days these are left: {left}."
+        raise DoesNotHold(f"Partitions of these ages in days are gone already: {missing}.")
+    return f"Partitions of {ages.start} to {ages.stop - 1} days were loaded; those of these ages are left: {left}."
 
 
 @assumption(
@@ -51,16 +52,16 @@ def dates_without_value(probe: ProbeDataset) -> str:
     """Loads a row without a date and reads the partitions."""
     table = probe.new_table("no_date", [(None, 1, 1), (probe.today, 1, 2)])
     expect("partitions", partition_ids(probe, table), [f"{probe.today:%Y%m%d}", "__NULL__"])
-    return "It is in __NULL__."
+    return "The row without a date is in __NULL__."
 
 
 @assumption(
     "last-modified-of-partitions",
     statement="A partition's last_modified_time is BigQuery's time of the load that wrote it",
-    rule="Every partition's last change must be before T: nobody wrote staging after the checks.",
+    rule="A check requires that no partition of staging was modified after T.",
 )
 def last_modified(probe: ProbeDataset) -> str:
-    """Loads, notes the time, loads again, and compares both times with last_modified_time."""
+    """Loads twice, and compares last_modified_time after each load with a time between the two loads."""
     table = probe.new_table("modified", [(probe.today, 1, 1)])
     query = f"SELECT last_modified_time FROM {probe.view('PARTITIONS')} WHERE table_name = 'modified'"
     ((first,),) = probe.rows(query)
@@ -69,16 +70,16 @@ def last_modified(probe: ProbeDataset) -> str:
     ((second,),) = probe.rows(query)
     if not first <= between < second:
         raise DoesNotHold(f"First load [{first}], then [{between}], second load [{second}]: not in this order.")
-    return f"{first.isoformat()}, then {second.isoformat()}, with the time between them."
+    return f"The first load shows {first.isoformat()}, the second {second.isoformat()}: before and after that time."
 
 
 @assumption(
     "expiration-in-metadata",
     statement="TABLE_OPTIONS and tables.get both show the partition expiration",
-    rule="The check after the swap reads it.",
+    rule="A check after the swap compares target's partition expiration with the retention.",
 )
 def expiration_in_metadata(probe: ProbeDataset) -> str:
-    """Reads both of one table."""
+    """Reads the partition expiration of one table from both."""
     table = probe.new_table("expiration")
     options = probe.rows(
         f"""SELECT CAST(CAST(option_value AS FLOAT64) AS INT64) FROM {probe.view("TABLE_OPTIONS")}

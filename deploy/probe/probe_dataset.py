@@ -23,7 +23,7 @@ BUDGET_USD = 0.5
 LABELS = {"dedup_clone_probe": "throwaway"}
 JOB_TIMEOUT_S = 600
 
-Row = tuple[date | None, int, int]
+Row = tuple[date | None, int, int]  # day, id, number
 
 
 class BudgetSpent(DedupCloneError):
@@ -32,7 +32,7 @@ class BudgetSpent(DedupCloneError):
 
 @dataclass(frozen=True)
 class Clients:
-    """The clients and names that the probe works with. `server`: what the report calls the tested server."""
+    """The clients, project and location that the probe uses. `server`: the report's name of the tested server."""
 
     bigquery: bigquery.Client
     storage: storage.Client
@@ -42,9 +42,11 @@ class Clients:
 
 
 class ProbeDataset:
-    """The dataset and its two GCS buckets: `bucket`, which is also the state bucket of publishes, and `landing_bucket`.
+    """The throwaway dataset and two GCS buckets.
 
-    Tables have the columns day DATE, id INT64 and number INT64, are partitioned by day and clustered by id.
+    `bucket`: has the files that tests load, and is the state bucket of the publishes that are tested. `landing_bucket`:
+    their landing bucket. Tables have the columns day DATE, id INT64 and number INT64; they are partitioned by day and
+    clustered by id.
     """
 
     def __init__(self, clients: Clients, name: str) -> None:
@@ -113,7 +115,7 @@ class ProbeDataset:
             "createDisposition": "CREATE_NEVER",
             **({"fileSetSpecType": file_set} if file_set else {}),
         }
-        config: Any = bigquery.LoadJobConfig.from_api_repr({"load": options})  # it has no property for the file set
+        config: Any = bigquery.LoadJobConfig.from_api_repr({"load": options})  # no property sets fileSetSpecType
         job = self.client.load_table_from_uri(
             uris,
             table,
@@ -129,7 +131,7 @@ class ProbeDataset:
         from google.cloud import bigquery
 
         if self.usd > BUDGET_USD:
-            raise BudgetSpent(f"Queries so far cost [{self.usd:.2f}] USD, the budget is [{BUDGET_USD}].")
+            raise BudgetSpent(f"The queries so far have cost [{self.usd:.2f}] USD, the budget is [{BUDGET_USD}] USD.")
         config = bigquery.QueryJobConfig(
             query_parameters=[_parameter(name, value) for name, value in (parameters or {}).items()],
             use_query_cache=False,
@@ -158,7 +160,7 @@ class ProbeDataset:
         return f"`{self.dataset}`.INFORMATION_SCHEMA.{name}"
 
     def rest(self, path: str, method: str = "GET", body: Mapping[str, Any] | None = None) -> Any:
-        """A call below the project for which the client library has no method."""
+        """Call a REST method that the client library lacks. `path`: of the resource, below the project."""
         request: Any = self.client._connection.api_request
         return request(method=method, path=f"/projects/{self._clients.project}/{path}", data=body)
 
@@ -187,14 +189,14 @@ def _parameter(name: str, value: Any) -> Any:
 
 @contextmanager
 def throwaway_dataset(clients: Clients) -> Iterator[ProbeDataset]:
-    """Makes a dataset and a bucket, and always deletes them with their content."""
+    """Make a dataset and two buckets for the block, and always delete them with their content after it."""
     from google.api_core.exceptions import MethodNotImplemented
     from google.cloud import bigquery
 
     probe = ProbeDataset(clients, f"dedup_clone_probe_{uuid.uuid4().hex[:10]}")
     dataset = bigquery.Dataset(probe.dataset)
     dataset.location, dataset.labels = clients.location, dict(LABELS)
-    dataset.default_table_expiration_ms = MILLISECONDS_PER_DAY  # in case the probe cannot delete it
+    dataset.default_table_expiration_ms = MILLISECONDS_PER_DAY  # tables vanish even if the probe cannot delete them
     try:
         try:
             clients.bigquery.create_dataset(dataset)

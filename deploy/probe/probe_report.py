@@ -31,7 +31,7 @@ def _table(results: Sequence[Result]) -> list[str]:
         f"| {_cell(r.assumption.rule)} |"
         for r in results
     ]
-    return ["| Name | Assumed | Tried | Found | What stands on it |", "| --- | --- | --- | --- | --- |", *rows]
+    return ["| Name | Assumption | Test | Found | What depends on it |", "| --- | --- | --- | --- | --- |", *rows]
 
 
 def _cell(text: str) -> str:

@@ -17,7 +17,7 @@ from dedup_clone.contract.table import Column
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.ledger import LedgerRecord
-from deploy.probe.assumption import Attempt, DoesNotHold, Register, expect
+from deploy.probe.assumption import AssumptionTest, DoesNotHold, Register, expect
 from deploy.probe.probe_dataset import ProbeDataset
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
 from testkit.feed_on_stand_in import Places
@@ -25,13 +25,13 @@ from testkit.oracle import comparable
 from testkit.table_contracts import NESTED
 
 assumption = Register()
-# Every type that a feed may have, with times whose last digits are neither zero nor whole milliseconds.
+# Has a column of every type that a feed may have.
 TABLE = replace(NESTED, columns=(*NESTED.columns, Column("at", "TIMESTAMP"), Column("local_at", "DATETIME")))
-MOMENT = datetime(2026, 1, 31, 1, 2, 3, 456789, tzinfo=UTC)
+MOMENT = datetime(2026, 1, 31, 1, 2, 3, 456789, tzinfo=UTC)  # with microseconds, so that their loss would be found
 
 
 class PublishedFeed(FeedAgainstOracle):
-    """Like the DAG, it fails when a check after the swap fails."""
+    """A feed whose commit raises DoesNotHold if a check after the swap fails. In the DAG such a commit fails, too."""
 
     def commit(self, spec: PublishSpec) -> LedgerRecord:
         record, results = commit_attempt(self.services, spec.attempt)
@@ -40,17 +40,17 @@ class PublishedFeed(FeedAgainstOracle):
         return record
 
 
-def publishing(attempt: Callable[[ProbeDataset, PublishedFeed], str]) -> Attempt:
-    """Gives the attempt a new feed. What a step of the publish raises says that an assumption of it does not hold."""
+def publishing(test: Callable[[ProbeDataset, PublishedFeed], str]) -> AssumptionTest:
+    """Gives the test a new feed. An error that a step of a publish raises becomes DoesNotHold."""
 
-    @wraps(attempt)
+    @wraps(test)
     def with_feed(probe: ProbeDataset) -> str:
         project, dataset = probe.dataset.split(".")
         places = Places(project, dataset, probe.location, probe.landing_bucket.name, probe.bucket.name)
         feed = feed_of(TABLE, Engine.BIGQUERY)
         started = datetime.now(UTC)
         try:
-            return attempt(probe, PublishedFeed((probe.storage, probe.client), feed, places))
+            return test(probe, PublishedFeed((probe.storage, probe.client), feed, places))
         except (DoesNotHold, MethodNotImplemented):
             raise
         except (DedupCloneError, GoogleAPIError, AssertionError) as error:
@@ -63,7 +63,7 @@ def publishing(attempt: Callable[[ProbeDataset, PublishedFeed], str]) -> Attempt
 
 
 def rows(probe: ProbeDataset, snapshot_id: int, *, keys: int = 4) -> list[dict[str, Any]]:
-    """The snapshot's rows of two days; one key of each day has NULL wherever a value may be NULL."""
+    """The snapshot's rows of two days, with `keys` keys a day. One row a day is NULL in every nullable column."""
     found = []
     for day in (probe.days_ago(1), probe.today):
         for number in range(keys):
@@ -94,8 +94,8 @@ def expect_rows(feed: PublishedFeed, expected: list[dict[str, Any]]) -> None:
 
 @assumption(
     "publish-of-every-type",
-    statement="Rows of every type, NULLs and microseconds come through external tables, loads and CLONE unchanged",
-    rule="engines/, warehouse/row_expressions.py. Instead: leave the type that differs out of the feed's table.",
+    statement="External tables, loads and CLONE change no value of any type, no NULL and no microsecond",
+    rule="engines/, warehouse/row_expressions.py. If it does not hold: publish no columns of the type that differs.",
 )
 @publishing
 def every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
@@ -108,41 +108,41 @@ def every_type(probe: ProbeDataset, feed: PublishedFeed) -> str:
 
 @assumption(
     "publish-replaces-target",
-    statement="The next publish's swap finds the parent in target's labels, replaces target, and its checks pass",
+    statement="A later publish's swap finds the parent in target's labels and replaces target, and all checks pass",
     rule="sql/publish/swap_target.sql, checks/table_checks.py, publish/check.py (T in whole milliseconds).",
 )
 @publishing
 def replaces_target(probe: ProbeDataset, feed: PublishedFeed) -> str:
-    """Publishes three snapshots with engines bigquery and merge; a key that the second one lacks stays."""
+    """Publishes two snapshots with engine bigquery and one with merge. A key that the second one lacks stays."""
     feed.publish(feed.land(1, rows(probe, 1)))
     feed.publish(feed.land(2, rows(probe, 2, keys=3)))
     lacking = [row for row in rows(probe, 1) if row["name"].endswith("3")]
     expect_rows(feed, rows(probe, 2, keys=3) + lacking)
     feed.publish(feed.land(3, rows(probe, 3, keys=3)), engine=Engine.MERGE)
     expect_rows(feed, rows(probe, 3, keys=3) + lacking)
-    return "Both publishes built on the one before; all checks passed."
+    return "The second and the third publish were built on the one before; all checks passed."
 
 
 @assumption(
     "publish-keeps-a-primary-key",
     statement="A table with a primary key is loaded, cloned and replaced like one without",
-    rule="publish/load.py, sql/publish/swap_target.sql. Instead: drop the constraint from staging.",
+    rule="publish/load.py, sql/publish/swap_target.sql. If it does not hold: drop the constraint from staging.",
 )
 @publishing
 def keeps_primary_key(probe: ProbeDataset, feed: PublishedFeed) -> str:
-    """Adds a primary key that is not enforced to staging after the first of two publishes."""
+    """Adds a primary key, NOT ENFORCED, to staging between two publishes."""
     feed.publish(feed.land(1, rows(probe, 1)))
     staging = f"{probe.dataset}.{feed.feed.staging}"
     probe.query(f"ALTER TABLE `{staging}` ADD PRIMARY KEY (name, day, code) NOT ENFORCED")
     feed.publish(feed.land(2, rows(probe, 2)))
     expect_rows(feed, rows(probe, 2))
-    return "The second publish went through."
+    return "The second publish succeeded."
 
 
 @assumption(
     "publish-rolls-back",
     statement="Staging as it was checked for an earlier generation can be cloned over target",
-    rule="publish/rollback/, FEED_rollback. Instead: restore from the generation's files.",
+    rule="publish/rollback/, FEED_rollback. If it does not hold: load the generation's files.",
 )
 @publishing
 def rolls_back(probe: ProbeDataset, feed: PublishedFeed) -> str:
@@ -156,7 +156,7 @@ def rolls_back(probe: ProbeDataset, feed: PublishedFeed) -> str:
 
 @assumption(
     "publish-guards-its-parent",
-    statement="The assertion in the swap's script stops it when target has another generation's label",
+    statement="The assertion in the swap's script fails if target's labels name another generation than the parent",
     rule="sql/publish/swap_target.sql: a late swap cannot replace a table that it was not built on.",
 )
 @publishing
@@ -179,8 +179,8 @@ def guards_parent(probe: ProbeDataset, feed: PublishedFeed) -> str:
 
 @assumption(
     "publish-job-ids-once",
-    statement="BigQuery accepts no second job under the id of a publish's swap, whatever became of the first",
-    rule="publish/attempt_jobs.py, publish/recovery.py: a retry attaches, and a fenced id stays unused.",
+    statement="BigQuery accepts no second job under the id of a publish's swap, even after the first has ended",
+    rule="publish/attempt_jobs.py, publish/recovery.py: a retry attaches to its job, and recovery fences job ids.",
 )
 @publishing
 def job_ids_once(probe: ProbeDataset, feed: PublishedFeed) -> str:
@@ -196,13 +196,13 @@ def job_ids_once(probe: ProbeDataset, feed: PublishedFeed) -> str:
     except Conflict:
         expect("creation time of target", probe.client.get_table(f"{probe.dataset}.{feed.feed.target}").created, before)
         feed.commit(spec)
-        return "409, and target was not replaced again."
-    raise DoesNotHold("The second job of the same id was taken.")
+        return "The second job was refused with 409, and target was not replaced again."
+    raise DoesNotHold("A second job with the same id was accepted.")
 
 
 @assumption(
     "publish-sees-a-later-load",
-    statement="Rows that are loaded into staging after T are not in the clone",
+    statement="A clone of staging as of T has the rows as of T, even if staging has changed since",
     rule="publish/check.py: the swap clones staging as it was checked.",
 )
 @publishing

@@ -1,4 +1,4 @@
-"""Assumptions about what surrounds a swap: readers meanwhile, transactions, and views that depend on target."""
+"""Assumptions about readers during a swap, about transactions, and about materialised views over target."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SWAPS_UNDER_READERS = 4
 
 @assumption(
     "swap-under-readers",
-    statement="A query during a swap reads the old table or the new one, whole, without an error",
-    rule="Readers always get an answer, never half a snapshot.",
+    statement="A query during a swap succeeds, and reads all rows of the old table or all rows of the new one",
+    rule="Target is always available, and readers see one complete generation.",
 )
 def swap_under_readers(probe: ProbeDataset) -> str:
-    """One thread reads target all the time while it is swapped four times."""
+    """A thread queries target again and again while target is swapped four times."""
     staging = probe.new_table("readers", [(probe.today, key, 0) for key in range(5)])
     target = probe.table("readers_target")
     swap(probe, target, staging)
@@ -31,7 +31,7 @@ def swap_under_readers(probe: ProbeDataset) -> str:
                 answers.append((low, high))
                 if low != high or rows != 5:
                     faults.append(f"a mixture of [{low}] and [{high}] in [{rows}] rows")
-            except Exception as error:  # every way in which a reader can fail is the finding
+            except Exception as error:  # whatever error a reader gets, the assumption does not hold
                 faults.append(str(error))
 
     reader = threading.Thread(target=read, daemon=True)
@@ -45,7 +45,7 @@ def swap_under_readers(probe: ProbeDataset) -> str:
         reader.join(60)
     if faults:
         raise DoesNotHold(f"{len(faults)} of {len(answers) + len(faults)} answers are wrong, the first: {faults[0]}")
-    return f"{SWAPS_UNDER_READERS} swaps, {len(answers)} answers, all whole."
+    return f"{SWAPS_UNDER_READERS} swaps, {len(answers)} answers, each with all rows of one table."
 
 
 @assumption(
@@ -66,10 +66,10 @@ def no_ddl_in_transaction(probe: ProbeDataset) -> str:
 @assumption(
     "materialised-view-breaks",
     statement="A materialised view over a table that is replaced breaks",
-    rule="No publish while one depends on target.",
+    rule="A publish fails before the swap while a materialised view reads target.",
 )
 def materialised_view_breaks(probe: ProbeDataset) -> str:
-    """Makes a view over target, swaps, and reads the view."""
+    """Makes a materialised view over target, swaps, and reads the view."""
     staging, target = probe.new_table("view_base", [(probe.today, 1, 1)]), probe.table("view_target")
     swap(probe, target, staging)
     view = probe.table("the_view")
