@@ -26,8 +26,8 @@ def bootstrap_params() -> dict[str, Param]:
             type="string",
             enum=[str(policy) for policy in Duplicates],
             title="Duplicates",
-            description="Keys that the table holds more than once: end the run and name them, or keep for each the "
-            "row with the highest update id (and of several such rows the one with the greatest values).",
+            description="What to do if several rows have the same key: end the run and name the keys, or keep of each "
+            "key the row with the highest update id (of several such rows the one with the greatest values).",
         ),
         "drop_expired": Param(
             False,
@@ -41,16 +41,16 @@ def bootstrap_params() -> dict[str, Param]:
             minimum=0,
             maximum=MAX_COMPARED_DATES,
             title="Dates to compare",
-            description="Before the swap, all columns of this many dates are compared with staging in BigQuery. Each "
-            "takes two scans; the first task shows their price. Rows are counted for every date, free.",
+            description="Before the swap, BigQuery compares all columns of this many dates with staging. Each date "
+            "takes two scans; the first task shows their price. The rows of every date are counted free of charge.",
         ),
         "count_limit_gib": Param(
             10,
             type="number",
             minimum=0,
             title="Count duplicates first (GiB)",
-            description="The first task counts duplicate keys with a query, if it reads no more than this. The run "
-            "itself finds them without a query.",
+            description="The first task counts duplicate keys with a query, if that query reads no more than this. "
+            "Without the count, the Spark job still finds every duplicate key.",
         ),
         "dry_run": Param(
             False,
@@ -63,7 +63,7 @@ def bootstrap_params() -> dict[str, Param]:
             None,
             type=["null", "string"],
             title="Reason",
-            description="Why; stored in the ledger.",
+            description="Why the table is taken over; stored in the ledger.",
         ),
     }
 

@@ -39,7 +39,7 @@ class ShowExistingOperator(DryRunMixin):
 
 
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """Acquires the lease and returns the publish spec. The table must still be as it was shown."""
+    """Acquires the lease and returns the publish spec. Fails if the table was changed since the preview showed it."""
     shown = context["ti"].xcom_pull(task_ids=SHOW_TASK)
     with fail_without_retry():
         request = read_bootstrap_request(context)
@@ -54,7 +54,7 @@ def export(setup: FeedSetup, context: Context) -> None:
 
 
 def delete_export(setup: FeedSetup, context: Context) -> int:
-    """Returns how many exported files were deleted. The generation has files of its own."""
+    """Deletes the exported files, which the generation does not use. Returns their number."""
     return drop_export(open_feed_services(setup), pull_spec(context).attempt)
 
 

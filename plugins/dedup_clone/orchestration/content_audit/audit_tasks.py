@@ -69,7 +69,7 @@ def fingerprint_generation_files(setup: FeedSetup, context: Context) -> dict[str
 
 
 def compare(setup: FeedSetup, context: Context) -> list[dict[str, Any]]:
-    """Stores and returns the outcome of each date. Fails when one is unequal."""
+    """Stores and returns the outcome of each date. Fails if the partition of a date is unequal."""
     pulled = context["ti"].xcom_pull(task_ids=FILES_TASK)
     published = {
         date.fromisoformat(day): from_json(PartitionFingerprint, text, where=f"XCom of {FILES_TASK}")

@@ -1,6 +1,6 @@
 """Operators between load and swap: `check_staging`, and `approve_accepted`, which waits for a person's approval.
 
-An approval is needed only if a check failed that the operator of this replay has accepted.
+An approval is needed only if a check failed whose failure the operator accepted when triggering this replay.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
 class ApproveAcceptedOperator(ApprovalOperator):
     """Waits until a person approves the swap in spite of the accepted checks that failed.
 
-    Meanwhile another run may acquire the lease; an approval after that is too late, and the task fails. Rejection and
-    timeout fail without a retry. The task has retries for another reason: Airflow can lose the answer if it arrives
-    before the scheduler knows that the task is deferred, and the retry asks again.
+    While the task waits, another run may take over the lease. An approval after that is too late, and the task fails.
+    After a rejection or a timeout the task fails without a retry. The task has retries because Airflow can lose an
+    answer that arrives before the scheduler knows that the task is deferred; the retry asks again.
     """
 
     def __init__(self, *, setup: FeedSetup, check_task: str, **kwargs: Any) -> None:

@@ -2,7 +2,7 @@
 
 Airflow's own deadline references do not fit: a triggered run has no logical date, and it is queued later than the
 marker was written. plugins/deadlines_plugin.py registers ArrivalReference in every Airflow component. Airflow evaluates
-it once, when it creates a run.
+this reference once for each run, when it creates the run.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 
 
 class ArrivalReference(BaseDeadlineReference):
-    """The `arrived_at` of the run's configuration, or now if it has none, as in a replay by hand.
+    """The `arrived_at` in the run's configuration. A configuration without it, as of a replay by hand, gives now.
 
-    It never raises, because nothing would catch the exception, and Airflow would not create the run.
+    The evaluation never raises, because nothing would catch the exception, and Airflow would not create the run.
     """
 
     required_kwargs: ClassVar[set[str]] = {"dag_id", "run_id"}
@@ -61,8 +61,9 @@ def arrival_of(conf: Any) -> datetime | None:
 
 
 def freshness_deadline(setup: FeedSetup) -> DeadlineAlert:
-    """Arrival plus the feed's freshness SLA. The callback gets its settings as arguments, because the triggerer, in
-    which it runs, does not read the feed file.
+    """The deadline: arrival plus the feed's freshness SLA.
+
+    The callback runs in the triggerer, which does not read the feed file, so it gets all settings as arguments.
     """
     sla_minutes, deployment = setup.feed.freshness.sla_minutes, setup.deployment
     return DeadlineAlert(

@@ -23,10 +23,11 @@ log = logging.getLogger(__name__)
 async def notify_missed_deadline(
     *, feed: str, sla_minutes: int, state_bucket: str, connection: str, alerts: dict[str, Any], context: Any
 ) -> None:
-    """Must return None and raise nothing, or it can stop the triggerer, and with it every deferred task.
+    """Send the alert of a missed deadline. Returns None and raises nothing.
 
-    It must not call Airflow's API, because the first call builds the API inside the triggerer and blocks that for up to
-    half a minute. (Reading a connection that is in no environment variable or secret backend makes such a call.)
+    Another result, or an exception, can stop the triggerer and with it every deferred task. The callback must not call
+    Airflow's API, because the first call builds the API inside the triggerer, which blocks the triggerer for up to half
+    a minute. (To read a connection that is in no environment variable or secret backend is such a call.)
     """
 
     def notify() -> None:
@@ -34,7 +35,7 @@ async def notify_missed_deadline(
         _notify(late_run(feed, sla_minutes, context["dag_run"]), settings, state_bucket, connection)
 
     try:
-        # Not sync_to_async, whose thread all other triggers share.
+        # sync_to_async would run it in the one thread that all triggers share.
         await asyncio.to_thread(notify)
     except Exception:
         log.exception("feed=%s no alert about the missed deadline could be sent; the watchdog will send one", feed)
@@ -96,5 +97,5 @@ def _state_unreadable(run: LateRun, error: Exception) -> Incident:
         since=(run.arrived_at or run.started_at) + run.sla,
         what=f"run [{run.run_id}] has not succeeded in time; it is {run.state}.",
         readers_see=f"unknown: the state bucket cannot be read ({type(error).__name__}: {error})",
-        next_step="open the run; see whether the state bucket can be reached.",
+        next_step="open the run, and check whether Airflow can reach the state bucket.",
     )

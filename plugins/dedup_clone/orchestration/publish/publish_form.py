@@ -17,12 +17,12 @@ from dedup_clone.publish.step_specs import PublishRequest
 from dedup_clone.settings.feed import Feed
 
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-# The other plans are a fallback and the reference for tests; a feed may name them, a replay need not.
+# The form offers no other plan: the others are a fallback and the reference for tests. A feed's file may name them.
 _OFFERED_PLANS = (Plan.AUTO, Plan.ADOPT, Plan.REWRITE)
 
 
 def publish_params(feed: Feed) -> dict[str, Param]:
-    """The watch DAG fills the form for an arrival, a person for a replay."""
+    """The parameters of the form. The watch DAG fills it for an arrival, an operator for a replay."""
     acceptable_checks = [*ACCEPTABLE_CHECKS, *(check.check for check in feed.checks.sql)]
     return {
         "snapshot_id": Param(
@@ -80,8 +80,9 @@ def publish_params(feed: Feed) -> dict[str, Param]:
             False,
             type="boolean",
             title="Take over the feed",
-            description="From another Airflow environment, which publishes it now: pause the feed's DAGs there first. "
-            "Nothing else is done; the watch DAG then starts runs for the deliveries that wait. Needs a reason.",
+            description="Make this Airflow environment publish the feed instead of the one that does now: pause the "
+            "feed's DAGs there first. This run publishes nothing; the watch DAG then starts runs for the deliveries "
+            "that wait. Needs a reason.",
         ),
         "reason": Param(
             None,
@@ -93,19 +94,23 @@ def publish_params(feed: Feed) -> dict[str, Param]:
             None,
             type=["null", "string"],
             title="Arrival",
-            description="Filled by the watch DAG: the deadline counts from it. Leave it empty for a replay.",
+            description="When the delivery arrived; the deadline counts from this time. Leave it empty for a replay.",
             section="Filled by the watch DAG",
         ),
     }
 
 
 def read_publish_request(services: Services, context: Context) -> PublishRequest:
-    """Raises ConfigurationError for a delivery that is not registered; the message names the registered ones."""
+    """Return the request that the filled form makes.
+
+    Raises ConfigurationError when the delivery is not registered (the message names the registered ones), when a date
+    is malformed, and when checks are accepted without a reason.
+    """
     params, run = context["params"], context["dag_run"]
     delivery = _find_delivery(services, params["snapshot_id"], params["marker_generation"])
     accepted, reason = tuple(params["accepted_checks"] or ()), (params["reason"] or "").strip()
     if accepted and not reason:
-        raise ConfigurationError(f"Say why {list(accepted)} may fail this time: parameter [reason].")
+        raise ConfigurationError(f"Say why {list(accepted)} may fail this time, in the parameter [reason].")
     dates = parse_dates(params["dates"]) if params["dates"] else None
     return PublishRequest(
         dag_id=run.dag_id,

@@ -45,7 +45,8 @@ def target_dag_arguments(setup: FeedSetup, *, task_timeout: timedelta = timedelt
 class PublishSteps:
     """The first and the last task from load to commit, and the task that runs when one of them failed.
 
-    A DAG puts its own tasks before `load` and after `commit`; those that hold the lease go before `on_failure` too.
+    A DAG puts its own tasks before `load` and after `commit`. The tasks that hold the lease are upstream of
+    `on_failure` too, so that the lease is released when one of them fails.
     """
 
     load: BaseOperator
@@ -132,9 +133,9 @@ def _commit_generation(setup: FeedSetup, context: Any, target: Asset) -> dict[st
 
 
 def _reconcile_failure(setup: FeedSetup, context: Any, spark_task: BaseOperator | None) -> None:
-    """Stops Spark, then commits the run's attempt if its swap happened, else discards it; this frees the lease."""
+    """Stops Spark, then commits the run's attempt if its swap happened, else discards it. Both release the lease."""
     services, run = open_feed_services(setup), context["dag_run"]
-    stop_spark_runs(spark_task, context)  # it must not write files after those of the attempt are deleted
+    stop_spark_runs(spark_task, context)  # Spark must not write files after the attempt's files are deleted
     intent = services.current.read().intent
     if intent is None or not services.is_own(intent, dag_id=run.dag_id, run_id=run.run_id):
         services.log("this run does not hold the lease: nothing to reconcile")

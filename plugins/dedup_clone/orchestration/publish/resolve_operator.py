@@ -21,7 +21,8 @@ from dedup_clone.publish.resolve import resolve
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
 
-MAX_ACTIVE_RUNS = 8  # some may wait for approval while another runs; only one at a time holds the lease
+# Of the publish DAG. Several runs may be active, because some may wait for approval; only one run holds the lease.
+MAX_ACTIVE_RUNS = 8
 LEASE_RETRY_INTERVAL = timedelta(seconds=10)
 
 
@@ -30,16 +31,16 @@ def require_free_slot(dag_id: str) -> None:
     active = int(RuntimeTaskInstance.get_dr_count(dag_id, states=["running"]))
     if active > MAX_ACTIVE_RUNS // 2:
         raise ConfigurationError(
-            f"[{active}] runs of [{dag_id}] are active, and half of its [{MAX_ACTIVE_RUNS}] are kept for arrivals, so "
-            f"none more may wait for approval. Answer those that wait (Required Actions), then trigger it again."
+            f"[{active}] runs of [{dag_id}] are active. Of at most [{MAX_ACTIVE_RUNS}] half are kept for arrivals, so "
+            f"no more runs may wait for approval. Answer those that wait (Required Actions), then trigger it again."
         )
 
 
 class ResolvePublishOperator(DryRunMixin):
-    """Returns the publish spec. Skips the later tasks when there is nothing to publish, as after a dry run.
+    """Returns the publish spec. Skips the later tasks after a dry run, and when there is nothing to publish.
 
-    While another run holds the lease it waits, deferred. Several runs of the DAG may be active, because one that waits
-    for an approval must not delay an arrival.
+    While another run holds the lease, this task waits, deferred. Several runs of the DAG may be active, because a run
+    that waits for an approval must not delay an arrival.
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -66,7 +67,7 @@ class ResolvePublishOperator(DryRunMixin):
         return self.execute(context)
 
     def _dry_run(self, services: Services, request: PublishRequest, context: Context) -> dict[str, Any]:
-        """The preview is the task's result; its field `text` is for people."""
+        """Returns the preview as the task's result; its field `text` is Markdown for the operator."""
         preview = dry_run(services, request)
         text = dry_run_text(preview)
         services.log(f"a publish would do this:\n{text}", snapshot_id=request.delivery.snapshot_id)

@@ -15,15 +15,15 @@ def rollback_params() -> dict[str, Param]:
             type=["null", "integer"],
             minimum=1,
             title="Generation",
-            description="The generation whose content readers should see again. The page Snapshots lists those that "
-            "can be restored; so does the first task when the number is wrong.",
+            description="The generation whose content readers should see again. The page Snapshots lists the "
+            "generations that can be restored; so does the error of the first task if this one cannot be restored.",
         ),
         "reason": Param(
             None,
             type=["null", "string"],
             minLength=1,
             title="Reason",
-            description="Why; stored in the ledger.",
+            description="Why the generation is restored; stored in the ledger.",
         ),
     }
 
@@ -32,5 +32,7 @@ def requested_generation(context: Context) -> int:
     """The generation in the form. Raises ConfigurationError when there is none."""
     generation = context["params"]["generation"]
     if generation is None:
-        raise ConfigurationError("Name the generation whose content shall be live again: parameter [generation].")
+        raise ConfigurationError(
+            "Name the generation whose content shall be live again, in the parameter [generation]."
+        )
     return int(generation)

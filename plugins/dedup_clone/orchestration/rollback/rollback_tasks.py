@@ -36,7 +36,7 @@ def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
 
 class RestoreStagingOperator(LoadStagingOperator):
-    """Loads the generation's files, unless the swap can clone staging as it was then, by time travel."""
+    """Loads the generation's files, unless the swap can clone staging as of a time when staging held the generation."""
 
     def execute(self, context: Context) -> str:
         spec = pull_spec(context)

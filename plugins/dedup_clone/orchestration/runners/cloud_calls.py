@@ -14,7 +14,7 @@ _RETRY_S = 30.0
 
 
 def call_options() -> dict[str, Any]:
-    """Retry and timeout for every call, which must be safe to repeat.
+    """Retry and timeout for a call. Every call must be safe to repeat.
 
     The clients' own defaults range from no retry to retries that occupy a worker for a quarter of an hour.
     """
@@ -27,7 +27,7 @@ def call_options() -> dict[str, Any]:
 
 @contextmanager
 def translate_errors(hints: ErrorHints, resource: str, *ignored: type[Exception]) -> Iterator[None]:
-    """Adds a hint to an API error about `resource`. Errors of the `ignored` types only end the block.
+    """Translates an error of an API call about `resource`, and adds a hint. Errors of `ignored` types end the block.
 
     Raises ConfigurationError when a retry cannot help, SparkUnavailable when it may.
     """

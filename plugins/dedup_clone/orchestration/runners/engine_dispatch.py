@@ -1,4 +1,4 @@
-"""Lets the dedup task run the engine in the publish spec, since a replay may name another engine than the feed's.
+"""Lets the dedup task run the engine that the publish spec names, because a replay may name another than the feed.
 
 The engine is not known before the task runs, so all engines share the same tasks and edges.
 """

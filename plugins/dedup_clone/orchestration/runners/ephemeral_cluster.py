@@ -1,7 +1,7 @@
 """Runner `cluster` without a cluster name: creates a Dataproc cluster for each run and deletes it afterwards.
 
-The task that sees the run finished deletes the cluster. In case no task does, Dataproc deletes the cluster when it is
-idle, and at the latest after the run's timeout.
+The task deletes the cluster when it sees that the run has finished. If the task does not, Dataproc deletes the cluster
+when it is idle, and at the latest after the run's timeout.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class EphemeralClusterRunner:
             self._clusters().create_cluster(request, **call_options())
 
     def cancel(self, name: str) -> None:
-        """Deletes the cluster first: if the worker dies before it cancels the job, nothing is left that costs money."""
+        """Deletes the cluster first. If the worker dies before it cancels the job, nothing is left that costs money."""
         self.clean_up(name)
         self._jobs.cancel(name)
 
@@ -107,7 +107,7 @@ def cluster_of(spec: SparkJobSpec, settings: SparkSettings, *, project: str, nam
     config: dict[str, Any] = {
         "gce_cluster_config": {
             "internal_ip_only": True,
-            "service_account_scopes": [_CLOUD_PLATFORM_SCOPE],  # the service account's roles limit it
+            "service_account_scopes": [_CLOUD_PLATFORM_SCOPE],  # the roles of the service account limit the access
             **{k: v for k, v in network.items() if v is not None},
         },
         "master_config": {"num_instances": 1, **machine},

@@ -21,7 +21,7 @@ class Hint:
 
 @dataclass(frozen=True)
 class ErrorHints:
-    """Makes hints with the names of one project and its Spark settings, so that commands can be copied as they are."""
+    """Makes hints whose commands have the names of this project and its settings, so that operators can copy them."""
 
     project: str
     settings: SparkSettings
@@ -45,7 +45,7 @@ class ErrorHints:
         return self._no_cluster(missing[1]) if missing else None
 
     def permission_denied(self) -> Hint:
-        """The hint for a call that was denied (status 403), if `for_message` finds no more exact one."""
+        """The hint for a call that was denied (status 403), for which `for_message` has no more exact hint."""
         return Hint(
             f"Airflow's service account lacks a role in project [{self.project}]: `gcloud projects "
             f"add-iam-policy-binding {self.project} --member=serviceAccount:AIRFLOW_SERVICE_ACCOUNT "
@@ -78,16 +78,16 @@ class ErrorHints:
         return Hint(
             f"A quota of project [{self.project}] in region [{self._region}] is exhausted: see `gcloud compute regions "
             f"describe {self._region} --project={self.project} --flatten=quotas "
-            f"--format='table(quotas.metric,quotas.usage,quotas.limit)'`, ask for more, or set a smaller "
+            f"--format='table(quotas.metric,quotas.usage,quotas.limit)'`, request a higher quota, or set a smaller "
             f"[spark.max_executors] in the feed. The task tries again by itself.",
             permanent=False,
         )
 
     def _no_capacity(self) -> Hint:
         return Hint(
-            f"Google has too few machines in region [{self._region}] now. The task tries again by itself. If it lasts, "
-            f"set a smaller [spark.max_executors] in the feed or another [spark.cluster.machine_type] in the profile, "
-            f"or publish with engine [bigquery] in a replay.",
+            f"Google has too few machines in region [{self._region}] now. The task tries again by itself. If this "
+            f"lasts, set a smaller [spark.max_executors] in the feed or another [spark.cluster.machine_type] in the "
+            f"profile, or publish with engine [bigquery] in a replay.",
             permanent=False,
         )
 
@@ -119,8 +119,8 @@ class ErrorHints:
         account = self.settings.service_account or "SPARK_SERVICE_ACCOUNT"
         return Hint(
             f"Service account [{account}] may not run Spark: `gcloud projects add-iam-policy-binding {self.project} "
-            f"--member=serviceAccount:{account} --role=roles/dataproc.worker` (`make doctor` prints it with the "
-            f"condition that limits it to one bucket), then clear the task.",
+            f"--member=serviceAccount:{account} --role=roles/dataproc.worker` (`make doctor` prints this command with "
+            f"the condition that limits the role to one bucket), then clear the task.",
             permanent=True,
         )
 

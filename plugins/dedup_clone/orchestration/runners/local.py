@@ -14,7 +14,8 @@ from dedup_clone.orchestration.runners.spark_links import SparkUiLink, push_link
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import open_feed_services, pull_spec
 
-# The address of Spark's history server, which shows running jobs too.
+# Environment variables: the address of Spark's history server, which shows running jobs too, and the URI of the folder
+# for event logs.
 HISTORY_VARIABLE = "DEDUP_CLONE_SPARK_HISTORY"
 EVENTS_VARIABLE = "DEDUP_CLONE_SPARK_EVENTS"
 
@@ -31,7 +32,7 @@ class LocalSparkOperator(EngineDispatchMixin, SparkSubmitOperator):
         self.urls: dict[str, str] = {}
 
     def run_spark(self, context: Context) -> Any:
-        """Links to the list of running jobs until the job has ended, then to the job itself."""
+        """Runs Spark. The task's link leads to the list of running jobs until the job has ended, then to the job."""
         history = os.environ.get(HISTORY_VARIABLE)
         if not history:
             return super().run_spark(context)
@@ -51,7 +52,7 @@ class LocalSparkOperator(EngineDispatchMixin, SparkSubmitOperator):
 def local_spark_operator(setup: FeedSetup, *, task_id: str, request_uri: str, **kwargs: Any) -> LocalSparkOperator:
     """The dedup task of the local stack: runs the job's source files against the storage emulator.
 
-    It is retried for a minute, and not as long as other tasks: a local process that fails seldom succeeds later.
+    It is retried for about a minute, not as long as other tasks: if a local process fails, it seldom succeeds later.
     """
     python_path = os.pathsep.join([str(setup.folders.plugins), str(setup.folders.spark_jobs)])
     return LocalSparkOperator(

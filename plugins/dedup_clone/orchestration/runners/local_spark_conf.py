@@ -35,10 +35,11 @@ def local_spark_conf(driver_memory: str = "2g") -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": driver_memory,
-        # A third less CPU time for jobs of up to a million rows, which mostly start the JVM. From about ten million
-        # rows the optimizing compiler pays off: then set other options in the Spark connection.
+        # These options save a third of the CPU time of jobs of up to a million rows, whose time is mostly the start of
+        # the JVM. From about ten million rows on, the optimizing compiler saves more: set other options in the Spark
+        # connection then.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        # This environment's Python, not whichever comes first on PATH, for the driver and its workers.
+        # Driver and workers use the Python that runs this code, not the first one on PATH.
         "spark.pyspark.python": sys.executable,
         # The job's folder must be on PYTHONPATH.
         "spark.python.daemon.module": "dedup_spark.execution.worker_daemon",
@@ -48,7 +49,7 @@ def local_spark_conf(driver_memory: str = "2g") -> dict[str, str]:
 
 
 def event_log_conf(folder_uri: str) -> dict[str, str]:
-    """Settings that write each job's event log to the folder; none where the environment names no folder."""
+    """Settings that write each job's event log to the folder; no settings if `folder_uri` is empty."""
     if not folder_uri:
         return {}
     return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder_uri}

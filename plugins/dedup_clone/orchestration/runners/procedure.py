@@ -83,7 +83,7 @@ class ProcedureRunner:
         }
 
     def script(self, spec: SparkJobSpec) -> str:
-        """SQL that creates and calls the procedure. Its options are literals, as they cannot be query parameters."""
+        """SQL that creates and calls the procedure. Its options are literals, as query parameters are not allowed."""
         import jinja2
 
         environment = jinja2.Environment(
@@ -94,7 +94,7 @@ class ProcedureRunner:
             connection=f"`{self._settings.procedure_connection}`",
             runtime_version=self._settings.runtime_version,
             spec=spec,
-            literal=json.dumps,  # JSON's escapes are among those of GoogleSQL
+            literal=json.dumps,  # every escape in JSON text is valid in GoogleSQL text too
         )
 
     def _urls(self, name: str) -> dict[str, str]:

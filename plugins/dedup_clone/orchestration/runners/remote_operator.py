@@ -1,7 +1,7 @@
 """The dedup task for remote runners: attaches to a Spark run or starts one, waits deferred, and reports the outcome.
 
-A retried task attaches to the active run, reuses one that succeeded, and starts the next one after a failure. A cleared
-task stops the runs from before the clear, then runs Spark again.
+A retried task attaches to the active run, reuses a run that succeeded, and starts the next run after a failure. A
+cleared task stops the runs from before the clear, then runs Spark again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ from dedup_clone.orchestration.shared.task_runtime import (
 )
 
 DEFAULT_TIMEOUT = timedelta(hours=1)
-# A run that failed for no known reason is repeated, since machines can be lost; one that keeps failing will go on.
+# After a failure without a known cause Spark is started again, because machines can be lost. After this many runs the
+# task fails for good.
 MAX_UNEXPLAINED_FAILURES = 4
 
 
@@ -75,7 +76,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             return self._attach_or_submit(context, runner, names)
 
     def resume(self, context: Context, event: dict[str, str]) -> Any:
-        """Called when the trigger fired."""
+        """Called after the trigger fired: ends with the finished run, or attaches to the run, or submits its job."""
         with fail_without_retry():
             runner, names = open_runner(self.runner_config), run_names(self.setup.feed.feed, context)
             if event["reason"] == UNREACHABLE:
@@ -101,8 +102,8 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         if selected is None:
             last = names.name(MAX_FAILED_RUNS)
             raise AirflowFailException(
-                f"{MAX_FAILED_RUNS} Spark runs of this attempt failed, the last is [{last}]: correct what its log "
-                f"says, then clear the run from its first task."
+                f"{MAX_FAILED_RUNS} Spark runs of this attempt failed, the last is [{last}]: remove the cause that its "
+                f"log names, then clear the run from its first task."
             )
         for failed in selected.failed:
             runner.clean_up(failed.name)
@@ -129,7 +130,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         return None
 
     def _finish(self, context: Context, runner: SparkRunner, run: SparkRun) -> str:
-        """Returns the name of a run that succeeded. Raises for one that did not."""
+        """Returns the name of a run that succeeded. Raises SparkRunFailed or AirflowFailException for any other run."""
         self._push_links(context, run)
         runner.clean_up(run.name)
         if run.state is SparkRunState.SUCCEEDED:
@@ -147,8 +148,8 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             raise AirflowFailException(f"{failure} {hint.text} Its log: {log}")
         if hint is None and run_number(run.name) >= MAX_UNEXPLAINED_FAILURES:
             raise AirflowFailException(
-                f"{failure} It is run [{run_number(run.name)}] of this attempt that failed: correct what its log "
-                f"says, then clear the run from its first task. Its log: {log}"
+                f"{failure} [{run_number(run.name)}] runs of this attempt have failed: remove the cause that the log "
+                f"names, then clear the run from its first task. Its log: {log}"
             )
         advice = hint.text if hint else "The task tries again by itself; the log's last line says what to correct."
         raise SparkRunFailed(f"{failure} {advice} Its log: {log}")
@@ -194,7 +195,7 @@ def run_names(feed: str, context: Context) -> RunNames:
 
 
 def max_tries(task: Any) -> int:
-    """How many runs a task can have started between two clears: one per try."""
+    """The number of Spark runs that a task can start between two clears: one per try."""
     return int(task.retries) + 1
 
 

@@ -1,4 +1,4 @@
-"""The configuration of a feed's runner, from which task and trigger open it, and the deployed Spark code."""
+"""The configuration from which task and trigger open a feed's runner, and the URIs of the deployed Spark code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunnerConfig:
-    """Plain values, since triggers are serialized. `settings` is the profile's section `spark` as JSON."""
+    """What opens a runner. All values are text, because triggers are serialized.
+
+    `settings` is the profile's section `spark` as JSON. `procedure` is the stored procedure's `project.dataset.name`.
+    """
 
     runner: str
     project: str
@@ -40,7 +43,7 @@ def runner_of(setup: FeedSetup) -> Runner:
 
 
 def runner_config_of(setup: FeedSetup) -> RunnerConfig:
-    """Raises ConfigurationError when the profile lacks a setting that the feed's runner needs."""
+    """The configuration of the feed's runner. Raises ConfigurationError when the profile lacks a setting for it."""
     deployment, runner = setup.deployment, runner_of(setup)
     missing = deployment.spark.missing_setting(runner)
     if missing:
@@ -60,7 +63,7 @@ def runner_config_of(setup: FeedSetup) -> RunnerConfig:
 
 
 def open_runner(config: RunnerConfig) -> SparkRunner:
-    """The runner, over Airflow's connection. Its first call opens the client."""
+    """The runner, with a client of Airflow's connection. The runner's first call opens the client."""
     settings = SparkSettings.model_validate_json(config.settings)
     if config.runner == Runner.BIGQUERY_PROCEDURE:
         return ProcedureRunner(
@@ -94,14 +97,14 @@ def _bigquery(config: RunnerConfig) -> Client:
 
 @dataclass(frozen=True)
 class SparkCode:
-    """URIs of the job's main file and of the zip file that it imports, with a digest of their content in the names."""
+    """URIs of the job's main file and of the zip file of its modules. Each name has a digest of the file's content."""
 
     main_uri: str
     archive_uri: str
 
 
 def read_spark_code(file: Path) -> SparkCode:
-    """The Spark code of these DAGs. The deployment writes `file` beside them, so that both change together.
+    """The Spark code of these DAGs. `make deploy` writes `file` beside the DAGs, so that code and DAGs change together.
 
     Raises ConfigurationError when the file is missing or invalid.
     """

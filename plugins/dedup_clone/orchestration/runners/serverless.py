@@ -76,7 +76,7 @@ class ServerlessRunner:
             "run": f"{CONSOLE}/dataproc/batches/{self._region}/{name}/summary?project={self._project}",
             "log": f"{CONSOLE}/logs/query;query={quote(log, safe='')}?project={self._project}",
         }
-        # Without a history server of the project's own, the batch's page opens Spark's UI.
+        # If the project has no history server, Spark's UI is opened from the batch's page.
         return {**urls, "spark_ui": endpoints.get("Spark UI") or next(iter(endpoints.values()), urls["run"])}
 
 
@@ -88,7 +88,8 @@ def batch_of(spec: SparkJobSpec, settings: SparkSettings) -> dict[str, Any]:
         "network_tags": list(settings.network_tags) or None,
         "ttl": {"seconds": max(spec.timeout_s, _MIN_TTL_S)},
     }
-    if settings.has_runtime_3:  # it uses no staging bucket, and by default the credentials of the submitting account
+    # Runtime 3 uses no staging bucket. Without this setting its batches have the credentials of the submitting account.
+    if settings.has_runtime_3:
         execution["authentication_config"] = {"user_workload_authentication_type": "SERVICE_ACCOUNT"}
     else:
         execution["staging_bucket"] = settings.staging_bucket

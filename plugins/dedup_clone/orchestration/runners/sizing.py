@@ -1,7 +1,7 @@
-"""Estimates how many executors a request needs to finish in time, and derives Spark's properties from that.
+"""Estimates how many executors a request needs to finish in time, and derives Spark's properties from that number.
 
-The rates were measured on one machine (docs/runners.md); each run's candidate has its measured times. A feed can set
-its own numbers in its section `spark`.
+The rates below were measured on one machine (docs/runners.md). The candidate of each run has the times of that run. A
+feed can set the number of executors and its bounds in its section `spark`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from dedup_clone.settings.spark_settings import Runner, SparkSize
 # vCPU seconds per row. Plan adopt reads keys and values of the delivered rows; plan rewrite also sorts the parent's.
 _ADOPT_S_PER_ROW = 700e-9
 _REWRITE_S_PER_ROW = 2.5e-6
-_CORE_UTILIZATION = 0.7  # of a job whose dates differ in size
-_TASK_BYTES = 1 << 30  # more cores than dates and than tasks of this size would be idle
+_CORE_UTILIZATION = 0.7  # the share of time in which cores work, in a job whose dates differ in size
+# A core is useful for each date or for each task of this size, whichever are more; further cores would be idle.
+_TASK_BYTES = 1 << 30
 _MIN_EXECUTORS = 2  # the services start no fewer
+# Minutes until a run's first executor works.
 _START_MINUTES = {
     Runner.LOCAL: 0.5,
     Runner.SERVERLESS: 1.5,
     Runner.CLUSTER: 3.0,
     Runner.BIGQUERY_PROCEDURE: 2.0,
 }
-# The job does not write through Hadoop (ADR 0002). Should a plan ever do so, this is the one committer that is safe on
+# The job does not write through Hadoop (docs/adr/0002). If a plan did, this committer is the only one that is safe on
 # Cloud Storage.
 _COMMITTER = {
     "spark.hadoop.mapreduce.outputcommitter.factory.scheme.gs": (
@@ -93,7 +95,7 @@ def spark_properties(size: RunSize, spark: SparkSize) -> dict[str, str]:
         "spark.dynamicAllocation.minExecutors": str(_MIN_EXECUTORS),
         "spark.dynamicAllocation.initialExecutors": str(size.executors),
         "spark.dynamicAllocation.maxExecutors": str(max(size.executors, min(2 * size.executors, spark.max_executors))),
-        # Executors register one by one: a job that counts the cores when it starts would get too few partitions.
+        # Executors register one by one. Without this, Spark counts the cores at the start and makes too few partitions.
         "spark.default.parallelism": str(size.cores),
         **_COMMITTER,
         **spark.properties,

@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperatorLink, Context
 
 
 class _RunLink(BaseOperatorLink):
-    """A link to the Spark run's URL with that `url_key`. The operator has the URLs as `urls`."""
+    """A link to one of the Spark run's URLs: the one under `url_key` in the operator's `urls`."""
 
     url_key: ClassVar[str]
 

@@ -53,7 +53,7 @@ class SparkJobSpec:
 class SparkRunner(Protocol):
     """A service that runs Spark. Every call may be repeated when its response was lost.
 
-    Each raises ConfigurationError when a retry cannot help, SparkUnavailable when it may.
+    Every call raises ConfigurationError when a retry cannot help, SparkUnavailable when a retry may help.
     """
 
     def get_run(self, name: str) -> SparkRun | None:
@@ -73,7 +73,7 @@ class SparkRunner(Protocol):
 class RunNames:
     """The names of one attempt's runs. They are not random, so that a retry finds the runs of earlier tries.
 
-    `clear_number`: how often the DAG run was cleared. A cleared task runs Spark again, a retried one does not.
+    `clear_number`: how often the DAG run was cleared. It is part of the names, so that a cleared task runs Spark again.
     """
 
     feed: str
@@ -97,7 +97,7 @@ def run_number(name: str) -> int:
 
 @dataclass(frozen=True)
 class SelectedRun:
-    """The run to attach to or, when `run` is None, the name of the run to start. `failed` are the earlier runs."""
+    """The run to attach to or, if `run` is None, the name of the run to start. `failed`: earlier runs that failed."""
 
     name: str
     run: SparkRun | None
@@ -105,10 +105,10 @@ class SelectedRun:
 
 
 def select_run(runner: SparkRunner, names: RunNames, tries: int) -> SelectedRun | None:
-    """The run that is active or succeeded, else the next free name. None after `MAX_FAILED_RUNS` failures.
+    """The run that is active or succeeded, else the first free name. None after `MAX_FAILED_RUNS` failures.
 
-    `tries`: how often the task may have started a run. The search goes on to that number even after a free name: a
-    cluster that was deleted before its job was submitted leaves a free name, and a later run may be active.
+    `tries`: how often the task may have started a run. The search does not end at a free name before that number:
+    a cluster that was deleted before its job was submitted leaves a free name, and a later run may be active.
     """
     free_name: str | None = None
     failed: list[SparkRun] = []

@@ -26,7 +26,8 @@ T = TypeVar("T")
 class SparkRunTrigger(BaseTrigger):
     """Fires when the run is finished or ready for its next step, or at `timeout_at` (seconds since 1970).
 
-    The event says only why it fired; the task gets the state from the service. `poll_s`: seconds between polls.
+    The event says only why the trigger fired; the task gets the run's state from the service. `poll_s`: seconds between
+    polls.
     """
 
     def __init__(self, config: dict[str, str], name: str, poll_s: float, timeout_at: float) -> None:
@@ -80,5 +81,5 @@ def _needs_task(run: SparkRun | None) -> bool:
 
 
 async def _in_thread(call: Callable[[], T]) -> T:
-    """The clients block, and the triggerer's event loop must not."""
+    """Makes the call in a thread, because it blocks and the triggerer's event loop must not be blocked."""
     return await sync_to_async(call, thread_sensitive=False)()

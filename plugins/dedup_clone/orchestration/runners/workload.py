@@ -16,9 +16,10 @@ _BYTES_PER_ROW = 8  # a guess for the first generation; later ones use the row c
 
 @dataclass(frozen=True)
 class Workload:
-    """`delivered_rows` is an estimate for all deliveries together. Only plan rewrite reads the `parent_rows`.
+    """How much a request reads. `delivered_rows` is an estimate for all deliveries together.
 
-    `adoptable`: the job may adopt the landed files, and then reads only keys and values to compare.
+    `adoptable`: the job may adopt the landed files, and then reads of them only what it compares. Otherwise it reads
+    `parent_rows` too.
     """
 
     deliveries: int

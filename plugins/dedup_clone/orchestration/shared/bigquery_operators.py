@@ -1,7 +1,7 @@
-"""BigQuery jobs of a publish: one job per attempt and step, however often the task runs.
+"""Operators for the BigQuery jobs of a publish. At most one job of a step succeeds, however often the task runs.
 
-The provider's operator, with force_rerun=False, raises when a job with its id has ended, even if successfully. These
-operators attach to a running job, reuse one that succeeded, and use the next job id after one that failed.
+The provider's operator, with force_rerun=False, raises when a job with its id has ended, even if the job succeeded.
+These operators attach to a running job, reuse a job that succeeded, and start one with the next id after a failed job.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
             deferrable=True,
             poll_interval=deployment.job_poll_interval_s,
             durable=False,
-            cancel_on_kill=False,  # recovery waits for the job's outcome; cancelling would race with it
+            cancel_on_kill=False,  # recovery waits for the job's outcome, and a cancellation could change that outcome
             **kwargs,
         )
         self.setup = setup
@@ -81,7 +81,10 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
 
     @contextmanager
     def _fail_if_job_is_at_fault(self, services: Services, spec: PublishSpec) -> Iterator[None]:
-        """Fails without a retry when one is of no use. The provider reports a failed job only as a text."""
+        """Fails without a retry if a retry cannot help.
+
+        The provider's error is only a text, so BigQuery is asked for the reason of the failed job.
+        """
         with fail_without_retry():
             try:
                 yield
@@ -94,13 +97,13 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
                 raise AirflowFailException(f"BigQuery job [{failed.job_id}] failed: {failed.error}") from error
 
     def _wait_before_deferral(self) -> None:
-        """Deferring takes longer than a job of a few seconds, because the task then has to start a second time."""
+        """Waits some seconds for the job. To defer takes longer than a short job: the task must start a second time."""
         deadline, pause = time.monotonic() + WAIT_BEFORE_DEFERRAL_S, poll_intervals(BRIEF_POLL_S)
         while self._job.running() and time.monotonic() < deadline:  # type: ignore[no-untyped-call]
             time.sleep(next(pause))
 
     def prepare(self, services: Services, spec: PublishSpec) -> None:
-        """Called before a new job is started. Raises when it must not start."""
+        """Called before a new job is started. Raises if the job must not be started."""
 
     def finish(self, services: Services, spec: PublishSpec) -> None:
         """Called after the job succeeded."""

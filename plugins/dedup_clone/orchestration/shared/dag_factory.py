@@ -31,7 +31,7 @@ def build_dags(dags: Path, family: str, build: Callable[[FeedSetup], DAG]) -> di
 
 
 def _error_dag(dag_id: str, error: str) -> DAG:
-    """Takes the place of the feed's DAG: its page shows the error, and its only task fails with it."""
+    """The DAG in place of one whose feed file or profile is invalid. Its page shows the error, its task raises it."""
     with DAG(
         dag_id, schedule=None, tags=[TAG, "configuration error"], doc_md=f"**Not valid:**\n\n```\n{error}\n```"
     ) as dag:

@@ -14,11 +14,11 @@ from dedup_clone.warehouse.sql_files import TableNames
 
 @dataclass(frozen=True)
 class DeployedFolders:
-    """Where the files that the DAGs need are on the machine that parses and runs them.
+    """Where the files that the DAGs need lie on the machine that parses and runs the DAGs.
 
-    `sql`: beside dags/ in the repository, but below dags/ on Managed Airflow, which copies only dags/ and plugins/ to
-    its workers. `spark_jobs`: the Spark job's sources; only the runner `local` needs them. `spark_code`: a JSON file
-    that names the uploaded Spark job for the other runners.
+    `sql`: the folder is beside dags/ in the repository, but below dags/ on Managed Airflow, which copies only dags/ and
+    plugins/ to its workers. `spark_jobs`: the Spark job's sources, which only the runner `local` needs. `spark_code`: a
+    JSON file that names the uploaded Spark job for the other runners.
     """
 
     feeds: Path

@@ -1,7 +1,8 @@
-"""Which errors a task is retried after, and how long it goes on.
+"""Decides after which errors a task is retried, and for how long.
 
-Quotas, rate limits, missing capacity, errors of the service and lost connections pass by themselves. Those tasks are
-retried with growing, randomized delays, within half of the freshness SLA. Everything else fails at once.
+Quotas, rate limits, missing capacity, errors of the service and lost connections end without our help. A task that
+fails with one of these is retried with growing, random delays, within half of the freshness SLA. After any other error
+the task fails at once.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _PERMANENT_ERRORS = (
     FeedHeldElsewhere,
     RollbackRefused,
 )
-# BigQuery's reasons of errors that a retry does not mend (its page "Error messages").
+# BigQuery's reasons of errors for which a retry does not help (BigQuery's page "Error messages").
 _PERMANENT_REASONS = frozenset(
     {
         *("accessDenied", "badRequest", "billingNotEnabled", "billingTierLimitExceeded", "bytesBilledLimitExceeded"),
@@ -48,7 +49,8 @@ _TRANSIENT_STATUS = frozenset({401, 408, 409, 412, 425, 429})
 def retry_arguments(sla: timedelta) -> dict[str, Any]:
     """Arguments of tasks that shall be retried while half of the freshness SLA lasts.
 
-    Airflow draws each delay from once to twice its base, which doubles up to a twelfth of the SLA.
+    Each delay is random, between a base and twice that base. The base doubles with each retry; no delay exceeds a
+    twelfth of the SLA. The number of retries assumes the longest delays.
     """
     budget, longest = sla / 2, max(sla / 12, timedelta(seconds=1))
     first = min(FIRST_DELAY, longest)

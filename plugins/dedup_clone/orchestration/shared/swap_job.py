@@ -1,4 +1,4 @@
-"""The BigQuery job configuration of the swap: SQL from sql/publish, query parameters from the check's XCom."""
+"""The BigQuery job configuration of the swap: SQL of sql/publish, query parameters from the XCom of check_staging."""
 
 from __future__ import annotations
 

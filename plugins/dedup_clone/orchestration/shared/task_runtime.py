@@ -1,4 +1,4 @@
-"""The runtime of tasks: the feed's services, the run's publish spec, and errors that must not be retried.
+"""What tasks use at run time: the feed's services, the run's publish spec, and errors that must not be retried.
 
 Google's clients are imported when a task runs, not while DAGs are parsed.
 """
@@ -62,7 +62,7 @@ def open_clients(deployment: Deployment, sql_folder: Path) -> Clients:
 
 
 def open_feed_services(setup: FeedSetup, clients: Clients | None = None) -> Services:
-    """The services of one feed, over clients of its own unless some are given."""
+    """The services of one feed. Without `clients`, new clients are opened."""
     clients = clients or open_clients(setup.deployment, setup.folders.sql)
     return open_services(
         setup.feed,
@@ -90,7 +90,7 @@ def open_gcs_bucket(connection: str, gcs_bucket: str) -> ObjectStore:
 
 
 def dag_run_is_running(dag_id: str, run_id: str) -> bool:
-    """Whether a task of the run may be running. A queued run has none yet, and its first task recovers by itself."""
+    """Whether a task of the run may be running. No task of a queued run is; its first task recovers the attempt."""
     from airflow.sdk.exceptions import AirflowRuntimeError
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
@@ -134,12 +134,12 @@ def _resolve_task_id(context: Context) -> str:
 
 
 def push_result(context: Context, result: dict[str, Any]) -> None:
-    """Stores `result` as the task's return value, because Airflow does not store that when the task skips others."""
+    """Stores `result` as the task's return value. Airflow itself does not store it when the task skips other tasks."""
     context["ti"].xcom_push(key=RETURN_VALUE, value=result)
 
 
 class DryRunMixin(BaseOperator, SkipMixin):
-    """The first task of a DAG that offers a dry run, which returns a preview and runs no other task."""
+    """Base class of the first task of a DAG that offers a dry run: the task returns a preview and skips all others."""
 
     inherits_from_skipmixin = True
 

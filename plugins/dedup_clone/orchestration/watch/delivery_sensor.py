@@ -35,9 +35,12 @@ from dedup_clone.state.landing import Landing
 from dedup_clone.state.store import ObjectStore
 
 FULL_LISTING_INTERVAL_S = 30
-IDLE_LIMIT_S = 12 * 60 * 60  # a watch run then ends without an arrival, so that the next one uses new code
-FOREIGN_INTERVAL = timedelta(minutes=5)  # between looks whether a feed is still another environment's
-BACKLOG_LIMIT_S = 5 * 60  # the same while deliveries wait: their run may have failed, and be due for a repeat
+# A watch run ends after this time without an arrival, so that the next run uses code that was deployed meanwhile.
+IDLE_LIMIT_S = 12 * 60 * 60
+# While deliveries wait, a watch run ends earlier: their publish run may have failed, and a repeat may be due.
+BACKLOG_LIMIT_S = 5 * 60
+# How often an environment looks whether another environment still publishes the feed.
+FOREIGN_INTERVAL = timedelta(minutes=5)
 
 
 class DeliverySensor(BaseOperator):
@@ -51,7 +54,7 @@ class DeliverySensor(BaseOperator):
         self.setup = setup
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Registers what has arrived already. When there is nothing to start, defers until a marker arrives."""
+        """Registers the deliveries that have arrived. If there is no run to start, defers until a marker arrives."""
         services = open_feed_services(self.setup)
         if services.is_foreign(services.current.read()):
             self.log.info("feed=%s is published by another environment: registers nothing", self.setup.feed.feed)
@@ -80,7 +83,7 @@ class DeliverySensor(BaseOperator):
         return self._register(open_feed_services(self.setup))
 
     def look_again(self, context: Context, event: object = None) -> list[dict[str, Any]]:
-        """Called while another environment publishes the feed: this one may have taken it over meanwhile."""
+        """Called some time after another environment published the feed: this one may have taken the feed over."""
         return self._register(open_feed_services(self.setup))
 
     def _register(self, services: Services) -> list[dict[str, Any]]:
@@ -204,7 +207,7 @@ class DeliveryTrigger(BaseTrigger):
 
 @functools.cache
 def _shared_bucket(connection: str, gcs_bucket: str) -> ObjectStore:
-    """One client for the triggers of all feeds in this triggerer: each has connections and credentials of its own."""
+    """A client that the triggers of all feeds in this triggerer share. Each client has connections and credentials."""
     return open_gcs_bucket(connection, gcs_bucket)
 
 

@@ -16,7 +16,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.index import ended_attempts
 
 MAX_RUNS = 4  # of one delivery: the first one and three repeats
-REPEAT_AFTER = timedelta(minutes=10)  # before the first repeat; doubles for each further one
+REPEAT_AFTER = timedelta(minutes=10)  # from a failure to the first repeat; doubles for each further repeat
 RUN_IDS_PER_CALL = 100
 
 
@@ -47,7 +47,11 @@ class FailedPublish:
 
 
 def deliveries_without_run(dag_id: str, deliveries: Sequence[Delivery]) -> list[Delivery]:
-    """Those for which no run was started. Airflow can only count runs, so single ones are counted only if some lack."""
+    """The deliveries for which no run was started.
+
+    Airflow can only count runs, so each batch is counted first. Its deliveries are looked up one by one only if the
+    batch has too few runs.
+    """
     without: list[Delivery] = []
     for start in range(0, len(deliveries), RUN_IDS_PER_CALL):
         batch = deliveries[start : start + RUN_IDS_PER_CALL]
@@ -57,9 +61,10 @@ def deliveries_without_run(dag_id: str, deliveries: Sequence[Delivery]) -> list[
 
 
 def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Delivery]) -> FailedPublish | None:
-    """None while a run of any waiting delivery is active. One run publishes them all, so only the newest is examined.
+    """The last run of the newest waiting delivery, if it failed and no run of a waiting delivery is active; else None.
 
-    A failed check is not repeated: it would fail again, after the same work.
+    One run publishes all waiting deliveries, so only the newest one is examined. A run that a check ended is not
+    repeated: the check would fail again, after the same work.
     """
     if not waiting or _has_active_run(dag_id, waiting):
         return None

@@ -25,8 +25,8 @@ def send_test_alerts(settings: AlertSettings) -> list[str]:
     notifiers, now = AlertNotifiers(settings), datetime.now(UTC)
     if len(notifiers.names) == 1:
         raise AlertNotSent(
-            "The profile names no notifier, so that alerts are in the log only: add [alerts.webhooks] or "
-            "[alerts.notifiers] to it (docs/freshness.md), deploy it, and send the test again."
+            "The profile names no notifier, so alerts are written to the log only: add [alerts.webhooks] or "
+            "[alerts.notifiers] to the profile (docs/freshness.md), deploy it, and send the test again."
         )
     incident = Incident(
         IncidentKind.ALERT_TEST,

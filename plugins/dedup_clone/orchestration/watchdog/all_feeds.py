@@ -1,4 +1,4 @@
-"""One check of all feeds by the watchdog: a few feeds at once, with clients that they share."""
+"""The watchdog's check of all feeds: a few feeds at once, with clients that all feeds share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def first_valid_setup(folders: DeployedFolders) -> FeedSetup | None:
 def check_all_feeds(folders: DeployedFolders) -> dict[str, list[str]]:
     """Checks every feed. Returns the names of the incidents by feed, without feeds that have none.
 
-    A feed that cannot be checked stops no other. Raises FeedsNotChecked afterwards, with the reason of each.
+    If a feed cannot be checked, the others are checked all the same. Then FeedsNotChecked is raised, which gives the
+    reason for each feed that could not be checked.
     """
     clients = open_clients(read_deployment(folders.profiles), folders.sql)
     clients.warehouse.remember_materialized_views()
@@ -38,8 +39,8 @@ def check_all_feeds(folders: DeployedFolders) -> dict[str, list[str]]:
     if failed:
         reasons = "\n  ".join(f"[{feed}] {reason}" for feed, reason in failed.items())
         raise FeedsNotChecked(
-            f"{len(failed)} of {len(results)} feeds could not be checked, the others were. Correct what each names; "
-            f"the next check tries again:\n  {reasons}"
+            f"{len(failed)} of {len(results)} feeds could not be checked; the others were. Correct what each reason "
+            f"names; the next check tries again:\n  {reasons}"
         )
     return {feed: result for feed, result in results.items() if isinstance(result, list) and result}
 

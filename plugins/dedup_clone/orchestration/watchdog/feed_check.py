@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 def check_interval(profiles: Path) -> timedelta:
-    """How often the watchdog runs. While the profile is invalid, the default; its task then shows the error."""
+    """How often the watchdog runs. While the profile is invalid, this is the default, and the task shows the error."""
     try:
         alerts = read_deployment(profiles).alerts
     except ConfigurationError:
@@ -36,7 +36,10 @@ def check_interval(profiles: Path) -> timedelta:
 
 
 def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
-    """Returns the names of the feed's incidents. Raises AlertNotSent when a notifier failed; the next check retries."""
+    """Checks the feed and returns the names of its incidents.
+
+    Raises AlertNotSent when a notifier failed; the next check sends that alert again.
+    """
     services, notifiers = open_feed_services(setup, clients), AlertNotifiers(setup.deployment.alerts)
     current = services.current.read()
     if services.is_foreign(current):
@@ -52,9 +55,9 @@ def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
 def _check_other_environment(
     services: Services, environment: str, notifiers: AlertNotifiers, settings: AlertSettings
 ) -> list[str]:
-    """Leaves a feed to the environment that publishes it, unless that one has stopped checking the feed.
+    """Opens an incident if the environment that publishes the feed has stopped checking it; otherwise does nothing.
 
-    Its first check afterwards ends the incident.
+    The next check by that environment ends the incident.
     """
     feed, now = services.feed.feed, services.now()
     verdict = services.store.read_record(FreshnessVerdict, services.layout.freshness)
@@ -85,7 +88,7 @@ def _require_sent(notifiers: AlertNotifiers) -> None:
     if notifiers.failures:
         failures = "; ".join(f"[{name}] {why}" for name, why in notifiers.failures.items())
         raise AlertNotSent(
-            f"Notifier(s) failed: {failures}. A later check sends their alerts again: check their connections."
+            f"Notifier(s) failed: {failures}. Check their connections; a later check sends the alerts again."
         )
 
 
@@ -144,9 +147,9 @@ def _emit_metrics(state: FeedState, verdict: FreshnessVerdict) -> None:
 
 
 def dag_activity(dag_id: str, *, with_runs: bool = True) -> DagActivity | None:
-    """What Airflow knows of a DAG and (`with_runs`) its runs; None when it does not know the DAG (yet).
+    """What Airflow knows of a DAG, and of its runs if `with_runs`. None if Airflow does not know the DAG (yet).
 
-    It uses the task execution API, which needs no login and no database access.
+    Airflow is asked by the task execution API, which needs no login and no database access.
     """
     from airflow.sdk.exceptions import AirflowRuntimeError
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
@@ -167,7 +170,7 @@ def dag_activity(dag_id: str, *, with_runs: bool = True) -> DagActivity | None:
 
 
 def _last_end(dag_id: str, state: str) -> datetime | None:
-    """When the DAG's last scheduled run of that state ended, as `ti.get_previous_dagrun` does for its own DAG."""
+    """When the DAG's last scheduled run of that state ended. `ti.get_previous_dagrun` asks the same of its own DAG."""
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import GetPreviousDagRun, PreviousDagRunResult
 

@@ -1,4 +1,4 @@
-"""Sends alerts to the log and to the notifiers that the profile names; one that fails does not affect the others."""
+"""Sends alerts to the log and to the notifiers that the profile names. If one fails, the others still get the alert."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ class WebhookNotifier(BaseNotifier):
 
     The connection's schema (default `https`), host, port and extra `path` make the address. Its login is sent as basic
     authorization, a password without login as a bearer token; extra `headers` are added. The field `text` of the JSON
-    is the whole message, which chat programs show. `event_action`, `dedup_key` and `payload` are those of PagerDuty's
-    events (version 2), whose `routing_key` comes from the extra `fields`, as any other fixed field.
+    is the whole message, which chat programs show. `event_action`, `dedup_key` and `payload` have the names and meaning
+    of PagerDuty's events (version 2). The connection's extra `fields` are added to the JSON, such as the `routing_key`
+    that PagerDuty requires.
     """
 
     template_fields = ("connection",)
@@ -114,7 +115,7 @@ class AlertNotifiers:
 
 
 def _notifier(class_path: str, arguments: dict[str, Any]) -> BaseNotifier:
-    """A new notifier, one per alert, because rendering its templates changes it."""
+    """A new notifier. Each alert gets one of its own, because the rendering of its templates changes a notifier."""
     from airflow.sdk._shared.module_loading import import_string
 
     notifier: BaseNotifier = import_string(class_path)(**arguments)

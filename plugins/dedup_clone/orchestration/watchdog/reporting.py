@@ -1,4 +1,4 @@
-"""The watchdog's task for the reporting tables: it writes what the runs of all feeds left in state."""
+"""The watchdog's task for the reporting tables: loads the rows that the runs of all feeds left in state."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from dedup_clone.publish.records.reporting_tables import WATCHDOG, write_reporti
 
 
 def write_missing_rows(setup: FeedSetup) -> None:
-    """Write the rows of all feeds that the tables lack; `setup` is that of any feed."""
+    """Load the rows that the tables lack, for all feeds. `setup` may be that of any feed."""
     write_reporting_tables(open_feed_services(setup), holder=WATCHDOG)
