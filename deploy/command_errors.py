@@ -11,7 +11,8 @@ from dedup_clone.contract.errors import DedupCloneError
 def run_command_line(name: str, body: Callable[[], int]) -> int:
     """Run `body`, which is the command `name`, and return its exit status.
 
-    If `body` raises an error of this project, of Google's libraries or an interrupt, prints it to stderr and returns 1.
+    If `body` raises an error of this project or of Google's libraries, or is interrupted, this prints the reason to
+    stderr and returns 1.
     """
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError

@@ -21,10 +21,10 @@ ResourceName = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,61}
 
 
 class Environment(StrictModel):
-    """The Managed Airflow (Composer 3) environment to which a release is deployed, and service accounts.
+    """The Managed Airflow (Composer 3) environment to which a release is deployed, and two service accounts.
 
-    `bucket`: the environment's bucket, with dags/ and plugins/. `airflow`: the service account that runs DAGs (the
-    profile has that of Spark). `producer`: the service account that lands snapshots.
+    `bucket`: the environment's bucket, with dags/ and plugins/. `airflow`: the service account that runs DAGs.
+    `producer`: the service account that lands snapshots. The profile names the service account of Spark.
     """
 
     name: ResourceName

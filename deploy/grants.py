@@ -56,7 +56,7 @@ class Grant(StrictModel):
 
 
 def bucket_condition(bucket: str) -> str:
-    """The condition that limits rights on Cloud Storage to one GCS bucket and its objects; locals.tf has the same."""
+    """The condition that limits rights on Cloud Storage to one GCS bucket. deploy/terraform/locals.tf has the same."""
     name = f"projects/_/buckets/{bucket}"
     return " || ".join(
         [

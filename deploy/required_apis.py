@@ -16,7 +16,7 @@ SERVICES_FILE = REPOSITORY / "deploy" / "terraform" / "services.yaml"
 
 
 class RequiredApi(StrictModel):
-    """One API. `runners`: needed by these only. `runtime`: needed from this runtime version on."""
+    """One API. `runners`: the runners that need it. `runtime`: the first Dataproc runtime version that needs it."""
 
     api: str
     why: str
@@ -25,7 +25,7 @@ class RequiredApi(StrictModel):
 
 
 class _Services(RootModel[tuple[RequiredApi, ...]]):
-    """The file is a list."""
+    """The content of services.yaml: a list of APIs."""
 
 
 def read_services(path: Path = SERVICES_FILE) -> tuple[RequiredApi, ...]:

@@ -14,6 +14,7 @@ OLDEST_AIRFLOW = (3, 3, 1)
 PACKAGES_FILE = REPOSITORY / "requirements" / "composer.txt"
 STATE_BUCKET_VARIABLE = "DEDUP_CLONE_STATE_BUCKET"
 IMPORT_TIMEOUT_S = 120
+# The options, each with the sections in which it may be set. The doctor proposes the first section.
 _IMPORT_TIMEOUTS = {
     "dagbag_import_timeout": ("core",),
     "dag_file_processor_timeout": ("dag_processor", "core"),
@@ -61,8 +62,8 @@ def _packages(live: LiveEnvironment, installed: dict[str, str]) -> Iterator[Find
     needed = dict(line.split(">=") for line in PACKAGES_FILE.read_text().splitlines() if line and line[0] != "#")
     missing = sorted(name for name, oldest in needed.items() if installed.get(name) != f">={oldest}")
     if missing:
-        text = f"{missing} are not among the environment's packages, as in requirements/composer.txt: an image with an "
-        text += "older version would fail in a task instead of at installation."
+        text = f"the environment does not install {missing} with the lower bounds of requirements/composer.txt: if its "
+        text += "image has older versions, tasks fail instead of the installation."
         option = "--update-pypi-packages-from-file=requirements/composer.txt"
         yield Finding(Level.WARN, "packages", text, _gcloud(live, "update", option))
     else:
@@ -85,7 +86,7 @@ def _software(live: LiveEnvironment, software: dict[str, Any]) -> Iterator[Findi
 
 
 def _timeouts(live: LiveEnvironment, overrides: dict[str, str]) -> Iterator[Finding]:
-    """Both limits on the import of a DAG file. An option may stand under its section of Airflow 2 or of Airflow 3."""
+    """The two limits on the seconds that importing a DAG file may take."""
     short = {}
     for option, sections in _IMPORT_TIMEOUTS.items():
         found = next((overrides[f"{s}-{option}"] for s in sections if f"{s}-{option}" in overrides), None)
@@ -114,13 +115,14 @@ def _bucket_and_account(live: LiveEnvironment, config: dict[str, Any]) -> Iterat
     settings = live.airflow_environment
     prefix, expected = config.get("dagGcsPrefix", ""), f"gs://{settings.bucket}/dags"
     if prefix != expected:
-        text = f"the environment reads [{prefix}], deploy/environment.yaml says [{expected}]."
+        text = f"the environment reads its DAGs from [{prefix}], but deploy/environment.yaml says [{expected}]."
         bucket = prefix.removeprefix("gs://").removesuffix("/dags")
         yield Finding(Level.FAIL, "bucket", text, f"(set `bucket: {bucket}` in deploy/environment.yaml and deploy)")
     account = config.get("nodeConfig", {}).get("serviceAccount", "")
     if account != settings.airflow:
         text = (
-            f"DAGs run as [{account}], deploy/environment.yaml says [{settings.airflow}] (it cannot be changed later)."
+            f"DAGs run as [{account}], but deploy/environment.yaml says [{settings.airflow}]. "
+            f"The account of an existing environment cannot be changed."
         )
         yield Finding(Level.FAIL, "service account", text, f"(set `airflow: {account}` in deploy/environment.yaml)")
 

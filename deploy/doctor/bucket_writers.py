@@ -19,7 +19,7 @@ from deploy.doctor.iam_policies import (
 )
 from deploy.grants import Bucket, Principal, Resource, bucket_condition
 
-# Whoever has one of these changes objects, or can give themselves the right to.
+# An account with any of these permissions can change objects, or can grant itself the right to change them.
 WRITING = frozenset(
     {
         "storage.objects.create",
@@ -32,13 +32,17 @@ WRITING = frozenset(
 )
 # Accounts with which Google's own services act in the project.
 _SERVICE_AGENT = re.compile(r"serviceAccount:(service-\d+@[\w-]+\.iam|\d+@cloudservices)\.gserviceaccount\.com")
-# In policies of buckets, these stand for everybody who has the basic role on the project.
+# In a bucket's policy, each of these kinds of member stands for everybody who has the basic role on the project.
 _BASIC_ROLES = {"projectOwner": "roles/owner", "projectEditor": "roles/editor", "projectViewer": "roles/viewer"}
 
 
 @dataclass(frozen=True)
 class _Writer:
-    """`level`: the resource of the grant, such as `projects/p`. `condition`: one that the doctor cannot evaluate."""
+    """A member that can write a GCS bucket, and the grant that allows it.
+
+    `level`: the resource on which the role is granted, such as `projects/p`. `condition`: the condition of the grant if
+    the doctor cannot evaluate it, otherwise empty.
+    """
 
     member: str
     role: str
@@ -50,6 +54,7 @@ class _Writer:
 
     @property
     def removal(self) -> str:
+        """The command that removes the grant."""
         kind, _, name = self.level.partition("/")
         group = {"projects": "projects", "folders": "resource-manager folders", "organizations": "organizations"}
         limit = "" if kind == "buckets" else " --all" if self.condition else " --condition=None"
@@ -81,7 +86,7 @@ def check_writers(live: LiveEnvironment) -> Iterator[Finding]:
     if unread:
         command = f"gcloud projects add-iam-policy-binding {live.profile.project} --member=user:YOU "
         command += "--role=roles/iam.securityReviewer"
-        text = f"could not be read: {'; '.join(unread)}. More may write the buckets than the findings name."
+        text = f"could not be read: {'; '.join(unread)}. Other accounts than the findings name may have write access."
         yield Finding(Level.NOTE, "writers of the buckets", text, command)
 
 
@@ -99,13 +104,13 @@ def _writers(bucket: str, policies: list[tuple[str, dict[str, Any]]], roles: Rol
 
 
 def _excludes(condition: str, bucket: str) -> bool:
-    """Whether the condition is that of deploy/terraform/grants.yaml for another GCS bucket."""
+    """Whether the condition is the text of `bucket_condition` for another GCS bucket."""
     named = re.search(r'== "projects/_/buckets/([^"/]+)"', condition)
     return named is not None and named[1] != bucket and condition == bucket_condition(named[1])
 
 
 def _members(member: str, policies: list[tuple[str, dict[str, Any]]]) -> Iterator[str]:
-    """The member itself, or everybody whom `projectEditor:…` and the like stand for."""
+    """The member itself; for a member such as `projectEditor:P`, everybody for whom it stands."""
     basic = _BASIC_ROLES.get(member.partition(":")[0])
     if basic is None:
         yield member

@@ -8,7 +8,7 @@ from typing import Any
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
 from deploy.doctor.google_api import ApiError
 
-# Deliveries must outlast the longest outage after which they must still be published.
+# Landing must keep deliveries at least this long, so that they can still be published after an outage.
 LANDING_DAYS = 3
 SECONDS_PER_DAY = 86_400
 MULTI_REGIONS = frozenset({"ASIA", "EU", "US"})
@@ -46,10 +46,8 @@ def _location(live: LiveEnvironment, role: str, bucket: dict[str, Any]) -> Itera
     location, expected = bucket["location"].upper(), live.profile.location.upper()
     subject = f"{role} bucket"
     if location == expected and location in MULTI_REGIONS:
-        text = (
-            f"[{bucket['name']}] is in the multi-region [{location}]: writing replicates, and reading from a region is "
-        )
-        text += "billed by the byte (docs/costs.md). One region for buckets, dataset and Spark costs neither."
+        text = f"[{bucket['name']}] is in the multi-region [{location}]: each byte that is written, or read by Spark, "
+        text += "is billed (docs/costs.md). With buckets, dataset and Spark in one region neither is billed."
         command = f"gcloud storage buckets relocate gs://{bucket['name']} --location={live.profile.spark.region}"
         yield Finding(Level.WARN, subject, text, command)
     elif location == expected:
@@ -75,7 +73,7 @@ def _access(role: str, bucket: dict[str, Any]) -> Iterator[Finding]:
     name, configuration = bucket["name"], bucket.get("iamConfiguration", {})
     update = f"gcloud storage buckets update gs://{name}"
     if not configuration.get("uniformBucketLevelAccess", {}).get("enabled"):
-        text = f"[{name}] still allows access lists of single objects, so IAM does not show who may read."
+        text = f"[{name}] allows access lists (ACLs) of single objects, so IAM alone does not show who may read them."
         yield Finding(Level.WARN, f"{role} bucket", text, f"{update} --uniform-bucket-level-access")
     if configuration.get("publicAccessPrevention") != "enforced":
         text = f"[{name}] could be made public by one wrong grant."
@@ -86,10 +84,8 @@ def _landing(bucket: dict[str, Any]) -> Iterator[Finding]:
     name = bucket["name"]
     ages = [rule["condition"]["age"] for rule in _deletions(bucket) if "age" in rule.get("condition", {})]
     if ages and min(ages) < LANDING_DAYS:
-        text = (
-            f"[{name}] deletes objects after [{min(ages)}] days, expected at least [{LANDING_DAYS}]: deliveries of a "
-        )
-        text += "long outage would be gone before they are published."
+        text = f"[{name}] deletes objects after [{min(ages)}] days, expected at least [{LANDING_DAYS}]: during a long "
+        text += "outage it would delete deliveries before they are published."
         yield Finding(Level.FAIL, "landing lifecycle", text, _edit_lifecycle(name))
     elif ages:
         yield ok("landing lifecycle", f"objects are deleted after {min(ages)} days.")
@@ -103,15 +99,15 @@ def _state(bucket: dict[str, Any]) -> Iterator[Finding]:
     update = f"gcloud storage buckets update gs://{name}"
     deletions = [rule for rule in _deletions(bucket) if "daysSinceNoncurrentTime" not in rule.get("condition", {})]
     if deletions:
-        text = f"[{name}] has [{len(deletions)}] lifecycle rules that delete live objects: these would remove live "
-        text += "generations, manifests and the ledger. Publishes delete old files themselves."
+        text = f"[{name}] has [{len(deletions)}] lifecycle rules that delete live objects: they would remove the files "
+        text += "of the live generation, manifests and the ledger. They are not needed: publishes delete old files."
         yield Finding(Level.FAIL, "state lifecycle", text, f"{update} --clear-lifecycle")
     else:
-        yield ok("state lifecycle", "no rule deletes what the manifests still name.")
+        yield ok("state lifecycle", "no rule deletes live objects.")
     soft_delete_days = int(bucket.get("softDeletePolicy", {}).get("retentionDurationSeconds", "0")) / SECONDS_PER_DAY
     if soft_delete_days:
         text = f"[{name}] keeps and bills deleted objects for [{soft_delete_days:g}] days, expected [0]: every publish "
-        text += f"prunes a whole generation, so you would pay for those of {soft_delete_days:g} days."
+        text += f"deletes a whole generation, so you would pay for all generations of {soft_delete_days:g} days."
         yield Finding(Level.WARN, "state soft delete", text, f"{update} --clear-soft-delete")
     else:
         yield ok("state soft delete", "off.")
@@ -121,7 +117,7 @@ def _state(bucket: dict[str, Any]) -> Iterator[Finding]:
         text = f"[{name}] keeps no former versions: a record that is deleted or overwritten by mistake is lost."
         yield Finding(Level.WARN, "state versioning", text, f"{update} --versioning")
     if bucket.get("retentionPolicy") or bucket.get("defaultEventBasedHold"):
-        text = f"[{name}] has a retention policy or holds by default: CURRENT could not be replaced."
+        text = f"[{name}] has a retention policy or a default event-based hold: CURRENT could not be replaced."
         command = f"{update} --clear-retention-period --no-default-event-based-hold"
         yield Finding(Level.FAIL, "state retention", text, command)
 
@@ -132,7 +128,7 @@ def _copies(landing: dict[str, Any], state: dict[str, Any]) -> Iterator[Finding]
             text = (
                 f"landing is [{landing.get(key)}], state [{state.get(key)}]: copying an adopted file moves its bytes, "
             )
-            text += "which takes time and money; between equal buckets one call copies it without moving bytes."
+            text += "which takes time and money. If they were equal, one call would copy the file on the server."
             yield Finding(Level.WARN, f"{property_name} of the buckets", text)
 
 

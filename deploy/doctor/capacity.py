@@ -36,7 +36,7 @@ def _reservation(live: LiveEnvironment) -> Iterator[Finding]:
         text = "loads run in shared free slots, without a guaranteed speed; docs/hour.md says when to buy slots."
         yield Finding(Level.NOTE, "reservation", text)
     if "QUERY" in job_types:
-        text = "queries run in reserved slots, so the ledger's USD, which are on-demand prices, are not what you pay."
+        text = "queries run in reserved slots, but the ledger shows on-demand prices: you pay other amounts."
         yield Finding(Level.NOTE, "reservation", text)
 
 
@@ -51,5 +51,8 @@ def _quota(live: LiveEnvironment) -> Iterator[Finding]:
                 text = (
                     f"[{quota.get('effectiveLimit')}] in the unit [{limit.get('unit')}] (-1: no limit). Engine spark "
                 )
-                text += "uses none; engines bigquery and merge read 4.83 and 5.66 times the table (docs/costs.md)."
+                text += (
+                    "uses nearly nothing of it; for each publish engine bigquery reads 4.83 times the table, engine "
+                )
+                text += "merge 5.66 times (docs/costs.md)."
                 yield Finding(Level.NOTE, "quota of on-demand queries", text)

@@ -28,9 +28,9 @@ def check_dataset(live: LiveEnvironment) -> Iterator[Finding]:
         yield Finding(Level.FAIL, "dataset location", text, command)
     elif dataset["location"].upper() in MULTI_REGIONS:
         text = (
-            f"[{name}] is in the multi-region [{dataset['location']}]: so must be its buckets, or a region within, and "
+            f"[{name}] is in a multi-region. Its buckets must be in [{dataset['location']}] or in a region within it, "
         )
-        text += "both then cost more (docs/costs.md). A dataset cannot be moved; create a new one in one region."
+        text += "and storage costs more (docs/costs.md). A dataset cannot be moved; create a new one in one region."
         yield Finding(Level.WARN, "dataset location", text)
     else:
         yield ok("dataset location", f"[{dataset['location']}].")
@@ -49,8 +49,10 @@ def read_dataset(live: LiveEnvironment) -> dict[str, Any]:
 def _billing(name: str, dataset: dict[str, Any]) -> Iterator[Finding]:
     model = dataset.get("storageBillingModel", "LOGICAL")
     if model == "PHYSICAL":
-        text = f"[{name}] is billed by [PHYSICAL] bytes, expected [LOGICAL]: you would pay for the time travel "
-        text += "of six full loads a day, 20 to 110 times the table. BigQuery allows one change in 14 days."
+        text = (
+            f"[{name}] is billed by [PHYSICAL] bytes, expected [LOGICAL]: at six full loads a day, time travel would "
+        )
+        text += "be billed as 20 to 110 times the table. BigQuery allows one change of the model in 14 days."
         command = f"bq update --storage_billing_model=LOGICAL {name}"
         yield Finding(Level.FAIL, "storage billing", text, command)
     else:
@@ -62,7 +64,7 @@ def _defaults(name: str, dataset: dict[str, Any]) -> Iterator[Finding]:
         text = f"[{name}] deletes each new table after some time: target would vanish. Remove the default."
         yield Finding(Level.FAIL, "default expiration", text, f"bq update --default_table_expiration=0 {name}")
     if dataset.get("defaultPartitionExpirationMs"):
-        text = f"[{name}] gives new tables a partition expiration, but each feed sets its own. Remove it."
+        text = f"[{name}] gives new tables a partition expiration, but each feed sets its own. Remove the default."
         yield Finding(Level.WARN, "default expiration", text, f"bq update --default_partition_expiration=0 {name}")
     hours = int(dataset.get("maxTimeTravelHours", FULL_TIME_TRAVEL_H))
     if hours < FULL_TIME_TRAVEL_H:

@@ -52,7 +52,7 @@ class GoogleApi:
             parameters["pageToken"] = page["nextPageToken"]
 
     def read_by_post(self, url: str, body: Mapping[str, Any] | None = None, **parameters: str) -> dict[str, Any]:
-        """The answer of a method that only reads, although it is a POST: `:getIamPolicy` and `:getAncestry`."""
+        """The answer to a POST request that only reads. The doctor calls `:getIamPolicy` and `:getAncestry` so."""
         return self._request("POST", url, parameters, body or {})
 
     def _request(self, method: str, url: str, parameters: Mapping[str, str], body: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reads IAM policies of the project, of what contains it, and of the GCS buckets; and the permissions of roles."""
+"""Reads the IAM policies of project, folders, organization and GCS buckets, and the permissions of roles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from deploy.doctor.finding import LiveEnvironment
 from deploy.grants import Bucket
 
 _RESOURCE_MANAGER = "https://cloudresourcemanager.googleapis.com"
-_WITH_CONDITIONS = {"options": {"requestedPolicyVersion": 3}}  # else conditional grants lack their conditions
+_WITH_CONDITIONS = {"options": {"requestedPolicyVersion": 3}}  # lower versions omit conditions
 
 
 def bucket_name(live: LiveEnvironment, bucket: Bucket) -> str | None:
@@ -23,13 +23,13 @@ def bucket_name(live: LiveEnvironment, bucket: Bucket) -> str | None:
 
 
 def bucket_policy(live: LiveEnvironment, name: str) -> dict[str, Any]:
-    """Raises ApiError."""
+    """The IAM policy of a GCS bucket. Raises ApiError."""
     url = f"https://storage.googleapis.com/storage/v1/b/{name}/iam"
     return live.google.get(url, optionsRequestedPolicyVersion="3")
 
 
 def project_policy(live: LiveEnvironment) -> dict[str, Any]:
-    """Raises ApiError."""
+    """The IAM policy of the project. Raises ApiError."""
     url = f"{_RESOURCE_MANAGER}/v1/projects/{live.profile.project}:getIamPolicy"
     return live.google.read_by_post(url, _WITH_CONDITIONS)
 
@@ -56,7 +56,7 @@ class RolePermissions:
         self._read: dict[str, frozenset[str]] = {}
 
     def of(self, role: str) -> frozenset[str]:
-        """Raises ApiError."""
+        """The permissions of one role. Raises ApiError."""
         if role not in self._read:
             answer = self._live.google.get(f"https://iam.googleapis.com/v1/{role}")
             self._read[role] = frozenset(answer.get("includedPermissions", []))

@@ -38,19 +38,23 @@ def check_access(live: LiveEnvironment) -> Iterator[Finding]:
             command = f"gcloud projects add-iam-policy-binding {live.profile.project} --member=user:YOU "
             command += "--role=roles/iam.securityReviewer"
             yield Finding(Level.FAIL, f"roles on {resource}", text, command)
-    faults = list[Finding]()
+    faults, checked = list[Finding](), 0
     for grant in live.grants:
         account = accounts[grant.who]
         if account is not None and grant.place in held:
+            checked += 1
             faults += _faults_of(live, grant, account, held[grant.place])
     yield from faults
     if not faults:
-        yield ok("roles", f"all of the {len(live.grants)} that could be checked are granted.")
+        yield ok("roles", f"{checked} of {len(live.grants)} grants could be checked, and all of these are granted.")
     yield from _excessive_roles(live, accounts, held.get(Resource.PROJECT, set()))
 
 
 def _faults_of(live: LiveEnvironment, grant: Grant, account: str, held: set[_Held]) -> Iterator[Finding]:
-    """The grant is missing, or lacks its condition and so gives the role's rights on every GCS bucket."""
+    """A finding if the grant is missing or lacks its condition.
+
+    Without the condition the role applies to every GCS bucket of the project.
+    """
     bucket = bucket_name(live, grant.only_bucket) if grant.only_bucket else None
     condition = bucket_condition(bucket) if bucket else ""
     if condition and (grant.role, account, "") in held:
@@ -66,7 +70,8 @@ def _faults_of(live: LiveEnvironment, grant: Grant, account: str, held: set[_Hel
         text += f"Why it needs the role: {grant.why}."
         if grant.only_bucket is Bucket.SPARK_STAGING and bucket is None:
             text = (
-                f"[{account}] lacks [{grant.role}], and no `spark.staging_bucket` in dags/profiles/gcp.yaml limits it."
+                f"[{account}] lacks [{grant.role}]. The command below grants it on every bucket of the project; to "
+                f"limit it to one bucket, set `spark.staging_bucket` in dags/profiles/gcp.yaml first."
             )
         yield Finding(Level.FAIL, f"role of {grant.who}", text, _command(live, grant, account, condition))
 
@@ -112,7 +117,7 @@ def _excessive_roles(
 
 
 def _members(live: LiveEnvironment, resource: Resource, spark: str | None) -> Iterator[_Held]:
-    """Roles and service accounts on a resource."""
+    """The roles that are granted on a resource, each with its member and condition."""
     if resource is Resource.DATASET:
         for entry in read_dataset(live).get("access", []):
             if "userByEmail" in entry and "role" in entry:

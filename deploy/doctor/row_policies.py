@@ -26,9 +26,9 @@ def check_row_policies(live: LiveEnvironment) -> Iterator[Finding]:
         yield ok("row access policies", f"[{account}] may read the past of the tables of [{names}].")
         return
     text = (
-        f"Feeds [{names}] declare row access policies, and [{account}] lacks [{role}] on the dataset, the custom role "
+        f"feeds [{names}] declare row access policies, but [{account}] lacks the custom role [{role}] on the dataset, "
     )
-    text += f"with permission [{READ_PAST}]: the check staging_access fails before the swap."
+    text += f"which has the permission [{READ_PAST}]. Without it the check staging_access fails before the swap."
     command = (
         f"gcloud iam roles create {ROLE_ID} --project={profile.project} --permissions={READ_PAST}\n"
         f"bq query --nouse_legacy_sql 'GRANT `{role}` ON SCHEMA `{profile.project}.{profile.dataset}` "

@@ -32,7 +32,8 @@ def _cluster(live: LiveEnvironment) -> Iterator[Finding]:
         state = live.google.get(url).get("status", {}).get("state")
     except ApiError as error:
         text = (
-            f"[{name}] in [{spark.region}] cannot be read, {error}. Without `spark.cluster.name` each run creates one."
+            f"[{name}] in [{spark.region}] cannot be read, {error}. If the profile names no cluster "
+            f"(`spark.cluster.name`), each run creates one of its own."
         )
         yield Finding(Level.FAIL, "cluster", text, f"gcloud dataproc clusters list {place}")
         return
@@ -44,14 +45,14 @@ def _cluster(live: LiveEnvironment) -> Iterator[Finding]:
 
 
 def _runtime_3(live: LiveEnvironment) -> Iterator[Finding]:
-    """Batches of runtime 3.0 need a service agent of their own, which Google creates and may lack its role."""
+    """Batches of runtime 3.0 need a service agent of their own. Google creates it, but it may lack its role."""
     profile = live.profile
     if profile.runner is not Runner.SERVERLESS or not profile.spark.has_runtime_3:
         return
     bindings = project_policy(live).get("bindings", [])
     members = [m for binding in bindings if binding["role"] == NODE_AGENT_ROLE for m in binding.get("members", [])]
     if any(NODE_AGENT in member for member in members):
-        yield ok("runtime 3.0", "its service agent has its role.")
+        yield ok("runtime 3.0", "the service agent for its batches has the role that it needs.")
         return
     text = f"no service agent [service-NUMBER@{NODE_AGENT}] has [{NODE_AGENT_ROLE}] on the project: batches of "
     text += f"runtime [{profile.spark.runtime_version}] get no machines."

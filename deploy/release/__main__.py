@@ -46,7 +46,7 @@ def _release(options: argparse.Namespace) -> int:
 
 def _is_confirmed() -> bool:
     if not sys.stdin.isatty():
-        print("There is no terminal to ask on: add YES=1 to make the changes.")
+        print("There is no terminal to ask on: add `--yes` (with make: `YES=1`) to make the changes.")
         return False
     return input("Make these changes? [y/N] ").strip().lower() in ("y", "yes")
 

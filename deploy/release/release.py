@@ -19,11 +19,11 @@ COMMAND_TIMEOUT_S = 600
 
 
 class ReleaseFailed(DedupCloneError):
-    """A command failed, or the buckets differ from the plan afterwards. Deploying again continues from there."""
+    """A command failed, or the buckets differ from the release afterwards. The next release makes what is missing."""
 
 
 class CommandRunner(Protocol):
-    """Runs a command with `text` as its input. Raises ReleaseFailed with the command's error output."""
+    """Runs a command with `text` on its stdin. If it fails, raises ReleaseFailed with its stderr."""
 
     def __call__(self, command: Sequence[str], text: str = "") -> None: ...
 
@@ -42,7 +42,7 @@ def run_command(command: Sequence[str], text: str = "") -> None:
     if done.returncode != 0:
         raise ReleaseFailed(
             f"[{' '.join(command)}] ended with [{done.returncode}], expected [0]:\n{done.stderr.strip()}\n"
-            f"Fix what it names (`make doctor` checks roles and buckets) and deploy again: it continues from here."
+            f"Fix what this error names (`make doctor` checks roles and buckets), and deploy again."
         )
 
 
@@ -103,8 +103,8 @@ class Release:
         remaining = make_plan(self._items, self._found(), self._deployed)
         if remaining.changes:
             raise ReleaseFailed(
-                f"[{remaining.changes[0].uri}] differs from this release, [{len(remaining.changes)}] objects do: "
-                f"somebody else writes to these buckets. Find out who, then deploy again."
+                f"[{len(remaining.changes)}] objects differ from this release after its upload, the first is "
+                f"[{remaining.changes[0].uri}]: somebody else writes to these buckets. Find out who, then deploy again."
             )
 
     def _found(self) -> Mapping[str, ContentChecksum]:
@@ -128,7 +128,7 @@ class Release:
 def _phases(items: Iterable[ReleaseObject]) -> list[list[ReleaseObject]]:
     """The objects in the order of their upload, grouped: whatever an object needs is in an earlier group.
 
-    First the Spark code, then plugins and SQL, then the DAGs and the record that names the Spark code to them.
+    First the Spark code, then plugins and SQL, then the DAGs and the record in which they find the Spark code's URIs.
     """
     phases: dict[int, list[ReleaseObject]] = {}
     for item in items:

@@ -53,7 +53,7 @@ def make_release(repository: Path, *, environment_bucket: str, state_bucket: str
     items = [
         *_folder(repository / "dags", "dags", environment_bucket, "dags/"),
         *_folder(repository / "plugins", "plugins", environment_bucket, "plugins/"),
-        # Airflow's workers can read dags/ and plugins/ only.
+        # Below dags/, because Airflow's workers can read only dags/ and plugins/.
         *_folder(repository / "sql", "sql", environment_bucket, "dags/sql/"),
         *_spark(repository, environment_bucket, state_bucket),
     ]
@@ -73,7 +73,7 @@ def _folder(folder: Path, part: str, bucket: str, prefix: str) -> Iterator[Relea
 
 
 def _spark(repository: Path, environment_bucket: str, state_bucket: str) -> Iterator[ReleaseObject]:
-    """The job's main file and archive in a folder named by their digest, and the record that names both to the DAGs."""
+    """The job's main file and archive, in a folder named by their digest, and the record that gives DAGs their URIs."""
     code = build_spark_code(repository)
     folder = f"{SPARK_CODE_PREFIX}{code.digest}/"
     main = ReleaseObject("spark", state_bucket, folder + MAIN_FILE, code.main)
