@@ -38,7 +38,7 @@ def main() -> None:
         dml_per_10_s=arguments.dml_per_10_s,
     )
     stand_in = open_stand_in(arguments.data, limits, arguments.object_store)
-    stand_in.collector.start()
+    stand_in.garbage_collector.start()
     try:
         uvicorn.run(
             create_application(stand_in),
@@ -49,7 +49,7 @@ def main() -> None:
             timeout_graceful_shutdown=2,
         )
     finally:
-        stand_in.collector.stop()
+        stand_in.garbage_collector.stop()
 
 
 if __name__ == "__main__":

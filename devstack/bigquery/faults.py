@@ -11,16 +11,21 @@ from typing import Any
 
 from devstack.bigquery.bigquery_errors import Invalid
 
+# error: answers with the fault's status. delay: answers `seconds` later. lost_reply: does what the request asks, and
+# closes the connection without an answer. quota: answers that a quota is exceeded.
 REQUEST_EFFECTS = ("error", "delay", "lost_reply", "quota")
+# error, quota: the job fails. delay: the job sleeps `seconds` while it is RUNNING. queue: the job stays PENDING for
+# `seconds`, or until the faults are cleared.
 JOB_EFFECTS = ("error", "delay", "quota", "queue")
 REQUEST_KEYS, JOB_KEYS = {"method", "path"}, {"job_type", "job_id"}
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault, for requests or jobs that match. It applies to the n-th match and those after it, `times` in all.
+    """One fault, for requests or jobs that match. It applies `times` times, first to match number `nth`.
 
-    `path` and `job_id` are regular expressions.
+    `match`: the values that a request (REQUEST_KEYS) or a job (JOB_KEYS) must have; `path` and `job_id` are regular
+    expressions. `effect`: one of REQUEST_EFFECTS or JOB_EFFECTS. `status`, `reason`, `message`: those of the error.
     """
 
     id: str
@@ -89,9 +94,9 @@ class FaultRegistry:
         return self._match({"job_type": job_type, "job_id": job_id}, jobs=True)
 
     def wait_queued(self, fault: Fault, stop: threading.Event) -> None:
-        """Wait for the fault's seconds, until faults are cleared, or until `stop` is set.
+        """Wait until the fault's seconds have passed, the faults are cleared, or `stop` is set.
 
-        Whoever sets `stop` must call `wake_waiting` after that.
+        The caller that sets `stop` must then call `wake_waiting`.
         """
         with self._changed:
             self._changed.wait_for(lambda: stop.is_set() or fault.id not in self._faults, fault.seconds)

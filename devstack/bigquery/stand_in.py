@@ -26,7 +26,7 @@ class StandIn:
 
     clock: Clock
     catalog: Catalog
-    collector: GarbageCollector
+    garbage_collector: GarbageCollector
     faults: FaultRegistry
     grants: Grants
     jobs: JobRunner
@@ -62,7 +62,7 @@ def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store:
     return StandIn(
         clock=clock,
         catalog=catalog,
-        collector=GarbageCollector(catalog),
+        garbage_collector=GarbageCollector(catalog),
         faults=faults,
         grants=grants,
         jobs=JobRunner(store, clock, faults, functions, {"query": queries.admission}),

@@ -87,10 +87,14 @@ def dml_change(
     commit_us: int,
 ) -> Change:
     """Applies the new segments to the version that is current at the commit."""
-    if now is None or now.created_us != snapshot.created_us or now.settings.schema != snapshot.settings.schema:
+    if (
+        now is None
+        or now.table_created_us != snapshot.table_created_us
+        or now.settings.schema != snapshot.settings.schema
+    ):
         raise ConcurrentUpdate(table)
     since = catalog.history(table).versions_since(snapshot.committed_us)
-    only_inserts = all(version.change == "insert" for version in since)
+    only_inserts = all(version.change_kind == "insert" for version in since)
     after = dict(now.partitions)
     for key in (*change.replaced, *change.added):
         if not only_inserts and tuple(snapshot.segments(key)) != tuple(now.segments(key)):

@@ -60,7 +60,7 @@ def _table_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
         "managed_table_type": "NATIVE",
         "is_insertable_into": "YES",
         "is_typed": "NO",
-        "creation_time": to_datetime(version.created_us),
+        "creation_time": to_datetime(version.table_created_us),
         "base_table_catalog": clone.base.project if clone else None,
         "base_table_schema": clone.base.dataset if clone else None,
         "base_table_name": clone.base.table if clone else None,

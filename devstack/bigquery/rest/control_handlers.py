@@ -40,7 +40,7 @@ def move_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
         stand_in.clock.advance(int(body["advance_seconds"] * MICROSECONDS))
     else:
         raise Invalid(f"Clock request is [{body}], expected one of [now] or [advance_seconds].")
-    stand_in.collector.sweep()
+    stand_in.garbage_collector.sweep()
     return get_clock(stand_in, request)
 
 

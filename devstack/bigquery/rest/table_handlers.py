@@ -61,7 +61,7 @@ def _list_entry(table: TableId, version: TableVersion) -> dict[str, Any]:
         "id": str(table),
         "tableReference": table.to_api(),
         "type": "TABLE",
-        "creationTime": str(version.created_us // 1000),
+        "creationTime": str(version.table_created_us // 1000),
     }
     settings = version.settings
     if settings.partition_column is not None:

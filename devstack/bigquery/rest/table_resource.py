@@ -75,7 +75,7 @@ def table_resource(
         "tableReference": {**table.to_api(), "tableId": name},
         "type": "TABLE",
         "location": location,
-        "creationTime": str(version.created_us // 1000),
+        "creationTime": str(version.table_created_us // 1000),
         "lastModifiedTime": str(modified_us // 1000),
         "numRows": str(sum(segment.rows for segment in segments)),
         "numBytes": str(size),

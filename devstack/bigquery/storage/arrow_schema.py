@@ -1,4 +1,4 @@
-"""Defines the Arrow types in which segments store rows, and converts other Arrow tables to them with checks."""
+"""Defines the Arrow types in which segments store rows, and converts other Arrow tables to these types."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The catalog of all tables, by which every read finds a table's current version, and every change commits a new one.
+"""The catalog of all tables. Reads find a table's current version in it, and changes commit a new version to it.
 
-Writers first write segments. Then they commit under the table's lock, which they hold only while metadata is written.
-Readers use the version that is current and never wait.
+A writer first writes segments. Then it commits under the table's lock, and holds this lock only while it writes
+metadata. Readers use the version that is current and never wait.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ HOUR_US = 3_600_000_000
 
 @dataclass(frozen=True)
 class Change:
-    """The table's content after a commit. `recreates`: whether it gets a new creation time, as by CREATE OR REPLACE."""
+    """What a commit makes of a table.
+
+    `kind`: what changed the table, such as `load` or `merge`. `recreates`: whether the table gets a new creation time,
+    as CREATE OR REPLACE does. `modified_partitions`: how many partitions the change modified.
+    """
 
     kind: str
     settings: TableSettings
@@ -47,7 +51,8 @@ class Change:
     modified_partitions: int = 0
 
 
-BuildChange = Callable[[TableVersion | None, int], Change]  # from the current version and the commit time
+# Makes a change from the current version (None: no table) and the commit time in microseconds.
+BuildChange = Callable[[TableVersion | None, int], Change]
 
 
 class Catalog:
@@ -62,7 +67,9 @@ class Catalog:
         self._histories_lock = threading.Lock()
         self._histories: dict[TableId, TableHistory] = {}
         self._locks: dict[TableId, threading.RLock] = {}
-        self.pin_lock = threading.Lock()  # no garbage collection between reading a version and pinning it
+        self.pin_lock = (
+            threading.Lock()
+        )  # held from reading a version until it is pinned; the garbage collector takes it too
         for path in self._folder.glob("*/*/*") if self._folder.exists() else ():
             table_id = TableId(*path.relative_to(self._folder).parts)
             self._histories[table_id] = TableHistory(path)
@@ -108,14 +115,14 @@ class Catalog:
         return without_expired(version, moment_us)
 
     def pinned(self, table_id: TableId, moment_us: int | None = None) -> AbstractContextManager[TableVersion]:
-        """Pins the current version or that of a moment: see `pin`."""
+        """Pins the current version, or the version that was current at the moment. See `pin`."""
         return self.pin(lambda: self.get(table_id) if moment_us is None else self.at(table_id, moment_us))
 
     @contextmanager
     def pin(self, find: Callable[[], TableVersion]) -> Iterator[TableVersion]:
         """Yield the version that `find` returns, and keep its segments on disk until the block ends.
 
-        That holds even if the table is replaced or dropped meanwhile.
+        The segments stay on disk even if the table is replaced or dropped meanwhile.
         """
         with self.pin_lock:
             version = find()
@@ -152,7 +159,7 @@ class Catalog:
         return tables
 
     def commit(self, table_id: TableId, build: BuildChange, job: CommitInfo | None = None) -> TableVersion:
-        """Commits what `build` returns. `build` runs under the table's lock. If it raises, nothing changes."""
+        """Commits the change that `build` makes under the table's lock. If `build` raises, nothing changes."""
         with self._lock(table_id):
             history = self.history(table_id)
             dataset = self.datasets.get(table_id.dataset_id)
@@ -171,8 +178,8 @@ class Catalog:
             version = TableVersion(
                 number=latest.number + 1 if latest else 1,
                 committed_us=commit_us,
-                change=change.kind,
-                created_us=commit_us if current is None or change.recreates else current.created_us,
+                change_kind=change.kind,
+                table_created_us=commit_us if current is None or change.recreates else current.table_created_us,
                 modified_us=commit_us,
                 settings=change.settings,
                 partitions=change.partitions,
@@ -201,7 +208,7 @@ class Catalog:
         self._drop_tables_without_dataset()
 
     def commit_expired(self, table_id: TableId) -> bool:
-        """Commit what readers see already: that expired partitions, or the whole expired table, are gone.
+        """Commit that expired partitions, or the whole expired table, are gone. Readers do not see them before either.
 
         Returns whether anything had expired.
         """
@@ -239,7 +246,7 @@ class Catalog:
         partitions = {} if dropped else version.partitions
         history.append(
             replace(
-                version, number=number, committed_us=committed_us, change=kind, partitions=partitions, job=job,
+                version, number=number, committed_us=committed_us, change_kind=kind, partitions=partitions, job=job,
                 dropped=dropped, modified_partitions=0,
             )
         )  # fmt: skip
@@ -247,7 +254,7 @@ class Catalog:
     def _drop_tables_without_dataset(self) -> None:
         """Drop tables whose dataset does not exist.
 
-        They are left if the process was killed after it removed a dataset and before it dropped its tables.
+        Such tables exist if the process was killed while it dropped a dataset.
         """
         for table_id, history in self.histories():
             if self.datasets.find(table_id.dataset_id) is None:

@@ -20,6 +20,7 @@ def partition_day(partition_id: str) -> date | None:
 
 
 def partition_end_us(partition_id: str, expiration_ms: int) -> int | None:
+    """When the partition expires; None if it never does."""
     day = partition_day(partition_id)
     if day is None:
         return None

@@ -12,12 +12,12 @@ LOG = logging.getLogger(__name__)
 
 
 def commit_expired(catalog: Catalog) -> int:
-    """Commit what has expired in all tables. Returns how many tables have changed."""
+    """Commit the expirations of all tables. Returns how many tables have changed."""
     return sum(catalog.commit_expired(table_id) for table_id, _ in catalog.histories())
 
 
 def remove_old_versions(catalog: Catalog) -> int:
-    """Removes versions older than the dataset's time travel. Hidden datasets of query results have none.
+    """Removes the versions that time travel can no longer read. Hidden datasets (of query results) have no time travel.
 
     Returns how many versions and tables were removed.
     """
@@ -37,10 +37,10 @@ def remove_old_versions(catalog: Catalog) -> int:
 
 
 def remove_unreferenced_segments(catalog: Catalog) -> int:
-    """Remove segments that no version, pin or open batch references. Returns how many were removed.
+    """Remove segments that no version references and that are not pinned. Returns how many were removed.
 
-    Files are listed before references are read, so a segment that is committed in between is found through its version.
-    Only this thread removes versions, so a version that is pinned in between still references its files.
+    Files and pins are read before versions, because a segment that a writer has just committed is no longer pinned but
+    already belongs to a version. Only this thread removes versions, so a version that a reader pins meanwhile exists.
     """
     with catalog.pin_lock:
         files = catalog.segments.files()
@@ -55,7 +55,7 @@ def remove_unreferenced_segments(catalog: Catalog) -> int:
 
 
 class GarbageCollector:
-    """The background thread. It looks for unreferenced segments at its start and after versions were removed."""
+    """The background thread. It removes unreferenced segments when it starts, and whenever it has removed versions."""
 
     def __init__(self, catalog: Catalog, interval_s: float = SWEEP_INTERVAL_S) -> None:
         self._catalog = catalog
@@ -74,6 +74,7 @@ class GarbageCollector:
         self._thread.join()
 
     def sweep(self, segments: bool = False) -> None:
+        """Run once. `segments`: also look for unreferenced segments if no version was removed."""
         with self._lock:
             commit_expired(self._catalog)
             if remove_old_versions(self._catalog) or segments:

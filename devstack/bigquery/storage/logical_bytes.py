@@ -1,4 +1,4 @@
-"""Computes BigQuery's logical size of rows, by which it bills. Source: "Data type sizes" of the public pricing page."""
+"""Computes the logical bytes of rows, by which BigQuery bills. Source: "Data type sizes" of the pricing page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def column_bytes(rows: pa.Table) -> dict[str, int]:
 def _array_bytes(values: pa.Array) -> int:
     """The logical bytes of the values.
 
-    NULL counts nothing, a list the sum of its elements, a struct the sum of its fields.
+    A NULL has none, a list has those of its elements, a struct has those of its fields.
     """
     kind = values.type
     present = int(len(values) - values.null_count)

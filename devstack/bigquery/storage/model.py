@@ -55,7 +55,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Partition:
-    """The segments of one partition, and when its rows last changed."""
+    """The segments of one partition. `modified_us`: when the partition's rows last changed."""
 
     segments: tuple[Segment, ...]
     modified_us: int
@@ -71,7 +71,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class CloneDefinition:
-    """Of which table, and as of which time, a table is a clone."""
+    """What a clone was made of: the table `base`, as of the time `clone_us`."""
 
     base: TableId
     clone_us: int
@@ -89,7 +89,7 @@ class RowPolicy:
 
     @property
     def is_true_filter(self) -> bool:
-        """Whether its grantees see all rows."""
+        """Whether the policy shows all rows to its grantees."""
         return self.predicate.strip().strip("()").strip().upper() == "TRUE"
 
 
@@ -115,9 +115,11 @@ class TableSettings:
 
 @dataclass(frozen=True)
 class CommitInfo:
-    """The job that committed a version. It is stored in the version, so that content and outcome are written at once.
+    """The job that committed a version.
 
-    `parent_statistics`: the statistics of the parent script, if this commit was the script's last step.
+    It is stored in the version, so that the table's content and the job's result are written atomically. `key`,
+    `parent_key`: the keys of the job and of its script in the job store. `parent_statistics`: the statistics of the
+    parent script, if this commit was the script's last step.
     """
 
     key: str
@@ -128,12 +130,17 @@ class CommitInfo:
 
 @dataclass(frozen=True)
 class TableVersion:
-    """The content and metadata of a table after one commit."""
+    """The content and metadata of a table after one commit.
+
+    `committed_us`: when this version was committed. `change_kind`: what made it, such as `load`, `merge`, `drop` or
+    `expire`. `table_created_us`: when the table was created or last replaced. `modified_us`: when a job or request last
+    changed the table; older than `committed_us` in a version that drops the table or removes expired partitions.
+    """
 
     number: int
     committed_us: int
-    change: str
-    created_us: int
+    change_kind: str
+    table_created_us: int
     settings: TableSettings
     partitions: Mapping[str, Partition] = field(default_factory=dict)
     clone: CloneDefinition | None = None
@@ -157,7 +164,7 @@ class TableVersion:
         return sum(partition.bytes for partition in self.partitions.values())
 
     def segments(self, partition: str | None = None) -> Sequence[Segment]:
-        """The segments of one partition, or of all in the order of the partitions' ids, for a stable order of rows."""
+        """The segments of one partition, or of all partitions. The order is always the same, so that of the rows is."""
         if partition is not None:
             return self.partitions[partition].segments if partition in self.partitions else ()
         return [segment for key in sorted(self.partitions) for segment in self.partitions[key].segments]

@@ -19,9 +19,9 @@ def check_read(
 ) -> None:
     """Check whether the caller's query may read these top-level columns (None: all) of a version.
 
-    The table's current policies apply to older versions too. BigQuery would show the caller the rows that the policies
-    let it see. The stand-in evaluates no filter: unless the caller sees all rows, it refuses the read as not
-    implemented.
+    The table's current policies apply to older versions too. Of a table with row access policies BigQuery shows only
+    the rows that the policies allow. The stand-in evaluates no filters: it raises NotImplementedConstruct unless the
+    policies allow the caller all rows.
     """
     for protected in _current_and(catalog, table, version):
         policies = protected.settings.row_policies

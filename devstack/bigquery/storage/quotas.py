@@ -1,4 +1,4 @@
-"""Enforces BigQuery's quotas on changes of a table. What counts is read from the table's stored versions."""
+"""Enforces BigQuery's quotas on changes of a table, by counting changes in the table's stored versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from devstack.bigquery.storage.table_history import TableHistory
 
 DAY_US = 86_400_000_000
 RATE_WINDOW_US = 10_000_000
-# Jobs that append to or overwrite an unpartitioned table. A clone is a copy.
+# Kinds of changes that count against the daily quota of an unpartitioned table. BigQuery counts a clone as a copy.
 _TABLE_MODIFICATIONS = frozenset({"clone", "load", "query"})
 _DML = frozenset({"insert", "update", "delete", "merge", "truncate"})
 
@@ -28,7 +28,7 @@ class QuotaLimits:
 
 
 def counted_modifications(kind: str, modified: int) -> int:
-    """How many of a change's modified partitions count against the daily quota. Those of DML do not."""
+    """How many of a change's modified partitions count against the daily quota: none for DML, otherwise all."""
     return 0 if kind in _DML else modified
 
 
@@ -37,7 +37,7 @@ def check_update_rate(
 ) -> None:
     """Raises RateLimitExceeded if the table was updated too often.
 
-    DML counts too, but only its own limit refuses it.
+    DML statements have a limit of their own. They are not refused by the limit for other updates, but count against it.
     """
     if kind in _DML:
         recent = sum(other in _DML for other in history.changes_since(now_us - RATE_WINDOW_US))
@@ -60,7 +60,7 @@ def check_update_rate(
 def check_table_modifications(
     limits: QuotaLimits, table: TableId, history: TableHistory, kind: str, now_us: int
 ) -> None:
-    """Of an unpartitioned table. Source: "Quotas and limits", standard tables."""
+    """Raises QuotaExceeded if an unpartitioned table was changed too often. Source: "Quotas and limits"."""
     if kind not in _TABLE_MODIFICATIONS:
         return
     before = sum(other in _TABLE_MODIFICATIONS for other in history.changes_since(now_us - DAY_US))

@@ -49,7 +49,8 @@ def get_policy(table: TableId, policies: Policies, name: str) -> RowPolicy:
 def with_policy(table: TableId, policies: Policies, new: RowPolicy, *, replace: bool = False) -> Policies:
     """The policies with `new` added.
 
-    With `replace`, it takes the place of one of the same name, with its creation time.
+    With `replace`, `new` takes the place and the creation time of the policy of the same name, if there is one.
+    Without it, such a policy raises Duplicate.
     """
     earlier = find_policy(policies, new.name)
     if earlier is None:
@@ -61,10 +62,10 @@ def with_policy(table: TableId, policies: Policies, new: RowPolicy, *, replace: 
 
 
 def without_policy(table: TableId, policies: Policies, name: str, *, last: str | None) -> Policies:
-    """The policies without the one of this name.
+    """The policies without the policy of this name.
 
-    Without any policy everybody sees all rows, so the last one can only be removed by an explicit request. `last`: None
-    for such a request, else the hint in the error about how to make one.
+    Without any policy everybody sees all rows, so the last policy can be removed only by a request that removes all
+    policies. `last`: None for such a request; otherwise the end of the error message, which says how to make one.
     """
     removed = get_policy(table, policies, name)
     if len(policies) == 1 and last is not None:

@@ -21,7 +21,7 @@ from devstack.bigquery.storage.durable_files import sync_folder
 from devstack.bigquery.storage.logical_bytes import column_bytes
 from devstack.bigquery.storage.model import Segment
 
-ROW_GROUP_ROWS = 122_880  # DuckDB's default; it prunes and parallelises by row group
+ROW_GROUP_ROWS = 122_880  # DuckDB's default; DuckDB prunes and parallelises by row group
 
 
 class SegmentStore:
@@ -38,6 +38,7 @@ class SegmentStore:
 
     @contextmanager
     def batch(self) -> Iterator[SegmentBatch]:
+        """Yields a batch whose segments stay pinned until the block ends."""
         batch = SegmentBatch(self)
         try:
             yield batch

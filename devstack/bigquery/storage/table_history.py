@@ -1,4 +1,4 @@
-"""Stores the versions of one table, one file each. The version with the highest number is the current one.
+"""Stores each version of one table as a file. The version with the highest number is the current one.
 
 The name of a file contains the version's number, commit time and state, so that no file must be read when the stand-in
 starts. A version exists as soon as its file has been renamed.
@@ -35,7 +35,7 @@ class TableHistory:
         self.folder = folder
         self._lock = threading.Lock()
         self._cache: dict[int, TableVersion] = {}
-        self._notes: dict[int, tuple[str, int]] = {}  # change and modified partitions by version number
+        self._notes: dict[int, tuple[str, int]] = {}  # version number -> change kind, modified partitions
         self._entries: list[_Entry] = []
         for path in folder.iterdir() if folder.exists() else ():
             if is_temporary_file(path):
@@ -83,7 +83,7 @@ class TableHistory:
             return [self._load(entry) for entry in reversed(self._entries) if entry.committed_us > moment_us]
 
     def modified_partitions_since(self, moment_us: int) -> int:
-        """The modifications since the moment that count against the daily quota."""
+        """How many modified partitions since the moment count against the daily quota."""
         with self._lock:
             return sum(self._noted(entry)[1] for entry in self._entries if entry.committed_us > moment_us)
 
@@ -137,7 +137,7 @@ class TableHistory:
         return self._notes[entry.number]
 
     def _add_to_cache(self, version: TableVersion) -> None:
-        self._notes[version.number] = (version.change, version.modified_partitions)
+        self._notes[version.number] = (version.change_kind, version.modified_partitions)
         self._cache[version.number] = version
         while len(self._cache) > CACHED_VERSIONS:
             self._cache.pop(next(iter(self._cache)))

@@ -40,7 +40,7 @@ def describe_clustering(settings: TableSettings) -> str:
 
 
 def check_settings(table: TableId, settings: TableSettings) -> None:
-    """Raises Invalid unless BigQuery can partition and cluster by the layout columns."""
+    """Raises Invalid if BigQuery would refuse the column names, partitioning, clustering or primary key."""
     names = [column.name.lower() for column in settings.schema]
     for name in names:
         if names.count(name) > 1:
@@ -70,7 +70,7 @@ def check_settings(table: TableId, settings: TableSettings) -> None:
 
 
 def _check_primary_key(table: TableId, settings: TableSettings) -> None:
-    """Source: "Use primary and foreign keys", limitations."""
+    """Raises Invalid if BigQuery would refuse the key. Source: "Use primary and foreign keys", limitations."""
     if len(settings.primary_key) > MAXIMUM_KEY_COLUMNS:
         raise Invalid(f"The primary key of {table} has [{len(settings.primary_key)}] columns, allowed [16].")
     for name in settings.primary_key:
@@ -109,7 +109,7 @@ def check_replacement(table: TableId, existing: TableSettings, new: TableSetting
 
 
 def lineage(catalog: Catalog, table: TableId, clone: CloneDefinition | None) -> list[TableId]:
-    """The tables from which a clone derives, nearest first; none for a table that is no clone."""
+    """The tables from which a clone derives, nearest first; an empty list for a table that is not a clone."""
     bases: list[TableId] = []
     while clone is not None and clone.base not in bases and clone.base != table:
         bases.append(clone.base)

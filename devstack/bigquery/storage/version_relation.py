@@ -8,7 +8,7 @@ from devstack.bigquery.sql.runtime_errors import string_literal
 from devstack.bigquery.storage.model import TableId, TableVersion
 from devstack.bigquery.storage.segment_store import SegmentStore
 
-# The column of a row's id, which identifies the row within one version. No BigQuery column can have this name.
+# The column with the row id, which identifies a row within one version. No BigQuery column can have this name.
 ROW_ID = '"__row"'
 _SEGMENT_STRIDE = 1 << 40  # a row id is the segment's number times this, plus the row's number in the segment
 
@@ -58,10 +58,10 @@ def segment_numbers(version: TableVersion) -> dict[str, range]:
 
 
 def segment_number(row_id: str) -> str:
-    """SQL of the number of a row's segment. `row_id` is SQL too."""
+    """SQL that computes the number of a row's segment. `row_id`: SQL that computes the row id."""
     return f"({row_id} // {_SEGMENT_STRIDE})"
 
 
 def rows_in_segments(numbers: range, row_id: str) -> str:
-    """SQL of whether a row is in one of these segments. `row_id` is SQL too."""
+    """SQL that is true if a row is in one of these segments. `row_id`: SQL that computes the row id."""
     return f"({row_id} >= {numbers.start * _SEGMENT_STRIDE} AND {row_id} < {numbers.stop * _SEGMENT_STRIDE})"

@@ -124,7 +124,7 @@ def test_expired_partitions_are_gone_at_once_and_deleted_by_the_sweep(tmp_path: 
     GarbageCollector(catalog).sweep()
     latest = catalog.history(table_id("t")).latest()
     assert latest is not None
-    assert (latest.change, sorted(latest.partitions)) == ("expire", [f"{TODAY:%Y%m%d}", NULL_PARTITION])
+    assert (latest.change_kind, sorted(latest.partitions)) == ("expire", [f"{TODAY:%Y%m%d}", NULL_PARTITION])
 
 
 def test_clock_survives_a_restart_and_never_goes_back(tmp_path: Path) -> None:
