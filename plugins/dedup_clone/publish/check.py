@@ -52,7 +52,7 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
         attempt=spec.attempt,
         generation=str(spec.generation),
         parent="" if spec.parent is None else str(spec.parent),
-        snapshot=str(manifest.snapshot_id),
+        snapshot=str(spec.snapshot_id if spec.dates else manifest.snapshot_id),
         manifest=manifest.digest,
         description=f"{services.feed.description} Unique by {', '.join(manifest.table.keys)}.",
         checked_at=spec.restored_at or staging.observed_at,

@@ -128,7 +128,7 @@ def _record(
         feed=services.feed.feed,
         outcome=Outcome.PUBLISHED,
         reason=swap.reason,
-        snapshot_id=manifest.snapshot_id,
+        snapshot_id=int(swap.snapshot),
         deliveries=() if some_dates else manifest.applied,
         generation=manifest.generation,
         parent=manifest.parent,

@@ -31,7 +31,8 @@ class PublishRequest:
 class PublishSpec:
     """One attempt under the lease, which makes `generation` on top of generation `parent`.
 
-    `snapshot_id` is the snapshot that readers are told they see; `dates` as in PublishRequest.
+    `snapshot_id` is the newest snapshot that the attempt would apply, or with `dates` the live one; `dates` as in
+    PublishRequest.
 
     A rollback `restores` an earlier generation: from its files, or, with `restored_at`, by a clone of staging as of
     that time.

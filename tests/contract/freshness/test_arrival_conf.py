@@ -44,7 +44,7 @@ def test_the_arrival_is_known_although_landing_was_cleaned_before_the_run_starte
 def test_the_form_takes_what_the_watch_dag_hands_over(watch: Watch) -> None:
     watch.mark(7)
     (run,) = runs_to_start(watch)
-    params = publish_params()
+    params = publish_params(watch.world.feed)
     assert set(run["conf"]) <= set(params)
     for name, value in run["conf"].items():
         assert params[name].resolve(value) == value

@@ -38,7 +38,7 @@ def counting() -> Iterator[list[str]]:
     send = requests.Session.request
 
     def counted(session: requests.Session, method: str, url: str, *rest: object, **options: object) -> object:
-        if method != "GET" or "/jobs/" not in url:
+        if method != "GET" or not {"jobs", "queries"} & set(url.split("/")):
             made.append(url)
         return send(session, method, url, *rest, **options)
 

@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from devstack.stack import processes
+from testkit.proxied_stack import wait_for
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEP
@@ -110,7 +111,7 @@ def test_sweep_spares_ourselves_when_the_marker_is_exported(tmp_path: Path) -> N
 def test_cutting_tasks_off_ends_all_below_the_scheduler_and_leaves_it_running(tmp_path: Path, start: Start) -> None:
     scheduler = start(PARENT)
     with processes.running_tasks_killed(scheduler.pid):
-        assert psutil.Process(scheduler.pid).status() == psutil.STATUS_STOPPED
+        wait_for(lambda: psutil.Process(scheduler.pid).status() == psutil.STATUS_STOPPED, 30, "a stopped scheduler")
     # Its only child has gone, so it is no longer held up by it and ends by itself.
     assert scheduler.wait(timeout=30) == 0
 
