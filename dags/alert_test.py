@@ -1,8 +1,8 @@
 """
 ### Alert test: sends one test alert and its recovery to everybody who is told of incidents.
 
-Trigger it by hand after a change of the profile's section `alerts` or of a connection that it names. It fails when a
-notifier fails, and when the profile names none. The messages say that they are a test.
+Trigger it by hand after a change of the profile's section `alerts`, or of a connection that this section names. The run
+fails when a notifier fails, and when the profile names no notifier. The messages say that they are a test.
 """
 
 from __future__ import annotations

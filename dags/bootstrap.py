@@ -2,9 +2,9 @@
 ### Bootstrap: adopts an existing table's rows as the feed's first generation.
 
 It is for a table that another process, such as a MERGE job, has maintained until now. A feed without such a table needs
-no bootstrap: it just lands its first snapshot. **Stop whatever writes the table**, then trigger this DAG by hand.
+no bootstrap: land its first snapshot. **Stop whatever writes the table**, then trigger this DAG by hand.
 `show_existing` shows what would be exported, loaded, left out and billed, and what prevents the bootstrap; a **dry
-run** ends there. `approve_bootstrap` waits for your approval (Required Actions) and holds no lease meanwhile. Then the
+run** ends there. `approve_bootstrap` waits for your approval (Required Actions); the run holds no lease then. Then the
 rows are exported (free), checked and written by the dedup job, loaded (free), compared with the table, and swapped in
 by one statement. Until that statement, and after a failure, readers see the table as it is. Trigger a failed bootstrap
 again: it starts from the beginning.
@@ -33,7 +33,7 @@ def bootstrap(setup: FeedSetup) -> DAG:
         setup.dag_id("bootstrap"),
         description=f"Adopts an existing table as the first generation of {setup.feed.feed}",
         schedule=None,
-        max_active_runs=2,  # one may wait for approval while another runs; only one at a time holds the lease
+        max_active_runs=2,  # one run may wait for approval while another one works; only one run holds the lease
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "bootstrap"],
         params=bootstrap_params(),

@@ -2,9 +2,9 @@
 ### Content audit: does target hold, value by value, what was published?
 
 Each day this DAG chooses some partitions. For each of them BigQuery hashes the rows in target, a task hashes the rows
-in the files that were published, and both hashes must be equal. It acquires no lease and delays no publish. If target
-is swapped meanwhile, the partition is hashed again. `content_audit.bytes_per_day` in the feed file bounds the cost per
-day. Results are stored in `gs://STATE/FEED/AUDITS`; for an unequal partition the watchdog sends the alert
+in the files that were published, and both hashes must be equal. The audit acquires no lease and delays no publish. If a
+swap replaces target meanwhile, the partition is hashed again. `content_audit.bytes_per_day` in the feed file bounds the
+cost per day. Results are stored in `gs://STATE/FEED/AUDITS`; for an unequal partition the watchdog sends the alert
 *content_unequal* (docs/runbook.md). How it works: docs/content-audit.md.
 
 Trigger it by hand with a date to audit that partition now.
@@ -30,7 +30,7 @@ def content_audit(setup: FeedSetup) -> DAG:
         setup.dag_id("content_audit"),
         description=f"Compares partitions of {setup.feed.feed} with the published files",
         schedule=EVERY_DAY if setup.feed.content_audit.enabled else None,
-        catchup=False,  # and no start date: with one, Airflow would at once run the latest interval that was missed
+        catchup=False,  # with a start date Airflow would run the last missed interval at once, so there is none
         max_active_runs=1,
         is_paused_upon_creation=False,
         doc_md=__doc__,
@@ -59,7 +59,7 @@ def content_audit(setup: FeedSetup) -> DAG:
         def fingerprint_files(**context: Any) -> dict[str, str]:
             return audit_tasks.fingerprint_generation_files(setup, Context(**context))
 
-        # -- 4 compare ---- in: both                   runs: worker    out: outcomes in AUDITS; fails when unequal
+        # -- 4 compare ---- in: both fingerprints      runs: worker    out: outcomes in AUDITS; fails when unequal
         @task
         def compare_fingerprints(**context: Any) -> list[dict[str, Any]]:
             return audit_tasks.compare(setup, Context(**context))

@@ -1,11 +1,12 @@
 """
 ### Freshness watchdog: checks every feed every few minutes and sends one alert for each incident.
 
-It also writes what runs could not write into the tables `dedup_clone_status` and `dedup_clone_ledger`.
+It also loads the rows that publish runs could not load into the tables `dedup_clone_status` and `dedup_clone_ledger`.
 
-It does not depend on publish runs: it compares what has arrived with what is live, and looks for what delays the rest.
-One task checks all feeds, and a feed that cannot be checked affects no other. There is one alert when an incident
-begins and one when it has ended; docs/runbook.md lists every kind of incident and what to do. Metrics: docs/metrics.md.
+It does not depend on publish runs: it compares the deliveries that arrived with the live generation, and looks for what
+delays the others. One task checks all feeds; a feed that cannot be checked affects no other. One alert is sent when an
+incident begins and one when it has ended; docs/runbook.md lists every kind of incident and what to do. Metrics:
+docs/metrics.md.
 
 **Do not** pause it: while it is paused there are no alerts.
 """

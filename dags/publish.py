@@ -4,7 +4,7 @@
 The watch DAG starts it for each delivery. A run includes every delivery that waits; a later run whose delivery is
 published already is skipped. **Trigger it by hand to replay**: give a snapshot id and a reason; a dry run only shows
 what would happen. A replay that accepts a failed check waits for your approval before the swap (`approve_accepted`,
-Required Actions), and meanwhile yields to a delivery that arrives.
+Required Actions). If a delivery arrives before you approve, that delivery is published instead.
 
 Readers of the target table see the old generation until `swap_target`, and the new one from then on. A failure before
 that leaves target as it is: clear the run from its first task, or let the next delivery's run include this one.

@@ -2,9 +2,10 @@
 ### Rollback: makes an earlier generation's content live again.
 
 Trigger it by hand with a generation and a reason. `show_difference` shows what would change; `approve_rollback` waits
-for your approval (Required Actions) and holds no lease meanwhile; then one statement swaps the content in, as a new
-generation. Deliveries that it removes stay out until somebody replays them, or until they are delivered again: the
-next arrival builds on the restored rows. To go forward again, roll back to the generation that you left.
+for your approval (Required Actions); the run holds no lease then. After the approval one statement swaps the content
+in, as a new generation. Deliveries that the rollback removes stay out until somebody replays them, or until they are
+delivered again: the next arrival builds on the restored rows. To undo a rollback, roll back to the generation that was
+live before.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def rollback(setup: FeedSetup) -> DAG:
         setup.dag_id("rollback"),
         description=f"Makes an earlier generation of {setup.feed.feed} live again",
         schedule=None,
-        max_active_runs=4,  # some may wait for approval while another runs; only one at a time holds the lease
+        max_active_runs=4,  # some runs may wait for approval while another one works; only one run holds the lease
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "rollback"],
         params=rollback_params(),
@@ -57,8 +58,8 @@ def rollback(setup: FeedSetup) -> DAG:
         steps = load_to_commit(setup, load_operator=rollback_tasks.RestoreStagingOperator)
 
         # -- 8 end -------- in: the commit         runs: nowhere   out: the run's state
-        # Airflow derives the state of a run from its last tasks. Were reconcile_failure the only one of them, its
-        # success would make a failed run succeed.
+        # Airflow derives the state of a run from its last tasks. If reconcile_failure were the only last task, a failed
+        # run would succeed whenever reconcile_failure does.
         end_rollback = EmptyOperator(task_id="end_rollback")
 
         resolve = resolve_rollback()

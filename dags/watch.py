@@ -1,11 +1,11 @@
 """
 ### Watch: notices every delivery of the feed and starts exactly one publish run for each.
 
-One run follows the other (`@continuous`). Each waits, as a deferred task, for the next marker in the feed's part of the
-landing bucket, records which files the delivery consists of, and starts `FEED_publish`. If a marker is written again,
-that is a new delivery. Deliveries that arrived while Airflow was down are found by the next run.
+When a run ends, the next one starts (`@continuous`). Each run waits, as a deferred task, for the next marker in the
+feed's part of the landing bucket, records which files the delivery consists of, and starts `FEED_publish`. If a marker
+is written again, that is a new delivery. The next run finds deliveries that arrived while Airflow was down.
 
-**Do not** trigger it by hand, and do not pause it: while it is paused no publish starts. No delivery is lost, however.
+**Do not** trigger it by hand, and do not pause it: while it is paused, no publish starts. No delivery is lost then.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The SQL engines: deduplicate in BigQuery, by one query or by MERGE. In the order of a publish:
+"""The SQL engines, which deduplicate in BigQuery, by one query or by MERGE. The modules in the order of a publish:
 
 dedup_in_bigquery     the dedup task: examine, load, count, and write the candidate
-delivery_examination  validate each delivery; `file_problems` has the texts
+delivery_examination  validate each delivery; `file_problems` describes what is wrong with its files
 incoming_load         load valid deliveries into the incoming table
 date_counts           count by date what the new generation will hold
 sql_manifest          the manifest from those counts

@@ -1,4 +1,4 @@
-"""Counts by one query, per date, what the new generation will hold, before anything is written to staging."""
+"""Counts the rows of each date of the new generation by one query, before anything is written to staging."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ class DateCounts:
 
 @dataclass(frozen=True)
 class CountedDates:
-    """`dates`: those within the retention that an applied delivery has. `examples`: keys of rows that differ."""
+    """`dates`: the counts of the dates that an applied delivery has, within the retention.
+
+    `examples`: keys of rows that are new, changed or survivors.
+    """
 
     dates: tuple[DateCounts, ...]
     examples: tuple[KeyExample, ...]
@@ -47,7 +50,7 @@ class CountedDates:
 
 
 def count_dates(services: Services, request: DedupRequest, first_day: date, last_day: date) -> CountedDates:
-    """Count the delivered dates; of target only partitions `first_day` to `last_day` are read. Raises JobFailed."""
+    """Count the rows of the delivered dates. Reads partitions `first_day` to `last_day` of target. Raises JobFailed."""
     parameters = date_parameters(request.retention_day, first_day, last_day)
     sql = services.warehouse.render(
         "engines/evidence.sql",
@@ -81,7 +84,7 @@ def _date_counts(row: Mapping[str, Any]) -> DateCounts:
 
 
 def _examples(rows: list[Mapping[str, Any]]) -> tuple[KeyExample, ...]:
-    """Up to three keys per date for each kind of difference, of the dates that have most of it."""
+    """Up to three keys per date for each kind of difference, from the dates with the most rows of that kind."""
     examples = []
     for difference, column in _COUNT_COLUMNS.items():
         for row in sorted(rows, key=lambda r: (-r[column], r["found_day"]))[:_DATES_WITH_EXAMPLES]:

@@ -1,7 +1,7 @@
 """The dedup task of the SQL engines, without Airflow: makes the candidate of a dedup request.
 
-The candidate says what the load task will write to staging; nothing is written there yet. As with the Spark job, it is
-created last and only if absent. Every BigQuery job of the task succeeds at most once per attempt.
+The candidate says what the load task will write to staging; this task writes nothing there. As in the Spark job, the
+candidate is created last, and only if it is absent. Every BigQuery job of the task succeeds at most once per attempt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from dedup_clone.publish.services import Services
 def dedup_in_bigquery(services: Services, attempt: str) -> None:
     """Write the attempt's candidate, unless it exists.
 
-    Raises DeliveryRefused when landing was changed meanwhile, ContractViolation when target was, LostRace, JobFailed.
+    Raises DeliveryRefused when landing was changed meanwhile, ContractViolation when target was changed, LostRace,
+    JobFailed.
     """
     services.current.require_intent(attempt)
     if services.manifests.candidate(attempt) is not None:
@@ -38,13 +39,13 @@ def dedup_in_bigquery(services: Services, attempt: str) -> None:
 
 
 def _require_all_rows(services: Services, request: DedupRequest) -> None:
-    """A query that reads target would silently miss the rows that a row access policy hides from this account."""
+    """Raise ContractViolation if target has row access policies: a query would miss the rows that they hide from it."""
     target = services.feed.target
     policies = services.warehouse.policies(target).row_access if request.parent else ()
     if policies:
         raise ContractViolation(
             f"Target [{target}] has row access policies [{', '.join(policies)}], so engine [{request.engine}] may not "
-            f"see all its rows: replay with engine [spark], and declare the policies in the feed's file."
+            f"see all rows of target: replay with engine [spark], and declare the policies in the feed's file."
         )
 
 

@@ -28,7 +28,7 @@ _DELIVERY = "delivery"  # the external table's name in sql/engines
 
 @dataclass(frozen=True)
 class ExaminedDelivery:
-    """A valid delivery. `uris`: its files. Its days are those of rows within the retention."""
+    """A valid delivery. `uris`: its files. `first_day`, `last_day`: of rows within the retention; None if none is."""
 
     arrival: Arrival
     uris: tuple[str, ...]
@@ -44,7 +44,10 @@ class ExaminedDelivery:
 
 @dataclass(frozen=True)
 class Examination:
-    """`applied` in ascending precedence. `bytes_processed`: by the queries over landed files."""
+    """The valid deliveries (`applied`), in ascending precedence, and the refused ones.
+
+    `bytes_processed`: what the queries over landed files read.
+    """
 
     applied: tuple[ExaminedDelivery, ...]
     refused: tuple[RefusedDelivery, ...]
@@ -74,7 +77,7 @@ def require_unchanged(services: Services, request: DedupRequest, applied: tuple[
 
 
 def refusal_reason(request: DedupRequest, delivery: Delivery, problems: list[str]) -> str:
-    """The recorded reason, with what the producer should do."""
+    """The text that is recorded with a refusal: the first problems, and what the producer should do."""
     named = "; ".join(problems[:_PROBLEMS_NAMED])
     more = f"; and {len(problems) - _PROBLEMS_NAMED} more" if len(problems) > _PROBLEMS_NAMED else ""
     return (
@@ -105,7 +108,8 @@ class _Examiner:
         problems = problems or self._schema_problems(files)
         if problems:
             return None, problems
-        # Named in each job: a manifest would have to be in landing's bucket, which is read only.
+        # Each job's configuration lists all files: a text file that lists them would have to be in the landing bucket,
+        # which this project only reads.
         uris = tuple(f"gs://{self._arrival.bucket}/{file.name}" for file in files)
         try:
             counts = self._count_rows(uris)
@@ -119,7 +123,10 @@ class _Examiner:
         return self._examined(uris, counts), []
 
     def _schema_problems(self, files: list[LandedObject]) -> list[str]:
-        """Files that lack the declared columns. A free dry run reads them of one file of each physical schema."""
+        """Problems of files whose columns are not the declared ones.
+
+        A free dry run reads the columns of one file of each physical schema.
+        """
         problems, known = [], set()
         for footer in read_footers(self._services.landing.store, [file.name for file in files]):
             uri = f"gs://{self._arrival.bucket}/{footer.name}"

@@ -28,9 +28,10 @@ def column_problems(declared: Iterable[Column], found: Iterable[Column], prefix:
 
 
 def with_datetime(found: Iterable[Column], leaves: Iterator[str]) -> tuple[Column, ...]:
-    """The columns of a file as BigQuery shows them, but DATETIME for a time without UTC, which it shows as TIMESTAMP.
+    """The columns of a file as BigQuery shows them, but with type DATETIME for local times.
 
-    `leaves`: the texts of the file's footer, one for each column that is no STRUCT.
+    BigQuery shows a local time (a Parquet timestamp that is not adjusted to UTC) as TIMESTAMP. `leaves`: the texts of
+    the file's footer, one for each column that is no STRUCT.
     """
     columns = []
     for column in found:

@@ -1,7 +1,7 @@
-"""Loads the valid deliveries into the incoming table, each by a load job of its own, which is free.
+"""Loads the valid deliveries into the incoming table, each by a load job of its own, free of charge.
 
-The rows of one snapshot id all come from one delivery, because superseded deliveries are not applied. So the snapshot
-id of a row tells its delivery.
+All rows of one snapshot id come from one delivery, because superseded deliveries are not applied. So the snapshot id of
+a row identifies the row's delivery.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dedup_clone.publish.services import Services
 def load_incoming(
     services: Services, request: DedupRequest, examined: tuple[ExaminedDelivery, ...]
 ) -> tuple[tuple[ExaminedDelivery, ...], tuple[RefusedDelivery, ...]]:
-    """Create the table anew and append each delivery; returns those that were loaded, and those that were refused.
+    """Create the incoming table anew and append each delivery. Returns the loaded and the refused deliveries.
 
     A delivery that BigQuery cannot decode is refused, and nothing of it is loaded. Safe to repeat. Raises JobFailed.
     """

@@ -89,7 +89,7 @@ def _entry(request: DedupRequest, counts: DateCounts) -> DateEntry:
 def _require_parent_complete(
     request: DedupRequest, counts: DateCounts, parent_entry: DateEntry | None, now: datetime
 ) -> None:
-    """Raise unless target has as many rows of the date as the parent; an expired partition may be gone."""
+    """Raise ContractViolation unless target has as many rows of the date as the parent. An expired date may be gone."""
     found, expected = counts.rows - counts.new_keys, parent_entry.rows if parent_entry else 0
     if found == expected or (found == 0 and has_expired(counts.date, request.table.retention_days, now)):
         return

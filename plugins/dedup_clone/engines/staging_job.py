@@ -1,4 +1,4 @@
-"""The BigQuery job of the load task: a load job if the generation has files, else the statement of its SQL engine."""
+"""The BigQuery job of the load task: a load job if the generation has files, else the SQL engine's statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expected arrivals: their times, which of them were met, and the check that none is overdue."""
+"""Expected arrivals: the times at which they are due, the state of each, and the check that none is overdue."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 
-LOOKBACK = timedelta(days=7)
+LOOKBACK = timedelta(days=7)  # expected times before this are not checked
 _LONGEST_GAP = timedelta(days=2)  # any two successive expected times are closer than this
 
 
 class SlotState(StrEnum):
-    """MET: a delivery arrived closer to this expected time than to the next one. SKIPPED: only a later one arrived.
+    """MET: a delivery arrived closer to this expected time than to any other.
 
-    OVERDUE: no delivery since, and the grace period is over. PENDING: the grace period is not over.
+    Without such a delivery the state is SKIPPED if a delivery arrived later, else OVERDUE if the grace period is over,
+    else PENDING.
     """
 
     MET = "met"
@@ -31,17 +32,17 @@ class SlotState(StrEnum):
 
 @dataclass(frozen=True)
 class Slot:
-    """An expected arrival."""
+    """An expected arrival: its time in UTC and its state."""
 
     at: datetime
     state: SlotState
 
 
 def to_utc(day: date, clock: time, zone: ZoneInfo) -> datetime:
-    """Convert a local time to UTC, to the later time where a change of clocks makes it ambiguous.
+    """Convert a local time to UTC.
 
-    A time that occurs twice in autumn means the second one; a time that is skipped in spring moves forward with the
-    clocks. So a change of clocks makes no arrival overdue.
+    If a local time occurs twice, when clocks are put back, the later time is returned. A local time that is skipped,
+    when clocks are put forward, moves forward too. So no arrival becomes overdue too early.
     """
     local = datetime.combine(day, clock, tzinfo=zone)
     return max(local.replace(fold=fold).astimezone(UTC) for fold in (0, 1))
@@ -81,7 +82,7 @@ def expected_slots(
 def overdue_times(expected: ExpectedArrivals, arrivals: tuple[datetime, ...], now: datetime) -> list[datetime]:
     """The overdue expected times of the last week, oldest first.
 
-    Only the last one when no delivery ever arrived, because it is unknown when the first one should have.
+    If no delivery ever arrived, only the last time is returned, because nobody knows when the first delivery was due.
     """
     slots = expected_slots(expected, arrivals, now, since=now - LOOKBACK, until=now)
     overdue = [slot.at for slot in slots if slot.state is SlotState.OVERDUE]
@@ -109,5 +110,5 @@ def check_arrivals(now: datetime, state: FeedState) -> Iterator[Incident]:
             f"Last arrival: {format_time(max(state.arrivals)) if state.arrivals else 'none'}."
         ),
         readers_see=state.readers_see(now),
-        next_step="ask the producer where the snapshot is; look in landing whether its marker is missing.",
+        next_step="ask the producer where the snapshot is, and look in landing whether its marker is missing.",
     )

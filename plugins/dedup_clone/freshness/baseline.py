@@ -11,10 +11,10 @@ from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.state.current import IntentKind
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord
 
-PUBLISHES_NEEDED = 3  # with fewer, half the SLA counts as the usual duration
+PUBLISHES_NEEDED = 3  # with fewer publishes, half of the SLA counts as the usual duration
 
-# The latency budget: minutes per phase (named as in the ledger) of an SLA of one hour; docs/hour.md has the reasons.
-# The rest of the hour is for starting Spark, and a reserve.
+# The latency budget of an SLA of one hour: minutes for each phase, named as in the ledger (docs/hour.md). The rest of
+# the hour is for the start of Spark, and a reserve.
 BUDGET_MINUTES_PER_HOUR = {"until_lease": 2, "dedup": 20, "load": 25, "swap": 1}
 
 
@@ -27,7 +27,7 @@ class Baseline:
 
 
 def baseline(history: tuple[LedgerRecord, ...], sla: timedelta) -> Baseline:
-    """The medians over the last publishes, without replays, which have no lag."""
+    """The medians over the last publishes. Replays are left out, because they have no lag."""
     publishes = [r for r in _last_publishes(history) if "until_lease" in r.phases][-PUBLISHES_COMPARED:]
     if len(publishes) < PUBLISHES_NEEDED:
         return Baseline(sla / 2, sla / 4)

@@ -13,7 +13,7 @@ from dedup_clone.freshness.sla_checks import check_age, check_sla
 from dedup_clone.freshness.target_checks import check_contents, check_target
 from dedup_clone.freshness.verdict import VERDICT_VERSION, FreshnessStatus, FreshnessVerdict
 
-# In the order in which an operator wants to read their incidents.
+# Incidents are listed in the order of these checks: the most important first.
 CHECKS = (
     check_sla,
     check_arrivals,
@@ -25,7 +25,7 @@ CHECKS = (
     check_target,
     check_deliveries,
 )
-# Without a run of the watch DAG nobody knows whether a newer snapshot has landed.
+# With one of these incidents it is not known whether a newer snapshot has landed. The page says why.
 _NOT_WATCHED = {
     IncidentKind.WATCH_PAUSED: "the watch DAG is paused",
     IncidentKind.WATCH_FAILING: "the watch DAG fails",

@@ -46,7 +46,10 @@ class RefusedDelivery:
 
 @dataclass(frozen=True)
 class InvalidMarker:
-    """A marker in landing that names no delivery; `text` says why and what to do. `generation` is the object's."""
+    """A marker in landing that identifies no delivery; `text` says why and what to do.
+
+    `generation` is the marker's object generation.
+    """
 
     generation: int
     text: str
@@ -69,7 +72,10 @@ class TargetState:
 
 @dataclass(frozen=True)
 class DagActivity:
-    """A DAG in Airflow. `has_run`: a run is queued or running. `..._at`: when the last such run ended."""
+    """A DAG in Airflow. `has_run`: a run is queued or running.
+
+    `succeeded_at`, `failed_at`: when the last run that succeeded, or failed, ended; None if there is no such run.
+    """
 
     dag_id: str
     paused: bool
@@ -93,9 +99,9 @@ class FeedState:
     """One feed. `live` is the ledger record of the generation in CURRENT.
 
     `history` are the records of publishes, `failures` those of attempts that changed nothing, both newest last.
-    `excluded` are deliveries that a rollback took out. `arrivals` are the times at which deliveries arrived recently,
-    `check_interval` the time until the next check. `target`, `watch_dag` and `publish_dag` are None when they are not
-    known.
+    `excluded` are deliveries that a rollback took out. `arrivals` are the times at which deliveries arrived,
+    `check_interval` is the time until the next check. `target`, `watch_dag` and `publish_dag` are None if nothing is
+    known of them.
     """
 
     feed: str
@@ -131,7 +137,7 @@ class FeedState:
 
 
 def describe_live(live: LedgerRecord | None, generation: int | None, now: datetime) -> str:
-    """What a query of target returns while `generation` is committed; `live` is its ledger record, if known."""
+    """What a query of target returns while `generation` is live. `live`: that generation's ledger record, if known."""
     if generation is None:
         return "no table yet: nothing was published"
     if live is None:
@@ -190,7 +196,10 @@ def read_feed_state(
 
 
 def _registration_times(services: Services) -> dict[Delivery, datetime]:
-    """When each delivery was registered, seconds after its arrival. The records are not read: they can be large."""
+    """When each delivery was registered, which is seconds after it arrived.
+
+    The times come from the listing of the arrival records, which can be large and are not read.
+    """
     prefix = services.layout.arrivals
     return {
         Delivery.parse(info.name.removeprefix(prefix).removesuffix(".json")): info.created_at
@@ -204,7 +213,8 @@ def _waiting(
     marked_at: dict[Delivery, datetime],
     registered_at: dict[Delivery, datetime],
 ) -> Iterable[WaitingDelivery]:
-    """A delivery arrived when its marker was written; once the marker is deleted, its registration time is used."""
+    """The waiting deliveries. A delivery arrived when its marker was written, or, if the marker was deleted since, when
+    it was registered."""
     for delivery in find_backlog(services, manifest).apply:
         yield WaitingDelivery(delivery, (registered_at | marked_at)[delivery], registered=True)
     for delivery in marked_at.keys() - registered_at.keys():
@@ -212,7 +222,7 @@ def _waiting(
 
 
 def _refused(services: Services, live: LedgerRecord | None) -> Iterable[RefusedDelivery]:
-    """Deliveries refused by the last publish or since; the next swap ends these incidents."""
+    """Deliveries refused by the last publish or since; the next swap ends the incidents of these deliveries."""
     since = None if live is None else live.swapped_at
     infos = [i for i in services.store.objects(services.layout.refused) if since is None or i.created_at >= since]
     newest = [info.name for info in sorted(infos, key=lambda i: i.created_at)[-REFUSALS_READ:]]

@@ -34,13 +34,13 @@ class IncidentKind(StrEnum):
 
 
 class Severity(StrEnum):
-    """WARNING: readers are not affected yet."""
+    """WARNING: readers are not affected yet. ALERT: they are, or the feed does not work."""
 
     WARNING = "warning"
     ALERT = "alert"
 
 
-# The warning on the left becomes the alert on the right; its record is then removed without a recovery message.
+# The warning on the left becomes the alert on the right. The warning's record is removed without a recovery message.
 ESCALATES_TO = {IncidentKind.SLA_AT_RISK: IncidentKind.SLA_MISSED}
 
 
@@ -94,16 +94,16 @@ class Alert:
 
     @property
     def dedup_key(self) -> str:
-        """The same for all messages about one problem, so that a receiver can join them, and close it with the last.
+        """A key that all messages about one problem share, by which a receiver groups them and closes the problem.
 
-        A warning and the alert that it turns into are one problem: only the alert gets a recovery message.
+        A warning and the alert that it becomes are one problem: only the alert gets a recovery message.
         """
         escalated = ESCALATES_TO.get(self.kind)
         return f"dedup-clone/{self.feed}/{self.incident if escalated is None else escalated}"
 
     @property
     def event_action(self) -> str:
-        """`trigger` or `resolve`, as receivers of the kind of PagerDuty call it."""
+        """`trigger` when the incident begins, `resolve` when it ends: PagerDuty's words."""
         return "trigger" if self.ended_at is None else "resolve"
 
     @property

@@ -2,8 +2,8 @@
 
 A record is created only if it is absent, and replaced only under the object generation that was read. So when two
 processes see the same incident (two watchdog runs, or the watchdog and a missed deadline), one of them notifies. The
-record lists the notifiers that were reached; one that failed is retried at the next check. While a process notifies,
-it holds a claim on the record; if the process dies, the claim expires and another process continues.
+record lists the notifiers that were reached; a notifier that failed is retried at the next check. While a process
+notifies, it holds a claim on the record; if the process dies, the claim expires and another process continues.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from dedup_clone.freshness.incident import ESCALATES_TO, Incident
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 
-# Longer than notifying takes, even in a triggerer that first builds Airflow's API to read a connection.
+# A claim expires after this time. To notify takes less, even in a triggerer that first builds Airflow's API to read a
+# connection.
 CLAIM = timedelta(minutes=10)
 # A check that began before a missed deadline opened an incident does not find the incident, and must not close it.
 MINIMUM_DURATION = timedelta(minutes=1)
@@ -30,7 +31,7 @@ Notify = Callable[["IncidentRecord", tuple[str, ...]], tuple[str, ...]]
 
 @dataclass(frozen=True)
 class IncidentRecord:
-    """`told` and `told_end`: the notifiers that got the alert that it began, and the alert that it ended.
+    """One incident. `told`: the notifiers that were told of its begin; `told_end`: those that were told of its end.
 
     `claimed_at`: when a process began to notify; None when no process is notifying.
     """
@@ -72,7 +73,7 @@ class IncidentRecords:
                 self.open(incident, now)
 
     def open(self, incident: Incident, now: datetime) -> bool:
-        """Create the incident's record and notify. False, and nothing is sent, when it has a record already."""
+        """Create the incident's record and notify. If the incident has a record already, send nothing, return False."""
         record = IncidentRecord(incident, now, None, now, (), ())
         generation = self._write(record, 0)
         if generation is None:
@@ -132,7 +133,7 @@ class IncidentRecords:
         self._store.delete(self._layout.incident(record.incident.name), expected_object_generation=generation)
 
     def _is_claimed(self, record: IncidentRecord, now: datetime) -> bool:
-        """Whether another process is notifying: a claim that has not expired, with notifiers left to reach."""
+        """Whether another process is notifying: its claim has not expired, and some notifiers are not reached yet."""
         left = set(self._notifiers) - set(record.told)
         if record.ended_at is not None:
             left = set(record.told) - set(record.told_end)

@@ -33,7 +33,7 @@ class LateRun:
 
 
 def check_late_run(store: ObjectStore, run: LateRun, now: datetime) -> Incident | None:
-    """None when the SLA was met (another run published the delivery in time), or the delivery was refused."""
+    """The incident of the late run. None if another run published the delivery in time, or if it was refused."""
     generation = CurrentFile(store, run.feed).read().generation
     records = published_records(store, run.feed)
     live = next((r for r in reversed(records) if r.generation == generation), None)

@@ -13,7 +13,7 @@ IDLE_AFTER = timedelta(minutes=10)  # the watch DAG starts its next run within s
 
 
 def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """Both DAGs must be unpaused; the watch DAG must have a run, and its last one must not have failed."""
+    """Both DAGs must be unpaused. The watch DAG must have a run, and its last run that ended must not have failed."""
 
     def incident(kind: IncidentKind, since: datetime, what: str, next_step: str) -> Incident:
         return Incident(kind, Severity.ALERT, since, what, state.readers_see(now), next_step)
@@ -65,7 +65,7 @@ def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:
 
 
 def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """A lease may be held for as long as the SLA, and for twice as long if its run is still running.
+    """A lease may be held for as long as the SLA, and for twice as long if the run that holds it is still running.
 
     A run that waits for approval blocks no other run, because it yields the lease.
     """
@@ -82,7 +82,7 @@ def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
         what=f"{holder} has held the lease for {held} and {liveness}: nothing else can be published.",
         readers_see=state.readers_see(now),
         next_step=(
-            "read its log; mark it failed if it hangs: the next run recovers the attempt."
+            "read the log of that run; if it hangs, mark it as failed: the next run recovers the attempt."
             if state.lease_holder_running
             else "none if a delivery is due soon, whose run recovers the attempt; else replay the live snapshot."
         ),

@@ -13,9 +13,10 @@ from dedup_clone.state.current import IntentKind
 
 
 def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """At risk when the last attempt failed, or when the usual remaining time does not fit into what is left.
+    """The oldest waiting delivery must become live within the SLA.
 
-    The time until the next check counts as remaining time: a warning at the next check would be too late.
+    The SLA is at risk when the last attempt failed, or when the delivery would be late if the next check came first and
+    the usual remaining time passed after it: a warning at that check would be too late.
     """
     oldest = state.oldest_waiting
     if oldest is None:
@@ -38,17 +39,17 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
             Severity.WARNING,
             since=now,
             what=(
-                f"{arrival}; what remains usually takes {format_duration(remaining)}, and it is due in "
+                f"{arrival}; what remains usually takes {format_duration(remaining)}, and the snapshot is due in "
                 f"{format_duration(due - now)} ({format_time(due)}). "
                 f"{progress} {over_budget(state.history, state.sla)}"
             ).rstrip(),
             readers_see=state.readers_see(now),
-            next_step="watch the publish run; see whether Spark or BigQuery queue, and whether a run blocks it.",
+            next_step="watch the publish run; see whether its jobs wait in Spark or BigQuery, or for another run.",
         )
 
 
 def check_age(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """The age of the live snapshot, whether or not a delivery waits."""
+    """The live snapshot must not be older than the feed's maximum age, whether or not a delivery waits."""
     limit = state.settings.max_age_minutes
     if limit is None or state.live is None or now - state.live.arrived_at <= timedelta(minutes=limit):
         return
@@ -59,7 +60,7 @@ def check_age(now: datetime, state: FeedState) -> Iterator[Incident]:
         since=state.live.arrived_at + timedelta(minutes=limit),
         what=f"the snapshot in target arrived {age} ago; its maximum age is {limit} min.",
         readers_see=state.readers_see(now),
-        next_step="see whether a snapshot waits or none has arrived, and why (this feed's other alerts say it).",
+        next_step="see whether a snapshot waits or none has arrived; this feed's other alerts say why.",
     )
 
 
@@ -82,7 +83,7 @@ def _progress(now: datetime, state: FeedState, oldest: WaitingDelivery) -> str:
         text += "The watch DAG has not registered all of them. "
     intent, failure = state.current.intent, _last_failure(state, oldest)
     if failure:
-        text += f"Its last attempt failed: {failure}. "
+        text += f"The last attempt failed: {failure}. "
     if intent is None:
         return f"{text}No run holds the lease."
     step = intent.jobs[-1] if intent.jobs else "no BigQuery job yet"

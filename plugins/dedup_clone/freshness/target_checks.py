@@ -13,7 +13,7 @@ from dedup_clone.state.audits import AuditRecord, PartitionFingerprint
 
 
 def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """Finds changes that somebody made by hand. Skipped before the first publish, and between a swap and its commit."""
+    """Finds changes of target by hand. Checks nothing before the first publish, and between a swap and its commit."""
     target = state.target
     if target is None or state.current.generation is None or _is_being_committed(state, target):
         return
@@ -25,7 +25,7 @@ def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
             since=now,
             what="target is not what the last publish left: " + "; ".join(differences) + ".",
             readers_see=_readers_see(state, target, now),
-            next_step="see who changed it (jobs of the dataset), put labels and options back, replay the snapshot.",
+            next_step="see who changed target (jobs of the dataset), restore labels and options, replay the snapshot.",
         )
     if target.materialized_views:
         views = ", ".join(target.materialized_views)
@@ -35,12 +35,12 @@ def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
             since=now,
             what=f"materialized view(s) {views} read target: no snapshot can be published any more.",
             readers_see=state.readers_see(now),
-            next_step="drop them, or let them read a view of target, before the next snapshot is due.",
+            next_step="drop these views, or let them read a view of target, before the next snapshot is due.",
         )
 
 
 def check_contents(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """One incident for each unequal partition; it ends when an audit finds it equal, or when it has expired."""
+    """One incident for each unequal partition, until an audit finds the partition equal, or the partition expires."""
     for record in state.audits.unequal:
         yield Incident(
             IncidentKind.CONTENT_UNEQUAL,

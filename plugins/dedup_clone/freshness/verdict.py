@@ -14,7 +14,7 @@ from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore, retry_lost_race
 
 VERDICT_VERSION = 1
-STALE_AFTER_INTERVALS = 3
+STALE_AFTER_INTERVALS = 3  # a verdict is stale when it is older than this many check intervals
 
 
 class FreshnessStatus(StrEnum):
@@ -46,7 +46,7 @@ class FreshnessVerdict:
     next_expected_at: datetime | None
 
     def is_stale(self, now: datetime) -> bool:
-        """Whether several checks that should have replaced the verdict did not happen."""
+        """Whether the verdict is old, because checks that should have replaced it did not happen."""
         return now - self.checked_at > STALE_AFTER_INTERVALS * timedelta(seconds=self.check_interval_s)
 
 

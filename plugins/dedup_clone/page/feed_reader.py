@@ -19,7 +19,7 @@ from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore, in_parallel
 
 CACHED_S = 3.0
-OTHER_VERSION = "Its index was written by another version of this project; the next arrival writes it anew."
+OTHER_VERSION = "Another version of this project wrote this feed's index; the next arrival writes it anew."
 T = TypeVar("T")
 
 
@@ -95,7 +95,7 @@ class FeedReader:
         return [records for records in found if records is not None]
 
     def read(self, feed: str) -> FeedRecords | None:
-        """None when there is no such feed, or it has no index yet."""
+        """The records of one feed; None if there is no such feed, or if it has no index yet."""
         store, feeds = self._list()
         return self._read(store, feed) if feed in feeds else None
 

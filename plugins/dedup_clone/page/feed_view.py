@@ -135,7 +135,7 @@ def _failure(record: LedgerRecord) -> dict[str, Any]:
 
 
 def _dates(index: Index, now: datetime) -> list[list[Any]]:
-    """For each partition: date, rows, retained rows, and the days (in UTC) until it expires, negative if overdue."""
+    """For each partition: date, rows, survivors, and the days (in UTC) until it expires, negative if overdue."""
     day = now.astimezone(UTC).date()
     return [[e.date.isoformat(), e.rows, e.survivors, (e.date - day).days + index.retention_days] for e in index.dates]
 

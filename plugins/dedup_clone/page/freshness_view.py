@@ -46,7 +46,8 @@ def status_view(verdict: FreshnessVerdict | None, now: datetime) -> dict[str, An
 
 
 def today_view(index: Index, now: datetime) -> dict[str, Any]:
-    """Today's expected and actual arrivals. Today is the day in the feed's time zone; in UTC if it expects none."""
+    """Today's expected and actual arrivals. Today is the day in the feed's time zone; in UTC if the feed declares no
+    expected arrivals."""
     zone = ZoneInfo(index.expected.zone if index.expected else "UTC")
     day = now.astimezone(zone).date()
     begins = datetime.combine(day, time(), zone).astimezone(UTC)

@@ -13,7 +13,7 @@ class PublishKind(StrEnum):
     """How a generation came about. The freshness SLA applies to PUBLISH only."""
 
     PUBLISH = "publish"  # at least one delivery became live for the first time
-    REPLAY = "replay"  # all its deliveries had been live before, or only some of their dates were published
+    REPLAY = "replay"  # all its deliveries had been live before, or only some dates of one were published
     ROLLBACK = "rollback"
     BOOTSTRAP = "bootstrap"
 

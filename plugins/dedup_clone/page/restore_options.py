@@ -1,4 +1,4 @@
-"""Tells from the index which generations a rollback can restore. The rollback's first task checks this exactly."""
+"""Tells from the index which generations a rollback can restore. The first task of a rollback checks it exactly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from dedup_clone.contract.records import to_plain
 from dedup_clone.state.index import Index, IndexGeneration
 
-# An operator may take this long to approve a rollback; time travel must still reach the generation after that.
+# An operator may take this long to approve a rollback; afterwards time travel must still reach the generation.
 APPROVAL_MARGIN = timedelta(hours=1)
 
 
@@ -34,7 +34,7 @@ def generation_view(index: Index, generation: IndexGeneration, now: datetime) ->
 
 
 def _time_travel_until(index: Index, generation: IndexGeneration) -> datetime | None:
-    """Until when the generation can be restored by time travel; None if it cannot, or if that is unknown.
+    """Until when time travel can restore the generation; None if it cannot, or if its reach is not known.
 
     Time travel does not reach back beyond the creation of staging.
     """

@@ -106,7 +106,7 @@ class Warehouse:
         return read_policies(self._client, self._reference(table_name))
 
     def missing_access(self, table_name: str) -> list[str]:
-        """What this account lacks to clone the table as of a time; nothing if it has no row access policy."""
+        """What this account lacks to clone the table as of a past time; nothing if no row access policy is on it."""
         return missing_access(self._client, self._reference(table_name))
 
     def materialized_views_of(self, table_name: str) -> list[str]:
@@ -117,7 +117,7 @@ class Warehouse:
         return [view for view, sql in queries.items() if reads_table(sql, self._project, self._dataset, table_name)]
 
     def remember_materialized_views(self) -> None:
-        """Read the project's materialized views now, and use them for all later calls: for a check of many feeds."""
+        """Read the project's materialized views once, for a check of many feeds: all later calls use what was read."""
         self._views = read_materialized_views(self._client, self._project, self._location)
 
     def job(self, job_id: str) -> JobMetadata | None:
@@ -142,9 +142,9 @@ class Warehouse:
         )
 
     def fence_job_id(self, job_id: str) -> None:
-        """Create a failing job with this id, unless the id is in use, so that no other job can have it.
+        """Create a failing job with this id, unless the id is in use, so that no other job can have the id.
 
-        A task that was taken for dead but is alive then sees a failed try, and must acquire the lease again.
+        If the task that recorded the id is alive after all, it finds a failed job, and its run has lost the lease.
         """
         from google.api_core.exceptions import Conflict
         from google.cloud.bigquery import QueryJobConfig
@@ -181,9 +181,10 @@ class Warehouse:
     def start_load(
         self, job_id: str, table: str, schema: list[dict[str, Any]], rows: list[dict[str, Any]], *, append: bool
     ) -> None:
-        """Start a load job, which is free of charge, that appends the rows, or replaces the table's rows by them.
+        """Start a load job, free of charge. It appends the rows to the table, or replaces the table's rows by them.
 
-        A table that lacks columns of `schema` gets them. A job of this id is not started twice.
+        The table is created if it does not exist, and gets columns of `schema` that it lacks. A job of this id is not
+        started twice.
         """
         from google.api_core.exceptions import Conflict
         from google.cloud.bigquery import (

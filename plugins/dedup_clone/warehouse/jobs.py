@@ -20,7 +20,7 @@ BRIEF_POLL_S = 0.4  # for jobs that take seconds; the client library polls once 
 
 
 def poll_intervals(poll_s: float) -> Iterator[float]:
-    """Seconds between polls of a job: short at first, since most jobs are short, then doubling up to `poll_s`."""
+    """Seconds between polls of a job: short at first, because most jobs are short, then doubled up to `poll_s`."""
     interval = min(FIRST_POLL_S, poll_s)
     while True:
         yield interval
@@ -29,7 +29,7 @@ def poll_intervals(poll_s: float) -> Iterator[float]:
 
 @dataclass(frozen=True)
 class EndedJob:
-    """A job that succeeded. `bytes_processed`: of a query; 0 for loads and extracts. `seconds`: its run time."""
+    """A job that succeeded. `bytes_processed`: what a query read; 0 for loads and extracts. `seconds`: run time."""
 
     job_id: str
     bytes_processed: int
@@ -38,7 +38,7 @@ class EndedJob:
 
 @dataclass(frozen=True)
 class Selected:
-    """The result of a SELECT: its number of rows, the first of them, and the bytes billed for it."""
+    """The result of a SELECT: the number of rows, the first rows, and the bytes billed."""
 
     row_count: int
     first_rows: tuple[Mapping[str, Any], ...]
@@ -54,7 +54,7 @@ class Jobs:
         self._location = location
 
     def start(self, job_id: str, configuration: Mapping[str, Any]) -> None:
-        """Create the job, unless it exists: an earlier call may have created it and lost the response."""
+        """Create the job, unless it exists. It exists if an earlier call created it and its response was lost."""
         from google.api_core.exceptions import Conflict
         from google.cloud.bigquery import ExtractJob, LoadJob, QueryJob
 
@@ -63,7 +63,7 @@ class Jobs:
         reference = {"projectId": self._project, "jobId": job_id, "location": self._location}
         job = kind.from_api_repr({"jobReference": reference, "configuration": dict(configuration)}, self._client)
         try:
-            job._begin()  # client.query and client.load_table_from_uri end in this call but accept fewer settings
+            job._begin()  # client.query and client.load_table_from_uri also call this, but accept fewer settings
         except Conflict:
             self._client.get_job(job_id, project=self._project, location=self._location)
 
@@ -147,7 +147,7 @@ class Jobs:
 
 
 def _job_failed(error: GoogleAPICallError) -> JobFailed:
-    """`error` of a query, with BigQuery's own message: the client puts the request before it."""
+    """The JobFailed for a query's `error`. It has BigQuery's own message, before which the client puts the request."""
     first = error.errors[0] if error.errors else {}
     reason, message = first.get("reason", "unknown"), str(first.get("message", error.message))
     return JobFailed(f"BigQuery rejected a query ({reason}): {message}", message=message, reason=reason)

@@ -18,14 +18,17 @@ def reads_table(sql: str, project: str, dataset: str, table: str) -> bool:
 
 
 def read_materialized_views(client: Client, project: str, location: str) -> dict[str, str]:
-    """The queries of the project's views in this location, by `dataset.view`, of datasets that may be read."""
+    """The queries of the project's materialized views in this location, by `dataset.view`.
+
+    Views in datasets that this account may not read are left out.
+    """
     from google.api_core.exceptions import Forbidden, NotFound
 
     queries = {}
     for item in client.list_datasets(project):
         if item._properties.get("location", location).lower() != location.lower():
             continue
-        with contextlib.suppress(Forbidden, NotFound):  # may not be read, or was dropped meanwhile
+        with contextlib.suppress(Forbidden, NotFound):  # the dataset may not be read, or was dropped meanwhile
             for listed in client.list_tables(item.reference):
                 if listed.table_type == "MATERIALIZED_VIEW":
                     query = client.get_table(listed.reference).mview_query

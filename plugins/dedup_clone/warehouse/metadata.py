@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MILLISECONDS_PER_DAY = 24 * 60 * 60 * 1000
-# The REST API gives types their names in legacy SQL.
+# The REST API names types as legacy SQL does.
 _STANDARD_TYPES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL", "RECORD": "STRUCT"}
 
 
@@ -43,7 +43,7 @@ class TableMetadata:
     version: str = ""
 
     def is_cloned_as_of(self, moment: datetime) -> bool:
-        """Whether it is a clone as of that time, to the millisecond: former releases recorded microseconds."""
+        """Whether the table is a clone as of that time. Compares milliseconds: former releases recorded more digits."""
         return self.clone_time is not None and to_milliseconds(self.clone_time) == to_milliseconds(moment)
 
 
@@ -94,7 +94,7 @@ class JobMetadata:
 
 
 def to_milliseconds(moment: datetime) -> datetime:
-    """The time floored to a millisecond, which is as BigQuery shows the time of a clone."""
+    """The time floored to a millisecond. BigQuery shows the time of a clone in this form."""
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 

@@ -1,6 +1,6 @@
 """Reads a table's policies, and whether this account may clone a table that has row access policies.
 
-The client library has no methods for row access policies, so these are requests of the REST API, free of charge.
+The client library has no methods for row access policies, so this module calls the REST API, free of charge.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def read_policies(client: Client, table: TableReference) -> Policies:
 
 
 def missing_access(client: Client, table: TableReference) -> list[str]:
-    """What this account lacks to clone the table as of a time; nothing if the table has no row access policy.
+    """What this account lacks to clone the table as of a past time; nothing if the table has no row access policy.
 
-    BigQuery calls the answers a hint: it may name a permission that the clone then finds missing.
+    BigQuery does not promise that its answers about permissions are exact: the clone may still find one missing.
     """
     policies = list(_row_policies(client, table))
     if not policies:

@@ -1,8 +1,8 @@
 """SQL expressions that order and compare the rows of a table as docs/data-contract.md says, whatever their types.
 
 BigQuery orders scalars in this way, but puts NaN lowest; it cannot order structs and arrays. So each value column is
-turned into expressions that BigQuery can order (descending, NULL last) and compare: a struct into those of its fields,
-an array into a text that sorts as its elements do.
+turned into expressions that BigQuery can order (descending, NULL last) and compare: a struct into the expressions of
+its fields, an array into a text that sorts as the array's elements do.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _leaves(column: Column, path: str) -> Iterator[str]:
 
 
 def _array_text(column: Column, path: str, depth: int) -> str:
-    """NULL for an empty array, which BigQuery does not distinguish from a NULL one."""
+    """The text of an array. It is NULL for an empty array, which BigQuery does not distinguish from a NULL array."""
     element, position = f"element_{depth}", f"position_{depth}"
     element_column = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
     return (
@@ -70,7 +70,7 @@ def _array_text(column: Column, path: str, depth: int) -> str:
 
 
 def _text(column: Column, path: str, depth: int) -> str:
-    """A text that sorts as the value does, also in a concatenation: no text is a prefix of another."""
+    """A text that sorts as the value does. No text is a prefix of another, so concatenated texts sort correctly too."""
     if column.mode is ColumnMode.REPEATED:
         return f"CONCAT(IFNULL({_array_text(column, path, depth + 1)}, ''), {_TERMINATOR})"
     if column.fields:
@@ -101,10 +101,10 @@ def _scalar_text(kind: str, path: str) -> str:
 
 
 def _integer_text(path: str) -> str:
-    """A digit for the sign, then nineteen digits; a negative number is given as its distance from the least one.
+    """A digit for the sign, then nineteen digits. A negative number is given as its distance from the least INT64.
 
-    That distance is the number without its sign bit. Adding the two halves of 2^63 would give it too, but an optimizer
-    may add the constants first, which overflows.
+    The distance is computed by clearing the sign bit. It is not computed by adding 2^63 in two halves, because an
+    optimizer may add the two constants first, which overflows.
     """
     return f"IF({path} < 0, '0', '1'), LPAD(CAST({path} & 9223372036854775807 AS STRING), 19, '0')"
 

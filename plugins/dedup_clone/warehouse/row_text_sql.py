@@ -40,7 +40,7 @@ def _array(column: Column, path: str, depth: int) -> str:
 
 
 def _scalar(kind: str, path: str) -> str:
-    """The expression for a scalar's text, NULL for NULL."""
+    """The expression for a scalar's text; it is NULL if the scalar is NULL."""
     match kind:
         case "BOOL" | "INT64" | "NUMERIC":
             return f"CAST({path} AS STRING)"

@@ -82,11 +82,11 @@ def render_query(query: str, *, name: str, names: TableNames) -> str:
     """The SQL check `name` of a feed, over staging as of the parameter `checked_at`. Raises ConfigurationError."""
     import jinja2
 
-    # In parentheses, so that the query may give it an alias: FOR SYSTEM_TIME would have to follow the alias.
+    # A subquery, because a query may give `{{ staging }}` an alias, and FOR SYSTEM_TIME must follow a table's alias.
     rows = f"(SELECT * FROM {names.staging} FOR SYSTEM_TIME AS OF @checked_at)"
     try:
         return jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(query).render(staging=rows)
     except jinja2.TemplateError as error:
         raise ConfigurationError(
-            f"SQL check [{name}]: {error}. A query may use {{{{ staging }}}} only: correct its file."
+            f"SQL check [{name}]: {error}. A query may use {{{{ staging }}}} only: correct the query's file."
         ) from error

@@ -222,7 +222,7 @@ def test_a_missed_sla_names_snapshot_elapsed_time_and_progress() -> None:
 def test_a_failed_attempt_is_named_with_its_reason() -> None:
     failed = (record(8, reason="check [new_share] failed"),)
     (incident,) = find_incidents(NOW, feed_state(waiting=(waits(minutes(75)),), failures=failed))
-    assert "Its last attempt failed: check [new_share] failed." in incident.what
+    assert "The last attempt failed: check [new_share] failed." in incident.what
 
 
 NOTHING = {"live": None, "history": (), "arrivals": (), "current": current(generation=None), "target": None}

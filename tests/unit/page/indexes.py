@@ -197,7 +197,7 @@ def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
         Severity.ALERT,
         now - timedelta(minutes=12),
         f"snapshot 2122 arrived {now - timedelta(minutes=72):%Y-%m-%d %H:%M:%S} UTC, 72 min ago, and is not live; the "
-        f"freshness SLA is 60 min. Its last attempt failed: ended before its swap; staging is loaded; check "
+        f"freshness SLA is 60 min. The last attempt failed: ended before its swap; staging is loaded; check "
         f"[new_share] failed. No run holds the lease.",
         "snapshot 2120",
         "open the publish run that is running (or failed) and read the log of its last task.",
