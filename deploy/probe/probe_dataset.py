@@ -131,7 +131,10 @@ class ProbeDataset:
         from google.cloud import bigquery
 
         if self.usd > BUDGET_USD:
-            raise BudgetSpent(f"The queries so far have cost [{self.usd:.2f}] USD, the budget is [{BUDGET_USD}] USD.")
+            raise BudgetSpent(
+                f"The queries so far have cost [{self.usd:.2f}] USD, the budget is [{BUDGET_USD}] USD: the rest was "
+                f"not tried."
+            )
         config = bigquery.QueryJobConfig(
             query_parameters=[_parameter(name, value) for name, value in (parameters or {}).items()],
             use_query_cache=False,

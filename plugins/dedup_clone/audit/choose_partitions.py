@@ -88,5 +88,6 @@ def _require_auditable(requested: date, dates: set[date], generation: int) -> No
     if requested not in dates:
         known = f"{min(dates)} to {max(dates)}" if dates else "none"
         raise ConfigurationError(
-            f"Partition [{requested}] of generation [{generation}] cannot be audited; those that can are: {known}."
+            f"Partition [{requested}] of generation [{generation}] cannot be audited: name one of those that can: "
+            f"{known}."
         )

@@ -30,6 +30,7 @@ from dedup_clone.contract.errors import ContractViolation
 T = TypeVar("T")
 FORMAT_VERSION = 1
 _VERSION_KEY, _RELEASE_KEY = "format_version", "release"
+_RESTORE = "Restore an earlier version of the object, then retry."
 
 
 def to_plain(value: object) -> Any:
@@ -73,9 +74,7 @@ def from_json(kind: type[T], text: str, *, where: str) -> T:
     try:
         plain = json.loads(text)
     except ValueError as error:
-        raise ContractViolation(
-            f"[{where}] is not JSON: {error}. Restore an earlier version of the object, then retry."
-        ) from error
+        raise ContractViolation(f"[{where}] is not JSON: {error}. {_RESTORE}") from error
     if not isinstance(plain, dict):
         return from_plain(kind, plain, where=where)
     release = str(plain.get(_RELEASE_KEY, ""))
@@ -145,10 +144,7 @@ class _Reader:
                 f"{_deploy(self.release)}."
             )
         if missing := sorted(_required_fields(kind) - plain.keys()):
-            raise ContractViolation(
-                f"[{where}] lacks fields {missing}: it is damaged. Restore an earlier version of the object, then "
-                f"retry."
-            )
+            raise ContractViolation(f"[{where}] lacks fields {missing}: it is damaged. {_RESTORE}")
         given = hints.keys() & plain.keys()
         return kind(**{name: self.read(hints[name], plain[name], f"{where}.{name}") for name in given})
 
@@ -188,7 +184,7 @@ def _read_scalar(kind: Any, plain: Any, where: str) -> Any:
         if isinstance(kind, type) and issubclass(kind, Enum):
             return kind(plain)
     except (TypeError, ValueError) as error:
-        raise ContractViolation(f"[{where}] is [{plain!r}], expected {kind.__name__}: {error}") from error
+        raise ContractViolation(f"[{where}] is [{plain!r}], expected {kind.__name__}: {error}. {_RESTORE}") from error
     if kind is float and isinstance(plain, int) and not isinstance(plain, bool):
         return float(plain)
     _expect(type(plain) is kind, where, kind.__name__, plain)
@@ -197,4 +193,4 @@ def _read_scalar(kind: Any, plain: Any, where: str) -> Any:
 
 def _expect(condition: bool, where: str, expected: str, found: object) -> None:
     if not condition:
-        raise ContractViolation(f"[{where}] is [{found!r}], expected {expected}.")
+        raise ContractViolation(f"[{where}] is [{found!r}], expected {expected}. {_RESTORE}")

@@ -49,7 +49,8 @@ def read_candidate(services: Services, spec: PublishSpec) -> tuple[Candidate, Ma
         intent = services.current.require_intent(spec.attempt)
         discard(services, intent)
         if intent.kind is IntentKind.BOOTSTRAP:
-            raise BootstrapRefused(" ".join(refused.reason for refused in candidate.refused))
+            reasons = " ".join(refused.reason for refused in candidate.refused)
+            raise BootstrapRefused(f"Rows of the existing table were refused: {reasons}")
         reasons = "\n  ".join(f"[{r.delivery.name}] {r.reason}" for r in candidate.refused)
         raise DeliveryRefused(f"Every delivery was refused; target is unchanged:\n  {reasons}")
     return candidate, candidate.manifest

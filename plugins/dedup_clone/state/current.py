@@ -183,7 +183,8 @@ class CurrentFile:
             intent = self._require(current, attempt)
             if not intent.waits_for_approval:
                 raise LostRace(
-                    f"The lease of [{self._feed}] passed to run [{intent.run_id}] while attempt [{attempt}] waited."
+                    f"The lease of [{self._feed}] passed to run [{intent.run_id}] while attempt [{attempt}] "
+                    f"waited: clear the run from its first task."
                 )
             return dataclasses.replace(current, intent=dataclasses.replace(intent, waits_for_approval=False))
 

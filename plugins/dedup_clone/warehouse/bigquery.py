@@ -83,7 +83,10 @@ class Warehouse:
 
         table = self.table(table_name)
         if table is None:
-            raise LookupError(f"Table [{self._project}.{self._dataset}.{table_name}] does not exist.")
+            raise LookupError(
+                f"Table [{self._project}.{self._dataset}.{table_name}] does not exist: restore it "
+                "(docs/runbook.md, the dataset or a table is deleted), then clear the run from its first task."
+            )
         job = self._run(
             render(self._sql_folder, "checks/partitions.sql", names=names),
             [ScalarQueryParameter("table_name", "STRING", table_name)],
@@ -171,7 +174,9 @@ class Warehouse:
             job, intervals = self.job(job_id), poll_intervals(poll_s)
             while job is not None and not job.ended:
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"BigQuery job [{job_id}] still runs after {timeout_s:.0f} s")
+                    raise TimeoutError(
+                        f"BigQuery job [{job_id}] still runs after {timeout_s:.0f} s: a later check looks again."
+                    )
                 time.sleep(next(intervals))
                 job = self.job(job_id)
             if job is not None:

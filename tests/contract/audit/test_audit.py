@@ -129,7 +129,7 @@ def test_as_many_partitions_a_day_as_the_feed_says(published: FeedOnStandIn) -> 
 
 def test_a_partition_can_be_asked_for(published: FeedOnStandIn) -> None:
     assert [record.date for record in audit(published, DAYS[2])] == [DAYS[2]]
-    with pytest.raises(ConfigurationError, match=rf"those that can are: {DAYS[2]} to {DAYS[0]}"):
+    with pytest.raises(ConfigurationError, match=rf"name one of those that can: {DAYS[2]} to {DAYS[0]}"):
         choose_partitions(published.services, TODAY + timedelta(days=1))
 
 

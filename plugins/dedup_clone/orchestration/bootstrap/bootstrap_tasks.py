@@ -34,7 +34,9 @@ class ShowExistingOperator(DryRunMixin):
             if context["params"]["dry_run"]:
                 self.end_dry_run(context, result)
             elif preview.refused:
-                raise BootstrapRefused("\n".join(preview.refused))
+                raise BootstrapRefused(
+                    "The bootstrap cannot run with this form; nothing was changed:\n" + "\n".join(preview.refused)
+                )
         return result
 
 

@@ -56,4 +56,4 @@ def translate_errors(hints: ErrorHints, resource: str, *ignored: type[Exception]
         if hint is None:
             hint = hints.unknown()
         error_type = ConfigurationError if hint.permanent else SparkUnavailable
-        raise error_type(f"{resource}: {type(cause).__name__}: {message} {hint.text}") from error
+        raise error_type(f"A call for {resource} failed: {type(cause).__name__}: {message} {hint.text}") from error

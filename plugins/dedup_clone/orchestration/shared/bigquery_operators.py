@@ -94,7 +94,10 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
                 failed = last_failed_job(services, spec.attempt, self.step)
                 if failed is None or not is_permanent_reason(failed.reason, failed.error or ""):
                     raise
-                raise AirflowFailException(f"BigQuery job [{failed.job_id}] failed: {failed.error}") from error
+                raise AirflowFailException(
+                    f"BigQuery job [{failed.job_id}] failed: {failed.error}. Correct what it names, then clear the "
+                    f"task."
+                ) from error
 
     def _wait_before_deferral(self) -> None:
         """Waits some seconds for the job. To defer takes longer than a short job: the task must start a second time."""

@@ -64,7 +64,7 @@ def resolve_bootstrap(services: Services, bootstrap_request: BootstrapRequest, v
         )
     problems = form_problems(existing, bootstrap_request)
     if problems:
-        raise BootstrapRefused(" ".join(problems))
+        raise BootstrapRefused("The bootstrap cannot run with this form; nothing was changed:\n" + "\n".join(problems))
     intent = acquire_lease(services, IntentKind.BOOTSTRAP, dag_id=dag_id, run_id=run_id, parent=None)
     if services.warehouse.table(services.feed.staging) is None:
         services.warehouse.create_staging(services.names, services.feed.table.to_contract())

@@ -54,7 +54,7 @@ def _require_fitting_engine(services: Services, publish_request: PublishRequest)
     feed, engine = services.feed, publish_request.engine
     problem = engine and feed.unsupported_reason(engine)
     if problem:
-        raise ConfigurationError(f"Feed [{feed.feed}]: {problem}.")
+        raise ConfigurationError(f"Feed [{feed.feed}] cannot be replayed with engine [{engine}]: {problem}.")
 
 
 def _backlog(services: Services, publish_request: PublishRequest, parent: Manifest | None) -> Backlog:

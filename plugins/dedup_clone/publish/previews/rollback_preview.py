@@ -38,7 +38,7 @@ def preview_rollback(services: Services, generation: int, *, dag_id: str, run_id
     wanted = find_restorable(services, generation)
     live_generation = services.current.read().generation
     if live_generation is None:  # cannot happen: a restorable generation means that another is live
-        raise LookupError(f"[{services.feed.feed}] has no live generation.")
+        raise LookupError(f"[{services.feed.feed}] has no live generation: publish a snapshot first.")
     live, restored = services.manifests.read(live_generation), wanted.manifest
     dates = _differing(live, restored)
     return RollbackPreview(

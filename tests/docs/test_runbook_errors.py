@@ -1,0 +1,39 @@
+"""Every error that the code can raise is found in docs/runbook.md by its first words, and every entry is an error."""
+
+from __future__ import annotations
+
+import re
+
+from tests.docs.raised_messages import REPOSITORY, raised_messages
+
+SECTION = (
+    (REPOSITORY / "docs" / "runbook.md").read_text(encoding="utf-8").split("\n## Errors\n", 1)[1].split("\n## ", 1)[0]
+)
+GROUPS = re.split(r"^### .*$", SECTION, flags=re.MULTILINE)[1:]
+ENTRIES = [
+    " ".join(entry.split()) for group in GROUPS for entry in re.findall(r"`([^`]+)`", group.split("**Means**", 1)[0])
+]
+
+
+def test_messages_of_several_parts_of_the_code_are_found() -> None:
+    texts = {message.text for message in raised_messages()}
+    assert "Every delivery was refused; target is unchanged:\n  …" in texts  # a local name in the text
+    assert any(text.startswith("DEDUP_CLONE_PROFILE is […]") for text in texts)  # a constant of the module
+    assert any(text.startswith("The existing table cannot become feed […]") for text in texts)  # made by a function
+    assert any(text.startswith("The plan changed a row") for text in texts)  # raised by Spark
+    assert any(text.startswith("status […]") for text in texts)  # composed by the class of the error
+
+
+def test_each_message_has_an_entry() -> None:
+    unlisted = [f"{m.where}: {m.text}" for m in raised_messages() if not m.text.startswith(tuple(ENTRIES))]
+    assert not unlisted, "begin an entry of docs/runbook.md, Errors, with the first words of:\n" + "\n".join(unlisted)
+
+
+def test_each_entry_is_the_beginning_of_a_message() -> None:
+    texts = [message.text for message in raised_messages()]
+    assert [entry for entry in ENTRIES if not any(text.startswith(entry) for text in texts)] == []
+
+
+def test_each_entry_is_listed_once_and_has_words() -> None:
+    assert sorted({entry for entry in ENTRIES if ENTRIES.count(entry) > 1}) == []
+    assert [entry for entry in ENTRIES if not re.search(r"[A-Za-z]{4}", entry)] == []
