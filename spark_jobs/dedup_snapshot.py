@@ -1,4 +1,4 @@
-"""spark-submit dedup_snapshot.py --request URI: deduplicates the request's deliveries into one candidate generation.
+"""spark-submit dedup_snapshot.py --request URI: deduplicates the request's deliveries into one candidate.
 
 Exit code 0: `candidate.json` exists. Otherwise the last line says what failed and what to do; nothing was published.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# From a source tree the contract lies beside this folder; on a cluster it comes with --py-files.
+# In a source tree dedup_clone.contract is in the folder plugins; on a cluster it comes with --py-files.
 _PLUGINS = Path(__file__).resolve().parent.parent / "plugins"
 if _PLUGINS.is_dir():
     sys.path.append(str(_PLUGINS))

@@ -1,1 +1,1 @@
-"""The dedup job: reads a request, writes a generation's data folder and one candidate manifest. Knows no Airflow."""
+"""The dedup job: reads a request, writes a generation's data folder and one candidate. It does not use Airflow."""

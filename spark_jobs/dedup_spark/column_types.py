@@ -1,4 +1,4 @@
-"""BigQuery's column types in Spark and in Arrow, in which Parquet is written; which tables the job can deduplicate."""
+"""BigQuery's column types as Spark types and as Arrow types, and the check that the job supports a table's types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract
 
 @dataclass(frozen=True)
 class ScalarType:
-    """One BigQuery type in Spark, and in the Arrow data that the job writes to Parquet."""
+    """The Spark type that holds a BigQuery type, and the Arrow type in which the job writes it to Parquet."""
 
     in_spark: spark.DataType
     in_arrow: pa.DataType

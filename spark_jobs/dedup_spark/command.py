@@ -44,7 +44,9 @@ def main(arguments: list[str]) -> int:
     except Exception as error:  # whatever Spark or a cloud client raises: the log still ends with one clear line
         _logger.exception("the failure in full:")
         _logger.error(
-            "dedup of [%s] failed, nothing was published: %s", uri, f"{root_cause(error)}; see above, then retry"
+            "dedup of [%s] failed, nothing was published: %s",
+            uri,
+            f"{root_cause(error)}; fix the error logged above, then retry",
         )
     finally:
         session.stop()

@@ -1,4 +1,4 @@
-"""Runs each date's plan: adopt first, then rewrite, and Spark's DataFrames for the dates that neither could take."""
+"""Runs each date's plan: first adopt, then rewrite, and last the DataFrame plans for dates that both declined."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from dedup_spark.plans.scanned_date import Outcome, Task
 
 
 class DataFramePlanFailed(Exception):
-    """Spark failed in a DataFrame plan; the cause is its error. Only these plans read landed files with Spark."""
+    """Spark failed in a DataFrame plan; only these plans read landed files with Spark. Its cause is Spark's error."""
 
 
 _DATAFRAME_PLANS = (DateOutcome.WINDOW, DateOutcome.ANTIJOIN, DateOutcome.REWRITE)
@@ -47,7 +47,7 @@ def run_plans(
     scan: FusedScan,
     job_log: JobLog,
 ) -> tuple[dict[date, DatePlan], Results]:
-    """Return the plans as they came out, and what they wrote.
+    """Return the plan that was really used for each date, and what the plans wrote.
 
     Outcomes of `scan` that no plan uses are deleted. Raises DataFramePlanFailed.
     """
@@ -57,7 +57,7 @@ def run_plans(
     size = target_file_bytes(request, max((examined.bytes for examined in applied), default=0), parent)
 
     def stream(tasks: Sequence[Task], work: Callable[[Any], Outcome], what: str) -> None:
-        """Find the outcomes that are not known yet."""
+        """Run `work` for the tasks without an outcome, and add their outcomes to `outcomes`."""
         rest = [task for task in tasks if task.day not in outcomes]
         description = f"{request.feed} generation {request.generation}: {what}"
         found = over_dates(session, Resumed(work, scan.saved), rest, description, with_spare_threads)
@@ -92,7 +92,10 @@ def run_plans(
 def _unchanged_fingerprints(
     mode: UpdateIdMode, plans: dict[date, DatePlan], applied: tuple[ValidatedDelivery, ...], parent: Parent
 ) -> dict[date, str]:
-    """Return the key fingerprints of dates that only late snapshots touch: rows of the highest update_id stay."""
+    """Return the key fingerprints of dates that only late snapshots have.
+
+    There the rows with the highest update_id do not change, so the parent's fingerprint still holds.
+    """
     if mode is not UpdateIdMode.LAST_SEEN:
         return {}
     fingerprints = {}

@@ -49,9 +49,10 @@ class DedupJob:
     outcomes_uri: str = ""
 
     def run(self) -> None:
-        """Create `candidate.json`, unless it exists.
+        """Create `candidate.json` unless it exists.
 
-        Raises DeliveryRefused when landing changed during the job, ContractViolation when the parent's state did.
+        Raises DeliveryRefused if landed objects changed during the job, and ContractViolation if the parent's manifest
+        and files do not belong together.
         """
         candidate_uri = storage.join(self.request.attempt_uri, "candidate.json")
         if storage.exists(candidate_uri):
@@ -63,7 +64,7 @@ class DedupJob:
             self.job_log.info(f"nothing changed: another run of this request wrote [{candidate_uri}] first")
 
     def _in_own_folder(self) -> DedupJob:
-        """Write below a folder of this run: another run of the attempt cannot replace or delete what this one names."""
+        """Return the job with a data folder of this run's own, which no other run of the attempt writes to."""
         data_uri, outcomes_uri = (storage.join(self.request.data_uri, name) for name in (f"{self.run_id}/", "outcomes"))
         return replace(self, request=replace(self.request, data_uri=data_uri), outcomes_uri=outcomes_uri)
 
@@ -106,7 +107,7 @@ class DedupJob:
     def _validate(
         self, arrivals: tuple[Arrival, ...], parent: Parent, validate: ValidateFiles | None
     ) -> ValidatedDeliveries:
-        """Validate with `validate` for the first time; without it, after Spark failed, by reading every file whole."""
+        """Validate the deliveries with `validate`. If it is None, because Spark failed, Spark reads every file too."""
         newest, fan_out = parent.newest_id, FanOut(self.session)
         return validate_deliveries(
             self.request, arrivals, newest, fan_out, probe_with_spark=validate is None, validate=validate
@@ -131,7 +132,7 @@ class DedupJob:
     def _assemble(
         self, plans: Mapping[date, DatePlan], delivered: Mapping[date, int], results: Results, parent: Parent
     ) -> NewGeneration:
-        """Return the new generation; its data folder is then complete. `delivered` counts the deliveries of a date."""
+        """Complete the data folder, and return the new generation. `delivered`: the number of deliveries by date."""
         generation = assemble_generation(self.request.update_id_mode, plans, delivered, results, parent)
         with self.job_log.phase("carry"):
             copy_forward(
@@ -162,7 +163,7 @@ class DedupJob:
         results: Results,
         parent: Parent,
     ) -> Candidate:
-        """Write file list and load URIs, under names of this run's own, and return the candidate that names them."""
+        """Write the file list and the list of URIs to load, and return the candidate that names both."""
         attempt_uri = self.request.attempt_uri
         file_list_uri = storage.join(attempt_uri, f"files-{self.run_id}.json")
         load_uris_uri = storage.join(attempt_uri, f"uris-{self.run_id}.txt")

@@ -1,4 +1,4 @@
-"""The committed generation that the new one builds on, as its manifest and file list tell it. No data is read here."""
+"""The parent generation, read from its manifest and its file list. This module reads no data files."""
 
 from __future__ import annotations
 
@@ -27,37 +27,38 @@ class ParentDate:
 
     @property
     def bytes(self) -> int:
-        """As stored."""
+        """The stored bytes of the date's files."""
         return sum(file.size for file in self.files)
 
     @property
     def differing_share(self) -> float | None:
-        """The share of rows (0 to 1) that is expected to differ, as much as the last time; None if it is unknown.
+        """The share of rows (0 to 1) that differed in the last publish, and so may differ now; None if it is unknown.
 
-        About as many keys disappear as appear; values that changed differ too.
+        It assumes that as many keys disappeared as appeared.
         """
         differing = 2 * self.entry.new_keys + (self.entry.changed or 0)
         return differing / self.entry.rows if 0 < differing < self.entry.rows else None
 
     @property
     def constant_ids(self) -> list[int | None]:
-        """For each file the update_id of all its rows; None where they have several."""
+        """For each file the update_id of all its rows, or None if its rows have several update_ids."""
         return [file.min_update_id if file.min_update_id == file.max_update_id else None for file in self.files]
 
     def uri(self, file: DataFile) -> str:
         return storage.join(self.data_uri, file.path)
 
     def stored_fingerprints(self, hasher: KeyHasher) -> stored.StoredFingerprints | None:
-        """None where the date has none that this hasher made, or they do not match the manifest."""
+        """The date's stored fingerprints; None if another hasher made them or they do not match the manifest."""
         uri, expected = storage.join(self.data_uri, stored.path_of(self.entry.date)), self.entry.key_fingerprint
         return stored.read(uri, hasher, expected) if expected else None
 
 
 @dataclass(frozen=True)
 class Parent:
-    """Dates and files within the retention. `newest_id` is the highest snapshot id folded in or in a row.
+    """The parent's dates and files within the retention.
 
-    `deliveries` are those folded in, as far as `complete_since`, the oldest day kept then.
+    `newest_id`: the highest snapshot id of its deliveries and rows. `dropped_rows`: its rows older than the retention.
+    `deliveries`: those that it contains, as far as their rows are not older than `complete_since`.
     """
 
     data_uri: str
@@ -72,7 +73,7 @@ class Parent:
         return storage.join(self.data_uri, file.path)
 
     def of(self, day: date) -> ParentDate | None:
-        """None where the parent lacks the date."""
+        """The parent's date; None if the parent lacks it."""
         return ParentDate(self.data_uri, self.files_of(day), self.dates[day]) if day in self.dates else None
 
     def files_of(self, day: date) -> tuple[DataFile, ...]:
@@ -97,7 +98,7 @@ def no_parent() -> Parent:
 
 
 def read_parent(request: DedupRequest) -> Parent:
-    """Raises ContractViolation when header and file list do not belong together, or the table was declared anew."""
+    """Raises ContractViolation if manifest and file list do not match, or if columns or keys were changed since."""
     if request.parent is None:
         return no_parent()
     named = request.parent
@@ -124,7 +125,10 @@ def read_parent(request: DedupRequest) -> Parent:
 
 
 def _in_mode(request: DedupRequest, manifest: Manifest, entry: DateEntry) -> DateEntry:
-    """Fingerprints are of other rows where the parent's `update_id` meant something else."""
+    """The entry without its fingerprints if the parent has another update_id mode.
+
+    In another mode they are fingerprints of other rows.
+    """
     if manifest.update_id_mode is request.update_id_mode:
         return entry
     return replace(entry, key_fingerprint=None, content_fingerprint=None)

@@ -1,4 +1,4 @@
-"""Which plan each date of the new generation takes, and why. Decided once for each date, before any plan runs."""
+"""Selects the plan of each date of the new generation, with a reason, before any plan runs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from dedup_spark.plans.rewrite.rewrite_task_builder import rewrite_tasks
 
 @dataclass(frozen=True)
 class DatePlan:
-    """`outcome` and `reason` go into the manifest as the date's plan and its reason.
+    """The plan of one date. `outcome`, `reason`: the date's plan and its reason in the manifest.
 
-    `ineligible_reason` is why plan rewrite cannot stream the date, None where it can. It is set for dates of plan adopt
-    too: those that adopt declines are rewritten. `task` is what plan adopt or streaming does for the date.
+    `ineligible_reason`: why plan rewrite cannot stream the date; None if it can. Dates of plan adopt have it too,
+    because a date that adopt declines is rewritten. `task`: the date's task for plan adopt or for streaming.
     """
 
     outcome: DateOutcome
@@ -44,7 +44,7 @@ class DatePlan:
         return self.outcome in (DateOutcome.WINDOW, DateOutcome.ANTIJOIN)
 
     def after(self, outcome: AdoptOutcome | RewriteOutcome) -> DatePlan:
-        """The plan once its task has this outcome. Dates that were declined are rewritten by Spark's DataFrames."""
+        """The plan after its task ended with this outcome. A date that was declined is written by a DataFrame plan."""
         match outcome:
             case AdoptedDate():
                 return replace(self, reason=outcome.reason)
@@ -89,10 +89,10 @@ def select_plans(request: DedupRequest, applied: tuple[ValidatedDelivery, ...], 
 
 
 def unchanged_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePlan] | None:
-    """Return the plans of a replay of what is live, for which no file is read; None where the request may change dates.
+    """Return the plans of a request that changes nothing; None if the request may change dates.
 
-    Applying a snapshot once more changes nothing. Excepted are requests for a plan that writes in any case, and those
-    that retain days which the parent had dropped.
+    It changes nothing if the parent contains every requested delivery, unless it requests a plan that always writes, or
+    retains days that the parent has dropped. No file is read.
     """
     if request.plan not in (Plan.AUTO, Plan.ADOPT) or request.retention_day < parent.complete_since:
         return None
@@ -155,7 +155,7 @@ def _rewrite_ineligible_reason(request: DedupRequest, day: date, deliveries: lis
 
 
 def _unfit_file(day: date, deliveries: list[ValidatedDelivery]) -> str | None:
-    """Why a file of the date can be read by Spark's DataFrames only; None where none is such."""
+    """Why only Spark's DataFrames can read some file of the date; None if there is no such file."""
     for inspected in (inspected for examined in deliveries for inspected in examined.files_of(day)):
         uri, dates = inspected.file.uri, len(inspected.rows_by_date)
         if dates > 1:

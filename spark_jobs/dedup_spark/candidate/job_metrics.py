@@ -1,4 +1,4 @@
-"""What the job read and wrote, as a whole and by date."""
+"""Computes what the job read and wrote, in all and by date."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dedup_spark.landing.delivery_validation import ValidatedDelivery
 
 
 def dedup_metrics(applied: tuple[ValidatedDelivery, ...], results: Results, seconds: dict[str, float]) -> DedupMetrics:
-    """Return the cost of the job: each landed file is read once for the examination, the cost of the dates is added."""
+    """Return the cost of the job: one read of each landed file for its validation, and the cost of each date."""
     by_date = tuple(_date_metrics(day, results) for day in sorted(results.written))
     return DedupMetrics(
         bytes_read=sum(examined.bytes for examined in applied) + sum(metrics.bytes_read for metrics in by_date),
@@ -21,7 +21,7 @@ def dedup_metrics(applied: tuple[ValidatedDelivery, ...], results: Results, seco
 
 
 def _date_metrics(day: date, results: Results) -> DateMetrics:
-    """A date that was declined costs twice: the comparison of its keys, and the plan that writes it."""
+    """The cost of one date. If a plan declined the date, it includes that plan's work."""
     cost, declined = results.written[day].cost, results.declined.get(day)
     if declined is None:
         return DateMetrics(day, cost.bytes_read, cost.bytes_written, cost.seconds)

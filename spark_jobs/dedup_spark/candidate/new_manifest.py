@@ -1,4 +1,4 @@
-"""The new generation's dates, files and manifest, from what was written and what is copied forward."""
+"""Composes the new generation's dates, files and manifest from the written dates and those that are copied forward."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from dedup_spark.plans.written_date import WrittenDate
 
 @dataclass
 class Results:
-    """What the plans wrote, and the dates that a plan declined before another wrote them.
+    """The dates that plans wrote, and the dates that a plan declined before another plan wrote them.
 
-    `fingerprints` are the known key fingerprints of dates that DataFrames write.
+    `fingerprints`: the key fingerprints, as far as they are known, of dates that DataFrame plans write.
     """
 
     written: dict[date, WrittenDate] = field(default_factory=dict)
@@ -68,9 +68,9 @@ def assemble_generation(
     results: Results,
     parent: Parent,
 ) -> NewGeneration:
-    """Return the new generation. `delivered` is how many applied deliveries have a date.
+    """Return the new generation. `delivered`: how many applied deliveries have each date.
 
-    Raises ContractViolation where the parent's files do not hold the rows that its manifest names.
+    Raises ContractViolation if the parent's files lack rows that its manifest counts.
     """
     entries: list[DateEntry] = []
     files: list[DataFile] = []
@@ -88,7 +88,7 @@ def assemble_generation(
         _require_parent_complete(entry, before)
         if before and day not in delivered:
             entry = replace(entry, survivors=before.survivors)
-        # With several deliveries a value may change and change back: the row is as before, its update_id is not.
+        # With several deliveries a value may change and change back: the row has its old values but a new update_id.
         once = mode is UpdateIdMode.LAST_CHANGED and delivered.get(day) == 1
         if own and not isinstance(written, RewrittenDate) and once and _is_as_before(entry, before):
             entry = replace(entry, plan_reason=f"{plan.reason}; no row changed, so the parent's files are kept")

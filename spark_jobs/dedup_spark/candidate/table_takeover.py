@@ -1,7 +1,6 @@
-"""An existing table becomes the first generation: its export is examined and written like a delivery.
+"""Takes an existing table over as the first generation: its exported files are validated and written like a delivery.
 
-Its rows keep their update ids. Keys that it holds more than once end the attempt, unless the request says how they are
-resolved.
+The rows keep their update ids. Duplicate keys end the attempt unless the request says which row of each key to keep.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _DATES_NAMED = 5
 
 @dataclass(frozen=True)
 class TableTakeover:
-    """What a takeover does besides the work on a delivery. `session` reads the duplicate keys that a refusal names."""
+    """The part of a takeover that deliveries do not need. `session`: reads the duplicate keys that a refusal names."""
 
     request: DedupRequest
     session: SessionSource
@@ -53,7 +52,7 @@ class TableTakeover:
     def without_mixed_fingerprints(self, generation: NewGeneration) -> NewGeneration:
         """Return the generation without the fingerprints of dates whose rows have several update ids.
 
-        The next publish would misread them.
+        The next publish takes stored fingerprints for those of rows with one update id.
         """
         return replace(generation, dates=tuple(map(self._without_mixed_fingerprints, generation.dates)))
 

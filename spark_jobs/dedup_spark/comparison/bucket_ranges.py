@@ -18,13 +18,13 @@ class BucketRange(NamedTuple):
     stop: int
 
     def mask(self, bits: int) -> BoolArray:
-        """For each of `2**bits` buckets whether it is in the range."""
+        """An array that says for each of `2**bits` buckets whether the bucket is in the range."""
         mask = np.zeros(1 << bits, dtype=bool)
         mask[self.start : self.stop] = True
         return mask
 
 
-# The only bucket, where there is no need to tell buckets apart.
+# The range for rows that are not divided into buckets.
 EVERYTHING = BucketRange(0, 1)
 
 

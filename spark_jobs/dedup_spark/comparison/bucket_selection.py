@@ -23,9 +23,9 @@ from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
 
 # What is compared in a bucket: nothing; all keys; the one key that the sums name; nothing, as only values differ.
 SKIPPED, ALL_KEYS, ONE_KEY, VALUES_ONLY = range(4)
-# In any case so many differing buckets are compared as a whole, to have examples of changed rows.
+# At least this many differing buckets are compared as a whole, so that there are examples of changed rows.
 _EXAMPLE_BUCKETS = 16
-# Rows to expect from a bucket of which one key is compared, both inputs together, and from one of which none is.
+# Rows to expect, in both inputs together, from a bucket of which one key is compared, and from one of which no key is.
 _ONE_KEY_ROWS, _ALMOST_NO_ROWS = 2.0, 1e-3
 
 
@@ -99,7 +99,7 @@ class BucketSelection:
         return RowSelection(rows[is_compared], rows[~is_compared & self.is_hashed[buckets]])
 
     def select_compared(self, first_hashes: U64Array) -> RowSelection:
-        """The rows whose keys have to be compared, and none to be hashed only."""
+        """The rows whose keys have to be compared, without any rows of which only hashes are needed."""
         return RowSelection(self.select_rows(first_hashes).selected, NO_INDICES)
 
     def selected_rows(self, first_hashes: U64Array) -> Indices:
@@ -115,13 +115,13 @@ class BucketSelection:
         return bool((self.kinds == ONE_KEY).any())
 
     def within(self, part: BucketRange) -> BucketSelection:
-        """The same, with all buckets outside the range SKIPPED."""
+        """This selection with all buckets outside the range SKIPPED."""
         kinds = np.zeros_like(self.kinds)
         kinds[part.start : part.stop] = self.kinds[part.start : part.stop]
         return replace(self, kinds=kinds)
 
     def with_kind(self, kind: int, buckets: Indices) -> BucketSelection:
-        """The same, with another kind for these buckets."""
+        """This selection with the given kind for these buckets."""
         kinds = self.kinds.copy()
         kinds[buckets] = kind
         return replace(self, kinds=kinds)

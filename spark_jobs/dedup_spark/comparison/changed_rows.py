@@ -38,7 +38,7 @@ def find_changed_rows(
 
 
 def count_overruled_rows(order: Indices, is_last: BoolArray, is_parent: BoolArray, value_hashes: U64Array) -> int:
-    """How many rows of the parent are overruled by an older delivery's row of the same key with other values.
+    """How many rows of the parent lose against a row of an older delivery with the same key and other values.
 
     `order` sorts the rows by key and precedence; `is_last` marks, in that order, the row of each key that wins. The
     other two arrays are in the rows' own order.

@@ -26,16 +26,16 @@ from dedup_spark.value_order import comparable
 # Limits for rows of repeated keys, whose values are compared one by one in Python, some microseconds each.
 _MOST_ROWS = 1 << 18
 _MOST_BYTES = 64 << 20
-# So many are converted at a time: Python's values take much memory.
+# Rows converted to Python values at a time, because these take much memory.
 _ROWS_AT_A_TIME = 1 << 12
 
 
 @dataclass(frozen=True)
 class ResolvedDuplicates:
-    """Rows in which each key is there once, and the surplus rows that were taken out of them.
+    """Rows divided into one row of each key (`retained`) and the surplus rows.
 
-    `keys` are the packed keys of `retained`; `surplus` comes without value columns. Where `is_exact` is False there
-    were too many rows to compare their values: the numbers are right, but an arbitrary row of each key was retained.
+    `keys`: the packed keys of `retained`. `surplus` has no value columns. If `is_exact` is False, there were too many
+    rows to compare their values: an arbitrary row of each key was retained, and only the number of rows is right.
     """
 
     retained: SelectedRows

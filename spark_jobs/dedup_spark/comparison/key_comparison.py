@@ -9,16 +9,17 @@ import numpy as np
 from dedup_spark.arrays import NO_INDICES, Indices, U64Array
 
 _ONE = np.uint64(1)
-# A bitmap with so many slots for each key lets one of so many other keys pass.
+# A bitmap with this many slots for each key lets about one of this many other keys pass.
 _SLOTS_PER_KEY, _LEAST_BITMAP_BITS, _MOST_BITMAP_BITS = 16, 16, 26
 _BITMAP_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
 class KeyDiff:
-    """`surplus` has one entry for each repetition in the new list; `missing` are the distinct old keys that it lacks.
+    """The difference of a new list of keys from an old one.
 
-    `added` counts the distinct new keys that the old list lacks; `added_sample` has a few of them.
+    `surplus`: one entry for each repetition in the new list. `missing`: the distinct old keys that the new list lacks.
+    `added`: the number of distinct new keys that the old list lacks. `added_sample`: a few of these keys.
     """
 
     surplus: U64Array

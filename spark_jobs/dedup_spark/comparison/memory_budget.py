@@ -13,7 +13,7 @@ class MemoryBudget:
         self._lock = Lock()
 
     def reserve(self, size: int) -> bool:
-        """False, and nothing reserved, when less than `size` bytes are left."""
+        """Reserve `size` bytes and return True; if fewer bytes are left, reserve nothing and return False."""
         with self._lock:
             if size > self._left:
                 return False

@@ -1,4 +1,4 @@
-"""One function over many dates, as one Spark job: small dates share a task, a large date has its own."""
+"""Runs one function over many dates as one Spark job: small dates share a task, a large date has its own."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def over_dates(
 ) -> list[Result]:
     """Return the result of `work` for each of `date_tasks`, in their order, which should be `largest_first`.
 
-    `with_threads(date_task, threads)` returns the date task for use by so many threads, where other cores have nothing
-    left to do.
+    `with_threads(date_task, threads)` returns the date task with this many threads. It is called for tasks that start
+    last, when other cores are free.
     """
     if not date_tasks:
         return []

@@ -1,4 +1,4 @@
-"""One function over many work items, as one Spark job: a DataFrame with a row for each task, and `mapInArrow` over it.
+"""Runs one function over many items as one Spark job: `mapInArrow` over a DataFrame with one row for each task.
 
 The function runs in Spark's Python workers. Each item gives one row of results, so that Spark's UI and event log count
 the items that are done.
@@ -42,7 +42,7 @@ class FanOut:
     def map(
         self, function: Callable[[Item], Result], items: Sequence[Item], total_bytes: int, description: str
     ) -> list[Result]:
-        """Return the results in the order of `items`. They come to the driver: let them be small.
+        """Return the results in the order of `items`. They are collected on the driver, so they should be small.
 
         Raises the DedupCloneError that `function` raised. Spark repeats a task after any other error.
         """
@@ -82,7 +82,7 @@ def run_tasks(
 
 @dataclass(frozen=True)
 class _Failure:
-    """What the function raised, where trying again cannot help."""
+    """An error of the function that a repeated task would get again."""
 
     error: DedupCloneError
 

@@ -1,4 +1,4 @@
-"""The job's Spark session: its settings and its start. Master, memory and connectors are up to the submitter."""
+"""The job's Spark session: its settings and its start. Whoever submits the job sets master, memory and connectors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class StartingSession:
         threads.shutdown(wait=False)
 
     def __call__(self) -> SparkSession:
-        """Raises what failed the start."""
+        """Wait for the session, and return it. Raises the error with which the start failed."""
         return self._session.result()
 
     def stop(self) -> None:

@@ -58,7 +58,7 @@ class ValidatedDelivery:
 
 @dataclass(frozen=True)
 class ValidatedDeliveries:
-    """`applied` in ascending precedence."""
+    """The result of validating a request. `applied`: in ascending precedence."""
 
     applied: tuple[ValidatedDelivery, ...]
     refused: tuple[RefusedDelivery, ...]

@@ -25,7 +25,7 @@ from dedup_spark.landing.written_schema import has_written_schema, is_castable
 
 @dataclass(frozen=True)
 class Footer:
-    """Spark reads the file with `schema` when there are no `problems`.
+    """The result of a footer. `schema`: the schema with which Spark reads the file, if there are no `problems`.
 
     `has_written_schema` and `is_castable` are those of `FileValidation`.
     """

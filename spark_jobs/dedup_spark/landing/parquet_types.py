@@ -1,7 +1,7 @@
-"""Which Parquet types hold the values of a BigQuery type, and how Spark reads them.
+"""Defines which Parquet types may hold the values of a BigQuery type, and as which types Spark reads them.
 
-They are types of leaf columns: columns without columns inside, which are all that Parquet stores. A leaf has a physical
-type, such as INT64, and may have a logical type as an annotation, such as Timestamp.
+The Parquet types are those of leaf columns: columns without columns inside. A leaf has a physical type, such as INT64,
+and may be annotated with a logical type, such as Timestamp.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a Parquet file has exactly the schema that the job writes: only such a file is loaded as it is.
+"""Checks whether a Parquet file has exactly the schema that the job writes. Only such a file is loaded as it is.
 
 A load job takes its schema from one file, and BigQuery does not promise to widen that of the others. So a file with a
 narrower integer, milliseconds, another order of columns or another name inside a list is read and rewritten.
@@ -20,7 +20,7 @@ from dedup_spark.column_types import arrow_schema
 _Leaf = tuple[str, str, str, int, int]
 _NO_ANNOTATION = {"Type": "None"}
 _SAME_AS_NONE = {"Type": "Int", "bitWidth": 64, "isSigned": True}
-# They depend on how the writer spelled the annotation, and do not change its meaning.
+# Keys of a logical type that depend on how the writer encoded the annotation, but do not change its meaning.
 _IGNORED = ("is_from_converted_type", "force_set_converted_type")
 
 

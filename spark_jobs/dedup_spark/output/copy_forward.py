@@ -1,4 +1,4 @@
-"""Copies the parent's files of dates that do not change, server-side: the new data folder is complete by itself."""
+"""Copies the parent's files of unchanged dates on the server, so that the new data folder is complete by itself."""
 
 from __future__ import annotations
 

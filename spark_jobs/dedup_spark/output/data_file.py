@@ -19,7 +19,7 @@ _ROW_GROUP_ROWS = 1 << 20
 
 
 class DataFileWriter:
-    """`name` is the prefix of the file's name; a unique suffix keeps two tries of a task apart."""
+    """Writes one file. `name`: the prefix of its name; a unique suffix keeps the files of two tries of a task apart."""
 
     def __init__(self, table: TableContract, data_uri: str, day: date, name: str) -> None:
         self._path = f"{table.partition_column}={day.isoformat()}/{name}-{uuid4().hex[:12]}.parquet"

@@ -22,7 +22,7 @@ _SORTED_BYTES = 64 << 20
 
 @dataclass
 class SortedFilesWriter:
-    """`name` is the prefix of the files' names. `file_bytes` is the target size of a file, None for a single file."""
+    """Writes sorted files. `name`: the prefix of their names. `file_bytes`: their target size; None for one file."""
 
     table: TableContract
     data_uri: str

@@ -17,15 +17,16 @@ from dedup_spark.landing.file_validation import FileValidation, LandedFile
 from dedup_spark.parent import ParentDate
 from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
 
-# Sizes that differ by less are those of about as many rows.
+# If the sizes of delivery and parent differ by a smaller factor, both have about the same number of rows.
 _LIKE_TIMES = 2
 
 
 @dataclass(frozen=True)
 class DeliveredFile:
-    """One file of a delivery with rows of this date only; object generation and crc32c are those of the inventory.
+    """One file of a delivery with rows of this date only. `generation` (of the object), `crc32c`: from the inventory.
 
-    `has_written_schema`: the date may have the file as it is. Not so, and `rows` 0, where the file was not opened yet.
+    `has_written_schema`: the file can become a file of the date unchanged. Before the file is opened it is False, and
+    `rows` is 0.
     """
 
     uri: str
@@ -50,14 +51,14 @@ class DeliveredDate:
 
     @property
     def bytes(self) -> int:
-        """As stored."""
+        """The stored bytes of the files."""
         return sum(file.size for file in self.files)
 
     def landed(self, day: date) -> list[LandedFile]:
         return [LandedFile(file.uri, file.size, self.delivery.snapshot_id, day) for file in self.files]
 
     def with_validations(self, day: date, found: Mapping[str, FileValidation]) -> DeliveredDate:
-        """The same once its files are read; files without rows are still included."""
+        """This date with the row counts and schemas that validation found. Files without rows are included."""
         files = (
             replace(
                 file,
@@ -73,9 +74,9 @@ class DeliveredDate:
 
 
 def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
-    """As many as a parent of like size has, else as the footers of the files say.
+    """The number of rows to expect: the parent's if its size is about the same, otherwise that of the files' footers.
 
-    They choose the buckets' number: fingerprints that are too coarse would open all buckets of the next snapshot.
+    The number of buckets depends on it. With too few buckets nearly all of them would differ in the next snapshot.
     """
     if parent:
         smaller, larger = sorted((delivered.bytes, parent.bytes))
@@ -106,7 +107,10 @@ def deliveries_by_date(
 def presumed_deliveries(
     request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile]
 ) -> dict[date, tuple[DeliveredDate, ...]]:
-    """The same, if every delivery that has `files` is applied: no file was opened yet, so dates come from folders."""
+    """The deliveries by date if every delivery that has `files` is applied.
+
+    No file was opened yet, so the dates are those of the folders.
+    """
     landed: defaultdict[int, defaultdict[date, list[str]]] = defaultdict(lambda: defaultdict(list))
     for file in files:
         of_delivery = landed[file.snapshot_id]

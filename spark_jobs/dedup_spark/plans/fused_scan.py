@@ -1,7 +1,7 @@
 """Validates landed files and works on their dates in one pass, before it is known which deliveries are applied.
 
-A date's outcome is used only if its task turns out as presumed: no delivery refused, none of its files unsuitable. All
-other outcomes are deleted, and their dates are done again by the plan that is selected.
+A task is presumed for each date: that every delivery is applied. The outcome of a date is used only if the task that is
+selected later is the presumed one. All other outcomes are deleted, and the selected plans handle their dates again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class DateScan:
     saved: SavedOutcomes
 
     def __call__(self, presumed: Task) -> ScannedDate:
-        """Never fails for what it reads: the files are then validated one by one, and the date is left to its plan."""
+        """Scan the date. If it cannot be scanned, validate its files one by one, and return no outcome."""
         before = self.saved.load(presumed)
         if before:
             return before
@@ -63,7 +63,7 @@ class DateScan:
                 found = self.adopt.scan(presumed, reader)
             else:
                 found = self.rewrite.scan(presumed, reader)
-        except Exception as error:  # validation or the plan names the cause
+        except Exception as error:  # validation or the selected plan will report the cause
             _logger.info("date [%s] is left to its plan: %s: %s", presumed.day, type(error).__name__, error)
         validations = (reader.validations.get(uri) or self.validator(file) for uri, file in landed.items())
         return ScannedDate(tuple(validations), found)

@@ -1,4 +1,4 @@
-"""Keeps the outcome of each date as an object, so that a run whose driver was lost is continued, not repeated.
+"""Saves the outcome of each date as an object, so that a run after a lost driver need not repeat the work.
 
 A later run of the same attempt copies what the earlier run wrote for the date into its own folder.
 """
@@ -25,7 +25,7 @@ _logger = logging.getLogger("dedup_spark")
 
 @dataclass(frozen=True)
 class _SavedDate:
-    """A ScannedDate whose files are below `data_uri`; of the tasks and of the outcomes one each is set."""
+    """A ScannedDate whose files are below `data_uri`. One of the two tasks and one of the four outcomes is set."""
 
     data_uri: str
     validations: tuple[FileValidation, ...]
@@ -60,7 +60,10 @@ class _SavedDate:
 
 @dataclass(frozen=True)
 class SavedOutcomes:
-    """The objects below `folder_uri`, of which earlier runs wrote those of `names`. This run writes to `data_uri`."""
+    """The outcomes saved below `folder_uri`.
+
+    `names`: of the objects that earlier runs wrote. `data_uri`: the data folder of this run.
+    """
 
     folder_uri: str
     data_uri: str
@@ -71,9 +74,9 @@ class SavedOutcomes:
         return cls(folder_uri, data_uri, frozenset(storage.list_objects(folder_uri)))
 
     def load(self, task: Task) -> ScannedDate | None:
-        """Return what an earlier run found for the same task, once its files are copied; None where there is nothing.
+        """Copy the files of an earlier run's outcome of the same task, and return it; None if there is no such outcome.
 
-        None also where the files are gone or the object cannot be read: the date is then done again.
+        Returns None, too, if files are missing or the object cannot be read. The date is then handled again.
         """
         name = _name(task)
         if name not in self.names:
@@ -90,7 +93,7 @@ class SavedOutcomes:
         return scanned
 
     def save(self, task: Task, scanned: ScannedDate) -> None:
-        """Save what was found for `task`, if anything. The first of several runs counts."""
+        """Save the outcome of `task`, if there is one. If several runs save it, the first one counts."""
         if scanned.found:
             saved = _SavedDate.of(self.data_uri, scanned.validations, *scanned.found)
             storage.create_text(storage.join(self.folder_uri, _name(task)), to_json(saved))
@@ -98,7 +101,7 @@ class SavedOutcomes:
 
 @dataclass(frozen=True)
 class Resumed:
-    """The work on a date's task, unless its outcome was saved."""
+    """Returns the saved outcome of a date's task; if there is none, does the work on the task."""
 
     work: Callable[[Any], Outcome]
     saved: SavedOutcomes
@@ -113,7 +116,7 @@ class Resumed:
 
 
 def _name(task: Task) -> str:
-    """Depends on all that the task reads, and on the code's version, but not on how many threads the task has."""
+    """The object's name: depends on the task and on the version of the code, but not on the task's threads."""
     same = replace(task, threads=1) if isinstance(task, AdoptTask) else task
     return f"{task.day}-{digest(__version__ + to_json(same))}.json"
 

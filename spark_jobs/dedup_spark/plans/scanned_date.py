@@ -16,7 +16,7 @@ Outcome = AdoptOutcome | RewriteOutcome
 class ScannedDate:
     """Validations of a date's files. `found`: the date's task with its rows counted, and the outcome of that task.
 
-    `found` is None where the files could not be used.
+    `found` is None if the date could not be scanned.
     """
 
     validations: tuple[FileValidation, ...]

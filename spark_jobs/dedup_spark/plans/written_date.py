@@ -13,7 +13,7 @@ from dedup_spark.comparison.key_reader import KeyReader
 
 @dataclass(frozen=True)
 class DateCost:
-    """Bytes as stored; seconds of wall time, None where Spark works on many dates at a time."""
+    """Stored bytes, and seconds of wall time (None if Spark worked on several dates at a time)."""
 
     bytes_read: int
     bytes_written: int
@@ -27,7 +27,7 @@ class DateCost:
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenDate:
-    """`files` is None where no row changed, so that the parent's files are copied forward.
+    """What a plan wrote for one date. `files`: None if no row changed; the parent's files are then copied forward.
 
     `changed` is None where values were not compared. `surplus_rows` counts surplus rows of duplicate keys by source
     number. The fingerprints are for the next publish.

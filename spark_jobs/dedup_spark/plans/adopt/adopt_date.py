@@ -30,9 +30,10 @@ from dedup_spark.plans.written_date import DateCost
 
 @dataclass(frozen=True)
 class AdoptDate:
-    """`held_bytes` of decoded keys stay in memory between two passes over a file. `exact` trusts no fingerprint.
+    """Adopts one date.
 
-    `compare_values` counts changed rows, for which value columns are read too.
+    `exact`: compare all keys, whatever the fingerprints say. `compare_values`: read value columns too, and count
+    changed rows. `held_bytes`: how many bytes of decoded keys may stay in memory between two passes over the files.
     """
 
     table: TableContract
@@ -56,15 +57,15 @@ class AdoptDate:
         )
 
     def __call__(self, task: AdoptTask) -> AdoptOutcome:
-        """Write the date's survivors and fingerprints below the data folder; or decline the date, for another plan."""
+        """Write the date's survivors and fingerprints below the data folder, or leave the date to another plan."""
         began, reader = time.monotonic(), KeyReader(self.table)
         inputs = self._open(task, reader, task.newest.rows)
         return self.decide(task, inputs, inputs.fingerprints(), reader, began)
 
     def scan(self, presumed: AdoptTask, reader: ValidatingReader) -> tuple[AdoptTask, AdoptOutcome] | None:
-        """The same for a presumed task, whose files are validated meanwhile; return also the task with its rows.
+        """Validate the files of a presumed task and adopt its date in one pass.
 
-        None where the newest delivery has no row.
+        Return the task with the rows that were counted, and the outcome; None if the newest delivery has no row.
         """
         began = time.monotonic()
         inputs = self._open(presumed, reader, expected_rows(presumed.newest, presumed.parent))

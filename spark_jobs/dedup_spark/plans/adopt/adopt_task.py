@@ -14,9 +14,9 @@ from dedup_spark.plans.written_date import DateCost, WrittenDate
 
 @dataclass(frozen=True)
 class AdoptTask:
-    """`older` deliveries ascend in precedence; all are below `newest`, whose id is not below any id of `parent`.
+    """One date to adopt. `older`: deliveries in ascending precedence, all with lower precedence than `newest`.
 
-    The parent's rows with its highest update_id are the base, the others are survivors.
+    The snapshot id of `newest` is not below any update_id of `parent`.
     """
 
     day: date
@@ -31,7 +31,7 @@ class AdoptTask:
 
     @property
     def bytes(self) -> int:
-        """As stored, of deliveries and parent."""
+        """The stored bytes of deliveries and parent."""
         return sum(part.bytes for part in self.deliveries) + (self.parent.bytes if self.parent else 0)
 
 
@@ -39,7 +39,7 @@ class AdoptTask:
 class AdoptedDate(WrittenDate):
     """A date whose survivors are written. `files` lack the delivery's own files until these are copied.
 
-    `normalized` are the URIs of landed files that were rewritten: the new files are among `files`.
+    `normalized`: the URIs of landed files that were written anew; the new files are in `files`.
     """
 
     files: tuple[DataFile, ...]

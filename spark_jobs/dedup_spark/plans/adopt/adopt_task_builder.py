@@ -18,7 +18,7 @@ from dedup_spark.parent import Parent
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredDate, deliveries_by_date, presumed_deliveries
 
-# A date this many times as large as the median is read by several threads, or it would finish long after the others.
+# A date of at least this many times the median size is read by several threads; with one it would finish last.
 _LARGE_TIMES = 4
 _LARGE_BYTES = 1 << 30
 _MAX_THREADS = 4
@@ -35,7 +35,7 @@ def presumed_adopt_tasks(
 ) -> list[AdoptTask]:
     """Return the tasks as they will be if every delivery that has `files` is applied; no file was opened yet.
 
-    Left out are dates that cannot be adopted whatever their files hold.
+    Dates that cannot be adopted, whatever their files contain, have no task.
     """
     if request.update_id_mode is not UpdateIdMode.LAST_SEEN or request.plan not in (Plan.AUTO, Plan.ADOPT):
         return []
@@ -50,9 +50,9 @@ def presumed_adopt_tasks(
 
 
 def overrules_parent(newest: Delivery, before: DateEntry | None) -> bool:
-    """Whether rows of the date's newest delivery win against all that the date has: only such a delivery is adopted.
+    """Whether the rows of the date's newest delivery win against all rows of the parent's date.
 
-    It has a higher id than they, or corrects the snapshot with the highest.
+    They do if the delivery's snapshot id is at least the highest update_id of the date. Only then the date is adopted.
     """
     return before is None or newest.snapshot_id >= before.max_update_id
 
@@ -73,7 +73,7 @@ def _threads(task: AdoptTask, usual_bytes: float) -> int:
 
 
 def with_spare_threads(task: AnyDateTask, threads: int) -> AnyDateTask:
-    """Return a task of plan adopt for use by this many threads, within bounds; never by fewer than it has."""
+    """Return a task of plan adopt with this many threads, within bounds, but never with fewer than it has."""
     if not isinstance(task, AdoptTask):
         return task
     return replace(task, threads=max(task.threads, min(threads, _MAX_THREADS)))

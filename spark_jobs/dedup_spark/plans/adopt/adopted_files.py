@@ -44,9 +44,9 @@ def adopt_files(
     request: DedupRequest,
     fan_out: FanOut,
 ) -> list[AdoptedDate]:
-    """Copy the files of each adopted date's newest delivery that stay as they are; return the outcomes with them.
+    """Copy the landed files that adopted dates take unchanged, and return the outcomes with these files added.
 
-    Raises DeliveryRefused when a landed object is no longer what its inventory froze.
+    Raises DeliveryRefused if a landed object has changed since the inventory was frozen.
     """
     run = uuid4().hex[:12]
     found = ((task, outcomes[task.day]) for task in tasks)

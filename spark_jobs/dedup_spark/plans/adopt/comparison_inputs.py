@@ -1,4 +1,4 @@
-"""The inputs of one date's comparison, and the fingerprints that the last publish stored of its base."""
+"""The inputs of one date's comparison, with the fingerprints of the parent's base: stored ones, or computed anew."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from dedup_spark.parent import ParentDate
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredDate
 
-# Stored fingerprints with this many fewer bits than needed would differ in too many buckets: they are computed anew.
+# If stored fingerprints have this many bits fewer than needed, too many of their buckets would differ. They are then
+# computed anew.
 _COARSER_BITS = 3
 # Holding a smaller share of the keys in memory would save too little of the second pass.
 _LEAST_HELD = 0.25

@@ -26,14 +26,14 @@ class DecodedRows:
 
 @dataclass
 class DiffResult:
-    """N is the newest delivery. Row numbers are kept by (source number, file number).
+    """What the newest delivery N changes on one date. Row numbers are grouped by (source number, file number).
 
-    `surviving` are rows that become survivors, `decoded` those of them whose values were read already. Where N corrects
-    a snapshot, `same_id_survivors` are those that have its update_id. `removed` are earlier survivors that are none any
-    more. `surplus` are N's surplus rows, `older_surplus_rows` counts those of the older deliveries by source. For
-    `unresolved` surplus rows it is not known which row of the key counts, so that another plan has to write the date.
-    `fingerprints` are of N's distinct keys and, once all rows are compared, of `same_id_survivors`. `changed` is None
-    where values are not compared.
+    `surviving`: rows that become survivors. `decoded`: the `surviving` rows whose values were read already.
+    `same_id_survivors`: the `surviving` rows with N's own update_id; N then corrects a snapshot. `removed`: survivors
+    of the parent that are no longer survivors. `surplus`: N's surplus rows. `older_surplus_rows`: how many surplus
+    rows the older deliveries have, by source. `unresolved`: how many surplus rows could not be told from the row of
+    their key that counts; if there are any, another plan has to write the date. `fingerprints`: of N's distinct keys
+    and, once all rows are compared, of `same_id_survivors`. `changed`: None if values are not compared.
     """
 
     fingerprints: BucketFingerprints

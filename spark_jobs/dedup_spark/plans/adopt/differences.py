@@ -50,7 +50,7 @@ DEFAULT_LIMITS = Limits(rows=2 << 20, hashes=32 << 20)
 def find_differences(
     inputs: ComparisonInputs, delivered: DeliveredFingerprints, *, exact: bool, limits: Limits
 ) -> DiffResult:
-    """`exact` compares all keys themselves, whatever the fingerprints say."""
+    """Compare the inputs. `exact`: compare all keys themselves, whatever the fingerprints say."""
     newest, older, base = delivered.newest, delivered.older, inputs.base
     common = min(inputs.bits, base.bits) if base else inputs.bits
     folded = [part.folded(common) for part in (newest, *([base] if base else []), *older)]
@@ -88,14 +88,14 @@ def find_differences(
 
 
 def _find_duplicates(inputs: ComparisonInputs, newest: BucketFingerprints, limits: Limits, diff: DiffResult) -> None:
-    """Of the newest delivery's keys, whatever the parent holds."""
+    """Find the duplicate keys of the newest delivery."""
     ranges = split_buckets(newest.counts, limits.hashes)
     for resolved in find_duplicates(inputs.newest, inputs.columns, ranges, newest.bits):
         diff.add_duplicates(resolved)
 
 
 def _count_older_surplus(inputs: ComparisonInputs, compared: BucketSelection, diff: DiffResult) -> None:
-    """Keys that were not compared are in the older deliveries, too, as often."""
+    """Count the older deliveries' surplus rows. Each has the keys that were not compared as often as N has them."""
     surplus = (surplus.first_hashes for surplus in diff.surplus)
     same = sum(len(firsts) - len(compared.select_rows(firsts).selected) for firsts in surplus)
     for source, _ in inputs.older:
@@ -105,7 +105,7 @@ def _count_older_surplus(inputs: ComparisonInputs, compared: BucketSelection, di
 def _is_lopsided(
     inputs: ComparisonInputs, selection: BucketSelection, expected: npt.NDArray[np.float32], limits: Limits
 ) -> bool:
-    """More rows differ than are compared at a time, and the parent's rows are few."""
+    """Whether more rows differ than are compared at a time, although the parent has fewer rows than that."""
     if inputs.base is None or inputs.older or not selection.pairs:
         return False
     differing = float(selection.expected_rows(expected).sum())
@@ -115,7 +115,7 @@ def _is_lopsided(
 def _compare_with_few(
     inputs: ComparisonInputs, newest: BucketFingerprints, is_compared: BoolArray, diff: DiffResult
 ) -> None:
-    """All rows of the parent's compared buckets at once, with those of the delivery that have a hash of theirs."""
+    """Compare all rows of the parent in the compared buckets with the delivery's rows that have one of their hashes."""
     assert inputs.parent
     parent = inputs.parent.select(select_all_keys(is_compared, newest.bits).select_rows, with_values=True)
     shared = diff.without_surplus(inputs.newest.select(with_hashes(np.unique(parent.first_hashes))))

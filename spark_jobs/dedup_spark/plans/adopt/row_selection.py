@@ -60,7 +60,7 @@ class SelectedInputs:
         return DifferingRows(newest, others, left)
 
     def count_changed(self, left: Indices) -> int:
-        """How many rows that need no comparison have other values; rows of buckets that are `left` out do not count."""
+        """How many rows that need no comparison have other values, without those in the buckets `left`."""
         rest = self._selection.with_kind(SKIPPED, left).selected_rows if len(left) else None
         return count_changed_rows(self._hashes, self._new_hashes, rest)
 

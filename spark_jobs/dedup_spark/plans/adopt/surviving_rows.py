@@ -1,4 +1,4 @@
-"""Finds the survivors of a date: of the rows whose key the newest delivery lacks, those that win."""
+"""Finds the survivors of a date: for each key that the newest delivery lacks, the row that wins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def find_survivors(
     missing: U64Array,
     diff: DiffResult,
 ) -> None:
-    """Add the survivors to `diff`: of each `missing` key the row of the highest update_id, then of the later delivery.
+    """Add the survivors to `diff`: for each `missing` key the row with the highest update_id, or the latest of them.
 
     `others` are the rows of each source beside the newest delivery, `other_keys` their packed keys.
     """
@@ -77,7 +77,7 @@ def _without_duplicates(
 
 
 def _find_parent_survivors(inputs: ComparisonInputs, parent: SelectedRows, winners: Indices, diff: DiffResult) -> None:
-    """Base rows that win survive. Earlier survivors stay in their files, unless they lost or their key came back."""
+    """Add the base rows that win. The parent's survivors stay in their files unless they lose or their key is back."""
     is_base = parent.update_ids == inputs.base_id
     base_winners = winners[is_base[winners]]
     _add_survivors(PARENT_SOURCE, parent, base_winners, diff)

@@ -29,7 +29,7 @@ MAX_FILES = 8
 
 @dataclass(frozen=True)
 class SurvivorFiles:
-    """`copied` have the same names as in the parent; `written` are new."""
+    """The files of a date's survivors. `copied` have the same names as in the parent; `written` are new."""
 
     copied: tuple[DataFile, ...]
     written: tuple[DataFile, ...]
@@ -76,7 +76,7 @@ def _split_files(task: AdoptTask, diff: DiffResult, table: TableContract) -> tup
 def _decoded(
     table: TableContract, task: AdoptTask, parts: Sequence[DecodedRows], expected: int
 ) -> tuple[pa.Table, ...]:
-    """The rows as declared; nothing unless all that are expected are at hand."""
+    """The rows with the declared types; empty unless all `expected` rows were decoded."""
     if sum(len(part.ids) for part in parts) != expected:
         return ()
     return tuple(_as_table(table, task, part) for part in parts)

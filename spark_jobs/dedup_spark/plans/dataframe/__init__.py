@@ -1,1 +1,1 @@
-"""The plans on Spark DataFrames, a join by key and ROW_NUMBER: fallback and oracle of the streaming plans."""
+"""The two DataFrame plans. The join by key writes dates that cannot be streamed; ROW_NUMBER is the oracle in tests."""

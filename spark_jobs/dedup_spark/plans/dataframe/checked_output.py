@@ -27,8 +27,8 @@ def with_fingerprint(rows: DataFrame, table: TableContract) -> DataFrame:
 def checked_output(rows: DataFrame, table: TableContract) -> DataFrame:
     """Return the columns that are written, in the order of the output files.
 
-    Raises ContractViolation where they are not the declared ones. Spark's job will fail for a sampled row whose keys or
-    values are not those with which it was read; its update_id may be another one.
+    Raises ContractViolation if they are not the declared columns. Spark's job fails if the keys or values of a sampled
+    row are not those with which the row was read. Its update_id may have changed.
     """
     declared = spark_schema(table.columns)
     found = rows.select(*declared.fieldNames()).schema

@@ -1,4 +1,4 @@
-"""Writes one Parquet file of a DataFrame plan, and counts its rows by what the manifest must say about them."""
+"""Writes one Parquet file of a DataFrame plan, and counts new, changed, surviving and surplus rows for the manifest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CountingFile:
     """One output file. `add` its rows in batches that have the helper columns, then `close` it.
 
     Sources are numbered: the parent is 0, the applied deliveries follow, the newest last. `newest_source`: the newest
-    one that has the date; a row whose key it lacks is a survivor. `sources`: the number of applied deliveries.
+    source that has the date; a row whose key this source lacks is a survivor. `sources`: number of applied deliveries.
     `examples`: keys of some rows that differ from the parent's.
     """
 

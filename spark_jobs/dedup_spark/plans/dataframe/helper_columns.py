@@ -18,7 +18,8 @@ OUTPUT_FILE = "/output_file"
 # True for a surplus row: one that lost against an equal key of its own delivery. It is counted, never written.
 SURPLUS = "/surplus"
 
-# Of the winner's key: the greatest source that has it, whether the parent has it, whether its values differ from there.
+# About the winner's key: the greatest source that has it, whether the parent has it, and whether the parent's values
+# differ from the winner's.
 NEWEST = "/newest"
 IN_PARENT = "/in_parent"
 CHANGED = "/changed"
@@ -28,12 +29,12 @@ HELPER_COLUMNS = (OUTPUT_FILE, SOURCE, SURPLUS, NEWEST, IN_PARENT, CHANGED)
 # The fingerprint with which a sampled row was read.
 READ_AS = "/read_as"
 
-# Used only while the rows of a key are ranked: a row's rank, the winner's values, the first rank with other values.
+# Used only while the rows of a key are ranked: the row's rank, the winner's values, the first rank with other values.
 RANK = "/rank"
 WINNER = "/winner"
 FIRST_OTHER = "/first_other"
 
-# Whether a key's winner equals all its other versions: a parent's row beside them may then equal it too.
+# Whether all delivered rows of a key have the winner's values. Only then can the parent's row be unchanged.
 UNBROKEN = "/unbroken"
 
 

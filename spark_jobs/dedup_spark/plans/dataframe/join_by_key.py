@@ -1,4 +1,4 @@
-"""Plan `antijoin`: rows of the parent stay where the deliveries lack their key, or where they outrank them.
+"""Plan `antijoin`: a row of the parent stays if the deliveries lack its key, or if it outranks their rows of the key.
 
 The deliveries are ranked among themselves first. One outer join by key then finds the survivors (the anti-join), the
 new keys and the changed values in one pass.
@@ -54,7 +54,7 @@ def _unchanged(parent: DataFrame) -> DataFrame:
 
 def _join(ranked: DataFrame, parent: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame:
     new, old = ranked.alias(_NEW), parent.alias(_OLD)
-    condition = ~_of(_NEW, SURPLUS)  # a surplus row is joined with nothing: it passes, to be counted
+    condition = ~_of(_NEW, SURPLUS)  # a surplus row matches nothing; it is kept in order to be counted
     for name in key_order(table):
         condition = condition & (_of(_NEW, name) == _of(_OLD, name))
     is_delivered, is_in_parent = _of(_NEW, SOURCE).isNotNull(), _of(_OLD, SOURCE).isNotNull()

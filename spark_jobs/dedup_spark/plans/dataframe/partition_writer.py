@@ -48,7 +48,10 @@ _RECORD_ARROW = pa.schema(
 
 @dataclass(frozen=True)
 class PartitionWriter:
-    """`newest_source` is for each date the last applied delivery that has it: rows that it lacks are survivors."""
+    """Writes the rows of Spark tasks. `newest_source`: for each date the number of the last delivery that has it.
+
+    `sources`: the number of applied deliveries.
+    """
 
     table: TableContract
     data_uri: str

@@ -1,4 +1,4 @@
-"""Precedence of rows: which row of a key wins, which is surplus, and what became of the key.
+"""Ranks the rows of each key: which row wins, which rows are surplus, and whether the key is new or changed.
 
 In: rows with the columns SOURCE and OUTPUT_FILE, equal keys in one task. Out: one winner a key, and surplus rows.
 """

@@ -27,7 +27,7 @@ from dedup_spark.plans.dataframe.output_partitions import OutputPartitions, repa
 class Sources:
     """Rows with their source; each method brings equal keys into one task, by one shuffle.
 
-    `deliveries` is None where no delivery has the dates, `parent` where the parent has no row of them.
+    `deliveries` is None if no delivery has the dates. `parent` is None if the parent has none of them.
     """
 
     table: TableContract
@@ -62,7 +62,7 @@ def delivered_rows(
 def _by_file_schema(
     session: SparkSession, table: TableContract, examined: ValidatedDelivery, dates: set[date]
 ) -> Iterable[DataFrame]:
-    """Return one DataFrame a physical schema: Spark 3.5 widens no types while it reads, a cast afterwards does."""
+    """Return one DataFrame for each physical schema. Spark 3.5 cannot widen types while it reads, so a cast follows."""
     paths: defaultdict[str, list[str]] = defaultdict(list)
     for inspected in examined.files:
         if not dates.isdisjoint(inspected.rows_by_date):

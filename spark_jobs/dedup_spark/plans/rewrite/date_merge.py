@@ -42,8 +42,8 @@ RowNumbers = dict[int, I64Array]
 class DateMerge:
     """The delivered rows to write (`inserted`), and the rows of the parent that they replace (`removed`).
 
-    Where `inserted` is None, all delivered rows are written except `surplus`, rows of duplicate keys. `surplus_rows` is
-    the number of surplus rows in any case. `fingerprints` are of the delivery's keys, each key once, and values.
+    If `inserted` is None, all delivered rows are written except `surplus`, rows of duplicate keys. `surplus_rows` is
+    the number of surplus rows in both cases. `fingerprints` are of the delivery's distinct keys and their values.
     `used_stored` says whether the parent's stored fingerprints were usable.
     """
 
@@ -155,7 +155,7 @@ def _all_new(columns: tuple[Column, ...], newest: KeySource, rows: int) -> DateM
 def _stored_fingerprints(
     policy: MergePolicy, snapshot_id: int, parent: ParentDate, hasher: KeyHasher
 ) -> BucketFingerprints | None:
-    """Stored fingerprints of parent's rows, if the delivery changes nothing where its own are the same."""
+    """The parent's stored fingerprints, if a delivery with equal fingerprints changes nothing in a bucket."""
     entry = parent.entry
     if policy is MergePolicy.LATE and snapshot_id < entry.max_update_id:
         # Rows with the highest update_id win whatever their values are.

@@ -33,7 +33,7 @@ from dedup_spark.plans.written_date import DateCost
 
 @dataclass(frozen=True)
 class RewriteDate:
-    """`file_bytes` is the target size of a file, `held_bytes` the limit for decoded keys held between two passes."""
+    """Rewrites one date. `file_bytes`: the target size of a file. `held_bytes`: limits the keys held in memory."""
 
     table: TableContract
     seed: Seed
@@ -49,9 +49,9 @@ class RewriteDate:
         return self._merge(task, task.delivered, reader, task.delivered.rows)
 
     def scan(self, presumed: RewriteTask, reader: ValidatingReader) -> tuple[RewriteTask, RewriteOutcome] | None:
-        """The same for a presumed task, whose files are validated meanwhile; returns also the task with its rows.
+        """Validates the files of a presumed task and rewrites its date in one pass.
 
-        None where the delivery has no row.
+        Returns the task with the rows that were counted, and the outcome; None if the delivery has no row.
         """
         assert presumed.delivered
         rows = expected_rows(presumed.delivered, presumed.parent)
@@ -106,7 +106,7 @@ class RewriteDate:
         return newest, KeySource(reader, hashers, uris, task.parent.constant_ids, budget, threads=1)
 
     def _is_unchanged(self, task: RewriteTask, merge: DateMerge) -> bool:
-        """Whether the parent's files stay: no row changed, by values, and they are not too many small files."""
+        """Whether the parent's files stay: no key and no value changed, and they are not too many small files."""
         if task.parent is None or task.policy is not MergePolicy.BY_VALUE or not merge.changes_nothing:
             return False
         return not are_scattered(task.parent.files, self.file_bytes)

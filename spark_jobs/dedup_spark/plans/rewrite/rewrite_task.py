@@ -25,7 +25,7 @@ class MergePolicy(StrEnum):
 
 @dataclass(frozen=True)
 class RewriteTask:
-    """`delivered` is None for a date that no delivery has, `parent` for a date that the parent lacks.
+    """One date to rewrite. `delivered` is None if no delivery has the date, `parent` if the parent lacks it.
 
     With `has_own_ids`, as in an existing table, delivered rows have update_ids of their own, else the delivery's. With
     `keeps_files` those of the parent's files that lose no row become files of the date; only other rows are written.
