@@ -152,7 +152,7 @@ def test_a_failed_notifier_fails_the_task_and_is_retried_by_a_later_check(dog: W
     deployment = dog.setup.deployment
     dog.setup = type(dog.setup)(dog.setup.feed, deployment.model_copy(update={"alerts": broken}), dog.setup.folders)
     dog.paused = {dog.setup.dag_id("watch")}
-    with pytest.raises(AlertNotSent, match=r"Notifier\(s\) failed: \[notifier 1 nowhere.Notifier\].*check their"):
+    with pytest.raises(AlertNotSent, match=r"Notifier\(s\) failed: \[notifier 1 nowhere.Notifier\].*Check their"):
         dog.check()
     assert dog.titles() == ["ALERT: watch_paused"]
     with pytest.raises(AlertNotSent):

@@ -54,7 +54,7 @@ def test_an_index_of_another_version_is_a_problem_of_its_feed_alone() -> None:
     found = {r.feed: r for r in FeedReader(lambda: store, Clock()).read_all()}
     assert found["product_attributes"].index is not None
     assert found["older"].index is None
-    assert "another version" in found["older"].problem
+    assert "Another version" in found["older"].problem
 
 
 def test_a_folder_without_index_is_no_feed() -> None:
