@@ -166,9 +166,9 @@ def _unfit_file(day: date, deliveries: list[ValidatedDelivery]) -> str | None:
 
 
 def _in_too_many_files(applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, str]:
-    """Why these delivered dates are not adopted: with their files the generation had more than it may have.
+    """Why dates are not adopted: with the delivery's files the generation would have more files than it may have.
 
-    They are the dates in the most files, as few of them as suffice.
+    Returns the dates with the most files, as few dates as are needed to get below this limit, each with the reason.
     """
     newest = {day: examined for examined in applied for day in examined.retained_rows}
     counts = Counter(file.date for file in parent.files if file.date not in newest)
@@ -186,7 +186,7 @@ def _in_too_many_files(applied: tuple[ValidatedDelivery, ...], parent: Parent) -
 
 
 def _max_survivor_files(day: date, parent: Parent) -> int:
-    """The survivor files that the date has, and one that is written; never more than are left in place."""
+    """How many survivor files the date may have: those it has and a new one, up to the number that is left in place."""
     before = parent.dates.get(day)
     held = sum(file.max_update_id < before.max_update_id for file in parent.files_of(day)) if before else 0
     return min(held + 1, MAX_FILES)

@@ -18,7 +18,7 @@ _NULL = (0,)
 
 
 def comparable(value: Any) -> tuple[Any, ...]:
-    """A tuple that Python orders and compares as the data contract does the value, which is one of Arrow's `as_py`."""
+    """A tuple that Python orders and compares as the data contract requires. `value`: as Arrow's `as_py` returns it."""
     if value is None or value == []:  # BigQuery has no NULL array: it stores an empty one
         return _NULL
     if isinstance(value, float) and math.isnan(value):
@@ -31,7 +31,7 @@ def comparable(value: Any) -> tuple[Any, ...]:
 
 
 def comparable_column(column: Column, values: SparkColumn) -> SparkColumn:
-    """The column's `values` in a form that Spark orders and compares as the data contract does.
+    """The column's `values` in a form that Spark orders and compares as the data contract requires.
 
     Spark itself orders as the contract does (NULL lowest, NaN above all numbers, -0.0 equal to 0.0, text and bytes
     unsigned, arrays and structs element by element), but a NULL array differs from an empty one.

@@ -55,7 +55,7 @@ class RowHashers:
 
 @dataclass(frozen=True)
 class _HashedBatch:
-    """A batch with the first hashes of its keys, and the hashes of its values where they were computed already."""
+    """A batch with the first hashes of its keys. `value_hashes`: the hashes of its values, if they were computed."""
 
     batch: KeyBatch
     first_hashes: U64Array
@@ -138,7 +138,7 @@ class KeySource:
     def select(self, selector: RowSelector, *, with_values: bool = False) -> SelectedRows:
         """The rows that `selector` selects.
 
-        `with_values` requests value columns, as far as files are read. They are read too where values are compared.
+        `with_values` requests the value columns of rows that are not in memory. They are also read to compare values.
         """
         rows = RangedRows([EVERYTHING], 0)
         self.select_and_hash(selector, rows, with_values=with_values)
@@ -147,9 +147,9 @@ class KeySource:
     def select_and_hash(
         self, selector: RowSelector, selected: RangedRows, only_id: int | None = None, *, with_values: bool = False
     ) -> list[SpillableHashes]:
-        """Adds the selected rows to `selected`. Returns the hashes of rows of which only these are needed, per thread.
+        """Adds the selected rows to `selected`. Returns, for each thread, the hashes of rows that need only be hashed.
 
-        Hashes are returned where values are compared; with `only_id` only those of rows that have this update_id.
+        The hashes are empty if values are not compared. With `only_id` they are those of rows with this update_id.
         """
         compares_values = self._hashers.values is not None
         value_budget = MemoryBudget(_VALUE_BYTES)
@@ -239,7 +239,7 @@ class KeySource:
             return list(pool.map(work, shares))
 
     def _first_pass(self, number: int) -> Iterator[tuple[_HashedBatch, U64Array]]:
-        """A file's batches with all hashes, the second ones beside. Keys stay in memory if the budget allows."""
+        """A file's batches, each with its second hashes. Keys stay in memory if the budget allows."""
         in_memory: list[_HashedBatch] | None = []
         values = self._hashers.values
         for batch in self._read(number, with_values=values is not None):

@@ -21,8 +21,8 @@ from dedup_spark.comparison.key_reader import KeyReader, batch_rows, compressed_
 class RowSource:
     """Rows to read from a file: those in `included`, and all with an update_id below `ids_below` except `excluded`.
 
-    `included` and `excluded` are ascending row numbers; `rows` is the number of rows in the file. Where the wanted rows
-    are in memory already they are in `decoded`, and the file is not read.
+    `included` and `excluded` are ascending row numbers; `rows` is the number of rows in the file. If `decoded` is not
+    empty, it has all wanted rows, and the file is not read.
     """
 
     uri: str

@@ -1,4 +1,4 @@
-"""Which rows a pass over a key source selects, and what it returns of them."""
+"""Defines which rows a pass over a key source selects, and the columns and hashes of the selected rows."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ RowSelector = Callable[[U64Array], RowSelection]
 
 @dataclass(frozen=True)
 class SelectedRows:
-    """Rows of a key source, with the numbers of their file and of the row in that file.
+    """Rows of a key source. `file_numbers`, `row_numbers`: each row's file, and its number in that file.
 
-    `value_hashes` is empty where values are not compared. `value_columns` is None where they were not decoded or are
+    `value_hashes` is empty if values are not compared. `value_columns` is None if the columns were not decoded or are
     too large to hold in memory. `first_hashes` are the first hashes of the keys.
     """
 

@@ -1,7 +1,7 @@
 """Counts changed rows among rows whose keys need no comparison, by their hashes alone.
 
-They may be a tenth of a date. Beyond some megabytes the hashes are spilled to a temporary file, partitioned by their
-own bits, and the two inputs are compared partition by partition.
+Such rows may be a tenth of a date. If their hashes take more than some megabytes, they are written to a temporary file,
+partitioned by bits of the value hash. The two inputs are then compared partition by partition.
 """
 
 from __future__ import annotations

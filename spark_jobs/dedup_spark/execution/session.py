@@ -17,16 +17,16 @@ import dedup_clone
 import dedup_spark
 
 SESSION_CONF = {
-    # The job sizes its one shuffle itself, and its tasks are its files: nothing is left for AQE to adapt.
+    # The job sizes its only shuffle itself, and one task must get all rows of an output file: AQE must not change this.
     "spark.sql.adaptive.enabled": "false",
     # Rows are partitioned by date and output file before a join by key: that suffices, no second shuffle is needed.
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
-    # Dates and times mean what BigQuery reads, whichever calendar an old writer noted.
+    # Dates and times are read as BigQuery reads them, even if an old writer stored another calendar in the file.
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-    # Named files are looked up by a job of one task each, up to this many: thousands of tasks cost more than they save.
+    # At most this many tasks look files up. By default each file has its own task, and thousands cost too much.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
     # glibc gives each freed array of a worker back to the kernel, whose new pages cost as much as hashing does.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
@@ -34,9 +34,9 @@ SESSION_CONF = {
 }
 
 
-# Spark takes a path with one of these for a pattern, unless a backslash precedes each.
+# Spark treats a path with one of these characters as a pattern, unless each is preceded by a backslash.
 _PATTERN_CHARACTERS = re.compile(r"[\\\[\]{}?*]")
-# Spark translates the errors it knows, and lets py4j's own error through for the others.
+# PySpark raises errors that it knows as PySparkException, and all others as py4j's own error.
 SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError)
 
 

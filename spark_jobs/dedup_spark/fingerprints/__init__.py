@@ -1,1 +1,1 @@
-"""Fingerprints of key sets: they show in which small buckets two sets differ, without the keys at hand."""
+"""Fingerprints of key sets show in which small buckets two sets differ, without reading the keys again."""

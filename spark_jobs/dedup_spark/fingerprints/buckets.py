@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dedup_spark.arrays import BoolArray, Indices, U64Array
 
 LEAST_BITS = 4
-# The largest dates would want more, but a bucket takes 28 bytes for each input, and then none stays in a cache.
+# With more bits the fingerprints of the largest dates (28 bytes a bucket and input) would not fit a processor's cache.
 MOST_BITS = 22
 _USUAL_ROWS_PER_BUCKET = 128
 _LEAST_ROWS_PER_BUCKET, _MOST_ROWS_PER_BUCKET = 32, 256
@@ -71,7 +71,7 @@ class BucketFingerprints:
             np.add.at(self.value_sums, buckets, values)
 
     def remove(self, first: U64Array, second: U64Array, values: U64Array | None = None) -> None:
-        """Remove keys and the values of their rows. Without `values` the sums of values are dropped."""
+        """Remove keys and the values of their rows. Without `values`, `value_sums` becomes None."""
         buckets = bucket_of(first, self.bits)
         if self.value_sums is not None and values is not None:
             np.subtract.at(self.value_sums, buckets, values)
@@ -82,7 +82,7 @@ class BucketFingerprints:
         np.subtract.at(self.second_sums, buckets, second)
 
     def folded(self, bits: int) -> BucketFingerprints:
-        """The same keys in `2**bits` buckets, which must not be more than there are now."""
+        """The fingerprints of the same keys in `2**bits` buckets. `bits` must not be higher than now."""
         if bits == self.bits:
             return self
         shape = (1 << bits, -1)

@@ -126,9 +126,9 @@ class QuickChain:
 
 
 class StrongChain(QuickChain):
-    """The same with two multiplications a word, the bytes reversed in between.
+    """Like QuickChain, but with two multiplications a word. Between them the bytes are reversed.
 
-    With `continues` the state holds hashes already, and the chains continue from them.
+    `continues`: `state` holds hashes already, and the chains continue from these.
     """
 
     final_rounds = _FINAL_ROUNDS[:1]  # each step has mixed more already

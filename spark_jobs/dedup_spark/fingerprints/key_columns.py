@@ -1,4 +1,4 @@
-"""Key columns as 64-bit words, the same for every file: values are cast to the declared type first.
+"""Converts key columns to 64-bit words. Values are cast to the declared type first, so all files give equal words.
 
 A column of fixed width has one word for each row (NUMERIC two); STRING and BYTES stay Arrow arrays.
 """

@@ -17,7 +17,7 @@ _BYTES = 32
 
 @dataclass(frozen=True)
 class Seed:
-    """`repr` does not show the secret."""
+    """The seed. Its `repr` does not show the secret."""
 
     secret: bytes = field(repr=False)
 
@@ -28,7 +28,7 @@ class Seed:
 
 
 def read_seed(uri: str) -> Seed:
-    """Return the feed's seed; make it where there is none. Raises ContractViolation where the object is damaged."""
+    """Return the feed's seed; create it if there is none. Raises ContractViolation if the object is damaged."""
     storage.create_text(uri, secrets.token_hex(_BYTES))
     try:
         secret = bytes.fromhex(storage.read_text(uri))

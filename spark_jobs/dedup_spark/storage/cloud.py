@@ -37,7 +37,7 @@ def _client() -> Client:
 
 
 def forget_clients() -> None:
-    """Connect again with the next call, as after a change of STORAGE_EMULATOR_HOST."""
+    """Connect again with the next call. Needed after a change of STORAGE_EMULATOR_HOST."""
     filesystem.cache_clear()
     _client.cache_clear()
 
@@ -89,9 +89,9 @@ def copy(source_uri: str, target_uri: str) -> None:
 
 
 def _rewrite(source_uri: str, target_uri: str, generation: int | None) -> Blob:
-    """Within one location and storage class a rewrite moves no bytes. A large one takes several requests.
+    """Copy an object by rewrite requests: on the server within one location and storage class.
 
-    The client repeats a rewrite only on request: here a repeated one writes the same bytes again.
+    The client library repeats a failed rewrite only if told so. Repeating is safe here: it writes the same bytes again.
     """
     from google.cloud.storage.retry import DEFAULT_RETRY
 

@@ -153,7 +153,7 @@ def _compare_selected(
     *,
     find_duplicates_of_newest: bool,
 ) -> None:
-    """`others` are the parent's rows, where there is one, and then the older deliveries'."""
+    """Compare the selected rows. `others`: the parent's rows, if there is a parent, then those of older deliveries."""
     packed = pack_keys(inputs.columns, [newest.key_columns, *(rows.key_columns for _, rows in others)])
     keys, *other_keys = packed.parts
     diff.ranked |= packed.ranked
@@ -179,7 +179,7 @@ def _compare_selected(
 def _count_new(
     inputs: ComparisonInputs, selected: Sequence[SelectedRows], keys: Sequence[U64Array], diff: DiffResult
 ) -> None:
-    """Keys of any delivery that the parent lacks. Without a parent N's own are counted already."""
+    """Count the keys of all deliveries that the parent lacks. Without a parent, N's keys were counted before."""
     first_older = 2 if inputs.parent else 1
     delivered = [0, *range(first_older, len(keys))]
     held = keys[1] if inputs.parent else keys[0]

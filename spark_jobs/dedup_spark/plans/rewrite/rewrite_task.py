@@ -1,4 +1,4 @@
-"""Input and result of the rewrite of one date. Small records: they are sent between the driver and Spark tasks."""
+"""The task of one date for plan rewrite, and its outcome: small records that travel between driver and Spark tasks."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ class MergePolicy(StrEnum):
 class RewriteTask:
     """One date to rewrite. `delivered` is None if no delivery has the date, `parent` if the parent lacks it.
 
-    With `has_own_ids`, as in an existing table, delivered rows have update_ids of their own, else the delivery's. With
-    `keeps_files` those of the parent's files that lose no row become files of the date; only other rows are written.
+    `has_own_ids`: the delivered rows have update_ids of their own, as in an existing table; otherwise all have the
+    delivery's. `keeps_files`: the parent's files that lose no row become files of the date, and only other rows are
+    written.
     """
 
     day: date
@@ -44,15 +45,16 @@ class RewriteTask:
 
     @property
     def bytes(self) -> int:
-        """As stored, of delivery and parent."""
+        """The stored bytes of delivery and parent."""
         return sum(part.bytes for part in (*self.deliveries, self.parent) if part)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RewrittenDate(WrittenDate):
-    """With `wrote_fingerprints` these are below the data folder; otherwise the parent's, if the same, are still right.
+    """A date that was rewritten. `how`: is appended to the reason for the plan.
 
-    `how` is appended to the reason for the plan.
+    `wrote_fingerprints`: the date's fingerprints were written below the data folder. If they were not, but their digest
+    is the parent's, the parent's stored fingerprints are copied.
     """
 
     how: str
@@ -61,7 +63,7 @@ class RewrittenDate(WrittenDate):
 
 @dataclass(frozen=True)
 class DeclinedRewrite:
-    """A date that could not be streamed after all, and why."""
+    """A date that could not be streamed. `reason`: why; found when its rows were read."""
 
     day: date
     reason: str

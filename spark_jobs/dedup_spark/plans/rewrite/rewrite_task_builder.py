@@ -28,7 +28,7 @@ def presumed_rewrite_tasks(
 ) -> list[RewriteTask]:
     """Return the tasks as they will be if the one delivery that has `files` is applied; no file was opened yet.
 
-    There are none in mode last_seen, which adopts, nor if several deliveries have files.
+    There are no tasks in mode last_seen, in which dates are adopted, and none if several deliveries have files.
     """
     if (
         request.takes_over is not None

@@ -15,9 +15,10 @@ from dedup_spark.plans.rewrite.rewrite_task import MergePolicy
 class RowPairs:
     """Indices of delivered rows (`new`, `replacing`) and of the parent's rows (`replaced`, `changed`, `missing`).
 
-    `new`: the parent lacks the key. `replacing`: replaces the row of the parent at the same place of `replaced`.
-    `changed`: those of `replaced` whose values differ. `missing`: the delivery lacks the key. Indices ascend, but for
-    `replacing` and `replaced`.
+    `new`: rows whose key the parent lacks. `replacing`: rows that replace a row of the parent; `replaced` has that row
+    at the same position. `changed`: the `replaced` rows whose values differ. `missing`: rows whose key the delivery
+    lacks.
+    Indices ascend, except in `replacing` and `replaced`.
     """
 
     new: Indices
@@ -65,5 +66,5 @@ def _replaces(policy: MergePolicy, differs: BoolArray, parent_ids: I64Array, sna
     """For each pair whether the delivered row replaces the parent's."""
     if policy is MergePolicy.BY_VALUE:
         return differs
-    # Where the ids are equal the later delivery wins, and this one is later than all of the parent's.
+    # If the ids are equal, the later delivery wins. This delivery is later than all deliveries of the parent.
     return np.asarray(parent_ids <= snapshot_id)
