@@ -183,12 +183,11 @@ def write_dags(folder: Path, *, all_feeds: bool) -> None:
     """Copy the DAGs into `folder`, with the feeds EXAMPLE and BY_SPARK, or with these and all other feeds of dags/."""
     source = CHECKOUT / "dags"
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(source, folder, ignore=shutil.ignore_patterns("feeds", "__pycache__"))
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(CHECKOUT / "sql", folder / "sql")
-    (folder / "feeds").mkdir()
-    for path in sorted((source / "feeds").glob("*.yaml")):
-        if all_feeds or path.stem == EXAMPLE:
-            shutil.copy(path, folder / "feeds")
+    for path in (folder / "feeds").glob("*.yaml"):
+        if not all_feeds and path.stem != EXAMPLE:
+            path.unlink()
     example_yaml = (source / "feeds" / f"{EXAMPLE}.yaml").read_text()
     by_spark_yaml = example_yaml.replace(EXAMPLE, BY_SPARK) + "dedup:\n  plan: antijoin\n"
     (folder / "feeds" / f"{BY_SPARK}.yaml").write_text(by_spark_yaml)
