@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from typing import Any
 
 import jinja2
 import requests
-from google.api_core.exceptions import GoogleAPICallError
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.bigquery import LoadJob, QueryJob
 from google.cloud.storage import Client as Storage
@@ -234,9 +232,10 @@ class FeedOnStandIn:
         assert answer.ok, answer.text
 
     def wait_for_all_jobs(self) -> None:
+        """Wait until no BigQuery job runs. Asks for states, because `result` repeats its call for a failed job."""
         for job in self.bigquery.list_jobs(state_filter="running"):
-            with contextlib.suppress(GoogleAPICallError):
-                job.result()
+            while self.bigquery.get_job(job.job_id, location=job.location).state != "DONE":
+                time.sleep(0.02)
 
     def run_job(self, spec: PublishSpec, step: str, configuration: dict[str, Any], number: int = 1) -> None:
         """Record the id of a step's `number`-th BigQuery job in the lease, insert the job and wait for its end."""

@@ -85,7 +85,7 @@ class StackClient:
         return f"publish__{snapshot_id}__{blob.generation}"
 
     def run_ids(self, feed: str) -> list[str]:
-        answer = self.airflow._get(f"dags/{feed}_publish/dagRuns?limit=100")
+        answer = self.airflow.get(f"dags/{feed}_publish/dagRuns?limit=100")
         return sorted(run["dag_run_id"] for run in answer["dag_runs"])
 
     def replay(self, feed: str, **parameters: Any) -> str:
