@@ -27,7 +27,9 @@ from testkit.table_contracts import PRODUCTS
 DATES = 13
 PRODUCTION_BYTES = 15 * 10**12
 PUBLISHES_A_DAY = 6
-STEPS = ("examine_1", "append_1", "evidence", "load", "swap")  # the BigQuery jobs of a publish, by the step in their id
+# The BigQuery jobs of a publish, by the step in their id: validate the delivery, load it into incoming, count rows by
+# date, fill staging, swap.
+STEPS = ("examine_1", "append_1", "evidence", "load", "swap")
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def main() -> None:
 
 
 def snapshot(snapshot_id: int, rows_per_date: int) -> list[Row]:
-    """The rows of snapshot 1 or 2. They differ in a thousandth of missing, of new and of changed rows."""
+    """The rows of snapshot 1 or 2. In snapshot 2 one row in a thousand is missing, one is new, and one is changed."""
     is_second = snapshot_id == 2
     first_product = rows_per_date // 1000 if is_second else 0
     return [

@@ -32,9 +32,13 @@ from dedup_spark.plans.scanned_date import Outcome, Task
 
 
 class DataFramePlanFailed(Exception):
-    """Spark failed in a DataFrame plan; only these plans read landed files with Spark. Its cause is Spark's error."""
+    """A DataFrame plan failed; `__cause__` is Spark's error.
+
+    Only these plans read landed files with Spark's own Parquet reader, so a file that it cannot read may be the reason.
+    """
 
 
+# REWRITE: dates that rewrite cannot stream are written by the DataFrame join, and keep this name in the manifest.
 _DATAFRAME_PLANS = (DateOutcome.WINDOW, DateOutcome.ANTIJOIN, DateOutcome.REWRITE)
 
 
@@ -92,7 +96,7 @@ def run_plans(
 def _unchanged_fingerprints(
     mode: UpdateIdMode, plans: dict[date, DatePlan], applied: tuple[ValidatedDelivery, ...], parent: Parent
 ) -> dict[date, str]:
-    """Return the key fingerprints of dates that only late snapshots have.
+    """Return the parent's key fingerprint of each date whose applied deliveries are all older than its newest rows.
 
     There the rows with the highest update_id do not change, so the parent's fingerprint still holds.
     """

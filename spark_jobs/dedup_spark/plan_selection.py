@@ -67,7 +67,7 @@ _UNCHANGED = DatePlan(DateOutcome.UNCHANGED, "every delivery asked for is part o
 
 
 def select_plans(request: DedupRequest, applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, DatePlan]:
-    """Return the plan of every date that the parent or an applied delivery has, ascending; none if none is applied."""
+    """Return the plan of every date that the parent or an applied delivery has, ascending; empty if none is applied."""
     if not applied:
         return {}
     deliveries: defaultdict[date, list[ValidatedDelivery]] = defaultdict(list)
@@ -161,7 +161,7 @@ def _unfit_file(day: date, deliveries: list[ValidatedDelivery]) -> str | None:
         if dates > 1:
             return f"file [{uri}] holds [{dates}] dates"
         if not inspected.is_castable:
-            return f"file [{uri}] has columns that only Spark brings into the form that the job writes"
+            return f"file [{uri}] has columns that only Spark's DataFrames can cast to the declared types"
     return None
 
 
@@ -186,7 +186,7 @@ def _in_too_many_files(applied: tuple[ValidatedDelivery, ...], parent: Parent) -
 
 
 def _max_survivor_files(day: date, parent: Parent) -> int:
-    """How many survivor files the date may have: those it has and a new one, up to the number that is left in place."""
+    """How many survivor files the date may have: the parent's and a new one. Adopt leaves at most MAX_FILES."""
     before = parent.dates.get(day)
     held = sum(file.max_update_id < before.max_update_id for file in parent.files_of(day)) if before else 0
     return min(held + 1, MAX_FILES)

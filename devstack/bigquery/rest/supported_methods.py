@@ -78,6 +78,7 @@ ROW_POLICY_FIELDS = _words(
     _TABLE_REFERENCE.format("rowAccessPolicyReference") + " rowAccessPolicyReference.policyId filterPredicate grantees"
 )
 
+# Output fields by schema: accepted in a request, and ignored.
 READ_ONLY = {
     "Dataset": _words("kind etag id selfLink creationTime lastModifiedTime type access"),
     "Table": _words(

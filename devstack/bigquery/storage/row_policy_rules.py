@@ -65,7 +65,8 @@ def without_policy(table: TableId, policies: Policies, name: str, *, last: str |
     """The policies without the policy of this name.
 
     Without any policy everybody sees all rows, so the last policy can be removed only by a request that removes all
-    policies. `last`: None for such a request; otherwise the end of the error message, which says how to make one.
+    policies. `last`: None for such a request. For other requests the end of the error message: it says how to
+    remove all policies.
     """
     removed = get_policy(table, policies, name)
     if len(policies) == 1 and last is not None:

@@ -28,7 +28,7 @@ _DELIVERY = "delivery"  # the external table's name in sql/engines
 
 @dataclass(frozen=True)
 class ExaminedDelivery:
-    """A valid delivery. `uris`: its files. `first_day`, `last_day`: of rows within the retention; None if none is."""
+    """A valid delivery. `uris`: its files. `first_day`, `last_day`: of its rows within the retention, if any."""
 
     arrival: Arrival
     uris: tuple[str, ...]
@@ -108,8 +108,8 @@ class _Examiner:
         problems = problems or self._schema_problems(files)
         if problems:
             return None, problems
-        # Each job's configuration lists all files: a text file that lists them would have to be in the landing bucket,
-        # which this project only reads.
+        # Each job's configuration lists all files. A manifest of URIs would have to be in the bucket of the files, and
+        # this project only reads the landing bucket.
         uris = tuple(f"gs://{self._arrival.bucket}/{file.name}" for file in files)
         try:
             counts = self._count_rows(uris)

@@ -147,7 +147,7 @@ class Jobs:
 
 
 def _job_failed(error: GoogleAPICallError) -> JobFailed:
-    """The JobFailed for a query's `error`. It has BigQuery's own message, before which the client puts the request."""
+    """The JobFailed for a query's `error`. It has BigQuery's message, without the request that the client adds."""
     first = error.errors[0] if error.errors else {}
     reason, message = first.get("reason", "unknown"), str(first.get("message", error.message))
     return JobFailed(f"BigQuery rejected a query ({reason}): {message}", message=message, reason=reason)

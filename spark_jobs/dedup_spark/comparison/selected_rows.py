@@ -1,4 +1,4 @@
-"""Defines which rows a pass over a key source selects, and the columns and hashes of the selected rows."""
+"""Defines which rows a pass over a `KeySource` (files whose keys are read) selects, with their columns and hashes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class SelectedRows:
     """Rows of a key source. `file_numbers`, `row_numbers`: each row's file, and its number in that file.
 
     `value_hashes` is empty if values are not compared. `value_columns` is None if the columns were not decoded or are
-    too large to hold in memory. `first_hashes` are the first hashes of the keys.
+    too large to hold in memory. `first_hashes`: the first of each key's two
+    64-bit hashes, which chooses its bucket.
     """
 
     key_columns: Columns
@@ -87,7 +88,7 @@ def _columns(table: pa.Table, prefix: str) -> Columns:
 
 
 def concat_rows(parts: Sequence[SelectedRows]) -> SelectedRows:
-    """The rows of all parts, of which there must be one at least; without value columns where a part lacks them."""
+    """The rows of all parts, of which there is at least one. If a part lacks value columns, so does the result."""
     tables = [part.to_table() for part in parts if len(part)] or [parts[0].to_table()]
     if len(tables) == 1:
         return SelectedRows.from_table(tables[0])
@@ -102,7 +103,7 @@ def take_rows(columns: Sequence[pa.Array | pa.ChunkedArray], indices: Indices) -
 
 
 def concat_columns(batches: Sequence[tuple[pa.Array, ...] | None]) -> Columns | None:
-    """The batches' columns, one after the other. None where a batch is None, or where there is no batch."""
+    """The batches' columns, one after the other. None if any batch is None, or if there is no batch."""
     present = [batch for batch in batches if batch is not None]
     if not present or len(present) < len(batches):
         return None

@@ -14,9 +14,10 @@ Outcome = AdoptOutcome | RewriteOutcome
 
 @dataclass(frozen=True)
 class ScannedDate:
-    """Validations of a date's files. `found`: the date's task with its rows counted, and the outcome of that task.
+    """Validations of a date's files.
 
-    `found` is None if the date could not be scanned.
+    `found`: the task of the presumed plan, with the numbers of rows that the scan counted, and the outcome of that
+    task. None if the date could not be scanned.
     """
 
     validations: tuple[FileValidation, ...]

@@ -108,7 +108,7 @@ def _group(writer: Writer, group: exp.Group, projections: list[exp.Expr]) -> str
 
 
 def _group_by_all(writer: Writer, projections: list[exp.Expr]) -> str:
-    """All projections without aggregates. With DuckDB's GROUP BY ALL, ORDER BY expressions could not use them."""
+    """GROUP BY ALL, written out: under DuckDB's own, an expression in ORDER BY could not use the projections."""
     keys = []
     for item in projections:
         if item.is_star:
@@ -180,7 +180,10 @@ def first_select(query: exp.Expr) -> exp.Select | None:
 
 
 def _output(item: exp.Expr) -> exp.Expr:
-    """A result column of a set operation by its name. One without a name can be sorted only by its number."""
+    """A reference by name to a result column of a set operation, for ORDER BY; `*` for a column without a name.
+
+    A column without a name can be sorted by its number only.
+    """
     name = struct_field_name(item)
     return exp.column(name, quoted=True) if name and not item.is_star else exp.Star()
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class ArrivalReference(BaseDeadlineReference):
-    """The `arrived_at` in the run's configuration. A configuration without it, as of a replay by hand, gives now.
+    """The `arrived_at` in the run's configuration. If it is absent, as in a replay by hand: the current time.
 
     The evaluation never raises, because nothing would catch the exception, and Airflow would not create the run.
     """
