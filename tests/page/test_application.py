@@ -145,7 +145,7 @@ def test_an_unreadable_index_is_told_in_a_sentence(store: MemoryStore) -> None:
 
     store.texts["older/index.json"] = StoredText("{}", 1)
     client = TestClient(application(store, now=lambda: NOW + timedelta(minutes=1)))
-    assert "another version" in client.get("/api/feeds/older").json()["detail"]
+    assert "Another version" in client.get("/api/feeds/older").json()["detail"]
 
 
 def test_a_deployment_that_names_no_bucket_is_told_which_variable_to_set() -> None:
