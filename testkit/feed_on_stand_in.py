@@ -185,11 +185,16 @@ class FeedOnStandIn:
         return commit_attempt(self.services, spec.attempt)[0]
 
     def publish(self, name: str, **changes: Any) -> LedgerRecord:
+        spec, checked = self.publish_to_check(name, **changes)
+        self.swap(spec, checked)
+        return self.commit(spec)
+
+    def publish_to_check(self, name: str, **changes: Any) -> tuple[PublishSpec, SwapSpec]:
+        """Publish the delivery up to the checks before the swap. Returns what the swap needs."""
         spec = self.resolve(name, **changes)
         self.deduplicate(spec)
         self.load(spec)
-        self.swap(spec, self.check(spec))
-        return self.commit(spec)
+        return spec, self.check(spec)
 
     def write_reporting_tables(self) -> None:
         """Write all that the reporting tables lack, as the watchdog does; wait where BigQuery's limits demand it."""

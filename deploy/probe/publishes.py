@@ -163,10 +163,7 @@ def rolls_back(probe: ProbeDataset, feed: PublishedFeed) -> str:
 def guards_parent(probe: ProbeDataset, feed: PublishedFeed) -> str:
     """Changes the generation in target's labels between the check and the swap of a second publish."""
     feed.publish(feed.land(1, rows(probe, 1)))
-    spec = feed.resolve(feed.land(2, rows(probe, 2)))
-    feed.deduplicate(spec)
-    feed.load(spec)
-    checked = feed.check(spec)
+    spec, checked = feed.publish_to_check(feed.land(2, rows(probe, 2)))
     target = f"{probe.dataset}.{feed.feed.target}"
     probe.query(f"ALTER TABLE `{target}` SET OPTIONS (labels = [('dedup_clone_generation', '00000099')])")
     try:
@@ -185,10 +182,7 @@ def guards_parent(probe: ProbeDataset, feed: PublishedFeed) -> str:
 @publishing
 def job_ids_once(probe: ProbeDataset, feed: PublishedFeed) -> str:
     """Repeats the swap under its own job id after it succeeded."""
-    spec = feed.resolve(feed.land(1, rows(probe, 1)))
-    feed.deduplicate(spec)
-    feed.load(spec)
-    checked = feed.check(spec)
+    spec, checked = feed.publish_to_check(feed.land(1, rows(probe, 1)))
     feed.swap(spec, checked)
     before = probe.client.get_table(f"{probe.dataset}.{feed.feed.target}").created
     try:
@@ -208,10 +202,7 @@ def job_ids_once(probe: ProbeDataset, feed: PublishedFeed) -> str:
 @publishing
 def sees_no_later_load(probe: ProbeDataset, feed: PublishedFeed) -> str:
     """Empties staging between the check and the swap."""
-    spec = feed.resolve(feed.land(1, rows(probe, 1)))
-    feed.deduplicate(spec)
-    feed.load(spec)
-    checked = feed.check(spec)
+    spec, checked = feed.publish_to_check(feed.land(1, rows(probe, 1)))
     probe.query(f"TRUNCATE TABLE `{probe.dataset}.{feed.feed.staging}`")
     feed.swap(spec, checked)
     expect_rows(feed, rows(probe, 1))
