@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from dedup_clone.contract.manifest import DateEntry, DateOutcome
-from dedup_clone.contract.request import MOST_FILES, DedupRequest, Plan
+from dedup_clone.contract.request import MAX_TABLE_FILES, DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import Parent
 from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptTask, DeclinedAdoption
 from dedup_spark.plans.adopt.adopt_task_builder import adopt_tasks, overrules_parent
-from dedup_spark.plans.adopt.survivor_files import MAX_FILES
+from dedup_spark.plans.adopt.survivor_files import MAX_SURVIVOR_FILES
 from dedup_spark.plans.rewrite.rewrite_task import DeclinedRewrite, RewriteOutcome, RewriteTask, RewrittenDate
 from dedup_spark.plans.rewrite.rewrite_task_builder import rewrite_tasks
 
@@ -176,7 +176,7 @@ def _in_too_many_files(applied: tuple[ValidatedDelivery, ...], parent: Parent) -
         counts[day] = _max_survivor_files(day, parent) + len(examined.files_of(day))
     total, reasons = counts.total(), {}
     for day, count in counts.most_common():
-        if total <= MOST_FILES:
+        if total <= MAX_TABLE_FILES:
             break
         if day in newest:
             files = len(newest[day].files_of(day))
@@ -186,7 +186,7 @@ def _in_too_many_files(applied: tuple[ValidatedDelivery, ...], parent: Parent) -
 
 
 def _max_survivor_files(day: date, parent: Parent) -> int:
-    """How many survivor files the date may have: the parent's and a new one. Adopt leaves at most MAX_FILES."""
+    """How many survivor files the date may have: the parent's and a new one. Adopt leaves at most MAX_SURVIVOR_FILES."""
     before = parent.dates.get(day)
     held = sum(file.max_update_id < before.max_update_id for file in parent.files_of(day)) if before else 0
-    return min(held + 1, MAX_FILES)
+    return min(held + 1, MAX_SURVIVOR_FILES)

@@ -13,7 +13,7 @@ from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.request import Plan
 from dedup_spark import plan_selection
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.plans.adopt.survivor_files import MAX_FILES
+from dedup_spark.plans.adopt.survivor_files import MAX_SURVIVOR_FILES
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.spark.test_adopt import rows
@@ -41,9 +41,9 @@ def test_a_date_that_loses_keys_with_every_snapshot_has_at_most_eight_files_of_s
     for snapshot_id, count in enumerate(lost, start=2):
         first, expected = first + count, expected + count
         area.publish(area.land(snapshot_id, rows(snapshot_id, *range(first, sum(lost) + 1))))
-        assert len(survivors_of(area)) <= MAX_FILES
+        assert len(survivors_of(area)) <= MAX_SURVIVOR_FILES
         assert sum(file.rows for file in survivors_of(area)) == area.entry(FIRST).survivors == expected
-    assert len(survivors_of(area)) == MAX_FILES
+    assert len(survivors_of(area)) == MAX_SURVIVOR_FILES
 
 
 def test_more_files_than_that_become_one_although_no_survivor_came_or_went(
@@ -53,7 +53,7 @@ def test_more_files_than_that_become_one_although_no_survivor_came_or_went(
     area.session, area.plan, area.file_bytes = spark, Plan.WINDOW, 500
     area.publish(area.land(1, rows(1, *range(300))))
     area.publish(area.land(2, rows(2, 7)))
-    assert len(survivors_of(area)) > MAX_FILES
+    assert len(survivors_of(area)) > MAX_SURVIVOR_FILES
     area.session, area.plan = None, Plan.AUTO
     area.publish(area.land(3, rows(3, 7)))
     (file,) = survivors_of(area)
@@ -85,7 +85,7 @@ def test_dates_of_the_most_files_are_written_anew_where_a_generation_had_too_man
     area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fourteen files, and one of survivors for each date: more than fifteen."""
-    monkeypatch.setattr(plan_selection, "MOST_FILES", 15)
+    monkeypatch.setattr(plan_selection, "MAX_TABLE_FILES", 15)
     area.publish(land_twelve_files_and_two(area, 1))
     assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("rewrite", "adopt")
     assert area.entry(FIRST).plan_reason.startswith("not adopted: its [12] files are too many beside the others'")
@@ -98,7 +98,7 @@ def test_as_many_files_as_a_generation_may_have_are_adopted(
 ) -> None:
     """Survivors are counted as the files that they lie in, not as the most that they could lie in."""
     area.publish(land_twelve_files_and_two(area, 1))
-    monkeypatch.setattr(plan_selection, "MOST_FILES", 16)
+    monkeypatch.setattr(plan_selection, "MAX_TABLE_FILES", 16)
     for snapshot_id in (2, 3):  # thirteen files, one of survivors, room for one more on each date
         area.publish(land_twelve_files_and_two(area, snapshot_id, without=1))
         assert {entry.plan for entry in area.manifest.dates} == {"adopt"}

@@ -12,7 +12,7 @@ from typing import Any
 from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
 from devstack.bigquery.jobs.job_configuration import UNSET_VALUES
 from devstack.bigquery.rest.discovery_document import parameters_of, schema_of
-from devstack.bigquery.rest.supported_methods import COMMON_PARAMETERS, ONLY_VALUES, READ_ONLY, Method
+from devstack.bigquery.rest.supported_methods import COMMON_PARAMETERS, ONLY_VALUES, READ_ONLY_FIELDS, Method
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str, int, float),
@@ -35,7 +35,7 @@ def check_body(method: Method, body: Any) -> None:
     if method.body is None:
         return
     _check_object(body, schema_of(method.body), "")
-    read_only = READ_ONLY[method.body]
+    read_only = READ_ONLY_FIELDS[method.body]
     _check_supported(method, {key: value for key, value in body.items() if key not in read_only}, "")
 
 

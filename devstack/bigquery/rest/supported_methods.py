@@ -79,7 +79,7 @@ ROW_POLICY_FIELDS = _words(
 )
 
 # Output fields by schema: accepted in a request, and ignored.
-READ_ONLY = {
+READ_ONLY_FIELDS = {
     "Dataset": _words("kind etag id selfLink creationTime lastModifiedTime type access"),
     "Table": _words(
         "kind etag id selfLink creationTime lastModifiedTime type location numBytes numRows numLongTermBytes "

@@ -28,7 +28,7 @@ USUAL_FILE_BYTES = 256 << 20
 # manifest of URIs lists: of these one load job takes ten million.
 URIS_PER_JOB = 10_000
 # This project's own limit for a delivery and for a generation, because inventories and file lists are read as a whole.
-MOST_FILES = 250_000
+MAX_TABLE_FILES = 250_000
 
 
 class Duplicates(StrEnum):

@@ -16,7 +16,7 @@ from typing import Any
 
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ContractViolation, DeliveryRefused
 from dedup_clone.contract.manifest import Candidate, Manifest
-from dedup_clone.contract.request import MOST_FILES, URIS_PER_JOB
+from dedup_clone.contract.request import MAX_TABLE_FILES, URIS_PER_JOB
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
 from dedup_clone.publish.discard import discard
@@ -57,11 +57,11 @@ def read_candidate(services: Services, spec: PublishSpec) -> tuple[Candidate, Ma
 
 
 def table_load_configuration(services: Services, candidate: Candidate, manifest: Manifest) -> dict[str, Any]:
-    """The load job of the whole table; a text file lists its files. Raises CheckFailed if they exceed `MOST_FILES`."""
+    """The load job of the whole table; a text file lists its files. Raises CheckFailed if they exceed `MAX_TABLE_FILES`."""
     files = services.manifests.candidate_files(candidate)
-    if files is not None and len(files.files) > MOST_FILES:
+    if files is not None and len(files.files) > MAX_TABLE_FILES:
         raise CheckFailed(
-            f"The generation has [{len(files.files)}] files, expected at most [{MOST_FILES}]: replay the snapshot with "
+            f"The generation has [{len(files.files)}] files, expected at most [{MAX_TABLE_FILES}]: replay the snapshot with "
             f"plan [rewrite], which writes few, and ask the producer for larger files."
         )
     uris = [str(candidate.load_uris_uri)]

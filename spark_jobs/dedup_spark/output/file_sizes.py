@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dedup_clone.contract.manifest import DataFile
-from dedup_clone.contract.request import MOST_FILES, DedupRequest
+from dedup_clone.contract.request import MAX_TABLE_FILES, DedupRequest
 from dedup_spark.parent import Parent
 
 # Half of what a generation may have leaves room for dates whose files other publishes have written.
-_FILES_OF_A_TABLE = MOST_FILES // 2
+_FILES_OF_A_TABLE = MAX_TABLE_FILES // 2
 _FEW_FILES = 8
 _TIMES_TOO_MANY = 4
 

@@ -15,7 +15,7 @@ def test_too_many_files_are_refused_before_staging_is_touched(
     world.publish(world.land(7, [row(7, 1)]))
     spec = world.resolve(world.land(8, [row(8, 1), row(8, 2, day=YESTERDAY)]))
     world.dedup.run(spec.request_uri)
-    monkeypatch.setattr(load, "MOST_FILES", 1)
+    monkeypatch.setattr(load, "MAX_TABLE_FILES", 1)
     with pytest.raises(CheckFailed, match=r"\[2\] files, expected at most \[1\]: replay the snapshot with plan"):
         world.load(spec)
     assert world.rows(world.feed.staging) == expected(row(7, 1))

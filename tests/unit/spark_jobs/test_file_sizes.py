@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from dedup_clone.contract.manifest import DataFile
-from dedup_clone.contract.request import MOST_FILES
+from dedup_clone.contract.request import MAX_TABLE_FILES
 from dedup_spark.output.file_sizes import are_scattered, fitting_file_bytes
 
 MEGABYTE = 1 << 20
@@ -23,7 +23,7 @@ def test_the_size_asked_for_holds_while_a_generation_may_have_all_files() -> Non
 
 def test_a_table_of_many_terabytes_has_files_so_large_that_a_generation_may_have_them() -> None:
     table = 150 << 40
-    assert table / fitting_file_bytes(256 * MEGABYTE, table) <= MOST_FILES / 2
+    assert table / fitting_file_bytes(256 * MEGABYTE, table) <= MAX_TABLE_FILES / 2
 
 
 @pytest.mark.parametrize(

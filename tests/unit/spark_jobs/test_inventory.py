@@ -67,7 +67,7 @@ def test_characters_that_no_load_job_can_name_are_refused_printably(area: SparkJ
     assert "which no load job can name: write it under another name" in problem
 
 
-@pytest.mark.parametrize(("engine", "limit"), [(Engine.SPARK, "MOST_FILES"), (Engine.BIGQUERY, "URIS_PER_JOB")])
+@pytest.mark.parametrize(("engine", "limit"), [(Engine.SPARK, "MAX_TABLE_FILES"), (Engine.BIGQUERY, "URIS_PER_JOB")])
 def test_more_files_than_the_engine_takes_are_refused(
     area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, engine: Engine, limit: str
 ) -> None:

@@ -24,7 +24,7 @@ from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.diff_result import DecodedRows, DiffResult
 from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
 
-MAX_FILES = 8
+MAX_SURVIVOR_FILES = 8
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: A
     rows = sum(source.max_rows for source in sources)
     left = sorted(copied, key=lambda file: file.rows)
     # Other plans may have left many small files of old rows.
-    all_of_them = len(left) > MAX_FILES
-    while left and (all_of_them or (rows and (left[0].rows <= rows or len(left) >= MAX_FILES))):
+    all_of_them = len(left) > MAX_SURVIVOR_FILES
+    while left and (all_of_them or (rows and (left[0].rows <= rows or len(left) >= MAX_SURVIVOR_FILES))):
         assert task.parent
         file = left.pop(0)
         rows += file.rows

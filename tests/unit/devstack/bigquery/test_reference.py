@@ -7,7 +7,7 @@ from typing import Any, get_args
 from devstack.bigquery.reference import DOCUMENT, STATEMENTS, embedded, render
 from devstack.bigquery.rest.application import HANDLERS
 from devstack.bigquery.rest.discovery_document import google_document, parameters_of, schema_of
-from devstack.bigquery.rest.supported_methods import METHODS, ONLY_VALUES, READ_ONLY
+from devstack.bigquery.rest.supported_methods import METHODS, ONLY_VALUES, READ_ONLY_FIELDS
 from devstack.bigquery.sql.statements import Statement
 
 
@@ -33,7 +33,7 @@ def test_every_listed_field_exists_in_bigquery() -> None:
         if method.body is not None:
             for field in method.fields:
                 assert _exists(method.body, field.removesuffix(".*").split(".")), f"{method.id}: {field}"
-            assert READ_ONLY[method.body] <= set(schema_of(method.body)["properties"])
+            assert READ_ONLY_FIELDS[method.body] <= set(schema_of(method.body)["properties"])
 
 
 def test_restricted_fields_are_listed_fields() -> None:
