@@ -186,7 +186,7 @@ def _in_too_many_files(applied: tuple[ValidatedDelivery, ...], parent: Parent) -
 
 
 def _max_survivor_files(day: date, parent: Parent) -> int:
-    """How many survivor files the date may have: the parent's and a new one. Adopt leaves at most MAX_SURVIVOR_FILES."""
+    """How many survivor files the date may have: the parent's and a new one. Adopt leaves up to MAX_SURVIVOR_FILES."""
     before = parent.dates.get(day)
     held = sum(file.max_update_id < before.max_update_id for file in parent.files_of(day)) if before else 0
     return min(held + 1, MAX_SURVIVOR_FILES)

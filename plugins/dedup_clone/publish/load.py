@@ -57,12 +57,12 @@ def read_candidate(services: Services, spec: PublishSpec) -> tuple[Candidate, Ma
 
 
 def table_load_configuration(services: Services, candidate: Candidate, manifest: Manifest) -> dict[str, Any]:
-    """The load job of the whole table; a text file lists its files. Raises CheckFailed if they exceed `MAX_TABLE_FILES`."""
+    """The load job of the whole table; a text file lists its files. Raises CheckFailed above `MAX_TABLE_FILES`."""
     files = services.manifests.candidate_files(candidate)
     if files is not None and len(files.files) > MAX_TABLE_FILES:
         raise CheckFailed(
-            f"The generation has [{len(files.files)}] files, expected at most [{MAX_TABLE_FILES}]: replay the snapshot with "
-            f"plan [rewrite], which writes few, and ask the producer for larger files."
+            f"The generation has [{len(files.files)}] files, expected at most [{MAX_TABLE_FILES}]: replay the snapshot "
+            f"with plan [rewrite], which writes few, and ask the producer for larger files."
         )
     uris = [str(candidate.load_uris_uri)]
     return load_configuration(services, STEP, uris, services.names.staging_table, manifest.table.columns, **URI_LIST)
