@@ -13,7 +13,8 @@ from benchmarks.docs_tables import table
 from benchmarks.peers.registry import ADOPT, ROW_NUMBER
 from benchmarks.results import Figure, Results, cpu, median
 from dedup_clone.contract.billing import TIB, USD_PER_TIB
-from dedup_clone.publish.records.publish_costs import MERGE_READS, QUALIFY_READS
+from dedup_clone.publish.records.publish_costs import merge_input_of_rows
+from testkit.table_contracts import PRODUCTS
 
 _QUALIFY, _COPY = "duckdb-qualify", "spark-copy"
 _EXECUTOR_COUNTS = (8, 16, 25, 50, 100)
@@ -245,10 +246,14 @@ def _prices(model: FullSize) -> str:
     least, most = model.slots_usd(model.measured.qualify_cpu_s), model.slots_usd(model.measured.row_number_cpu_s)
     merge_ratio = model.assumed.merge_to_qualify_slot_ratio
     adopt_usd = model.spark_usd(_COMPARED_EXECUTORS) + model.storage_usd
+    table_bytes, row_bytes, rows_held = model.assumed.table_bytes, model.assumed.row_bytes, model.rows
+    merged = merge_input_of_rows(PRODUCTS, row_bytes, delivered=rows_held, held=rows_held)
+    qualify_usd = model.on_demand_usd(merged.qualify_bytes_billed / table_bytes)
+    merge_usd = model.on_demand_usd(merged.merge_bytes_billed / table_bytes)
     rows = [
         [f"adopt on Spark Serverless, {_COMPARED_EXECUTORS} executors", f"{adopt_usd:.2f}", ""],
-        ["QUALIFY", f"{model.on_demand_usd(QUALIFY_READS):.0f}", f"{least:.0f} to {most:.0f}"],
-        ["MERGE", f"{model.on_demand_usd(MERGE_READS):.0f}", f"{least * merge_ratio:.0f} to {most * merge_ratio:.0f}"],
+        ["QUALIFY", f"{qualify_usd:.0f}", f"{least:.0f} to {most:.0f}"],
+        ["MERGE", f"{merge_usd:.0f}", f"{least * merge_ratio:.0f} to {most * merge_ratio:.0f}"],
     ]
     text = (
         "The lower price by slots assumes DuckDB's CPU time for QUALIFY on the same rows, the higher one Spark's for "

@@ -151,10 +151,11 @@ def _sql_checks(index: Index) -> list[str]:
 
 
 def _costs(records: tuple[LedgerRecord, ...]) -> dict[str, Any]:
-    costs = [r.cost for r in records if r.cost is not None]
+    """The sums over the publishes that can be compared with a MERGE or QUALIFY: not over rollbacks and bootstraps."""
+    costs = [r.cost for r in records if r.cost is not None and r.cost.merge_usd is not None]
     return {
         "publishes": len(costs),
         "query_usd": sum(c.query_usd for c in costs),
-        "merge_usd": sum(c.merge_usd for c in costs),
-        "qualify_usd": sum(c.qualify_usd for c in costs),
+        "merge_usd": sum(c.merge_usd or 0 for c in costs),
+        "qualify_usd": sum(c.qualify_usd or 0 for c in costs),
     }

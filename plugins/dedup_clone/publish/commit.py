@@ -21,7 +21,7 @@ from dedup_clone.publish.records.attempt_records import (
     save_check_results,
 )
 from dedup_clone.publish.records.index_refresh import try_refresh_index
-from dedup_clone.publish.records.publish_costs import cost_of
+from dedup_clone.publish.records.publish_costs import cost_of, merge_input
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
@@ -154,7 +154,7 @@ def _record(
         cost=cost_of(
             jobs,
             metadata_bytes_billed=swap.bytes_billed + target.bytes_billed,
-            table_bytes=swap.staging_bytes,
+            merged=merge_input(manifest, parent, swap.staging_bytes),
         ),
         loads=count_loads(intent.jobs),
     )

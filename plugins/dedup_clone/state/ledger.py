@@ -32,14 +32,18 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of the attempt's queries. `merge_usd`, `qualify_usd`: what one MERGE or QUALIFY of the table would cost."""
+    """Cost of the attempt's queries.
+
+    `merge_usd`, `qualify_usd`: what one MERGE or QUALIFY with the same result would cost; None for rollbacks and
+    bootstraps.
+    """
 
     query_bytes_billed: int
     table_bytes_read: int
     slot_ms: int
     query_usd: float
-    merge_usd: float
-    qualify_usd: float
+    merge_usd: float | None
+    qualify_usd: float | None
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ function bar(share, kind) {
 }
 
 export function renderCost(container, { live, costs }) {
-  if (!live || live.query_usd === null) {
-    container.replaceChildren(h("p", { class: "muted" }, "Known after the first publish. A rollback loads and scans nothing."));
+  if (!live || live.merge_usd === null) {
+    const words = live ? `A ${live.kind} is not compared: nobody would run a MERGE or QUALIFY instead.` : "Known after the first publish.";
+    container.replaceChildren(h("p", { class: "muted" }, words));
     return;
   }
   const most = Math.max(live.query_usd, live.merge_usd, live.qualify_usd) || 1;

@@ -98,8 +98,6 @@ def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
     read_deliveries = () if _reads_nothing(services, decision, engine, plan) else applied
     landed = _landing_input(services, [services.arrivals.read(d) for d in read_deliveries], publish_request.dates)
     live = _live_input(services, decision.parent, landed, publishes=bool(applied))
-    table = services.warehouse.table(services.feed.staging)
-    table_bytes = max(table.size if table else 0, landed.size)
     return DryRun(
         feed=services.feed.feed,
         delivery=publish_request.delivery,
@@ -116,7 +114,7 @@ def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
         state=live,
         loaded_bytes=max(live.size, landed.size) if applied and engine is Engine.SPARK else 0,
         seconds=_expected_seconds(services, engine, landed.size) if applied else None,
-        cost=expected_cost(engine, table_bytes=table_bytes) if applied else Cost(0, 0, 0, 0.0, 0.0, 0.0),
+        cost=_expected_cost(services, engine, decision.parent, landed) if applied else Cost(0, 0, 0, 0.0, None, None),
     )
 
 
@@ -213,6 +211,14 @@ def _sizes(services: Services, live: Manifest, dates: Iterable[date]) -> dict[da
         if file.date in sizes:
             sizes[file.date] += file.size
     return sizes
+
+
+def _expected_cost(services: Services, engine: Engine, live: Manifest | None, landed: LandingInput) -> Cost:
+    """The cost if every delivered row is of the size that rows of staging have now."""
+    table, contract = services.warehouse.table(services.feed.staging), services.feed.table.to_contract()
+    row_bytes = table.size / table.rows if table and table.rows else landed.size / max(landed.rows, 1)
+    held = sum(e.rows for e in live.dates if landed.dates is None or e.date in landed.dates) if live else 0
+    return expected_cost(engine, contract, row_bytes, delivered=landed.rows, held=held)
 
 
 def _expected_seconds(services: Services, engine: Engine, size: int) -> float | None:

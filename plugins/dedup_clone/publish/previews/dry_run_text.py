@@ -58,7 +58,7 @@ def _details(preview: DryRun) -> list[tuple[str, str]]:
             f"{len(state.folders_deleted)} data folders: {', '.join(state.folders_deleted) or 'none'}",
         ),
         ("billed", f"about {_size(cost.query_bytes_billed)} of queries, {cost.query_usd:.4f} USD on demand"),
-        ("instead, by MERGE or QUALIFY", f"about {cost.merge_usd:.4f} or {cost.qualify_usd:.4f} USD"),
+        ("instead, by MERGE or QUALIFY", f"about {cost.merge_usd or 0:.4f} or {cost.qualify_usd or 0:.4f} USD"),
     ]
 
 

@@ -1,44 +1,129 @@
-"""What a publish costs, and what one MERGE or one QUALIFY over the whole table would cost instead."""
+"""What a publish costs, and what one MERGE or one QUALIFY would cost instead.
+
+BigQuery bills a query for whole megabytes, and for at least 10 MB of each table that it references (BigQuery's page
+"Pricing", on-demand queries). Both sides are computed with these minimum charges.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import ceil
 
-from dedup_clone.contract.billing import MIN_BYTES_BILLED, TIB, USD_PER_TIB
+from dedup_clone.contract.billing import MIB, MIN_BYTES_BILLED, TIB, USD_PER_TIB
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.manifest import DateOutcome, Manifest
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.state.ledger import Cost
 from dedup_clone.warehouse.metadata import JobMetadata
 
-# Bytes billed, as multiples of the table's bytes; all are measured (docs/costs.md).
-QUALIFY_READS = 2  # one QUALIFY reads target and the snapshot
-MERGE_READS = 3  # one MERGE reads staging and the snapshot, and is billed for each partition that it updates
-PUBLISH_READS = {Engine.SPARK: 0.0, Engine.BIGQUERY: 4.83, Engine.MERGE: 5.66}  # a whole publish, by engine
 METADATA_QUERIES = 3  # per publish, each billed for MIN_BYTES_BILLED
+# Bytes of a value by type (BigQuery's page "Data types", data type sizes). The size of other types varies.
+_VALUE_BYTES: Mapping[str, int] = {
+    **dict.fromkeys(("INT64", "FLOAT64", "DATE", "DATETIME", "TIME", "TIMESTAMP"), 8),
+    **{"BOOL": 1, "NUMERIC": 16, "BIGNUMERIC": 32},
+}
 
 
-def expected_cost(engine: Engine, *, table_bytes: int) -> Cost:
-    """The cost of a future publish, without slot time. `table_bytes` as for `cost_of`."""
-    bytes_read = round(PUBLISH_READS[engine] * table_bytes)
-    billed = METADATA_QUERIES * MIN_BYTES_BILLED + bytes_read
-    scan_usd = table_bytes / TIB * USD_PER_TIB
-    return Cost(billed, bytes_read, 0, billed / TIB * USD_PER_TIB, MERGE_READS * scan_usd, QUALIFY_READS * scan_usd)
+@dataclass(frozen=True)
+class MergeInput:
+    """What one MERGE or QUALIFY of a publish would work on, in logical bytes.
+
+    `delivered`: the rows of the newest snapshot. `held`: the rows that the table already has on the delivered dates.
+    `held_keys`: of `held`, the keys and the snapshot id.
+    """
+
+    delivered: float
+    held: float
+    held_keys: float
+
+    @property
+    def qualify_bytes_billed(self) -> int:
+        """QUALIFY reads both inputs once and writes the delivered dates anew."""
+        return _billed(self.delivered, self.held)
+
+    @property
+    def merge_bytes_billed(self) -> int:
+        """MERGE reads the snapshot and the keys held, and is billed for the full size of each partition it updates."""
+        return _billed(self.delivered, self.held_keys + self.held)
 
 
-def cost_of(jobs: Iterable[JobMetadata], *, metadata_bytes_billed: int, table_bytes: int) -> Cost:
+def merge_input(manifest: Manifest, parent: Manifest | None, table_bytes: int) -> MergeInput | None:
+    """The input of a MERGE with this manifest's result. `table_bytes`: logical size of staging.
+
+    None for rollbacks and bootstraps, for which nobody would run a MERGE or QUALIFY, and for an empty table.
+    """
+    if manifest.restores is not None or not manifest.applied or not manifest.rows:
+        return None
+    delivered = {e.date: e.rows - e.survivors for e in manifest.dates if e.plan is not DateOutcome.COPIED_FORWARD}
+    held = sum(e.rows for e in parent.dates if e.date in delivered) if parent else 0
+    row_bytes = table_bytes / manifest.rows
+    return merge_input_of_rows(manifest.table, row_bytes, delivered=sum(delivered.values()), held=held)
+
+
+def merge_input_of_rows(table: TableContract, row_bytes: float, *, delivered: float, held: float) -> MergeInput:
+    """As `merge_input`, for numbers of rows of `row_bytes` each."""
+    keys = _share_of(table, row_bytes, {*table.keys, table.snapshot_id_column})
+    return MergeInput(delivered * row_bytes, held * row_bytes, held * row_bytes * keys)
+
+
+def expected_cost(engine: Engine, table: TableContract, row_bytes: float, *, delivered: float, held: float) -> Cost:
+    """The cost of a future publish of one delivery, without slot time and Spark. `delivered`, `held`: rows."""
+    merged = merge_input_of_rows(table, row_bytes, delivered=delivered, held=held)
+    billed = METADATA_QUERIES * MIN_BYTES_BILLED
+    read = 0.0
+    if engine is not Engine.SPARK:
+        keys = _share_of(table, row_bytes, {*table.keys, table.snapshot_id_column})
+        # The examination of the landed files, then the counts by date.
+        billed += _billed(merged.delivered * keys) + _billed(merged.delivered, merged.held)
+        billed += merged.qualify_bytes_billed if engine is Engine.BIGQUERY else merged.merge_bytes_billed
+        read = merged.delivered * keys + 2 * (merged.delivered + merged.held)
+        read += merged.held_keys if engine is Engine.MERGE else 0
+    return Cost(
+        query_bytes_billed=billed,
+        table_bytes_read=round(read),
+        slot_ms=0,
+        query_usd=_usd(billed),
+        merge_usd=_usd(merged.merge_bytes_billed),
+        qualify_usd=_usd(merged.qualify_bytes_billed),
+    )
+
+
+def cost_of(jobs: Iterable[JobMetadata], *, metadata_bytes_billed: int, merged: MergeInput | None) -> Cost:
     """The cost of a publish by its jobs: queries are billed by bytes read; load, copy and extract jobs are free.
 
-    `table_bytes`: logical size of staging. `metadata_bytes_billed`: bytes billed for the queries of the checks, which
-    are not in `jobs`.
+    `metadata_bytes_billed`: bytes billed for the queries of the checks, which are not in `jobs`.
     """
     ended = list(jobs)
     queries = [job for job in ended if job.kind == "query"]
     billed = metadata_bytes_billed + sum(job.bytes_billed for job in queries)
-    scan_usd = table_bytes / TIB * USD_PER_TIB
     return Cost(
         query_bytes_billed=billed,
         table_bytes_read=sum(job.bytes_processed for job in queries),
         slot_ms=sum(job.slot_ms for job in ended),
-        query_usd=billed / TIB * USD_PER_TIB,
-        merge_usd=MERGE_READS * scan_usd,
-        qualify_usd=QUALIFY_READS * scan_usd,
+        query_usd=_usd(billed),
+        merge_usd=None if merged is None else _usd(merged.merge_bytes_billed),
+        qualify_usd=None if merged is None else _usd(merged.qualify_bytes_billed),
     )
+
+
+def _billed(*tables: float) -> int:
+    """The bytes billed for a query that reads so many bytes of each table."""
+    return sum(max(MIN_BYTES_BILLED, ceil(size / MIB) * MIB) for size in tables)
+
+
+def _usd(bytes_billed: int) -> float:
+    return bytes_billed / TIB * USD_PER_TIB
+
+
+def _share_of(table: TableContract, row_bytes: float, names: set[str]) -> float:
+    """The share of a row's bytes in the named columns. Columns of varying size share equally what the others leave."""
+    fixed = {c.name: _VALUE_BYTES[c.type] for c in table.columns if _has_fixed_size(c)}
+    varying = [c.name for c in table.columns if c.name not in fixed]
+    left = max(row_bytes - sum(fixed.values()), 0) / len(varying) if varying else 0
+    named = sum(fixed.get(name, left) for name in names)
+    return min(named / row_bytes, 1) if row_bytes else 0
+
+
+def _has_fixed_size(column: Column) -> bool:
+    return column.type in _VALUE_BYTES and column.mode is not ColumnMode.REPEATED
