@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.dataset import table_of
+from benchmarks.dataset import ARRIVING_LANDING, PARENT_LANDING, table_of
 from benchmarks.dataset_shape import DatasetShape
 from benchmarks.docs_tables import table
 from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, PreparedDataset, log
@@ -71,10 +71,10 @@ def emulated_storage() -> Iterator[str]:
 
 def _upload(shape: DatasetShape, local: PreparedDataset, host: str) -> PreparedDataset:
     """Upload the landed files to the emulator, and publish the parent there from them."""
-    landing = DATA / shape.name / "landing"
-    for path in sorted((landing / FEED).rglob("*.parquet")):
-        with storage.open_output(f"gs://landing/{path.relative_to(landing)}") as stream:
-            stream.write(path.read_bytes())
+    for landing in (DATA / shape.name / folder for folder in (PARENT_LANDING, ARRIVING_LANDING)):
+        for path in sorted((landing / FEED).rglob("*.parquet")):
+            with storage.open_output(f"gs://{PARENT_LANDING}/{path.relative_to(landing)}") as stream:
+                stream.write(path.read_bytes())
     folder = WORK / "objects" / shape.name
     folder.mkdir(parents=True, exist_ok=True)
     prepare(shape, table_of(shape), folder, local.dataset.rows, host)

@@ -39,13 +39,13 @@ _SUB_COMMANDS = {
     ),
     growth.COMMAND: _SubCommand(
         growth.ROWS,
-        "measure how the job's time grows with rows, dates, differing rows, key types and survivors",
+        "measure how the job's time grows with rows, dates, differing rows, deliveries, key types and survivors",
         lambda options: growth.run(options.rows),
         growth.report,
     ),
     memory.COMMAND: _SubCommand(
         memory.ROWS,
-        "measure the Python worker's peak memory for one date, by default of 2 to 128 million rows",
+        "measure memory and use of the cores for one date, by default of 6 to 100 million rows",
         lambda options: memory.run(options.rows),
         memory.report,
     ),

@@ -1,12 +1,14 @@
-"""Generates a data set: landed files of three snapshots, and the digest of the table that results from them.
+"""Generates a data set: landed files of its snapshots, and the digest of the table that results from them.
 
 Two of the snapshots are published before anything is measured, and give the parent generation: the oldest, with a few
-rows, and the parent's newest. The third, the arriving snapshot, is the one whose publish is measured. A data set is
-generated once and stays on disk for later runs.
+rows, and the parent's newest. The others, the arriving snapshots (one, unless the data set has a backlog), are those
+whose publish is measured. They have a landing folder of their own, because a correction has the id of the parent's
+newest. A data set is generated once and stays on disk for later runs.
 """
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import shutil
 from collections.abc import Callable
@@ -23,36 +25,39 @@ import pyarrow.parquet as pq
 
 from benchmarks import table_digest
 from benchmarks.dataset_shape import DatasetShape, Variant
-from benchmarks.generated_rows import OLDEST_ID, PARENT_ID, GeneratedRows, Keys, block_count, make_block, snapshot_id
+from benchmarks.generated_rows import OLDEST_ID, PARENT_ID, GeneratedRows, Keys, block_count, make_block, snapshot_ids
 from benchmarks.json_records import read_record, write_record
+from benchmarks.row_counts import RowCounts
 from benchmarks.table_digest import TableDigest
 from dedup_clone.contract.table import TableContract
 from dedup_spark.column_types import arrow_schema
 from testkit.spark_job_feed import FEED
 from testkit.table_contracts import PRODUCTS
 
+# Folders of a data set into which the parent's snapshots and the arriving ones land.
+PARENT_LANDING, ARRIVING_LANDING = "landing", "arriving"
 _PROCESSES = 2
 _EPOCH = date(1970, 1, 1)
-_GENERATOR_VERSION = 1  # increase it when the generator is changed so that a shape gives other rows than before
+GENERATOR_VERSION = 2  # increase it when the generator is changed so that a shape gives other rows than before
 
 
 @dataclass(frozen=True)
 class Dataset:
     """What is stored about a generated data set.
 
-    `rows`: the number of rows in the arriving snapshot. `expected`: the digest of the table that every peer must make,
-    the parent's rows merged with the arriving ones. `arriving`: the digest of the arriving snapshot's own rows.
+    `rows`: the number of rows in the newest arriving snapshot. `expected`: the digest of the table that every peer must
+    make, the parent's rows merged with the arriving ones. `counts`: those that a peer must find if it counts.
     """
 
     generator_version: int
     name: str
     rows: int
     expected: TableDigest
-    arriving: TableDigest
+    counts: RowCounts
 
     def __add__(self, other: Dataset) -> Dataset:
-        expected, arriving = self.expected + other.expected, self.arriving + other.arriving
-        return Dataset(self.generator_version, self.name, self.rows + other.rows, expected, arriving)
+        expected, counts = self.expected + other.expected, self.counts + other.counts
+        return Dataset(self.generator_version, self.name, self.rows + other.rows, expected, counts)
 
 
 def table_of(shape: DatasetShape) -> TableContract:
@@ -64,12 +69,11 @@ def table_of(shape: DatasetShape) -> TableContract:
 
 
 def make(shape: DatasetShape, folder: Path, log: Callable[[str], None]) -> Dataset:
-    """Generate the files below `folder/landing`, unless they are there already, and return the data set's record."""
+    """Generate the files below `folder`, unless they are there already, and return the data set's record."""
     record_path = folder / "generated.json"
-    if record_path.exists():
+    if record_path.exists() and json.loads(record_path.read_text())["generator_version"] == GENERATOR_VERSION:
         record: Dataset = read_record(Dataset, record_path)
-        if record.generator_version == _GENERATOR_VERSION:
-            return record
+        return record
     log(f"generating {shape.name}")
     shutil.rmtree(folder, ignore_errors=True)
     # This process may have threads of pyarrow or Spark, and a fork of such a process can hang.
@@ -83,23 +87,19 @@ def make(shape: DatasetShape, folder: Path, log: Callable[[str], None]) -> Datas
 
 
 def _empty(shape: DatasetShape) -> Dataset:
-    return Dataset(_GENERATOR_VERSION, shape.name, 0, TableDigest(), TableDigest())
+    return Dataset(GENERATOR_VERSION, shape.name, 0, TableDigest(), RowCounts())
 
 
 def _write_block(shape: DatasetShape, folder: Path, numbers: tuple[int, int]) -> Dataset:
     date_number, block_number = numbers
-    writer = _DateWriter(shape, folder / "landing" / FEED, shape.days()[date_number])
+    writer = _DateWriter(shape, folder, shape.days()[date_number])
     block = make_block(shape, date_number, block_number)
-    rows_by_id = {OLDEST_ID: block.oldest, PARENT_ID: block.parent, snapshot_id(shape): block.arriving}
-    for written_id, rows in rows_by_id.items():
-        writer.write(written_id, block_number, rows)
-    return Dataset(
-        _GENERATOR_VERSION,
-        shape.name,
-        len(block.arriving),
-        writer.digest_rows(block.expected),
-        writer.digest_rows(block.arriving),
-    )
+    writer.write(PARENT_LANDING, OLDEST_ID, block_number, block.oldest)
+    writer.write(PARENT_LANDING, PARENT_ID, block_number, block.parent)
+    for written_id, rows in zip(snapshot_ids(shape), block.arriving, strict=True):
+        writer.write(ARRIVING_LANDING, written_id, block_number, rows)
+    expected = writer.digest_rows(block.expected)
+    return Dataset(GENERATOR_VERSION, shape.name, len(block.arriving[-1]), expected, block.counts)
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,10 @@ class _DateWriter:
     folder: Path
     day: date
 
-    def write(self, written_id: int, block: int, rows: GeneratedRows) -> None:
+    def write(self, landing: str, written_id: int, block: int, rows: GeneratedRows) -> None:
         if not len(rows):
             return
-        target = self.folder / f"snapshot_id={written_id}" / f"date={self.day}"
+        target = self.folder / landing / FEED / f"snapshot_id={written_id}" / f"date={self.day}"
         target.mkdir(parents=True, exist_ok=True)
         bounds = np.linspace(0, len(rows), self.shape.file_count(len(rows)) + 1).astype(int)
         for number, (start, end) in enumerate(pairwise(bounds)):

@@ -1,6 +1,6 @@
 """The parameters from which a data set is generated.
 
-A data set has a parent (the generation on which the measured publish builds) and an arriving snapshot.
+A data set has a parent (the generation on which the measured publish builds) and an arriving snapshot, or several.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ class Variant(StrEnum):
     DUPLICATES = "duplicates"  # one key in a thousand occurs twice in the snapshot, half of these with two values
     SKEWED = "skewed"  # a few dates have most of the rows
     LATE = "late"  # the snapshot is older than the parent's newest
+    CORRECTION = "correction"  # the snapshot has the id of the parent's newest, which is delivered again
+    BACKLOG_2 = "backlog-2"  # two snapshots arrive, each differs from the one before it
+    BACKLOG_6 = "backlog-6"  # six snapshots arrive, each differs from the one before it
     NARROW = "narrow"  # the files store store_id and attribute_id as 32-bit integers
 
 
@@ -31,10 +34,11 @@ class Variant(StrEnum):
 class DatasetShape:
     """The size of a data set, and how its snapshot differs from its parent.
 
-    `rows`: the number of rows in the snapshot, all dates together; the parent has about as many. `differing`: the
+    `rows`: the number of rows in a snapshot, all dates together; the parent has about as many. `differing`: the
     share of rows that differ between the two; 40 % of these have another value in the snapshot, 30 % are only in the
-    snapshot and 30 % only in the parent. `survivor_share`: the share of the parent's rows that were missing in the
-    parent's newest snapshot already. `string_keys`: whether product_id is text.
+    snapshot and 30 % only in the parent. In a backlog each snapshot differs as much from the one before it.
+    `survivor_share`: the share of the parent's rows that were missing in the parent's newest snapshot already.
+    `string_keys`: whether product_id is text.
     """
 
     rows: int

@@ -30,7 +30,7 @@ from benchmarks.peer import PeerResult
 from benchmarks.peer_process import MeasuredRun
 from benchmarks.peers.registry import ADOPT
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
-from benchmarks.published_parent import open_feed
+from benchmarks.published_parent import open_feed, request_publish
 from benchmarks.resource_usage import ResourceUsage, measure_usage
 from benchmarks.results import Figure, Results, figure, median, save, wall
 from benchmarks.spark_sessions import submit_conf
@@ -78,7 +78,7 @@ def _submit(peer: str, plan: JobPlan, prepared: PreparedDataset) -> MeasuredRun:
     try:
         feed = open_feed(inputs, None, out, stored_fingerprints=True)
         feed.plan = plan
-        request = feed.request([feed.arrive(inputs.snapshot_id)])
+        request = request_publish(feed, inputs)
         spent = _spark_submit(request)
         uri = storage.join(request.attempt_uri, "candidate.json")
         candidate = from_json(Candidate, storage.read_text(uri), where=uri)

@@ -1,4 +1,4 @@
-"""Generates rows of the parent's snapshots, of the arriving snapshot and of the table that must result.
+"""Generates rows of the parent's snapshots, of the arriving snapshots and of the table that must result.
 
 The rows of a date are generated in blocks of at most BLOCK_ROWS keys, so that a date of any size needs the same
 memory. No two blocks have a product in common. The same shape, date and block always give the same rows.
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.dataset_shape import DatasetShape, Variant
+from benchmarks.row_counts import RowCounts
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -25,9 +26,11 @@ _FIRST_PRODUCT, _LAST_PRODUCT = 1_000_000, 100_000_000
 _CHANGED, _NEW, _MISSING = 0.4, 0.3, 0.3  # shares of the rows that differ between parent and arriving snapshot
 _RETURNING_SHARE = 0.1  # share of the new keys that the oldest snapshot also had
 _DUPLICATED_SHARE = 0.001
-# Ids of snapshots: the oldest, an arriving one of Variant.LATE, the newest of the parent, any other arriving one.
-
+# Ids of snapshots: the oldest, an arriving one of Variant.LATE, the newest of the parent (and an arriving one of
+# Variant.CORRECTION), the first of any other variant's arriving ones.
 OLDEST_ID, LATE_ID, PARENT_ID, NEXT_ID = 1001, 1004, 1006, 1007
+_BACKLOGS = {Variant.BACKLOG_2: 2, Variant.BACKLOG_6: 6}
+_NO_ID = 0
 
 
 @dataclass(frozen=True)
@@ -59,20 +62,23 @@ class GeneratedRows:
 
 @dataclass(frozen=True)
 class Block:
-    """Rows of the three snapshots of a data set, and of the table that their publishes must give.
+    """Rows of the snapshots of a data set, and of the table that their publishes must give.
 
     `oldest`: the oldest snapshot, which has only keys that `parent` lacks. `parent`: the parent's newest snapshot.
+    `arriving`: the snapshots whose publish is measured, in ascending order of their ids.
     """
 
     oldest: GeneratedRows
     parent: GeneratedRows
-    arriving: GeneratedRows
+    arriving: tuple[GeneratedRows, ...]
     expected: GeneratedRows
+    counts: RowCounts
 
 
-def snapshot_id(shape: DatasetShape) -> int:
-    """The id of the arriving snapshot."""
-    return LATE_ID if shape.variant is Variant.LATE else NEXT_ID
+def snapshot_ids(shape: DatasetShape) -> tuple[int, ...]:
+    """The ids of the arriving snapshots, ascending."""
+    first = {Variant.LATE: LATE_ID, Variant.CORRECTION: PARENT_ID}.get(shape.variant, NEXT_ID)
+    return tuple(range(first, first + _BACKLOGS.get(shape.variant, 1)))
 
 
 def block_count(shape: DatasetShape, date_number: int) -> int:
@@ -113,25 +119,41 @@ def _values(rng: np.random.Generator, attribute: Integers) -> Integers:
 
 
 def _block(shape: DatasetShape, differing: float, rng: np.random.Generator, keys: Keys) -> Block:
-    count = len(keys.product)
+    count, arriving_ids = len(keys.product), snapshot_ids(shape)
     values = _values(rng, keys.attribute)
     draw = rng.random(count)
     is_survivor = draw >= 1 - shape.survivor_share
-    changed, new, missing = _between(draw, differing * (1 - shape.survivor_share), (_CHANGED, _NEW, _MISSING))
-    in_arriving = ~(is_survivor | missing)
-    in_parent = ~(is_survivor | new)
-    in_oldest = is_survivor | (new & (rng.random(count) < _RETURNING_SHARE))
-    arriving_values = values + np.where(changed, rng.integers(1, 50, count), 0)
-    arriving, best = _with_duplicates(shape, rng, keys, arriving_values, in_arriving)
-    wins = in_arriving & (~in_parent | (snapshot_id(shape) > PARENT_ID))
-    ids = np.where(wins, snapshot_id(shape), np.where(in_parent, PARENT_ID, OLDEST_ID))
+    kinds = (_CHANGED, _NEW, _MISSING)
+    differing_rows = _between(draw, differing * (1 - shape.survivor_share), kinds * len(arriving_ids))
+    all_new = np.logical_or.reduce(differing_rows[1 :: len(kinds)])
+    in_parent = ~(is_survivor | all_new)
+    in_oldest = is_survivor | (all_new & (rng.random(count) < _RETURNING_SHARE))
+    added = rng.integers(1, 50, count)
+    expected = GeneratedRows(keys, values, np.where(in_parent, PARENT_ID, np.where(in_oldest, OLDEST_ID, _NO_ID)))
+    present, current, arriving = in_parent, values, []
+    for number, arriving_id in enumerate(arriving_ids):
+        changed, new, missing = differing_rows[number * len(kinds) :][: len(kinds)]
+        present, current = (present | new) & ~missing, current + np.where(changed, added, 0)
+        rows, best = _with_duplicates(shape, rng, _chosen_rows(keys, current, present, arriving_id), current, present)
+        wins = present & (expected.ids <= arriving_id)
+        expected = GeneratedRows(keys, np.where(wins, best, expected.values), np.where(wins, arriving_id, expected.ids))
+        arriving.append(rows)
+    in_before = in_parent | in_oldest
+    counts = RowCounts(
+        new=int((~in_before).sum()),
+        changed=int((in_before & (expected.values != values)).sum()),
+        missing=int((in_parent & ~present).sum()),
+        survivors=int((~present).sum()),
+        duplicates=len(arriving[-1]) - int(present.sum()),
+    )
     parent_shuffled = shape.variant not in (Variant.SORTED, Variant.PARENT_SORTED)
     arriving_shuffled = shape.variant is not Variant.SORTED
     return Block(
         oldest=_chosen_rows(keys, values, in_oldest, OLDEST_ID),
         parent=_ordered(rng, _chosen_rows(keys, values, in_parent, PARENT_ID), shuffled=parent_shuffled),
-        arriving=_ordered(rng, arriving, shuffled=arriving_shuffled),
-        expected=GeneratedRows(keys, np.where(wins, best, values), ids),
+        arriving=tuple(_ordered(rng, rows, shuffled=arriving_shuffled) for rows in arriving),
+        expected=expected,
+        counts=counts,
     )
 
 
@@ -149,18 +171,21 @@ def _chosen_rows(keys: Keys, values: Integers, chosen: Flags, row_id: int) -> Ge
 
 
 def _with_duplicates(
-    shape: DatasetShape, rng: np.random.Generator, keys: Keys, values: Integers, present: Flags
+    shape: DatasetShape, rng: np.random.Generator, rows: GeneratedRows, values: Integers, present: Flags
 ) -> tuple[GeneratedRows, Integers]:
-    """The arriving rows, and for every key the greatest value of its rows, which must be published."""
-    rows = _chosen_rows(keys, values, present, snapshot_id(shape))
+    """`rows` with duplicates, if the shape has any, and for every key the greatest value, which must be published.
+
+    `values`: the value of every key of the block. `present`: which of these keys `rows` has.
+    """
     if shape.variant is not Variant.DUPLICATES:
         return rows, values
     repeated = np.flatnonzero(present & (rng.random(len(values)) < _DUPLICATED_SHARE))
     other = values[repeated] + np.where(np.arange(len(repeated)) % 2, rng.integers(-5, 60, len(repeated)), 0)
     best = values.copy()
     np.maximum.at(best, repeated, other)
-    more = GeneratedRows(keys.take(repeated), other, np.full(len(repeated), snapshot_id(shape), dtype=np.int64))
-    return _concatenated(rows, more), best
+    position = np.cumsum(present) - 1  # of each present key's row in `rows`
+    more = rows.take(position[repeated])
+    return _concatenated(rows, GeneratedRows(more.keys, other, more.ids)), best
 
 
 def _concatenated(one: GeneratedRows, other: GeneratedRows) -> GeneratedRows:

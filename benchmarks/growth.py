@@ -1,4 +1,4 @@
-"""Measures how the job's time grows with rows, dates, differing rows, string keys and survivors.
+"""Measures how the job's time grows with rows, dates, differing rows, deliveries, string keys and survivors.
 
 It is the sub-command `growth`. One warm process runs the job on all data sets in turn, so that their figures can be
 compared.
@@ -16,6 +16,7 @@ from benchmarks.results import Figure, Results, cpu, figure, save, wall
 COMMAND = "growth"
 ROWS = 26_000_000
 _ROUNDS, _REPEATS = 1, 3
+_DELIVERIES = (Variant.BACKLOG_2, Variant.BACKLOG_6, Variant.CORRECTION, Variant.LATE)
 
 
 def by_rows(rows: int) -> list[DatasetShape]:
@@ -24,11 +25,16 @@ def by_rows(rows: int) -> list[DatasetShape]:
 
 
 def by_dates(rows: int) -> list[DatasetShape]:
-    return [DatasetShape(rows, dates) for dates in (13, 52, 208, 730)]
+    return [DatasetShape(rows, dates) for dates in (13, 208, 730)]
 
 
 def by_differences(rows: int) -> list[DatasetShape]:
-    return [DatasetShape(rows // 4, differing=share) for share in (0.0, 0.001, 0.01, 0.1, 1.0)]
+    return [DatasetShape(rows // 4, differing=share) for share in (0.001, 0.003, 0.01, 0.03, 0.1)]
+
+
+def by_deliveries(rows: int) -> list[DatasetShape]:
+    """Shapes with one delivery in order, two backlogs, a correction, and a late snapshot."""
+    return [DatasetShape(rows // 4), *(DatasetShape(rows // 4, variant=variant) for variant in _DELIVERIES)]
 
 
 def by_keys(rows: int) -> list[DatasetShape]:
@@ -40,8 +46,8 @@ def by_survivors(rows: int) -> list[DatasetShape]:
 
 
 def by_variants(rows: int) -> list[DatasetShape]:
-    """One shape per variant; few rows, because some variants need a slow plan."""
-    return [DatasetShape(rows // 20, variant=variant) for variant in Variant]
+    """One shape for each variant that `by_deliveries` lacks; few rows, because some variants write files anew."""
+    return [DatasetShape(rows // 20, variant=variant) for variant in Variant if variant not in _DELIVERIES]
 
 
 def for_plans(rows: int) -> DatasetShape:
@@ -51,7 +57,7 @@ def for_plans(rows: int) -> DatasetShape:
 
 def all_shapes(rows: int) -> list[DatasetShape]:
     """The shapes of all parts of the report, without duplicates."""
-    parts = (by_rows, by_dates, by_differences, by_keys, by_survivors, by_variants)
+    parts = (by_rows, by_dates, by_differences, by_deliveries, by_keys, by_survivors, by_variants)
     return list(dict.fromkeys(shape for part in parts for shape in part(rows)))
 
 
@@ -80,12 +86,8 @@ def report(results: Results, rows: int = ROWS) -> str:
         return results.of(ADOPT, shape.name)
 
     def line(title: str, shape: DatasetShape, first: DatasetShape) -> list[str]:
-        adopt, read_both, row_number = (
-            adopt_on(shape),
-            results.of(READ_BOTH, shape.name),
-            results.of(ROW_NUMBER, shape.name),
-        )
-        growth = (wall(adopt) / adopt[0].rows) / (wall(adopt_on(first)) / adopt_on(first)[0].rows)
+        adopt, read_both, row_number = (results.of(peer, shape.name) for peer in (ADOPT, READ_BOTH, ROW_NUMBER))
+        growth = _per_row(adopt) / _per_row(adopt_on(first))
         return [
             title,
             f"{adopt[0].rows:,}",
@@ -95,6 +97,7 @@ def report(results: Results, rows: int = ROWS) -> str:
             f"{wall(adopt) / adopt[0].rows * 1e9:.0f}",
             f"{growth:.2f}",
             f"{wall(read_both):.2f}" if read_both else "",
+            f"{_per_row(read_both) / _per_row(results.of(READ_BOTH, first.name)):.2f}" if read_both else "",
             f"{wall(row_number):.1f}" if row_number else "",
             f"{wall(row_number) / wall(adopt):.1f}" if row_number else "",
             adopt[0].notes["plans"],
@@ -102,11 +105,12 @@ def report(results: Results, rows: int = ROWS) -> str:
 
     parts = {
         "rows": (by_rows(rows), ("x1", "x2", "x4")),
-        "dates": (by_dates(rows), ("13 dates", "52", "208", "730")),
-        "differing rows": (by_differences(rows), ("0", "0.1 %", "1 %", "10 %", "100 %")),
+        "dates": (by_dates(rows), ("13 dates", "208", "730")),
+        "differing rows": (by_differences(rows), ("0.1 % (x1)", "x3", "x10", "x30", "x100")),
+        "deliveries": (by_deliveries(rows), ("one", "backlog of 2", "backlog of 6", "correction", "late snapshot")),
         "keys": (by_keys(rows), ("integers", "one of them text")),
         "survivors": (by_survivors(rows), ("0.05 % of the parent", "5 %")),
-        "variants": (by_variants(rows), tuple(Variant)),
+        "variants": (by_variants(rows), [shape.variant for shape in by_variants(rows)]),
     }
     lines = [
         line(f"{part}: {title}", shape, shapes[0])
@@ -115,10 +119,15 @@ def report(results: Results, rows: int = ROWS) -> str:
     ]
     heads = [
         "adopt, stored fingerprints", "rows per input", "dates", "wall s, median", "CPU s", "wall ns per row",
-        "times the part's first", "pyarrow reads both, s", "ROW_NUMBER, s", "times as fast as ROW_NUMBER",
-        "plans of the dates",
+        "times the part's first", "pyarrow reads both, s", "times the part's first", "ROW_NUMBER, s",
+        "times as fast as ROW_NUMBER", "plans of the dates",
     ]  # fmt: skip
     return f"{table(heads, lines)}\n\n{_plans(results, rows)}\n\n{results.made_at} UTC, {results.machine}."
+
+
+def _per_row(figures: list[Figure]) -> float:
+    """Wall seconds per row of the newest delivery."""
+    return wall(figures) / figures[0].rows
 
 
 def _plans(results: Results, rows: int) -> str:

@@ -1,4 +1,4 @@
-"""The input files that every peer reads: by date, those of the parent generation and of the arriving snapshot."""
+"""The input files that every peer reads: by date, those of the parent generation and of the arriving snapshots."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ COLUMNS = ("date", *KEYS, "attr_value", "update_id")
 
 @dataclass(frozen=True)
 class DateFiles:
-    """The Parquet files of one date. They contain all columns, also the date."""
+    """The Parquet files of one date; `snapshot`: of all arriving snapshots. They contain all columns, also the date."""
 
     day: str
     parent: tuple[str, ...]
@@ -28,7 +28,7 @@ class InputFiles:
     name: str
     code: str
     prepared: str
-    snapshot_id: int
+    snapshot_ids: tuple[int, ...]
     string_keys: bool
     parent_rows: int
     snapshot_rows: int

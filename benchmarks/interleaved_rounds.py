@@ -31,7 +31,7 @@ class PeerFailed(Exception):
 
 
 class WrongTable(Exception):
-    """A peer made another table than the expected one. None of its figures is reported."""
+    """A peer made another table than the expected one, or other counts. None of its figures is reported."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class InterleavedRounds:
             runs = self._start(spec, folder)
             for run in runs:
                 self.log(log_line(run, number))
-                _require_right_table(run, plan.datasets, digest_reader)
+                _require_right_result(run, plan.datasets, digest_reader)
             return runs
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -132,14 +132,19 @@ class InterleavedRounds:
         return [run for run in map(parse_line, done.stdout.splitlines()) if run]
 
 
-def _require_right_table(run: MeasuredRun, datasets: Iterable[PreparedDataset], digest_reader: DigestReader) -> None:
-    if run.result.files is None:
-        return
-    expected = next(one.dataset.expected for one in datasets if one.dataset.name == run.inputs)
-    found = digest_reader.digest(list(run.result.files))
-    if found != expected:
+def _require_right_result(run: MeasuredRun, datasets: Iterable[PreparedDataset], digest_reader: DigestReader) -> None:
+    dataset = next(one.dataset for one in datasets if one.dataset.name == run.inputs)
+    if run.result.files is not None:
+        found = digest_reader.digest(list(run.result.files))
+        if found != dataset.expected:
+            raise WrongTable(
+                f"Peer [{run.peer}] made table [{found}] from [{run.inputs}], expected [{dataset.expected}]: do not "
+                f"use it."
+            )
+    if run.result.counts is not None and not run.result.counts.agrees_with(dataset.counts):
         raise WrongTable(
-            f"Peer [{run.peer}] made table [{found}] from [{run.inputs}], expected [{expected}]: do not use it."
+            f"Peer [{run.peer}] counted [{run.result.counts}] in [{run.inputs}], expected [{dataset.counts}]: do not "
+            f"use it."
         )
 
 

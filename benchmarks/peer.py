@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.input_files import InputFiles
+from benchmarks.row_counts import RowCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,11 +23,12 @@ class PeerResult:
     """What a run made, besides its measured time and memory.
 
     `files`: the paths or URIs of the Parquet files that together are the new table; None for a peer that makes no
-    table. `bytes_read`, `bytes_written`: None for a peer that does not count them. `notes`: any texts about the run,
-    by name.
+    table. `counts`: what the peer counted; None if it counts nothing. `bytes_read`, `bytes_written`: None for a peer
+    that does not count them. `notes`: any texts about the run, by name.
     """
 
     files: tuple[str, ...] | None
+    counts: RowCounts | None = None
     bytes_read: int | None = None
     bytes_written: int | None = None
     notes: dict[str, str] = field(default_factory=dict)

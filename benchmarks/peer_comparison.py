@@ -15,6 +15,12 @@ COMMAND = "main"
 ROWS = 26_000_000
 _MIN_REPEATS_TO_WARM_UP = 2
 _PLAIN_JOINS = ("spark-sort-merge", "spark-shuffled-hash")
+# Pairs of a peer with DuckDB and the job in a like form, and what both do.
+_DUCKDB_PAIRS = (
+    ("duckdb-like-for-like", ADOPT, "for all that adopt does"),
+    ("duckdb-survivors", ADOPT, "if it only finds and writes the survivors"),
+    ("duckdb-survivors", "adopt-keys", "with `compare_values: false`, if it only finds and writes the survivors"),
+)
 
 
 def peers() -> list[str]:
@@ -74,10 +80,16 @@ def _summary(by_peer: dict[str, list[Figure]]) -> list[str]:
     if not joins or not {ADOPT, ROW_NUMBER, READ_BOTH} <= by_peer.keys():
         return []
     adopt, row_number = wall(by_peer[ADOPT]), wall(by_peer[ROW_NUMBER])
+    duckdb = [
+        f"DuckDB takes {wall(by_peer[peer]) / wall(by_peer[other]):.2f} times as long as adopt {what}."
+        for peer, other, what in _DUCKDB_PAIRS
+        if peer in by_peer and other in by_peer
+    ]
     return [
         f"Adopt with stored fingerprints is {row_number / adopt:.1f} times as fast as Spark's ROW_NUMBER, "
         f"{min(map(wall, joins)) / adopt:.1f} times as fast as the fastest plain Spark join, and takes "
-        f"{adopt / wall(by_peer[READ_BOTH]):.2f} times as long as pyarrow reading all columns of both inputs."
+        f"{adopt / wall(by_peer[READ_BOTH]):.2f} times as long as pyarrow reading all columns of both inputs.",
+        " ".join(duckdb),
     ]
 
 

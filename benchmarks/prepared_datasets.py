@@ -21,6 +21,7 @@ from benchmarks.interleaved_rounds import PreparedDataset
 from benchmarks.json_records import read_record, write_record
 from benchmarks.paths import CHECKOUT, DATA, pythonpath_variable
 from benchmarks.published_parent import code_digest, prepare
+from benchmarks.spark_sessions import job_session
 
 SMALL = DatasetShape(130_000)
 
@@ -55,10 +56,12 @@ def _is_current(record: Path) -> bool:
 
 def main(path: str) -> None:
     shapes: tuple[DatasetShape, ...] = read_record(tuple[DatasetShape, ...], Path(path))
-    for shape in shapes:
-        folder = DATA / shape.name
-        dataset = make(shape, folder, lambda text: print(text, file=sys.stderr, flush=True))
-        prepare(shape, table_of(shape), folder, dataset.rows)
+    # Processes that generate files are forked before Spark starts its threads.
+    made = [make(shape, DATA / shape.name, lambda text: print(text, file=sys.stderr, flush=True)) for shape in shapes]
+    session = job_session()
+    for shape, dataset in zip(shapes, made, strict=True):
+        prepare(shape, table_of(shape), DATA / shape.name, dataset.rows, session=session)
+    session.stop()
 
 
 if __name__ == "__main__":

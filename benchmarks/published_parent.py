@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict
@@ -11,16 +12,15 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from benchmarks.dataset import ARRIVING_LANDING, GENERATOR_VERSION, PARENT_LANDING
 from benchmarks.dataset_shape import DatasetShape
-from benchmarks.generated_rows import OLDEST_ID, PARENT_ID, snapshot_id
+from benchmarks.generated_rows import OLDEST_ID, PARENT_ID, snapshot_ids
 from benchmarks.input_files import DateFiles, InputFiles
 from benchmarks.json_records import write_record
 from benchmarks.paths import CHECKOUT
-from benchmarks.spark_sessions import job_session
-from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.contract.request import ParentGeneration
+from dedup_clone.contract.request import DedupRequest, ParentGeneration
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from testkit.spark_job_feed import SparkJobFeed
@@ -30,37 +30,33 @@ _FINGERPRINTS = "fingerprints"
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """The digest of the job's code. Parents are published again when it changes, as it may write other files."""
+    """The digest of the job's code and of the generator's version.
+
+    Parents are published again when it changes, as the job may write other files.
+    """
     folders = (CHECKOUT / "spark_jobs/dedup_spark", CHECKOUT / "plugins/dedup_clone/contract")
     files = sorted(path for folder in folders for path in folder.rglob("*.py"))
-    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
-
-
-@lru_cache(maxsize=1)
-def shared_session() -> SparkSession:
-    """The Spark session of this process, started at the first call."""
-    return job_session()
-
-
-class BenchmarkFeed(SparkJobFeed):
-    """A feed whose jobs start a Spark session only if they need one."""
-
-    def _require_session(self) -> SparkSession:
-        return self.session or shared_session()
+    return sha256(b"".join([f"{GENERATOR_VERSION}".encode(), *(path.read_bytes() for path in files)])).hexdigest()
 
 
 def prepare(
-    shape: DatasetShape, table: TableContract, folder: Path, snapshot_rows: int, emulator: str | None = None
+    shape: DatasetShape,
+    table: TableContract,
+    folder: Path,
+    snapshot_rows: int,
+    emulator: str | None = None,
+    session: SparkSession | None = None,
 ) -> InputFiles:
     """Publish the parent below `folder`, or in the emulator's buckets. Returns the files of parent and snapshot.
 
-    `snapshot_rows`: the number of rows in the arriving snapshot. `emulator`: the URL of the emulated Cloud Storage,
-    None for files of this machine.
+    `snapshot_rows`: the number of rows in the newest arriving snapshot. `emulator`: the URL of the emulated Cloud
+    Storage, None for files of this machine. `session`: for the job; None runs its tasks in this process.
     """
     record = folder / ("input_files-storage.json" if emulator else "input_files.json")
     record.unlink(missing_ok=True)
     shutil.rmtree(folder / "state", ignore_errors=True)
-    feed = _feed(folder, table, emulator)
+    feed = _feed(folder, table, emulator, PARENT_LANDING)
+    feed.session = session
     for delivery in (OLDEST_ID, PARENT_ID):
         if storage.list_objects(feed.uri(feed.folder(delivery))):
             candidate = feed.publish(feed.arrive(delivery))
@@ -70,27 +66,29 @@ def prepare(
     _write_parent(folder, feed.manifest, feed.parent)
     if not emulator:
         _link_without_fingerprints(Path(feed.data_uri()))
-    inputs = _inputs(shape, feed, feed.arrive(snapshot_id(shape)), folder, snapshot_rows, emulator)
+    inputs = _inputs(shape, feed, _feed(folder, table, emulator, ARRIVING_LANDING), folder, snapshot_rows, emulator)
     write_record(record, asdict(inputs))
     return inputs
 
 
-def _feed(folder: Path, table: TableContract, emulator: str | None) -> BenchmarkFeed:
-    bucket = "landing" if emulator else str(folder / "landing")
-    return BenchmarkFeed(None, bucket, "gs://state/feed" if emulator else str(folder / "state"), table)
+def _feed(folder: Path, table: TableContract, emulator: str | None, landing: str) -> SparkJobFeed:
+    bucket = PARENT_LANDING if emulator else str(folder / landing)
+    return SparkJobFeed(None, bucket, "gs://state/feed" if emulator else str(folder / "state"), table)
 
 
 def open_feed(
     inputs: InputFiles, session: SparkSession | None, out: Path, *, stored_fingerprints: bool
-) -> BenchmarkFeed:
+) -> SparkJobFeed:
     """A feed whose parent is the published one, and whose next attempt writes to `out`.
 
     `stored_fingerprints`: whether the job finds the parent's stored fingerprints; if not, it must compute them.
     """
     folder = Path(inputs.prepared)
     manifest, parent = _read_parent(folder)
-    feed = _feed(folder, manifest.table, inputs.emulator)
+    feed = _feed(folder, manifest.table, inputs.emulator, ARRIVING_LANDING)
     feed.session, feed.manifest, feed.parent = session, manifest, parent
+    # A correction must be newer than the parent's delivery of the same snapshot.
+    feed._next_numbers = itertools.count(parent.generation + 1)
     seed_uri = storage.join(feed.state, "fingerprint_seed")
     feed.state = f"gs://state/runs/{out.parent.name}-{out.name}" if inputs.emulator else str(out)
     storage.copy(seed_uri, storage.join(feed.state, "fingerprint_seed"))  # stored fingerprints depend on it
@@ -100,6 +98,11 @@ def open_feed(
             parent.generation, parent.manifest_uri, parent.file_list_uri, parent.file_list_digest, data
         )
     return feed
+
+
+def request_publish(feed: SparkJobFeed, inputs: InputFiles) -> DedupRequest:
+    """The request of the publish that is measured: of all arriving snapshots."""
+    return feed.request([feed.arrive(snapshot_id) for snapshot_id in inputs.snapshot_ids])
 
 
 def _write_parent(folder: Path, manifest: Manifest, parent: ParentGeneration | None) -> None:
@@ -125,27 +128,29 @@ def _link_without_fingerprints(data: Path) -> None:
 
 
 def _inputs(
-    shape: DatasetShape, feed: BenchmarkFeed, arrival: Arrival, folder: Path, rows: int, emulator: str | None
+    shape: DatasetShape, feed: SparkJobFeed, arriving: SparkJobFeed, folder: Path, rows: int, emulator: str | None
 ) -> InputFiles:
+    """`feed`, `arriving`: the feed with the folder where the parent's snapshots and the arriving ones landed."""
     assert feed.manifest
     parent_files = feed.files().files
-    days = sorted({str(file.date) for file in parent_files} | {_day(landed.name) for landed in arrival.objects})
+    landed = [one for snapshot_id in snapshot_ids(shape) for one in arriving.arrive(snapshot_id).objects]
+    days = sorted({str(file.date) for file in parent_files} | {_day(one.name) for one in landed})
     return InputFiles(
         name=shape.name,
         code=code_digest(),
         prepared=str(folder),
-        snapshot_id=snapshot_id(shape),
+        snapshot_ids=snapshot_ids(shape),
         string_keys=shape.string_keys,
         parent_rows=feed.manifest.rows,
         snapshot_rows=rows,
         parent_bytes=sum(file.size for file in parent_files),
-        snapshot_bytes=sum(landed.size for landed in arrival.objects),
+        snapshot_bytes=sum(one.size for one in landed),
         emulator=emulator,
         dates=tuple(
             DateFiles(
                 day,
                 tuple(storage.join(feed.data_uri(), file.path) for file in parent_files if str(file.date) == day),
-                tuple(feed.uri(landed.name) for landed in arrival.objects if _day(landed.name) == day),
+                tuple(arriving.uri(one.name) for one in landed if _day(one.name) == day),
             )
             for day in days
         ),

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.input_files import InputFiles
 from benchmarks.peer import Peer, PeerResult
-from benchmarks.published_parent import open_feed
+from benchmarks.published_parent import open_feed, request_publish
+from benchmarks.row_counts import RowCounts
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json
 from dedup_clone.contract.request import DedupRequest, Plan
@@ -45,7 +46,7 @@ class DedupJobPeer(Peer):
     def prepare(self, inputs: InputFiles, out: Path) -> None:
         feed = open_feed(inputs, self.session(), out, stored_fingerprints=self._stored_fingerprints)
         feed.plan, feed.compare_values, feed.exact = self._plan, self._compare_values, self._exact
-        self._request = feed.request([feed.arrive(inputs.snapshot_id)])
+        self._request = request_publish(feed, inputs)
 
     def run(self, inputs: InputFiles, out: Path) -> DedupRequest:
         DedupJob(self._request, self.session, JobLog(self._request)).run()
@@ -57,10 +58,20 @@ class DedupJobPeer(Peer):
         candidate = from_json(Candidate, storage.read_text(uri), where=uri)
         if candidate.manifest is None or candidate.load_uris_uri is None:
             raise RuntimeError(f"The job refused the benchmark's own rows: {candidate.refused[0].reason}")
-        plans = Counter(entry.plan for entry in candidate.manifest.dates)
+        dates = candidate.manifest.dates
+        plans = Counter(entry.plan for entry in dates)
+        changed = [entry.changed for entry in dates if entry.changed is not None]
+        counts = RowCounts(
+            new=sum(entry.new_keys for entry in dates),
+            changed=sum(changed) if len(changed) == len(dates) else None,
+            missing=None,
+            survivors=sum(entry.survivors for entry in dates),
+            duplicates=sum(entry.ties for entry in dates),
+        )
         metrics = candidate.metrics
         return PeerResult(
             files=tuple(storage.read_text(candidate.load_uris_uri).splitlines()),
+            counts=counts,
             bytes_read=metrics.bytes_read,
             bytes_written=metrics.bytes_written,
             notes={

@@ -101,6 +101,13 @@ ENTRIES: dict[str, PeerEntry] = {
     "duckdb-survivors": PeerEntry(
         "DuckDB anti-join, survivors only", "duckdb_antijoin", "AntiJoin", options=(("survivors_only", True),)
     ),
+    "duckdb-like-for-like": PeerEntry(
+        "DuckDB, everything that adopt does",
+        "duckdb_like_for_like",
+        "LikeForLike",
+        options=(("survivors_only", True),),
+        rounds=2,
+    ),
     "polars-antijoin": PeerEntry("Polars streaming anti-join", "polars_antijoin", "AntiJoin", rounds=1),
     "polars-survivors": PeerEntry(
         "Polars streaming anti-join, survivors only",

@@ -16,7 +16,7 @@ from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, PreparedD
 from benchmarks.json_records import read_record
 from benchmarks.paths import PEERS_PYTHON
 from benchmarks.peers.registry import ENTRIES
-from benchmarks.published_parent import open_feed, prepare
+from benchmarks.published_parent import open_feed, prepare, request_publish
 from dedup_clone.contract.request import Plan as JobPlan
 
 pytestmark = pytest.mark.spark
@@ -113,7 +113,7 @@ def test_the_forgotten_fingerprints_are_computed(prepared_dataset: Make, spark: 
     reasons = {}
     for stored_fingerprints in (True, False):
         area = open_feed(inputs, spark, tmp_path / str(stored_fingerprints), stored_fingerprints=stored_fingerprints)
-        candidate = area.run(area.request([area.arrive(inputs.snapshot_id)]))
+        candidate = area.run(request_publish(area, inputs))
         assert candidate.manifest
         reasons[stored_fingerprints] = {entry.plan_reason.rsplit(maxsplit=1)[-1] for entry in candidate.manifest.dates}
     assert reasons == {True: {"carried"}, False: {"computed"}}

@@ -17,7 +17,7 @@ from benchmarks.generated_rows import (
     GeneratedRows,
     block_count,
     make_block,
-    snapshot_id,
+    snapshot_ids,
 )
 from benchmarks.input_files import COLUMNS
 from testkit.oracle import OracleDelivery, OracleState, comparable
@@ -33,6 +33,10 @@ def rows_of(shape: DatasetShape, date_number: int, rows: GeneratedRows) -> list[
     return [dict(zip(COLUMNS, (day, *row), strict=True)) for row in values]
 
 
+def key_set(shape: DatasetShape, date_number: int, rows: GeneratedRows) -> set[tuple[Any, ...]]:
+    return {tuple(row.values())[:-2] for row in rows_of(shape, date_number, rows)}
+
+
 def only_block(shape: DatasetShape, date_number: int) -> Block:
     assert block_count(shape, date_number) == 1
     return make_block(shape, date_number, 0)
@@ -43,35 +47,38 @@ def test_the_expected_rows_are_the_oracles(variant: Variant) -> None:
     shape = DatasetShape(ROWS, DATES, variant, differing=0.05, survivor_share=0.02)
     for number in (0, DATES - 1):
         block = only_block(shape, number)
+        arriving = list(zip(snapshot_ids(shape), block.arriving, strict=True))
         state = OracleState(oracle_table(PRODUCTS))
-        for delivery, rows in (
-            (OLDEST_ID, block.oldest),
-            (PARENT_ID, block.parent),
-            (snapshot_id(shape), block.arriving),
-        ):
-            state = state.apply([OracleDelivery(delivery, rows_of(shape, number, rows))], date(2020, 1, 1))
+        for deliveries in ([(OLDEST_ID, block.oldest)], [(PARENT_ID, block.parent)], arriving):
+            told = [OracleDelivery(delivery, rows_of(shape, number, rows)) for delivery, rows in deliveries]
+            state = state.apply(told, date(2020, 1, 1))
         assert state.table_rows() == comparable(oracle_table(PRODUCTS), rows_of(shape, number, block.expected))
+        expected, counts = state.counts[shape.days()[number]], block.counts
+        found = (counts.new, counts.changed, counts.survivors, counts.duplicates)
+        assert found == (expected.new_keys, expected.changed, expected.survivors, expected.ties)
+        parent_keys, newest_keys = (key_set(shape, number, rows) for rows in (block.parent, block.arriving[-1]))
+        assert counts.missing == len(parent_keys - newest_keys)
 
 
 def test_the_same_shape_gives_the_same_rows() -> None:
     shape = DatasetShape(ROWS, DATES)
     one, other = only_block(shape, 3), only_block(shape, 3)
-    assert rows_of(shape, 3, one.arriving) == rows_of(shape, 3, other.arriving)
+    assert rows_of(shape, 3, one.arriving[0]) == rows_of(shape, 3, other.arriving[0])
     another = only_block(DatasetShape(ROWS, DATES, seed=8), 3)
-    assert rows_of(shape, 3, one.arriving) != rows_of(shape, 3, another.arriving)
+    assert rows_of(shape, 3, one.arriving[0]) != rows_of(shape, 3, another.arriving[0])
 
 
 def test_no_difference_means_equal_keys_and_values() -> None:
     block = only_block(DatasetShape(ROWS, DATES, Variant.SORTED, differing=0.0), 0)
-    assert block.parent.keys.product.tolist() == block.arriving.keys.product.tolist()
-    assert block.parent.values.tolist() == block.arriving.values.tolist()
+    assert block.parent.keys.product.tolist() == block.arriving[0].keys.product.tolist()
+    assert block.parent.values.tolist() == block.arriving[0].values.tolist()
 
 
 def test_all_rows_may_differ() -> None:
     shape = DatasetShape(ROWS, DATES, differing=1.0, survivor_share=0.0)
     block = only_block(shape, 0)
     before = {tuple(row.values())[:-1] for row in rows_of(shape, 0, block.parent)}
-    arriving = {tuple(row.values())[:-1] for row in rows_of(shape, 0, block.arriving)}
+    arriving = {tuple(row.values())[:-1] for row in rows_of(shape, 0, block.arriving[0])}
     assert not before & arriving
 
 
@@ -96,5 +103,12 @@ def test_large_dates_are_made_of_blocks_without_a_common_key(monkeypatch: pytest
 
 
 def test_a_late_snapshot_is_older_than_the_parents() -> None:
-    assert snapshot_id(DatasetShape(1, variant=Variant.LATE)) == LATE_ID < PARENT_ID
-    assert snapshot_id(DatasetShape(1)) == NEXT_ID > PARENT_ID
+    assert snapshot_ids(DatasetShape(1, variant=Variant.LATE)) == (LATE_ID,)
+    assert LATE_ID < PARENT_ID
+    assert snapshot_ids(DatasetShape(1)) == (NEXT_ID,)
+    assert NEXT_ID > PARENT_ID
+
+
+def test_a_correction_has_the_parents_id_and_a_backlog_those_that_follow() -> None:
+    assert snapshot_ids(DatasetShape(1, variant=Variant.CORRECTION)) == (PARENT_ID,)
+    assert snapshot_ids(DatasetShape(1, variant=Variant.BACKLOG_2)) == (NEXT_ID, NEXT_ID + 1)

@@ -54,7 +54,21 @@ def test_growth_is_told_a_row_against_the_first_of_each_part() -> None:
     text = growth.report(results("growth", *figures), rows)
     assert "| keys: one of them text | 250 | 13 | 750.00 |" in text
     assert [line.split(" | ")[6] for line in text.splitlines() if line.startswith("| keys")] == ["1.00", "3.00"]
-    assert len([line for line in text.splitlines() if line.startswith("| variants")]) == len(Variant)
+    parts = [line.split(":")[0] for line in text.splitlines() if line.startswith("| ")]
+    assert parts.count("| deliveries") == 5
+    assert parts.count("| variants") + 4 == len(Variant)
+
+
+def test_a_backlog_is_compared_with_one_delivery() -> None:
+    rows = 1000
+    shapes = growth.by_deliveries(rows)
+    figures = [
+        figure(ADOPT, shape.name, shape.rows, dates=shape.dates, wall_s=1.0) for shape in growth.all_shapes(rows)
+    ]
+    figures = [replace(one, wall_s=2.5) if one.inputs == shapes[2].name else one for one in figures]
+    lines = growth.report(results("growth", *figures), rows).splitlines()
+    ratios = [line.split(" | ")[6] for line in lines if line.startswith("| deliveries")]
+    assert ratios == ["1.00", "1.00", "2.50", "1.00", "1.00"]
 
 
 def test_the_general_plans_stand_beside_row_number_on_few_rows() -> None:
@@ -75,7 +89,7 @@ def test_the_general_plans_stand_beside_row_number_on_few_rows() -> None:
 
 
 def test_a_date_of_production_lies_on_the_line_through_the_two_largest_by_their_buckets() -> None:
-    sizes = zip(memory.shapes(100_000_000), (100, 110, 120, 135), strict=True)
+    sizes = zip(memory.shapes(100_000_000), (110, 120, 135), strict=True)
     measured = results(
         "memory", *(figure("adopt-tasks", s.name, s.rows, worker_bytes=m * memory.MIB) for s, m in sizes)
     )

@@ -1,0 +1,31 @@
+"""Counts of rows by how the arriving deliveries differ from the parent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True)
+class RowCounts:
+    """None for a count that a peer does not compute.
+
+    `new`: keys that the parent lacks. `changed`: keys of the parent whose row has other values afterwards. `missing`:
+    keys of the parent's newest snapshot that the newest delivery lacks. `survivors`: rows of the new table whose key
+    the newest delivery lacks. `duplicates`: rows of a delivery beyond the first of their key.
+    """
+
+    new: int | None = 0
+    changed: int | None = 0
+    missing: int | None = 0
+    survivors: int | None = 0
+    duplicates: int | None = 0
+
+    def __add__(self, other: RowCounts) -> RowCounts:
+        return RowCounts(*((mine or 0) + (its or 0) for mine, its in zip(self._values(), other._values(), strict=True)))
+
+    def agrees_with(self, expected: RowCounts) -> bool:
+        """Whether every count that is not None is the expected one."""
+        return all(mine in (None, its) for mine, its in zip(self._values(), expected._values(), strict=True))
+
+    def _values(self) -> list[int | None]:
+        return [getattr(self, one.name) for one in fields(self)]
