@@ -18,8 +18,8 @@ BENCH_VENV := .venv-bench
 BENCH_LOCK := requirements/bench.lock
 BENCH_STAMP := $(BENCH_VENV)/installed.lock
 
-# Dataproc's runtimes have 3.5 and 4.0; the lock has 4.0.
-SPARKS := 3.5.9 4.1.4
+# Environments of other versions, each a file in requirements/portability. The lock has Spark 4.0.
+PORTABILITY := dataproc-2.3 spark-3.5 spark-4.1
 
 # A Spark session belongs to a process, so a file stays whole. In the order of the folders the long ones come before
 # the many short ones, and nobody waits for a long one at the end.
@@ -82,11 +82,18 @@ bench-setup: setup
 		$(PY) -m uv pip sync --python $(BENCH_VENV)/bin/python --require-hashes $(BENCH_LOCK) && \
 		cp $(BENCH_LOCK) $(BENCH_STAMP); fi
 
-portability: setup ## Run the tests of the Spark job with other versions of Spark (SPARKS="3.5.9 4.1.4")
+portability: setup ## Run the tests of the Spark job with other versions of Spark and of libraries (ONLY=dataproc-2.3)
 	@devstack/require.sh >/dev/null
-	for version in $(SPARKS); do \
-	  $(PY) -m uv pip install --quiet --python $(PY) --target .local/pyspark-$$version pyspark==$$version && \
-	  PYTHONPATH=.local/pyspark-$$version $(PY) -m pytest -q -n 2 --dist loadfile tests/spark || exit 1; \
+	@for name in $(or $(ONLY),$(PORTABILITY)); do \
+	  list=requirements/portability/$$name.txt; folder=.local/portability/$$name; \
+	  if ! cmp -s $$list $$folder/installed.txt; then \
+	    rm -rf $$folder && $(PY) -m venv --without-pip $$folder && \
+	    $(PY) -m uv pip install --quiet --python $$folder/bin/python -r $$list && \
+	    (cd $(VENV)/lib/python*/site-packages && pwd) > $$(echo $$folder/lib/python*/site-packages)/other-packages.pth && \
+	    cp $$list $$folder/installed.txt || exit 1; \
+	  fi; \
+	  echo "$$name:" $$(grep -v '^#' $$list); \
+	  $$folder/bin/python -m pytest -q $(SIDE_BY_SIDE) --ignore tests/spark/test_benchmark_peers.py tests/spark || exit 1; \
 	done
 
 check: setup ## Lint, formatting, types, import layers, Google's grammar on every rendered SQL

@@ -20,8 +20,26 @@ def cast_array(values: pa.Array, declared: pa.DataType) -> pa.Array:
     if values.type == declared:
         return values
     nullable = _nullable(declared)
-    cast = values.cast(nullable)
+    cast = _reordered(values, nullable).cast(nullable)
     return cast if nullable == declared else _marked(cast, declared)
+
+
+def _reordered(values: pa.Array, declared: pa.DataType) -> pa.Array:
+    """Bring the fields of STRUCTs into the declared order, which older versions of pyarrow do not do in a cast."""
+    if pa.types.is_struct(declared) and pa.types.is_struct(values.type):
+        fields = [_reordered(values.field(field.name), field.type) for field in declared]
+        names = [field.name for field in declared]
+        if [(field.name, field.type) for field in values.type] == list(
+            zip(names, (field.type for field in fields), strict=True)
+        ):
+            return values
+        return pa.StructArray.from_arrays(fields, names=names, mask=values.is_null())
+    if pa.types.is_list(declared) and (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
+        elements = _reordered(values.values, declared.value_type)
+        if elements.type != values.type.value_type:
+            offsets = pa.array(values.offsets.to_numpy())  # a copy: a slice cannot be combined with a mask
+            return type(values).from_arrays(offsets, elements, mask=values.is_null())
+    return values
 
 
 def _nullable(declared: pa.DataType) -> pa.DataType:
