@@ -27,16 +27,13 @@ from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.comparison import bucket_selection, duplicate_keys, key_source, ranged_rows, spilled_hashes
+from dedup_spark.comparison import bucket_selection
 from dedup_spark.fingerprints import stored
-from dedup_spark.output import sorted_files
-from dedup_spark.plans import fused_scan
-from dedup_spark.plans.adopt import adopt_date, adopt_task_builder, differences
-from dedup_spark.plans.adopt import normalized_files as mended_files
 from testkit.oracle import OracleDelivery, OracleState, comparable
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
 from tests.spark.random_rows import FIRST_DAY
+from tests.spark.small_limits import lower_limits
 from tests.thoroughness import SEEDS
 
 pytestmark = pytest.mark.spark
@@ -279,18 +276,8 @@ def test_snapshots_in_order_are_adopted_and_give_the_oracles_table(
 @settings_of(2)
 @given(publishes=PUBLISHES, seed=SEEDS, repeat=REPEATED)
 def test_small_memory_and_several_threads_change_nothing(publishes: list[int], seed: int, repeat: float) -> None:
-    """Nothing is held between passes, a few rows are compared at a time, each date is read by three threads."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bucket_selection, "_EXAMPLE_BUCKETS", 0)
-        patch.setattr(fused_scan, "HELD_BYTES", 0)
-        patch.setattr(spilled_hashes, "_ROWS_IN_MEMORY", 4)
-        patch.setattr(ranged_rows, "_ROWS_IN_MEMORY", 9)
-        patch.setattr(key_source, "_ROWS_AT_A_TIME", 5)
-        patch.setattr(adopt_date, "DEFAULT_LIMITS", differences.Limits(rows=25, hashes=15))
-        patch.setattr(duplicate_keys, "_ROWS_AT_A_TIME", 5)
-        patch.setattr(mended_files, "_PENDING_ROWS", 4)
-        patch.setattr(sorted_files, "_SORTED_ROWS", 3)
-        patch.setattr(adopt_task_builder, "_threads", lambda task, usual_bytes: 3)
+        lower_limits(patch)
         area = SparkJobFeed(None, folder, str(Path(folder) / "state"), NESTED, plan=Plan.ADOPT)
         played = play(area, Producer(KINDS["nested"], seed, repeat), publishes)
         assert len(played.published) == len(publishes)

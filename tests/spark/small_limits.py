@@ -1,0 +1,30 @@
+"""Lowers the job's limits of memory, so that what it does for large dates is done for a few rows.
+
+The changes reach only what runs in the test's own process: use them with a DriverSession.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from dedup_spark.comparison import bucket_selection, duplicate_keys, key_source, ranged_rows, spilled_hashes
+from dedup_spark.output import sorted_files
+from dedup_spark.plans import fused_scan
+from dedup_spark.plans.adopt import adopt_date, adopt_task_builder, differences, normalized_files
+from dedup_spark.plans.rewrite import date_merge
+
+
+def lower_limits(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is held between passes, a few rows are compared at a time, each date is read by three threads."""
+    patch.setattr(bucket_selection, "_EXAMPLE_BUCKETS", 0)
+    patch.setattr(fused_scan, "HELD_BYTES", 0)
+    patch.setattr(spilled_hashes, "_ROWS_IN_MEMORY", 4)
+    patch.setattr(ranged_rows, "_ROWS_IN_MEMORY", 9)
+    patch.setattr(key_source, "_ROWS_AT_A_TIME", 5)
+    patch.setattr(adopt_date, "DEFAULT_LIMITS", differences.Limits(rows=25, hashes=15))
+    patch.setattr(duplicate_keys, "_ROWS_AT_A_TIME", 5)
+    patch.setattr(normalized_files, "_PENDING_ROWS", 4)
+    patch.setattr(sorted_files, "_SORTED_ROWS", 3)
+    patch.setattr(date_merge, "ROWS_PER_RANGE", 7)
+    patch.setattr(date_merge, "_HASHES_PER_RANGE", 11)
+    patch.setattr(adopt_task_builder, "_threads", lambda task, usual_bytes: 3)
