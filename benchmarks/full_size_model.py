@@ -1,42 +1,49 @@
-"""Models the time and costs of one publish of a table of 15 TB and 730 dates (sub-command `model`).
+"""Prices one publish of a table of 15 TB and 730 dates (sub-command `model`).
 
-The model multiplies the CPU seconds and bytes per row that the other sub-commands measured. Every value that was not
-measured is a field of `Assumptions`; docs/costs.md lists these with their reasons.
+Executors and minutes are those of the sizing model, by which each publish is sized too; module `rate_checks` compares
+its rates with what the other sub-commands measured. Every value that was neither measured nor is part of that model is
+a field of `Assumptions`; docs/costs.md lists these with their reasons.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 from benchmarks.docs_tables import table
 from benchmarks.peers.registry import ADOPT, ROW_NUMBER
-from benchmarks.results import Figure, Results, cpu, median
+from benchmarks.rate_checks import RateCheck, rate_checks
+from benchmarks.results import Results, cpu, median
 from dedup_clone.contract.billing import TIB, USD_PER_TIB
+from dedup_clone.orchestration.runners.sizing import (
+    VCPUS_PER_CORE,
+    RunSize,
+    core_seconds,
+    size_run,
+)
+from dedup_clone.orchestration.runners.workload import Method, Workload
 from dedup_clone.publish.records.publish_costs import merge_input_of_rows
+from dedup_clone.settings.spark_settings import Runner, SparkSize
 from testkit.table_contracts import PRODUCTS
 
 _QUALIFY, _COPY = "duckdb-qualify", "spark-copy"
-_EXECUTOR_COUNTS = (8, 16, 25, 50, 100)
-_COMPARED_EXECUTORS = 25
+_EXECUTOR_COUNTS = (25, 50, 71, 100)
 _HOUR_S = 3600
+_NS = 1e9
+_UNBOUNDED = 2000  # executors, the most that a feed may allow
 
 
 @dataclass(frozen=True)
 class Assumptions:
-    """The values that were not measured. Names end with their units (`_s`: seconds). REASONS explains each value."""
+    """The values that were not measured. Names end with their units. REASONS explains each value."""
 
     table_bytes: float = 15e12
     row_bytes: float = 48
     dates: int = 730
     publishes_per_day: int = 6
-    vcpus_per_core: float = 2
-    utilisation: float = 0.8
-    vcpus_per_executor: int = 4
-    dcus_per_executor: float = 4.0
+    dcus_per_vcpu: float = 0.6
+    dcus_per_gb: float = 0.1
     usd_per_dcu_hour: float = 0.06
-    start_s: float = 90
-    read_bytes_per_s_per_vcpu: float = 50e6
     delivered_file_bytes: float = 256e6
     reads_per_file: float = 40
     writes_per_file: float = 1
@@ -52,13 +59,9 @@ REASONS = {
     "row_bytes": "six columns of eight bytes each, as in the measured run of the reference method",
     "dates": "two years",
     "publishes_per_day": "one per delivery",
-    "vcpus_per_core": "a vCPU is one of a core's two threads, so it counts as half of a core measured here",
-    "utilisation": "the share of the executors' time that tasks use: the last tasks do not occupy all vCPUs",
-    "vcpus_per_executor": "an executor has 4 vCPUs and 16 GB, and so has the driver",
-    "dcus_per_executor": "0.6 per vCPU and 0.1 per GB",
+    "dcus_per_vcpu": "Google's definition of a DCU",
+    "dcus_per_gb": "Google's definition of a DCU; each vCPU of executors and driver has 3 GB by default",
     "usd_per_dcu_hour": "the price of the standard tier",
-    "start_s": "the time from the submission of a Serverless batch to its first task; it is not measured here",
-    "read_bytes_per_s_per_vcpu": "reading from Cloud Storage; well below the network speed that Google states",
     "delivered_file_bytes": "the compressed size of one delivered file",
     "reads_per_file": "one for the footer and the others for column chunks of row groups with a million rows",
     "writes_per_file": "one server-side copy, which sends no bytes through the job",
@@ -74,7 +77,6 @@ REASONS = {
 class MeasuredPerRow:
     """CPU seconds and bytes per row of the snapshot: medians of the measured runs of a peer, divided by the rows."""
 
-    adopt_cpu_s: float
     adopt_read_bytes: float
     adopt_shuffled_bytes: float
     row_number_cpu_s: float
@@ -94,33 +96,17 @@ class FullSize:
     def rows(self) -> float:
         return self.assumed.table_bytes / self.assumed.row_bytes
 
-    @property
-    def cpu_hours(self) -> float:
-        """Hours of one core of the machine on which the benchmark ran."""
-        return self.rows * self.measured.adopt_cpu_s / _HOUR_S
+    def workload(self, deliveries: int = 1, method: Method = Method.ADOPT) -> Workload:
+        rows = round(self.rows)
+        delivered_bytes = round(self.assumed.table_bytes) * deliveries
+        return Workload(deliveries, delivered_bytes, rows, rows * (deliveries - 1), rows, self.assumed.dates, method)
 
-    def seconds_per_date(self) -> float:
-        """The seconds that one vCPU needs for one date: for computing or for reading, whichever takes longer."""
-        rows = self.rows / self.assumed.dates
-        computing_s = rows * self.measured.adopt_cpu_s * self.assumed.vcpus_per_core
-        reading_s = rows * self.measured.adopt_read_bytes / self.assumed.read_bytes_per_s_per_vcpu
-        return max(computing_s, reading_s)
-
-    def wall_s(self, executors: int) -> float:
-        """The wall seconds of the job: its start, and then the longer of two lower bounds.
-
-        One bound is that a date is processed by one vCPU as a whole, so the vCPUs work in rounds of one date each. The
-        other is the sum of the work, divided among all vCPUs, which tasks occupy for the share `utilisation` only.
-        """
-        vcpus = executors * self.assumed.vcpus_per_executor
-        rounds_s = self.seconds_per_date() * math.ceil(self.assumed.dates / vcpus)
-        shared_work_s = self.assumed.dates * self.seconds_per_date() / (vcpus * self.assumed.utilisation)
-        return self.assumed.start_s + max(rounds_s, shared_work_s)
-
-    def spark_usd(self, executors: int) -> float:
-        """The price of the executors, and of a driver as large as an executor, for the job's wall time."""
-        dcus = (executors + 1) * self.assumed.dcus_per_executor
-        return dcus * self.wall_s(executors) / _HOUR_S * self.assumed.usd_per_dcu_hour
+    def spark_usd(self, size: RunSize) -> float:
+        """The price of the executors and the driver for the job's wall time."""
+        settings = SparkSize()
+        vcpus = size.cores + settings.driver_cores
+        dcus = vcpus * (self.assumed.dcus_per_vcpu + settings.memory_gb_per_core * self.assumed.dcus_per_gb)
+        return dcus * size.expected_minutes / 60 * self.assumed.usd_per_dcu_hour
 
     @property
     def files(self) -> float:
@@ -149,7 +135,7 @@ class FullSize:
 
     def slots_usd(self, cpu_s_per_row: float) -> float:
         """The price of a query by slots, if a slot needs as long as a vCPU with the engine whose time is given."""
-        slot_hours = self.rows * cpu_s_per_row * self.assumed.vcpus_per_core / _HOUR_S
+        slot_hours = self.rows * cpu_s_per_row * VCPUS_PER_CORE / _HOUR_S
         return slot_hours * self.assumed.usd_per_slot_hour
 
 
@@ -163,7 +149,6 @@ def measured_per_row(results: Results) -> MeasuredPerRow:
     # This peer writes the snapshot and nothing else, so its bytes are those of the snapshot's files.
     copied_bytes = median(results.of(_COPY), lambda one: one.written_bytes)
     return MeasuredPerRow(
-        adopt_cpu_s=per_row(ADOPT, cpu(adopt)),
         adopt_read_bytes=per_row(ADOPT, median(adopt, lambda one: one.read_bytes or 0)),
         adopt_shuffled_bytes=per_row(ADOPT, median(adopt, lambda one: one.shuffled_bytes)),
         row_number_cpu_s=per_row(ROW_NUMBER, cpu(row_number)),
@@ -173,36 +158,30 @@ def measured_per_row(results: Results) -> MeasuredPerRow:
     )
 
 
-def report(main_results: Results, growth: Results, memory: Results) -> str:
-    """The report in Markdown. The arguments are the results of the sub-commands `main`, `growth` and `memory`.
-
-    The CPU time per row of plan `adopt` is that of the largest date that was measured, because the time per row is
-    longer once the fingerprint buckets of a date exceed the processor's cache, as they do at full size.
-    """
-    measured, largest = measured_per_row(main_results), max(memory.of(ADOPT), key=lambda one: one.rows)
-    model = FullSize(Assumptions(), replace(measured, adopt_cpu_s=largest.cpu_s / largest.rows))
+def report(main_results: Results, growth_results: Results, memory: Results) -> str:
+    """The report in Markdown. The arguments are the results of the sub-commands `main`, `growth` and `memory`."""
+    model = FullSize(Assumptions(), measured_per_row(main_results))
     parts = (
-        _sizes(model, largest.rows),
+        _sizes(model),
         _executors(model),
+        _deliveries(model),
         _prices(model),
-        _check(measured, growth),
+        _rates(rate_checks(main_results, growth_results, memory)),
         _assumptions(model),
     )
     return "\n\n".join(parts)
 
 
-def _sizes(model: FullSize, largest_date_rows: int) -> str:
+def _sizes(model: FullSize) -> str:
     measured, terabyte = model.measured, 1e12
+    adopt_hours = core_seconds(model.workload()) / _HOUR_S
     facts = [
         ["rows of one snapshot", f"{model.rows:.3g}"],
-        [
-            f"CPU time of adopt, measured on one date of {largest_date_rows:,} rows",
-            f"{measured.adopt_cpu_s * 1e9:.0f} ns per row, {model.cpu_hours:.1f} core-hours",
-        ],
+        ["time of adopt", f"{adopt_hours:.1f} vCPU-hours"],
         [
             "CPU time of Spark ROW_NUMBER",
-            f"{measured.row_number_cpu_s * 1e9:.0f} ns per row, "
-            f"{model.rows * measured.row_number_cpu_s / _HOUR_S:.0f} core-hours",
+            f"{measured.row_number_cpu_s * _NS:.0f} ns per row, "
+            f"{model.rows * measured.row_number_cpu_s * VCPUS_PER_CORE / _HOUR_S:.0f} vCPU-hours",
         ],
         [
             "bytes read by adopt",
@@ -213,24 +192,26 @@ def _sizes(model: FullSize, largest_date_rows: int) -> str:
             "bytes shuffled by Spark ROW_NUMBER",
             f"{model.rows * measured.row_number_shuffled_bytes / terabyte:.1f} TB",
         ],
-        ["time of one date on one vCPU", f"{model.seconds_per_date():.0f} s"],
         ["Cloud Storage operations", f"{model.writes:,.0f} Class A, {model.reads:,.0f} Class B"],
     ]
     return table(["15 TB, 730 dates, one publish", ""], facts)
 
 
 def _executors(model: FullSize) -> str:
-    rows = [
-        [
-            str(count),
-            f"{count * model.assumed.vcpus_per_executor}",
-            f"{model.wall_s(count) / 60:.1f}",
-            f"{model.spark_usd(count):.2f}",
-            f"{model.storage_usd:.2f}",
-            f"{(model.spark_usd(count) + model.storage_usd) * model.assumed.publishes_per_day:.2f}",
-        ]
-        for count in _EXECUTOR_COUNTS
-    ]
+    rows = []
+    for count in _EXECUTOR_COUNTS:
+        size = size_run(model.workload(), SparkSize(executors=count), Runner.SERVERLESS)
+        usd = model.spark_usd(size)
+        rows.append(
+            [
+                str(count),
+                str(size.cores),
+                f"{size.expected_minutes:.1f}",
+                f"{usd:.2f}",
+                f"{model.storage_usd:.2f}",
+                f"{(usd + model.storage_usd) * model.assumed.publishes_per_day:.2f}",
+            ]
+        )
     heads = [
         "executors",
         "vCPUs",
@@ -242,16 +223,48 @@ def _executors(model: FullSize) -> str:
     return table(heads, rows)
 
 
+def _deliveries(model: FullSize) -> str:
+    """A table of what else may wait than one delivery in order."""
+    cases = (
+        ("one delivery in order, or a correction", model.workload()),
+        ("backlog of 2", model.workload(2)),
+        ("backlog of 6", model.workload(6)),
+        ("late snapshot", model.workload(method=Method.LATE)),
+        ("one delivery, `dedup.exact`", model.workload(method=Method.ADOPT_EXACTLY)),
+        ("one delivery, all dates rewritten", model.workload(method=Method.REWRITE)),
+        ("one delivery, all dates joined by Spark", model.workload(method=Method.JOIN)),
+    )
+    rows = []
+    for title, workload in cases:
+        usual, enough = (
+            size_run(workload, SparkSize(max_executors=most), Runner.SERVERLESS)
+            for most in (SparkSize().max_executors, _UNBOUNDED)
+        )
+        rows.append(
+            [
+                title,
+                f"{usual.core_seconds / _HOUR_S:.0f}",
+                str(usual.executors),
+                f"{usual.expected_minutes:.1f}",
+                f"{model.spark_usd(usual):.2f}",
+                f"{enough.executors} ({enough.expected_minutes:.1f} minutes)",
+            ]
+        )
+    heads = ["what is published", "vCPU-hours", "executors, at most 100", "minutes", "DCUs, USD", "without that bound"]
+    return table(heads, rows)
+
+
 def _prices(model: FullSize) -> str:
     least, most = model.slots_usd(model.measured.qualify_cpu_s), model.slots_usd(model.measured.row_number_cpu_s)
     merge_ratio = model.assumed.merge_to_qualify_slot_ratio
-    adopt_usd = model.spark_usd(_COMPARED_EXECUTORS) + model.storage_usd
+    size = size_run(model.workload(), SparkSize(), Runner.SERVERLESS)
+    adopt_usd = model.spark_usd(size) + model.storage_usd
     table_bytes, row_bytes, rows_held = model.assumed.table_bytes, model.assumed.row_bytes, model.rows
     merged = merge_input_of_rows(PRODUCTS, row_bytes, delivered=rows_held, held=rows_held)
     qualify_usd = model.on_demand_usd(merged.qualify_bytes_billed / table_bytes)
     merge_usd = model.on_demand_usd(merged.merge_bytes_billed / table_bytes)
     rows = [
-        [f"adopt on Spark Serverless, {_COMPARED_EXECUTORS} executors", f"{adopt_usd:.2f}", ""],
+        [f"adopt on Spark Serverless, {size.executors} executors", f"{adopt_usd:.2f}", ""],
         ["QUALIFY", f"{qualify_usd:.0f}", f"{least:.0f} to {most:.0f}"],
         ["MERGE", f"{merge_usd:.0f}", f"{least * merge_ratio:.0f} to {most * merge_ratio:.0f}"],
     ]
@@ -262,16 +275,12 @@ def _prices(model: FullSize) -> str:
     return f"{table(['USD per publish', 'on demand', 'by slots'], rows)}\n\n{text}"
 
 
-def _check(main_measured: MeasuredPerRow, growth: Results) -> str:
-    """A table that checks the model on smaller data sets: the CPU seconds of `adopt` as predicted and as measured."""
-    rows = []
-    for dataset in dict.fromkeys(one.inputs for one in growth.of(ROW_NUMBER)):
-        adopt: list[Figure] = growth.of(ADOPT, dataset)
-        predicted_s, measured_s = adopt[0].rows * main_measured.adopt_cpu_s, cpu(adopt)
-        ratio = measured_s / predicted_s
-        rows.append([f"{adopt[0].rows:,}", f"{predicted_s:.2f}", f"{measured_s:.2f}", f"{ratio:.2f}"])
-    heads = ["smaller data sets: rows of the snapshot", "CPU s predicted", "CPU s measured", "measured / predicted"]
-    return table(heads, rows)
+def _rates(checks: list[RateCheck]) -> str:
+    rows = [
+        [one.what, f"{one.model * _NS:.0f}", f"{one.measured * _NS:.0f}", f"{one.measured / one.model:.2f}"]
+        for one in checks
+    ]
+    return table(["vCPU ns per row", "sizing model", "measured", "measured / model"], rows)
 
 
 def _assumptions(model: FullSize) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
@@ -72,6 +73,7 @@ def run_plans(
             stream(to_adopt, AdoptDate.of(request, scan.seed, HELD_BYTES), "adopt, compare keys")
             adopted = adopt_files(to_adopt, outcomes, request, FanOut(session))
             outcomes.update((outcome.day, outcome) for outcome in adopted)
+    _log_not_adopted(job_log, [plan.after(outcomes[day]) if day in outcomes else plan for day, plan in plans.items()])
     with job_log.phase(DateOutcome.REWRITE):
         rewrite = RewriteDate(request.table, scan.seed, request.data_uri, size, HELD_BYTES)
         stream(to_rewrite, rewrite, "rewrite, compare and write rows")
@@ -91,6 +93,18 @@ def run_plans(
             for one in written:
                 results.add(replace(one, key_fingerprint=results.fingerprints.get(one.day)))
     return plans, results
+
+
+def _log_not_adopted(job_log: JobLog, plans: Sequence[DatePlan]) -> None:
+    """Say before the slower plans start how many dates they take, and the most frequent reason."""
+    slower = [plan for plan in plans if plan.is_streamed or plan.uses_dataframes]
+    if slower:
+        ((reason, count),) = Counter(plan.reason for plan in slower).most_common(1)
+        joined = sum(plan.uses_dataframes for plan in slower)
+        job_log.info(
+            f"[{len(slower)}] dates take longer than adopting them would, [{joined}] of them are joined by Spark; "
+            f"[{count}]: {reason}"
+        )
 
 
 def _unchanged_fingerprints(

@@ -114,13 +114,21 @@ def test_correction_of_the_live_snapshot_is_adopted(tmp_path: Path) -> None:
     assert "fingerprints of the parent carried" in area.entry(DAY).plan_reason
 
 
-def test_late_snapshot_adds_rows_and_leaves_the_files_of_the_newest(tmp_path: Path) -> None:
+def test_late_snapshot_adds_rows_and_leaves_the_files_of_the_newest(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="dedup_spark")
     snapshots = Snapshots()
     # Of the keys that the late snapshot adds, the newest lacks a twentieth.
     first, late, newest, last = ((number, snapshots.rows(number, 0.05)) for number in (1, 3, 4, 5))
     area = play(tmp_path, [[first], [newest], [late]])
     entry, files = area.entry(DAY), area.files().files
     assert "written by Spark" not in entry.plan_reason
+    slower = [message for message in caplog.messages if "longer" in message]
+    assert len(slower) == 1
+    assert (
+        "[1] dates take longer than adopting them would, [0] of them are joined by Spark; [1]: not adopted" in slower[0]
+    )
     assert entry.new_keys
     (of_newest,) = (file for file in files if file.min_update_id == 4)
     assert of_newest.path.startswith(f"date={DAY}/adopted-")

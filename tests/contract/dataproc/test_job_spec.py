@@ -17,7 +17,7 @@ from dedup_clone.contract.records import to_json, to_plain
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.orchestration.runners import engine_dispatch, remote_operator
-from dedup_clone.orchestration.runners.workload import read_workload
+from dedup_clone.orchestration.runners.workload import Method, read_workload
 from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH, pull_spec
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
@@ -42,7 +42,7 @@ def test_the_first_snapshot_is_sized_by_its_bytes_and_the_next_by_the_parents_ro
     first = world.land(7, [row(7, 1), row(7, 2)])
     spec = world.resolve(first)
     work = read_workload(world.services, spec.attempt)
-    assert (work.deliveries, work.dates, work.parent_rows, work.adoptable) == (1, 1, 0, True)
+    assert (work.deliveries, work.dates, work.parent_rows, work.method) == (1, 1, 0, Method.ADOPT)
     assert work.delivered_rows == work.delivered_bytes // 8 > 0
     world.services.current.release(spec.attempt)
     world.publish(first)
@@ -50,12 +50,49 @@ def test_the_first_snapshot_is_sized_by_its_bytes_and_the_next_by_the_parents_ro
     assert (work.delivered_rows, work.parent_rows) == (2, 2)
 
 
-def test_a_request_that_cannot_be_adopted_has_another_workload(world: FeedOnStandIn) -> None:
+def test_of_a_backlog_only_the_newest_delivery_is_sized_as_the_newest(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1), row(7, 2)]))
+    for number in (8, 9):
+        world.land(number, [row(number, 1)])
+    work = read_workload(world.services, world.resolve(world.land(10, [row(10, 1)])).attempt)
+    assert (work.deliveries, work.newest_rows, work.older_rows, work.method) == (3, 2, 4, Method.ADOPT)
+
+
+LAST_CHANGED = {"update_id_mode": UpdateIdMode.LAST_CHANGED}
+
+
+@pytest.mark.parametrize(
+    ("change", "method", "reason"),
+    [
+        ({"plan": Plan.WINDOW}, Method.JOIN, "plan [window] is asked for"),
+        ({"plan": Plan.REWRITE}, Method.REWRITE, "plan [rewrite] is asked for"),
+        ({"date_folders": False}, Method.JOIN, "a file without a date folder may hold several dates"),
+        (LAST_CHANGED, Method.REWRITE, "mode [last_changed] compares values"),
+        ({**LAST_CHANGED, "exact": True}, Method.JOIN, "mode [last_changed] compares values, and [dedup.exact]"),
+        ({"exact": True}, Method.ADOPT_EXACTLY, "[dedup.exact] compares all keys"),
+    ],
+)
+def test_a_request_that_cannot_be_adopted_has_another_method_and_its_reason(
+    world: FeedOnStandIn, change: dict[str, Any], method: Method, reason: str
+) -> None:
     spec = world.resolve(world.land(7, [row(7, 1)]))
-    for change in ({"plan": Plan.WINDOW}, {"update_id_mode": UpdateIdMode.LAST_CHANGED}):
-        rewrite(world.services, spec, **change)
-        assert not read_workload(world.services, spec.attempt).adoptable
-        rewrite(world.services, spec, plan=Plan.AUTO, update_id_mode=UpdateIdMode.LAST_SEEN)
+    rewrite(world.services, spec, **change)
+    work = read_workload(world.services, spec.attempt)
+    assert work.method is method
+    assert work.reason.startswith(reason)
+
+
+def test_late_snapshots_have_another_method_and_several_of_them_are_joined(world: FeedOnStandIn) -> None:
+    world.publish(world.land(9, [row(9, 1)]))
+    spec = world.resolve(world.land(7, [row(7, 1)]))
+    one = read_workload(world.services, spec.attempt)
+    assert (one.method, one.reason) == (Method.LATE, "snapshot [7] is older than [9], which is live")
+    world.services.current.release(spec.attempt)
+    two = read_workload(world.services, world.resolve(world.land(8, [row(8, 1)])).attempt)
+    assert (two.method, two.reason) == (
+        Method.JOIN,
+        "snapshot [8] is older than [9], which is live, and [2] deliveries wait",
+    )
 
 
 def test_only_the_requested_dates_count(world: FeedOnStandIn) -> None:

@@ -6,30 +6,57 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dedup_clone.orchestration.runners.sizing import size_run, spark_properties
-from dedup_clone.orchestration.runners.workload import Workload
+from dedup_clone.orchestration.runners.sizing import OLDER_S_PER_ROW, core_seconds, size_run, spark_properties
+from dedup_clone.orchestration.runners.workload import Method, Workload
 from dedup_clone.settings.spark_settings import Runner, SparkSize
 
 TERABYTE = 10**12
 REMOTE = [Runner.SERVERLESS, Runner.CLUSTER, Runner.BIGQUERY_PROCEDURE]
 
 
-def work(rows: int, *, dates: int = 730, size: int = 15 * TERABYTE, adoptable: bool = True) -> Workload:
-    return Workload(1, size, rows, rows, dates, adoptable)
+REFERENCE_ROWS = 312_500_000_000
+
+
+def work(
+    rows: int, *, dates: int = 730, size: int = 15 * TERABYTE, deliveries: int = 1, method: Method = Method.ADOPT
+) -> Workload:
+    reason = "" if method is Method.ADOPT else "it was asked for"
+    return Workload(deliveries, size, rows, rows * (deliveries - 1), rows, dates, method, reason)
 
 
 def test_the_reference_table_is_adopted_within_the_hour() -> None:
-    size = size_run(work(312_500_000_000), SparkSize(), Runner.SERVERLESS)
+    size = size_run(work(REFERENCE_ROWS), SparkSize(), Runner.SERVERLESS)
     assert (size.executors, size.cores) == (71, 284)
     assert size.within_target
     assert 15 < size.expected_minutes <= 20
 
 
 def test_rewriting_it_needs_more_than_the_usual_bound_and_says_so() -> None:
-    size = size_run(work(312_500_000_000, adoptable=False), SparkSize(), Runner.SERVERLESS)
+    size = size_run(work(REFERENCE_ROWS, method=Method.REWRITE), SparkSize(), Runner.SERVERLESS)
     assert size.executors == 100
     assert not size.within_target
+    assert "to be rewritten, because it was asked for)" in size.summary
     assert "LATER than the target of 20: raise spark.max_executors" in size.summary
+
+
+def test_an_older_delivery_is_sized_as_one_and_not_as_the_table() -> None:
+    one, two, six = (core_seconds(work(REFERENCE_ROWS, deliveries=count)) for count in (1, 2, 6))
+    assert two - one == pytest.approx(REFERENCE_ROWS * OLDER_S_PER_ROW)
+    assert six - one == pytest.approx(5 * (two - one))
+
+
+def test_each_method_takes_longer_than_the_one_before() -> None:
+    seconds = [core_seconds(work(REFERENCE_ROWS, method=method)) for method in Method]
+    assert seconds == sorted(seconds)
+
+
+def test_a_run_whose_dates_turn_out_to_be_rewritten_may_get_the_executors_for_it() -> None:
+    spark, rows = SparkSize(max_executors=500), REFERENCE_ROWS // 10
+    adopted, rewritten = (
+        size_run(work(rows, method=method), spark, Runner.SERVERLESS) for method in (Method.ADOPT, Method.REWRITE)
+    )
+    assert adopted.executors < rewritten.executors == adopted.most_executors
+    assert spark_properties(adopted, spark)["spark.dynamicAllocation.maxExecutors"] == str(rewritten.executors)
 
 
 def test_a_small_snapshot_gets_the_smallest_run() -> None:
@@ -56,7 +83,7 @@ def test_a_feeds_own_number_of_executors_is_used() -> None:
     bound=st.integers(2, 2000),
     cores=st.sampled_from([4, 8, 16]),
     gigabytes=st.integers(2, 7),
-    adoptable=st.booleans(),
+    method=st.sampled_from(Method),
     runner=st.sampled_from(REMOTE),
 )
 def test_bounds_hold_whatever_the_work(
@@ -67,11 +94,11 @@ def test_bounds_hold_whatever_the_work(
     bound: int,
     cores: int,
     gigabytes: int,
-    adoptable: bool,
+    method: Method,
     runner: Runner,
 ) -> None:
     wish = SparkSize(target_minutes=target, max_executors=bound, executor_cores=cores, memory_gb_per_core=gigabytes)
-    result = size_run(work(rows, dates=dates, size=size, adoptable=adoptable), wish, runner)
+    result = size_run(work(rows, dates=dates, size=size, method=method), wish, runner)
     assert 2 <= result.executors <= bound
     properties = spark_properties(result, wish)
     low, first, high = (

@@ -6,6 +6,7 @@ cleared task stops the runs from before the clear, then runs Spark again.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -159,7 +160,14 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         code = read_spark_code(self.setup.folders.spark_code)
         services = open_feed_services(self.setup)
         size = size_run(read_workload(services, spec.attempt), feed.spark, runner_of(self.setup))
-        services.log(f"Spark gets {size.summary}", snapshot_id=spec.snapshot_id, generation=spec.generation)
+        sla, is_late = feed.freshness.sla_minutes, size.expected_minutes > feed.freshness.sla_minutes
+        warning = f"; the job alone takes longer than [freshness.sla_minutes], which is {sla}" if is_late else ""
+        services.log(
+            f"Spark gets {size.summary}{warning}",
+            snapshot_id=spec.snapshot_id,
+            generation=spec.generation,
+            level=logging.WARNING if is_late else logging.INFO,
+        )
         context["ti"].xcom_push(key="spark_size", value=asdict(size))
         return SparkJobSpec(
             request_uri=self.request_uri,

@@ -1,26 +1,33 @@
 """Estimates how many executors a request needs to finish in time, and derives Spark's properties from that number.
 
-The rates below were measured on one machine (docs/runners.md). The candidate of each run has the times of that run. A
-feed can set the number of executors and its bounds in its section `spark`.
+The figures of docs/costs.md and docs/hour.md come from this model. Its rates were measured on one machine
+(docs/benchmarks.md). The candidate of each run has the times of that run. A feed can set the number of executors and
+its bounds in its section `spark`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
-from dedup_clone.orchestration.runners.workload import Workload
+from dedup_clone.orchestration.runners.workload import Method, Workload
 from dedup_clone.settings.spark_settings import Runner, SparkSize
 
-# vCPU seconds per row. Plan adopt reads keys and values of the delivered rows; plan rewrite also sorts the parent's.
-_ADOPT_S_PER_ROW = 700e-9
-_REWRITE_S_PER_ROW = 2.5e-6
-_CORE_UTILIZATION = 0.7  # the share of time in which cores work, in a job whose dates differ in size
+# A vCPU is one of the two threads of a core, and is taken for half of a core of the machine that was measured.
+VCPUS_PER_CORE = 2
+# vCPU seconds for each row of the newest delivery. Dates of hundreds of millions of rows take twice as long a row as
+# dates of two million, because their fingerprints do not fit the processor's cache; these are the rates of large dates.
+DELIVERED_S_PER_ROW = {Method.ADOPT: 700e-9, Method.LATE: 900e-9, Method.ADOPT_EXACTLY: 1.8e-6}
+# vCPU seconds for each row of an older delivery of a backlog, whose newest is adopted.
+OLDER_S_PER_ROW = 500e-9
+# vCPU seconds for each row of the deliveries and of the parent: rows of both are sorted and written.
+ALL_S_PER_ROW = {Method.REWRITE: 2.5e-6, Method.JOIN: 7.7e-6}
+CORE_UTILIZATION = 0.7  # the share of time in which cores work, in a job whose dates differ in size
 # A core is useful for each date or for each task of this size, whichever are more; further cores would be idle.
 _TASK_BYTES = 1 << 30
 _MIN_EXECUTORS = 2  # the services start no fewer
 # Minutes until a run's first executor works.
-_START_MINUTES = {
+START_MINUTES = {
     Runner.LOCAL: 0.5,
     Runner.SERVERLESS: 1.5,
     Runner.CLUSTER: 3.0,
@@ -37,9 +44,13 @@ _COMMITTER = {
 
 @dataclass(frozen=True)
 class RunSize:
-    """The executors of a run, and how long it is expected to take with them."""
+    """The executors of a run, and how long it is expected to take with them.
+
+    `most_executors`: how many the run may use when it turns out that dates cannot be adopted.
+    """
 
     executors: int
+    most_executors: int
     executor_cores: int
     expected_minutes: float
     target_minutes: int
@@ -63,27 +74,38 @@ class RunSize:
         )
 
 
+def core_seconds(workload: Workload) -> float:
+    """The vCPU seconds of a run."""
+    if workload.method in ALL_S_PER_ROW:
+        return ALL_S_PER_ROW[workload.method] * (workload.delivered_rows + workload.parent_rows)
+    return DELIVERED_S_PER_ROW[workload.method] * workload.newest_rows + OLDER_S_PER_ROW * workload.older_rows
+
+
 def size_run(workload: Workload, spark: SparkSize, runner: Runner) -> RunSize:
     """The fewest executors that finish within `spark.target_minutes`, within the feed's bounds."""
-    if workload.adoptable:
-        plan, rows, s_per_row = "adopted", workload.delivered_rows, _ADOPT_S_PER_ROW
-    else:
-        plan, rows, s_per_row = "rewritten", workload.delivered_rows + workload.parent_rows, _REWRITE_S_PER_ROW
-    core_seconds = s_per_row * rows
-    start_s = _START_MINUTES[runner] * 60
+    seconds_of_work, start_s = core_seconds(workload), START_MINUTES[runner] * 60
     if spark.executors is not None:
-        executors, reason = spark.executors, "as the feed says"
+        executors = most = spark.executors
+        reason = "as the feed says"
     else:
-        target_s = max(spark.target_minutes * 60 - start_s, 60)
-        needed = ceil(core_seconds / _CORE_UTILIZATION / target_s / spark.executor_cores)
-        useful = ceil(max(workload.dates, workload.delivered_bytes // _TASK_BYTES) / spark.executor_cores)
-        executors = max(_MIN_EXECUTORS, min(needed, useful, spark.max_executors))
+        executors = _executors(workload, spark, start_s)
+        most = _executors(replace(workload, method=Method.REWRITE), spark, start_s)
         reason = (
-            f"{workload.deliveries} deliveries, {workload.delivered_bytes / 1e9:.2f} GB, about {rows:,} rows in "
-            f"{workload.dates} dates to be {plan}"
+            f"{workload.deliveries} deliveries, {workload.delivered_bytes / 1e9:.2f} GB, about "
+            f"{workload.delivered_rows:,} rows in {workload.dates} dates to be {workload.method}"
         )
-    seconds = start_s + core_seconds / (executors * spark.executor_cores * _CORE_UTILIZATION)
-    return RunSize(executors, spark.executor_cores, seconds / 60, spark.target_minutes, core_seconds, reason)
+    if workload.reason:
+        reason = f"{reason}, because {workload.reason}"
+    seconds = start_s + seconds_of_work / (executors * spark.executor_cores * CORE_UTILIZATION)
+    most = max(executors, most, min(2 * executors, spark.max_executors))
+    return RunSize(executors, most, spark.executor_cores, seconds / 60, spark.target_minutes, seconds_of_work, reason)
+
+
+def _executors(workload: Workload, spark: SparkSize, start_s: float) -> int:
+    target_s = max(spark.target_minutes * 60 - start_s, 60)
+    needed = ceil(core_seconds(workload) / CORE_UTILIZATION / target_s / spark.executor_cores)
+    useful = ceil(max(workload.dates, workload.delivered_bytes // _TASK_BYTES) / spark.executor_cores)
+    return max(_MIN_EXECUTORS, min(needed, useful, spark.max_executors))
 
 
 def spark_properties(size: RunSize, spark: SparkSize) -> dict[str, str]:
@@ -94,7 +116,7 @@ def spark_properties(size: RunSize, spark: SparkSize) -> dict[str, str]:
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.minExecutors": str(_MIN_EXECUTORS),
         "spark.dynamicAllocation.initialExecutors": str(size.executors),
-        "spark.dynamicAllocation.maxExecutors": str(max(size.executors, min(2 * size.executors, spark.max_executors))),
+        "spark.dynamicAllocation.maxExecutors": str(size.most_executors),
         # Executors register one by one. Without this, Spark counts the cores at the start and makes too few partitions.
         "spark.default.parallelism": str(size.cores),
         **_COMMITTER,

@@ -1,12 +1,14 @@
-"""Estimates how much data a request reads, from the deliveries' inventories and the parent's manifest alone."""
+"""Estimates how much work a request is, from the request, the deliveries' inventories and the parent's manifest."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.landed_objects import objects_by_date
+from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
@@ -14,20 +16,41 @@ from dedup_clone.publish.services import Services
 _BYTES_PER_ROW = 8  # a guess for the first generation; later ones use the row count of the parent
 
 
+class Method(StrEnum):
+    """How the job will handle the delivered dates, as far as it is known before the run. Values are words for the log.
+
+    - LATE: plan rewrite for a snapshot that is older than what is live; it writes only the rows that are new.
+    - ADOPT_EXACTLY: plan adopt with `dedup.exact`.
+    - JOIN: Spark's DataFrames, by plan window or antijoin, or where plan rewrite cannot stream a date.
+    """
+
+    ADOPT = "adopted"
+    LATE = "filled in"
+    ADOPT_EXACTLY = "compared key by key and adopted"
+    REWRITE = "rewritten"
+    JOIN = "joined by Spark"
+
+
 @dataclass(frozen=True)
 class Workload:
-    """How much a request reads. `delivered_rows` is an estimate for all deliveries together.
+    """How much work a request is.
 
-    `adoptable`: the job may adopt the landed files, and then reads of them only what it compares. Otherwise it reads
-    `parent_rows` too.
+    `newest_rows`, `older_rows`: about how many rows the newest delivery has, and all others together. `reason`: why the
+    method is not ADOPT; empty if it is.
     """
 
     deliveries: int
     delivered_bytes: int
-    delivered_rows: int
+    newest_rows: int
+    older_rows: int
     parent_rows: int
     dates: int
-    adoptable: bool
+    method: Method = Method.ADOPT
+    reason: str = ""
+
+    @property
+    def delivered_rows(self) -> int:
+        return self.newest_rows + self.older_rows
 
 
 def read_workload(services: Services, attempt: str) -> Workload:
@@ -43,15 +66,19 @@ def read_workload(services: Services, attempt: str) -> Workload:
         objects = [o for _, files in by_date for o in files]
     delivered_bytes = sum(o.size for o in objects)
     parent = services.manifests.read(request.parent.generation) if request.parent else None
-    rows = parent.rows * len(request.deliveries) if parent else delivered_bytes // _BYTES_PER_ROW
+    older = len(request.deliveries) - 1
+    rows = parent.rows if parent else delivered_bytes // _BYTES_PER_ROW // (older + 1)
     dates = {day for day, _ in by_date}
+    method, reason = _method(request, parent)
     return Workload(
         deliveries=len(request.deliveries),
         delivered_bytes=delivered_bytes,
-        delivered_rows=rows,
+        newest_rows=rows,
+        older_rows=rows * older,
         parent_rows=parent.rows if parent else 0,
         dates=len(dates) or (len(parent.dates) if parent else 1),
-        adoptable=_adoptable(request),
+        method=method,
+        reason=reason,
     )
 
 
@@ -64,5 +91,26 @@ def _arrival(services: Services, uri: str) -> Arrival:
     return arrival
 
 
-def _adoptable(request: DedupRequest) -> bool:
-    return request.plan in (Plan.AUTO, Plan.ADOPT) and request.update_id_mode is UpdateIdMode.LAST_SEEN
+def _method(request: DedupRequest, parent: Manifest | None) -> tuple[Method, str]:
+    """The method, and why it is not ADOPT."""
+    if request.plan in (Plan.WINDOW, Plan.ANTIJOIN):
+        return Method.JOIN, f"plan [{request.plan}] is asked for"
+    if not request.date_folders:
+        return Method.JOIN, "a file without a date folder may hold several dates"
+    newest = max(requested.delivery.snapshot_id for requested in request.deliveries)
+    keeps_ids = request.update_id_mode is UpdateIdMode.LAST_CHANGED
+    if request.plan is Plan.REWRITE:
+        method, reason = Method.REWRITE, f"plan [{request.plan}] is asked for"
+    elif keeps_ids:
+        method, reason = Method.REWRITE, f"mode [{request.update_id_mode}] compares values"
+    elif parent and newest < parent.snapshot_id:
+        method, reason = Method.LATE, f"snapshot [{newest}] is older than [{parent.snapshot_id}], which is live"
+    elif request.exact:
+        return Method.ADOPT_EXACTLY, "[dedup.exact] compares all keys"
+    else:
+        return Method.ADOPT, ""
+    if len(request.deliveries) > 1:
+        return Method.JOIN, f"{reason}, and [{len(request.deliveries)}] deliveries wait"
+    if request.exact and keeps_ids:
+        return Method.JOIN, f"{reason}, and [dedup.exact] compares them themselves"
+    return method, reason
