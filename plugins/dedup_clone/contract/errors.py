@@ -11,6 +11,10 @@ class ContractViolation(DedupCloneError):
     """A stored record (request, manifest, arrival, CURRENT) does not have the form that its reader expects."""
 
 
+class LaterRelease(ContractViolation):
+    """A later release wrote a stored record in a form that this release does not know."""
+
+
 class ConfigurationError(DedupCloneError):
     """A feed file or a deployment setting is wrong. The message names file, line and key."""
 

@@ -25,7 +25,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from dedup_clone import __version__
-from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.errors import ContractViolation, LaterRelease
 
 T = TypeVar("T")
 FORMAT_VERSION = 1
@@ -80,7 +80,7 @@ def from_json(kind: type[T], text: str, *, where: str) -> T:
     release = str(plain.get(_RELEASE_KEY, ""))
     version = plain.get(_VERSION_KEY, FORMAT_VERSION)
     if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise ContractViolation(
+        raise LaterRelease(
             f"[{where}] has format version [{version}], and this release [{__version__}] reads up to "
             f"[{FORMAT_VERSION}]: {_deploy(release)}."
         )
@@ -139,7 +139,7 @@ class _Reader:
         hints = _field_types(kind)
         former: frozenset[str] = getattr(kind, "FORMER_FIELDS", frozenset())
         if unknown := sorted(plain.keys() - former - hints.keys()):
-            raise ContractViolation(
+            raise LaterRelease(
                 f"[{where}] has fields {unknown}, which this release [{__version__}] does not know: "
                 f"{_deploy(self.release)}."
             )

@@ -73,6 +73,12 @@ class Warehouse:
         """Drop a table of the dataset, if it exists."""
         self._client.delete_table(f"{self._project}.{self._dataset}.{name}", not_found_ok=True)
 
+    def remove_label(self, table_name: str, label: str) -> None:
+        """Remove a label of a table. Changes nothing if the table lacks it."""
+        table = self._client.get_table(self._reference(table_name))
+        table.labels = {**table.labels, label: None}
+        self._client.update_table(table, ["labels"])
+
     def render(self, name: str, *, names: TableNames, table: TableContract, has_parent: bool = True) -> str:
         """The statement `sql/<name>` for one feed."""
         return render(self._sql_folder, name, names=names, table=table, has_parent=has_parent)

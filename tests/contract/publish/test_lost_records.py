@@ -1,15 +1,19 @@
-"""Records are lost: what the runbook tells to do, step by step."""
+"""Records are lost or damaged: `make recover`, and what the runbook tells to do, step by step."""
 
 from __future__ import annotations
 
 import pytest
+from google.api_core.exceptions import GoogleAPICallError
 
-from dedup_clone.contract.errors import BootstrapRefused, CheckFailed
+from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, LaterRelease, LostRace
+from dedup_clone.publish.lost_records.recovery_plan import RecoveryPlan, carry_out, plan_recovery
 from dedup_clone.state.store import ObjectStore
+from deploy import recover as command
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from tests.contract.publish import bootstrap_steps as steps
 
 ROWS = [row(8, 1, 21), row(7, 2)]
+DAMAGE = '{"feed": '
 
 
 @pytest.fixture
@@ -21,31 +25,130 @@ def published(world: FeedOnStandIn) -> FeedOnStandIn:
     return world
 
 
-def remove_label(world: FeedOnStandIn) -> None:
-    """`bq update --clear_label dedup_clone_generation`."""
-    table = world.bigquery.get_table(f"warehouse.{world.feed.target}")
-    table.labels = {name: None for name in table.labels}
-    world.bigquery.update_table(table, ["labels"])
+def path(world: FeedOnStandIn, name: str) -> str:
+    return f"{world.feed.feed}/{name}"
 
 
 def lose(world: FeedOnStandIn, *prefixes: str) -> None:
     for prefix in prefixes:
-        world.services.store.delete_folder(f"{world.feed.feed}/{prefix}")
+        world.services.store.delete_folder(path(world, prefix))
 
 
-@pytest.mark.parametrize("lost", [("",), ("CURRENT",), ("CURRENT", "manifests/", "STAGING")])
-def test_without_its_records_a_feed_goes_on_from_its_table(published: FeedOnStandIn, lost: tuple[str, ...]) -> None:
+def damage(world: FeedOnStandIn, *prefixes: str) -> None:
+    for prefix in prefixes:
+        names = [info.name for info in world.services.store.objects(path(world, prefix))]
+        assert names
+        for name in names:
+            world.services.store.put(name, DAMAGE)
+
+
+def objects(world: FeedOnStandIn) -> dict[str, int]:
+    return {info.name: info.object_generation for info in world.services.store.objects(path(world, ""))}
+
+
+def changed_names(world: FeedOnStandIn, plan: RecoveryPlan) -> list[str]:
+    return [change.name.removeprefix(path(world, "")) for change in plan.changes]
+
+
+def recover(world: FeedOnStandIn, **options: bool) -> RecoveryPlan:
+    """Recover, and require that the plan changed nothing and that nothing is left to be recovered."""
+    before, label = objects(world), world.live()
+    plan = plan_recovery(world.services, **options)
+    assert (objects(world), world.live()) == (before, label)
+    carry_out(world.services, plan, **options)
+    assert not plan_recovery(world.services, **options).changes_anything
+    return plan
+
+
+def publish_one_more(world: FeedOnStandIn) -> int:
+    record = world.publish(world.land(9, [row(9, 2, 30)]))
+    assert world.rows() == expected(ROWS[0], row(9, 2, 30))
+    return record.generation
+
+
+def test_sound_records_are_left_as_they_are(published: FeedOnStandIn) -> None:
+    plan = recover(published)
+    assert (plan.changes, plan.unknown, plan.removes_label) == ((), (), False)
+
+
+def test_a_feed_that_never_published_is_left_as_it_is(world: FeedOnStandIn) -> None:
+    assert "land a snapshot" in recover(world).next_step
+
+
+def test_records_that_are_lost_in_part_are_written_again_from_the_attempts(published: FeedOnStandIn) -> None:
+    lose(published, "CURRENT", "manifests/")
+    before = published.rows()
+    plan = recover(published)
+    assert changed_names(published, plan) == [
+        "manifests/00000001.json",
+        "manifests/00000001.files.json",
+        "manifests/00000002.json",
+        "manifests/00000002.files.json",
+        "CURRENT",
+    ]
+    assert any("held the lease" in item for item in plan.unknown)
+    assert published.rows() == before
+    assert publish_one_more(published) == 3
+    published.roll_back(2)
+    assert published.rows() == expected(*ROWS)
+
+
+def test_damaged_records_are_written_again_or_deleted(published: FeedOnStandIn) -> None:
+    damage(published, "CURRENT", "manifests/00000002", "STAGING", "arrivals/", "ledger/")
+    plan = recover(published)
+    assert {change.text is None for change in plan.changes if "/arrivals/" in change.name} == {True}
+    assert "STAGING" in changed_names(published, plan)
+    assert publish_one_more(published) == 3
+
+
+def test_an_old_version_of_current_is_corrected(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1), row(7, 2)]))
+    old = world.services.store.read(path(world, "CURRENT"))
+    assert old is not None
+    world.publish(world.land(8, [row(8, 1, 21)]))
+    world.services.store.put(path(world, "CURRENT"), old.text)
+    plan = recover(world)
+    assert "names generation [1], and target holds generation [2]" in plan.changes[-1].reason
+    assert publish_one_more(world) == 3
+
+
+def test_a_swap_that_was_not_committed_is_left_to_the_next_run(published: FeedOnStandIn) -> None:
+    spec, checked = published.publish_to_check(published.land(9, [row(9, 2, 30)]))
+    published.swap(spec, checked)
+    assert "The next run commits" in recover(published).next_step
+    lose(published, "CURRENT")
+    assert changed_names(published, recover(published))[-1] == "CURRENT"
+    assert published.services.current.read().generation == spec.generation
+    published.publish(published.land(10, [row(10, 2, 40)]))
+    assert published.rows() == expected(ROWS[0], row(10, 2, 40))
+
+
+def test_a_run_that_lost_its_lease_to_a_recovery_ends(published: FeedOnStandIn) -> None:
+    spec = published.resolve(published.land(9, [row(9, 2, 30)]))
+    published.deduplicate(spec)
+    damage(published, "manifests/00000002.json")
+    lose(published, "attempts/00000002")
+    assert recover(published).removes_label
+    with pytest.raises(LostRace):
+        published.load(spec)
+
+
+@pytest.mark.parametrize("lost", [("",), ("CURRENT", "manifests/", "attempts/"), ("manifests/", "attempts/")])
+def test_without_any_record_of_what_is_live_a_feed_goes_on_from_its_table(
+    published: FeedOnStandIn, lost: tuple[str, ...]
+) -> None:
     lose(published, *lost)
-    with pytest.raises(BootstrapRefused, match=r"generation \[2\] of this feed.*records are lost.*--clear_label"):
+    with pytest.raises(BootstrapRefused, match=r"records are lost.*make recover|publishes already"):
         steps.bootstrap(published)
+    plan = recover(published)
+    assert plan.removes_label
+    assert any("excluded by a rollback" in item for item in plan.unknown)
+    assert "_bootstrap without a source table" in plan.next_step
     assert published.rows() == expected(*ROWS)
-    remove_label(published)
-    kept = "" not in lost
     record = steps.bootstrap(published, reason="records are lost")
-    assert (record.generation > 2) == kept  # numbers that any record still names are not used again
+    assert (record.generation > 2) == ("" not in lost)  # numbers that any record still names are not used again
     assert published.rows() == expected(*ROWS)
-    published.publish(published.land(9, [row(9, 2, 30)]))
-    assert published.rows() == expected(ROWS[0], row(9, 2, 30))
+    publish_one_more(published)
 
 
 def test_without_its_records_a_feed_publishes_nothing_over_its_table(published: FeedOnStandIn) -> None:
@@ -56,6 +159,105 @@ def test_without_its_records_a_feed_publishes_nothing_over_its_table(published: 
     with pytest.raises(CheckFailed, match="target_is_parent"):
         published.check(spec)
     assert published.rows() == expected(*ROWS)
+
+
+def test_arrivals_that_are_lost_are_registered_again_and_not_published_again(published: FeedOnStandIn) -> None:
+    lose(published, "arrivals/", "ledger/")
+    services = published.services
+    for marker in services.arrivals.unregistered(services.landing.markers()):
+        services.arrivals.register(services.landing, marker)
+    record = published.publish(published.land(9, [row(9, 2, 30)]))
+    assert [delivery.snapshot_id for delivery in record.deliveries] == [9]
+    assert published.rows() == expected(ROWS[0], row(9, 2, 30))
+
+
+def test_a_record_of_a_later_release_is_not_replaced(published: FeedOnStandIn) -> None:
+    published.services.store.put(path(published, "CURRENT"), '{"format_version": 99, "release": "9.0.0"}')
+    with pytest.raises(LaterRelease, match=r"deploy at least version \[9"):
+        plan_recovery(published.services)
+
+
+def test_a_plan_that_is_not_true_any_more_is_not_carried_out(published: FeedOnStandIn) -> None:
+    lose(published, "CURRENT")
+    plan = plan_recovery(published.services)
+    damage(published, "STAGING")
+    with pytest.raises(LostRace, match="changed since the plan was made"):
+        carry_out(published.services, plan)
+    assert published.services.store.read(path(published, "CURRENT")) is None
+
+
+def test_a_deleted_target_is_made_again_from_staging(published: FeedOnStandIn) -> None:
+    before = published.services.warehouse.table(published.feed.target)
+    spec = published.resolve(published.land(9, [row(9, 2, 30)]))
+    published.deduplicate(spec)
+    published.load(spec)  # staging has later rows than target
+    published.services.warehouse.drop_table(published.feed.target)
+    assert recover(published).swap is not None
+    assert published.rows() == expected(*ROWS)
+    after = published.services.warehouse.table(published.feed.target)
+    assert before
+    assert after
+    assert (after.labels, after.clone_of, after.partition_column) == (before.labels, before.clone_of, "date")
+    published.swap(spec, published.check(spec))
+    published.commit(spec)
+    assert published.rows() == expected(ROWS[0], row(9, 2, 30))
+
+
+def test_an_outage_during_a_publish_changes_nothing_and_a_later_run_goes_on(published: FeedOnStandIn) -> None:
+    name = published.land(9, [row(9, 2, 30)])
+    published.control("/_standin/faults", {"match": {"job_type": "load"}, "effect": "error", "times": 1})
+    with pytest.raises(GoogleAPICallError):
+        published.publish(name, run_id="cut off")
+    assert published.rows() == expected(*ROWS)
+    published.publish(name, run_id="later")
+    assert published.rows() == expected(ROWS[0], row(9, 2, 30))
+
+
+@pytest.mark.parametrize("has_copy", [False, True])
+def test_tables_that_are_gone_for_good_are_made_from_landing_or_from_a_copy(
+    published: FeedOnStandIn, has_copy: bool
+) -> None:
+    services, copy = published.services, f"{published.feed.feed}_copy"
+    services.warehouse.drop_table(published.feed.target)
+    services.warehouse.drop_table(published.feed.staging)
+    assert "restore it" in recover(published).next_step
+    plan = recover(published, table_is_gone=True)
+    assert any("no snapshot in landing" in item for item in plan.unknown)
+    if has_copy:
+        steps.create_table(published, copy)
+        steps.insert(published, copy, ROWS)
+        steps.bootstrap(published, source_table=copy)
+        assert published.rows() == expected(*ROWS)
+    assert publish_one_more(published) == 3 + has_copy
+
+
+def test_a_label_that_somebody_removed_is_put_back_by_hand(published: FeedOnStandIn) -> None:
+    published.services.warehouse.remove_label(published.feed.target, "dedup_clone_generation")
+    plan = recover(published)
+    assert not plan.changes_anything
+    assert "--set_label dedup_clone_generation:2 " in plan.next_step
+
+
+def test_the_command_shows_the_plan_and_carries_it_out_only_when_told_to(
+    published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "live_services", lambda feed, dags: published.services)
+    lose(published, "CURRENT")
+    assert command.main([published.feed.feed]) == 0
+    assert published.services.store.read(path(published, "CURRENT")) is None
+    shown = capsys.readouterr().out
+    assert f"Write gs://state/{published.feed.feed}/CURRENT: it is gone or damaged" in shown
+    assert "Not known any more: the run that held the lease" in shown
+    assert "APPLY=1" in shown
+    assert command.main([published.feed.feed, "--apply"]) == 0
+    assert published.services.current.read().generation == 2
+    assert command.main([published.feed.feed]) == 0
+    assert "There is nothing that this command writes." in capsys.readouterr().out
+
+
+def test_the_command_says_which_feed_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["no_such_feed"]) == 1
+    assert "no_such_feed.yaml" in capsys.readouterr().err
 
 
 def test_a_prune_deletes_files_with_their_versions(published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,9 +60,8 @@ def table_problems(services: Services, table: TableMetadata, is_target: bool) ->
     if lost is not None:
         problems.append(
             f"its label says that it is generation [{lost}] of this feed, but CURRENT names none: the records are "
-            f"lost. Restore them (docs/runbook.md, lost records). If they cannot be restored, remove the label "
-            f"(bq update --clear_label dedup_clone_generation {services.names.dataset}.{services.feed.target}) and "
-            f"trigger the bootstrap again"
+            f"lost. Run `make recover FEED={services.feed.feed}`, which restores them from what is left, or prepares "
+            f"the feed for this bootstrap (docs/runbook.md, lost records)"
         )
     return problems + (_lost_with_target(services) if is_target else [])
 

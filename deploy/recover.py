@@ -1,0 +1,94 @@
+"""`python -m deploy.recover FEED`: shows how a feed goes on whose records were lost or damaged; `--apply` does it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from dedup_clone.publish.lost_records.recovery_plan import RecoveryPlan, carry_out, plan_recovery
+from dedup_clone.publish.services import Services, open_services
+from dedup_clone.settings.deployment import read_deployment
+from dedup_clone.settings.feed import read_feed
+from dedup_clone.state.store import ObjectStore
+from dedup_clone.warehouse.bigquery import Warehouse
+from deploy.command_errors import run_command_line
+from deploy.environment_settings import REPOSITORY
+
+DAGS = REPOSITORY / "dags"
+
+
+def main(arguments: list[str], dags: Path = DAGS) -> int:
+    """Returns the exit status: 0, or 1 if the records or target could not be read or written."""
+    parser = argparse.ArgumentParser(prog="python -m deploy.recover", description=__doc__)
+    parser.add_argument("feed", help="the feed's name")
+    parser.add_argument("--apply", action="store_true", help="carry the plan out")
+    parser.add_argument("--table-is-gone", action="store_true", help="target was deleted and cannot be restored")
+    options = parser.parse_args(arguments)
+
+    def run() -> int:
+        services = live_services(options.feed, dags)
+        plan = plan_recovery(services, table_is_gone=options.table_is_gone)
+        print(plan_as_text(services, plan))
+        if options.apply and plan.changes_anything:
+            carry_out(services, plan, table_is_gone=options.table_is_gone)
+            print("Done.")
+        elif plan.changes_anything:
+            print("Nothing was changed. APPLY=1 carries this out.")
+        return 0
+
+    return run_command_line("recover", run)
+
+
+def live_services(feed_name: str, dags: Path) -> Services:
+    """The feed's services with the user's own credentials, in the profile that DEDUP_CLONE_PROFILE names.
+
+    Google's clients go to the local stack if STORAGE_EMULATOR_HOST and BIGQUERY_EMULATOR_HOST say so. Raises
+    ConfigurationError.
+    """
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import bigquery, storage
+
+    feed, profile = read_feed(dags / "feeds" / f"{feed_name}.yaml"), read_deployment(dags / "profiles")
+    is_local = "BIGQUERY_EMULATOR_HOST" in os.environ
+    credentials = AnonymousCredentials() if is_local else None  # type: ignore[no-untyped-call]
+    gcs = storage.Client(project=profile.project, credentials=credentials)
+    client = bigquery.Client(project=profile.project, location=profile.location, credentials=credentials)
+    return open_services(
+        feed,
+        state=ObjectStore(gcs, profile.state_bucket),
+        landing=ObjectStore(gcs, profile.landing_bucket),
+        warehouse=Warehouse(
+            client,
+            project=profile.project,
+            dataset=profile.dataset,
+            location=profile.location,
+            sql_folder=REPOSITORY / "sql",
+        ),
+        job_poll_s=profile.job_poll_interval_s,
+        environment="",
+        is_running=lambda dag_id, run_id: False,
+    )
+
+
+def plan_as_text(services: Services, plan: RecoveryPlan) -> str:
+    """The plan as the operator reads it."""
+    lines = [
+        f"{'Delete' if change.text is None else 'Write'} {services.store.uri(change.name)}: {change.reason}"
+        for change in plan.changes
+    ]
+    if plan.swap is not None:
+        lines.append(
+            f"Make {services.names.dataset}.{services.feed.target} again: CLONE {services.feed.staging} as of "
+            f"{plan.swap.checked_at:%Y-%m-%d %H:%M:%S} UTC"
+        )
+    if plan.removes_label:
+        lines.append(f"Remove the generation label of {services.names.dataset}.{services.feed.target}")
+    lines = lines or ["There is nothing that this command writes."]
+    lines += [f"Not known any more: {item}" for item in plan.unknown]
+    return "\n".join([*lines, f"Then: {plan.next_step}" if plan.changes_anything else plan.next_step])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

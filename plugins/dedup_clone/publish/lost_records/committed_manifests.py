@@ -1,0 +1,81 @@
+"""Finds manifests of committed generations that are gone or damaged, and copies of them in the folders of attempts."""
+
+from __future__ import annotations
+
+from dedup_clone.contract.manifest import Candidate, FileList, Manifest
+from dedup_clone.contract.records import digest, to_json
+from dedup_clone.publish.lost_records.record_change import RecordChange, change_to, parse_if_sound, read_if_sound
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import SwapSpec
+from dedup_clone.state.ledger import LedgerRecord, Outcome
+
+
+def sound_manifest(services: Services, generation: int) -> Manifest | None:
+    """The stored manifest of the generation; None if it is gone or damaged."""
+    manifest = read_if_sound(services.store, Manifest, services.layout.manifest(generation))
+    return manifest if manifest is not None and manifest.generation == generation else None
+
+
+def find_live_manifest(services: Services, generation: int, label: str | None) -> Manifest | None:
+    """The manifest of the generation that target holds; None if nothing proves what it was.
+
+    `label` is the digest in target's label. A candidate is that manifest if it, or what its attempt was allowed to
+    swap, has this digest.
+    """
+    manifest = sound_manifest(services, generation)
+    if manifest is not None:
+        return manifest
+    for attempt in _attempts(services):
+        candidate = read_if_sound(services.store, Candidate, services.layout.candidate(attempt))
+        if candidate is None or candidate.manifest is None or candidate.manifest.generation != generation:
+            continue
+        swap = read_if_sound(services.store, SwapSpec, services.layout.swap_spec(attempt))
+        if label is not None and label in (candidate.manifest.digest, None if swap is None else swap.manifest):
+            return candidate.manifest
+    return None
+
+
+def find_earlier_manifests(services: Services, live: int | None) -> list[Manifest]:
+    """Manifests of earlier generations that are gone or damaged, and of whose attempts a candidate is left."""
+    found = []
+    for attempt in _attempts(services):
+        record = read_if_sound(services.store, LedgerRecord, services.layout.ledger_record(attempt))
+        if record is None or record.outcome is not Outcome.PUBLISHED or record.generation == live:
+            continue
+        if sound_manifest(services, record.generation) is None:
+            candidate = read_if_sound(services.store, Candidate, services.layout.candidate(attempt))
+            if candidate is not None and candidate.manifest is not None:
+                found.append(candidate.manifest)
+    return found
+
+
+def manifest_changes(services: Services, manifest: Manifest) -> list[RecordChange]:
+    """What has to be written so that the generation's manifest and file list are as they were committed."""
+    store, layout, generation = services.store, services.layout, manifest.generation
+    changes = []
+    if sound_manifest(services, generation) is None:
+        reason = f"copied from the candidate of attempt [{manifest.attempt}]"
+        changes.append(change_to(store, layout.manifest(generation), to_json(manifest), reason))
+    name = layout.file_list(generation)
+    stored = store.read(name)
+    if manifest.data_folder is None or (stored is not None and digest(stored.text) == manifest.file_list_digest):
+        return changes
+    copy = _copied_file_list(services, manifest)
+    if copy is not None:
+        changes.append(change_to(store, name, copy, f"copied from attempt [{manifest.attempt}]"))
+    elif stored is not None and parse_if_sound(store, FileList, name, stored) is None:
+        changes.append(change_to(store, name, None, "damaged, and no copy is left: the next publish exports target"))
+    return changes
+
+
+def _copied_file_list(services: Services, manifest: Manifest) -> str | None:
+    candidate = read_if_sound(services.store, Candidate, services.layout.candidate(manifest.attempt))
+    if candidate is None or candidate.file_list_uri is None:
+        return None
+    stored = services.store.read(candidate.file_list_uri.removeprefix(services.store.uri("")))
+    return stored.text if stored is not None and digest(stored.text) == manifest.file_list_digest else None
+
+
+def _attempts(services: Services) -> list[str]:
+    folders = services.store.folders(services.layout.attempts)
+    return [folder.rstrip("/").rsplit("/", 1)[1] for folder in folders]

@@ -1,0 +1,41 @@
+"""Makes a deleted target again, from staging as of the time that the live generation's swap had."""
+
+from __future__ import annotations
+
+from dedup_clone.publish.attempt_jobs import attempt_job_id, query_configuration
+from dedup_clone.publish.lost_records.committed_manifests import sound_manifest
+from dedup_clone.publish.lost_records.record_change import read_if_sound
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import SwapSpec
+
+
+def find_live_swap(services: Services, generation: int) -> SwapSpec | None:
+    """What the swap of the generation put live; None if staging does not have these rows any more."""
+    manifest = sound_manifest(services, generation)
+    staging = services.warehouse.table(services.feed.staging)
+    if manifest is None or staging is None:
+        return None
+    swap = read_if_sound(services.store, SwapSpec, services.layout.swap_spec(manifest.attempt))
+    if swap is None or swap.generation != str(generation) or staging.created_at > swap.checked_at:
+        return None
+    oldest = services.now() - services.warehouse.time_travel_window()
+    return swap if swap.checked_at > oldest else None
+
+
+def repeat_swap(services: Services, swap: SwapSpec) -> None:
+    """Run the statement of the swap again, for a target that does not exist. Raises JobFailed."""
+    names, table = services.names, services.feed.table.to_contract()
+    sql = services.warehouse.render("publish/swap_target.sql", names=names, table=table)
+    parameters = {
+        "target": ("STRING", services.feed.target),
+        "parent": ("STRING", ""),  # the statement refuses if there is a target with a label
+        "generation": ("STRING", swap.generation),
+        "checked_at": ("TIMESTAMP", swap.checked_at.isoformat()),
+        "snapshot": ("STRING", swap.snapshot),
+        "manifest": ("STRING", swap.manifest),
+        "description": ("STRING", swap.description),
+        "expiration_days": ("FLOAT64", str(swap.expiration_days)),
+    }
+    job_id = attempt_job_id(services.feed.feed, swap.attempt, "restore", int(services.now().timestamp() * 1000))
+    services.warehouse.jobs.start(job_id, query_configuration(services, "restore", sql, parameters))
+    services.warehouse.jobs.wait(job_id, poll_s=services.job_poll_s)

@@ -1,0 +1,208 @@
+"""Plans how a feed goes on whose records were lost or damaged, and carries the plan out.
+
+Target's labels say which generation readers see. CURRENT is written again only if the manifest of that generation is
+proven; otherwise the feed is prepared for a bootstrap, which makes target's rows its first generation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL, labelled_generation
+from dedup_clone.contract.errors import LostRace
+from dedup_clone.contract.records import FORMAT_VERSION, to_json
+from dedup_clone.publish.lost_records.committed_manifests import (
+    find_earlier_manifests,
+    find_live_manifest,
+    manifest_changes,
+)
+from dedup_clone.publish.lost_records.damaged_records import damaged_records
+from dedup_clone.publish.lost_records.deleted_target import find_live_swap, repeat_swap
+from dedup_clone.publish.lost_records.record_change import RecordChange, parse_if_sound
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import SwapSpec
+from dedup_clone.state.current import Current
+from dedup_clone.warehouse.metadata import TableMetadata
+
+_LOST_WITH_LEASE = "the run that held the lease, and its BigQuery jobs: no run of the feed may be active"
+_LOST_WITH_CURRENT: tuple[str, ...] = (
+    "which Airflow environment publishes the feed: the first one that publishes will be it",
+    _LOST_WITH_LEASE,
+)
+_LOST_WITH_MANIFEST: tuple[str, ...] = (
+    "which deliveries were published, refused or excluded by a rollback: those in landing are applied again, so remove "
+    "from landing what must not be published",
+    "the generations to roll back to",
+)
+
+
+@dataclass(frozen=True)
+class RecoveryPlan:
+    """What a recovery would do: `changes` of records, in order, and whether target's generation label is removed.
+
+    `unknown`: what cannot be known again. `next_step`: what the operator does afterwards. `jobs`: ids of the BigQuery
+    jobs of the run whose lease ends with the recovery. `swap`: the swap that makes a deleted target again.
+    """
+
+    changes: tuple[RecordChange, ...]
+    removes_label: bool
+    unknown: tuple[str, ...]
+    next_step: str
+    jobs: tuple[str, ...] = ()
+    swap: SwapSpec | None = None
+
+    @property
+    def changes_anything(self) -> bool:
+        return bool(self.changes) or self.removes_label or self.swap is not None
+
+
+def plan_recovery(services: Services, *, table_is_gone: bool = False) -> RecoveryPlan:
+    """Compare the feed's records with target. Changes nothing.
+
+    `table_is_gone`: the operator says that a target that does not exist cannot be restored. Raises LaterRelease when a
+    later release wrote one of the records.
+    """
+    target = services.warehouse.table(services.feed.target)
+    plan = _plan_current(services, target, table_is_gone=table_is_gone)
+    label = labelled_generation(target)
+    earlier = find_earlier_manifests(services, None if label is None else int(label))
+    copies = [change for manifest in earlier for change in manifest_changes(services, manifest)]
+    return replace(plan, changes=(*damaged_records(services), *copies, *plan.changes))
+
+
+def carry_out(services: Services, plan: RecoveryPlan, *, table_is_gone: bool = False) -> None:
+    """Do what the plan says. Safe to repeat with a new plan.
+
+    Raises LostRace if records or target changed since the plan was made.
+    """
+    for job_id in plan.jobs:
+        services.warehouse.fence_job_id(job_id)
+    services.warehouse.wait_for_jobs(plan.jobs, poll_s=services.job_poll_s)
+    if plan_recovery(services, table_is_gone=table_is_gone) != plan:
+        raise LostRace(f"Feed [{services.feed.feed}] changed since the plan was made: run `make recover` again.")
+    for change in plan.changes:
+        if change.text is None:
+            services.store.delete(change.name, expected_object_generation=change.object_generation)
+        else:
+            services.store.replace(change.name, change.text, expected_object_generation=change.object_generation)
+        services.log(f"recovery: {'deleted' if change.text is None else 'wrote'} [{change.name}]: {change.reason}")
+    if plan.swap is not None:
+        repeat_swap(services, plan.swap)
+        services.log(f"recovery: made [{services.feed.target}] again", generation=int(plan.swap.generation))
+    if plan.removes_label:
+        services.warehouse.remove_label(services.feed.target, GENERATION_LABEL)
+        services.log(f"recovery: removed label [{GENERATION_LABEL}] of [{services.feed.target}]")
+
+
+def _plan_current(services: Services, target: TableMetadata | None, *, table_is_gone: bool) -> RecoveryPlan:
+    """The plan for CURRENT and for the manifest of the live generation."""
+    name = services.layout.current
+    stored = services.store.read(name)
+    current = parse_if_sound(services.store, Current, name, stored)
+    label = labelled_generation(target)
+    if target is None:
+        return _without_table(services, current, table_is_gone=table_is_gone)
+    if label is None:
+        return _without_label(services, current)
+    generation = int(label)
+    if current is not None and current.intent is not None and current.intent.generation == generation:
+        swapped = services.manifests.candidate(current.intent.attempt)
+        if swapped is not None and swapped.manifest is not None:
+            return RecoveryPlan((), False, (), "The next run commits the swap of the run that holds the lease.")
+    manifest = find_live_manifest(services, generation, target.labels.get(MANIFEST_LABEL))
+    if manifest is None:
+        unknown = _LOST_WITH_MANIFEST if current is not None else (*_LOST_WITH_MANIFEST, *_LOST_WITH_CURRENT)
+        return _new_start(
+            services,
+            current,
+            f"no record says what generation [{generation}] is, which target holds",
+            unknown,
+            f"Trigger {services.feed.feed}_bootstrap without a source table: it makes target's rows the first "
+            f"generation. Then switch on the feed's DAGs.",
+            removes_label=True,
+        )
+    changes = manifest_changes(services, manifest)
+    next_step = "Switch on the feed's DAGs."
+    if current is not None and current.generation == generation:
+        return RecoveryPlan(tuple(changes), False, (), next_step)
+    found = "is gone or damaged" if current is None else f"names generation [{current.generation}]"
+    reason = f"it {found}, and target holds generation [{generation}]"
+    live = _current(services, current, at_least=generation)
+    live = replace(live, generation=generation, manifest_digest=target.labels.get(MANIFEST_LABEL, manifest.digest))
+    unknown = _LOST_WITH_CURRENT if current is None else ()
+    changes.append(_current_change(services, live, reason))
+    return RecoveryPlan(tuple(changes), False, unknown, next_step, _jobs(current))
+
+
+def _without_table(services: Services, current: Current | None, *, table_is_gone: bool) -> RecoveryPlan:
+    published = current is None or current.generation is not None
+    if not published or (current is None and not services.current.highest_number()):
+        return RecoveryPlan((), False, (), "There is no target, and no publish is recorded: land a snapshot.")
+    if not table_is_gone:
+        swap = None if current is None or current.generation is None else find_live_swap(services, current.generation)
+        if swap is not None:
+            return RecoveryPlan((), False, (), "Switch on the feed's DAGs.", swap=swap)
+        return RecoveryPlan(
+            (),
+            False,
+            (),
+            f"Target [{services.feed.target}] is gone, and cannot be made from staging: restore it (docs/runbook.md, "
+            f"the dataset or a table is deleted), then run this command again.",
+        )
+    return _new_start(
+        services,
+        current,
+        "target is gone",
+        ("rows that no snapshot in landing has", *_LOST_WITH_MANIFEST),
+        f"If you have a copy of the rows, trigger {services.feed.feed}_bootstrap with that table as source table. Then "
+        f"switch on the feed's DAGs: without a bootstrap, the next publish makes target from the snapshots in landing.",
+        removes_label=False,
+    )
+
+
+def _without_label(services: Services, current: Current | None) -> RecoveryPlan:
+    """Target exists and names no generation: a bootstrap is due, or somebody removed the label."""
+    if current is None or current.generation is None:
+        step = f"Target names no generation: trigger {services.feed.feed}_bootstrap without a source table."
+        return RecoveryPlan((), False, _LOST_WITH_MANIFEST, step)
+    table = f"{services.names.dataset}.{services.feed.target}"
+    return RecoveryPlan(
+        (),
+        False,
+        ("whether target still holds the generation that CURRENT names, because target's label was removed",),
+        f"If nobody replaced target, put the labels back: bq update --set_label {GENERATION_LABEL}:"
+        f"{current.generation} --set_label {MANIFEST_LABEL}:{current.manifest_digest} {table}. Then replay the live "
+        f"snapshot.",
+    )
+
+
+def _new_start(
+    services: Services,
+    current: Current | None,
+    reason: str,
+    unknown: tuple[str, ...],
+    next_step: str,
+    *,
+    removes_label: bool,
+) -> RecoveryPlan:
+    """The plan by which the feed has no generation any more; its next one gets a number that was never used."""
+    empty = replace(_current(services, current), generation=None, manifest_digest=None)
+    changes = () if empty == current else (_current_change(services, empty, reason),)
+    return RecoveryPlan(changes, removes_label, unknown, next_step, _jobs(current))
+
+
+def _current(services: Services, current: Current | None, at_least: int = 0) -> Current:
+    """CURRENT without a lease. Its last number is at least every number that a record names."""
+    known = current or Current(FORMAT_VERSION, services.feed.feed, None, None, 0, None)
+    last = max(known.last_generation, services.current.highest_number(), at_least)
+    return replace(known, last_generation=last, intent=None)
+
+
+def _current_change(services: Services, current: Current, reason: str) -> RecordChange:
+    stored = services.store.read(services.layout.current)
+    object_generation = 0 if stored is None else stored.object_generation
+    return RecordChange(services.layout.current, to_json(current), object_generation, reason)
+
+
+def _jobs(current: Current | None) -> tuple[str, ...]:
+    return current.intent.jobs if current is not None and current.intent is not None else ()
