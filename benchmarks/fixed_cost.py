@@ -43,7 +43,7 @@ from testkit.spark_submit_conf import conf_arguments
 
 COMMAND = "fixed-cost"
 ROWS = 26_000_000
-COLD, COLD_WITH_SPARK = "cold-adopt", "cold-window"
+COLD, COLD_WINDOW = "cold-adopt", "cold-window"
 _ROUNDS, _REPEATS = 2, 3
 _TIMEOUT_S = 600
 
@@ -57,7 +57,7 @@ def run(rows: int) -> Results:
         for peer, plan, prepared, dates in (
             (COLD, JobPlan.AUTO, large, shape.dates),
             (COLD, JobPlan.AUTO, small, SMALL.dates),
-            (COLD_WITH_SPARK, JobPlan.WINDOW, small, SMALL.dates),
+            (COLD_WINDOW, JobPlan.WINDOW, small, SMALL.dates),
         ):
             cold = _submit(peer, plan, prepared)
             log(log_line(cold, number))
@@ -117,7 +117,7 @@ def report(results: Results) -> str:
     cases = (
         ("adopt, all of it", COLD, large),
         ("adopt, small", COLD, small),
-        ("window, small", COLD_WITH_SPARK, small),
+        ("window, small", COLD_WINDOW, small),
     )
     lines = []
     for title, peer, inputs in cases:

@@ -120,7 +120,7 @@ def test_the_fixed_cost_is_what_cold_takes_longer() -> None:
         figure(fixed_cost.COLD, "large", 1000, wall_s=8.0, notes={"adopt": "1.00"}),
         figure(fixed_cost.COLD, "large", 1000, wall_s=9.0, notes={}),
         figure(fixed_cost.COLD, "small", 10, wall_s=2.0, notes={}),
-        figure(fixed_cost.COLD_WITH_SPARK, "small", 10, wall_s=6.0, notes={}),
+        figure(fixed_cost.COLD_WINDOW, "small", 10, wall_s=6.0, notes={}),
         figure(ADOPT, "large", 1000, wall_s=1.5),
         figure(ADOPT, "small", 10, wall_s=0.25),
     )
