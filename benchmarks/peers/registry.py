@@ -83,7 +83,6 @@ ENTRIES: dict[str, PeerEntry] = {
     "antijoin": _job_by_spark("**this job: antijoin**", "antijoin"),
     "window": _job_by_spark("**this job: window**", "window"),
     ROW_NUMBER: _plain("Spark ROW_NUMBER", "spark_row_number", "RowNumber", rounds=1, repeats=1),
-    "spark-group-by": _plain("Spark GROUP BY, max_by", "spark_group_by", "GroupBy", rounds=1, repeats=1),
     "spark-sort-merge": _plain(
         "Spark anti-join, sort-merge", "spark_antijoin", "AntiJoin", options=(("hint", "merge"),), rounds=1, repeats=1
     ),
