@@ -226,7 +226,7 @@ def test_more_tiny_files_than_a_job_can_name_are_validated_as_one_delivery(spark
     assert validated.rows_by_date == {DAY: URIS_PER_JOB + 1}
 
 
-@pytest.mark.parametrize("plan", [Plan.AUTO, Plan.WINDOW])
+@pytest.mark.parametrize("plan", [Plan.AUTO, pytest.param(Plan.WINDOW, marks=pytest.mark.exhaustive)])
 def test_a_thousand_tiny_files_are_published(spark: SparkSession, tmp_path: Path, plan: Plan) -> None:
     area = SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=plan)
     schema = arrow_schema(PRODUCTS.columns)

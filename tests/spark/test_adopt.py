@@ -289,7 +289,9 @@ def test_only_files_that_hold_surplus_rows_are_written_anew(area: SparkJobFeed) 
     assert sorted(files) == [("adopted", 1), ("adopted", 1), ("mended", 1), ("mended", 1)]
 
 
-@pytest.mark.parametrize(("limit", "most"), [("_MOST_ROWS", 3), ("_MOST_BYTES", 10)])
+@pytest.mark.parametrize(
+    ("limit", "most"), [pytest.param("_MOST_ROWS", 3, marks=pytest.mark.exhaustive), ("_MOST_BYTES", 10)]
+)
 def test_more_repeated_keys_than_are_looked_at_are_left_to_spark(
     with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:

@@ -31,7 +31,7 @@ STREAMED_PLANS = (Plan.REWRITE, Plan.AUTO, Plan.ADOPT)
 
 
 # Twice, Spark gave empty arrays without offsets to the writer of these.
-SEEDS = (1, 2, 21, 68) if not EXHAUSTIVE else range(300)
+SEEDS = (21, 68) if not EXHAUSTIVE else range(300)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

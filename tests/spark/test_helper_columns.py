@@ -46,7 +46,7 @@ def row(version: int, day: date, code: int, value: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", UpdateIdMode)
-@pytest.mark.parametrize("plan", [Plan.WINDOW, Plan.ANTIJOIN, Plan.AUTO])
+@pytest.mark.parametrize("plan", [Plan.WINDOW, pytest.param(Plan.ANTIJOIN, marks=pytest.mark.exhaustive), Plan.AUTO])
 def test_columns_named_like_helper_columns_keep_their_values(
     spark: SparkSession, tmp_path: Path, plan: Plan, mode: UpdateIdMode
 ) -> None:

@@ -109,6 +109,7 @@ def test_any_order_of_deliveries_gives_the_oracles_table_with_every_plan(
             assert published == expected
 
 
+@pytest.mark.exhaustive
 @FEW
 @given(history=ANY_ORDER, seed=SEEDS)
 def test_last_changed_keeps_the_update_id_of_unchanged_rows_with_every_plan(

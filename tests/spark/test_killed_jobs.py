@@ -79,6 +79,7 @@ def seconds_of(area: ProcessArea, arrival: Arrival) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.exhaustive
 def test_a_job_whose_workers_are_killed_can_be_run_again(tmp_path: Path, process: JobProcess) -> None:
     area, arrival = area_at(tmp_path, process)
     seconds = seconds_of(area, arrival)

@@ -24,7 +24,9 @@ from tests.spark.test_dedup import FIRST, SECOND, found, row
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(params=[Plan.WINDOW, Plan.ANTIJOIN, Plan.REWRITE, Plan.AUTO])
+@pytest.fixture(
+    params=[Plan.WINDOW, pytest.param(Plan.ANTIJOIN, marks=pytest.mark.exhaustive), Plan.REWRITE, Plan.AUTO]
+)
 def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> SparkJobFeed:
     landing, state = str(tmp_path / "landing"), str(tmp_path / "state")
     return SparkJobFeed(spark, landing, state, PRODUCTS, UpdateIdMode.LAST_CHANGED, request.param)

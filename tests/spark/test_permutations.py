@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 FIRST_DAY = date(2026, 3, 1)
 
 
-@pytest.mark.parametrize("plan", [Plan.WINDOW, Plan.AUTO])
+@pytest.mark.parametrize("plan", [pytest.param(Plan.WINDOW, marks=pytest.mark.exhaustive), Plan.AUTO])
 def test_every_order_of_arrival_ends_in_the_same_table(spark: SparkSession, tmp_path: Path, plan: Plan) -> None:
     area = SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=plan)
     table = oracle_table(PRODUCTS)

@@ -29,6 +29,7 @@ def test_a_publish_ends_well_though_a_process_is_killed(matrix: KillMatrix, name
     assert result.problems == (), result
 
 
+@pytest.mark.exhaustive
 def test_those_that_land_at_once_while_airflow_is_stopped_give_a_run_each_and_one_swap(
     proxied_stack: ProxiedStack, matrix: KillMatrix
 ) -> None:

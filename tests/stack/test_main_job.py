@@ -159,6 +159,7 @@ def test_a_bad_delivery_is_refused_and_the_next_good_one_published(stack: StackC
     assert (DAYS[0], 1, 2072, 1, 2, 23) in stack.rows(feed)
 
 
+@pytest.mark.exhaustive
 def test_a_replay_by_hand_publishes_the_snapshot_again_and_changes_no_row(stack: StackClient) -> None:
     feed = "worked_example"
     before = stack.rows(feed)

@@ -54,6 +54,7 @@ def table(client: bigquery.Client, dataset: str) -> str:
     return f"{dataset}.t"
 
 
+@pytest.mark.exhaustive
 def test_show_gives_table_dataset_and_job(bq: Bq, client: bigquery.Client, table: str, dataset: str) -> None:
     shown = bq.json("show", table)
     assert (shown["numRows"], shown["timePartitioning"]["field"]) == ("3", "day")
@@ -75,12 +76,14 @@ def test_query_takes_parameters_and_dry_runs(bq: Bq, table: str) -> None:
     assert dry["statistics"]["totalBytesProcessed"] == "24"
 
 
+@pytest.mark.exhaustive
 def test_lists_name_datasets_tables_and_jobs(bq: Bq, table: str, dataset: str) -> None:
     assert dataset in {item["datasetReference"]["datasetId"] for item in bq.json("ls")}
     assert [item["tableReference"]["tableId"] for item in bq.json("ls", dataset)] == ["t"]
     assert bq.json("ls", "-j", "-n", "3")
 
 
+@pytest.mark.exhaustive
 def test_head_prints_rows(bq: Bq, table: str) -> None:
     assert len(bq.json("head", "-n", "2", table)) == 2
 

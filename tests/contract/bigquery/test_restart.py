@@ -94,6 +94,7 @@ def test_job_that_a_kill_stopped_is_done_with_an_error(server: Restarting, bucke
     assert client.get_table("d.t").num_rows == 0
 
 
+@pytest.mark.exhaustive
 def test_swaps_and_kills_leave_tables_and_jobs_that_agree(server: Restarting) -> None:
     """Every script that is DONE without error has swapped, and the target is always exactly one generation."""
     client = bigquery_client(server.address)

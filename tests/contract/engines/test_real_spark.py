@@ -101,6 +101,7 @@ def test_a_table_of_all_types_that_merge_maintained_is_taken_over_and_goes_on(
     ours.assert_equal(expected.apply([OracleDelivery(3, rows)], OLDEST))
 
 
+@pytest.mark.exhaustive
 def test_duplicates_of_a_table_to_be_taken_over_are_named_and_then_resolved(
     clients: Clients, ours: FeedAgainstOracle
 ) -> None:

@@ -123,7 +123,7 @@ def test_a_feed_that_cannot_tell_dates_or_needs_snapshots_in_order_refuses_them(
     world.services.current.release(world.resolve(name, dates=(TODAY,), **HAND).attempt)
 
 
-@pytest.mark.parametrize("engine", [Engine.BIGQUERY, Engine.MERGE])
+@pytest.mark.parametrize("engine", [Engine.BIGQUERY, pytest.param(Engine.MERGE, marks=pytest.mark.exhaustive)])
 def test_the_engines_in_sql_take_those_dates_only(world: FeedOnStandIn, engine: Engine) -> None:
     live = [row(7, 1), row(7, 2), row(7, 1, day=YESTERDAY)]
     world.publish(world.land(7, live), engine=engine)
