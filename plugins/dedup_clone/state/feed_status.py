@@ -14,13 +14,18 @@ FOLDER = "_status/"  # no feed can have this name
 
 @dataclass(frozen=True)
 class StatusRow:
-    """The live generation of one feed."""
+    """The live generation of one feed.
+
+    `replay`: whether a replay made it. `restores`: the generation that a rollback made live again; None for others.
+    """
 
     feed: str
     generation: int
     snapshot_id: int
     arrived_at: datetime
     swapped_at: datetime
+    replay: bool = False
+    restores: int | None = None
 
 
 class StatusRows:

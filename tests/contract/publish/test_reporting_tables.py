@@ -120,6 +120,22 @@ def test_a_column_that_the_table_lacks_is_added(world: FeedOnStandIn) -> None:
     assert {r["generation"] for r in world.bigquery.query_and_wait(f"SELECT generation FROM {table}")} == {None, 1}
 
 
+def test_the_status_table_tells_a_replay_and_a_rollback(world: FeedOnStandIn) -> None:
+    sql = f"SELECT snapshot_id, replay, restores FROM warehouse.dedup_clone_status WHERE feed = '{world.feed.feed}'"
+    told = []
+    delivery = world.land(7, [row(7, 1)])
+    for publish in (
+        lambda: world.publish(delivery),
+        lambda: world.publish(delivery, replay=True, run_id="by-hand", reason="again"),
+        lambda: world.roll_back(1),
+    ):
+        publish()
+        world.write_reporting_tables()
+        told += [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)]
+        wait_for_turn(world)
+    assert told == [(7, False, None), (7, True, None), (7, False, 1)]
+
+
 @pytest.mark.parametrize("died", ["before its jobs", "after its jobs"])
 def test_what_a_dead_writer_left_is_added_once(
     world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, died: str

@@ -39,7 +39,15 @@ def record_attempt(services: Services, record: LedgerRecord, results: tuple[Chec
     services.ledger.write(record)
     ReportingBacklog(services.store).add(record.feed, record.attempt, ledger_row(record, results))
     if record.swapped_at is not None:
-        row = StatusRow(record.feed, record.generation, record.snapshot_id, record.arrived_at, record.swapped_at)
+        row = StatusRow(
+            feed=record.feed,
+            generation=record.generation,
+            snapshot_id=record.snapshot_id,
+            arrived_at=record.arrived_at,
+            swapped_at=record.swapped_at,
+            replay=record.is_replay,
+            restores=record.restores,
+        )
         StatusRows(services.store).write(row)
 
 

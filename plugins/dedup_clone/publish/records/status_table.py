@@ -15,6 +15,8 @@ _COLUMN_TYPES = {
     "snapshot_id": "INTEGER",
     "arrived_at": "TIMESTAMP",
     "swapped_at": "TIMESTAMP",
+    "replay": "BOOLEAN",
+    "restores": "INTEGER",
 }
 
 
