@@ -14,7 +14,7 @@ from dedup_clone.state.landing import InvalidMarker, Landing, Marker
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 
-NEWEST_SNAPSHOTS = 20  # every poll looks at the markers of this many snapshots
+NEWEST_SNAPSHOTS = 3  # every poll requests the markers of this many snapshots
 log = logging.getLogger("dedup_clone")
 
 
@@ -98,11 +98,12 @@ class InvalidMarkers:
 
 
 class LandingWatch:
-    """Polls landing for new deliveries. Each marker costs a request, so most polls skip the markers of old snapshots.
+    """Polls landing for new deliveries, with few requests: one environment may poll for hundreds of feeds.
 
-    Every `polls_per_full_listing`-th poll is a full listing, which includes the old markers. A marker in a new folder,
-    or of one of the newest snapshots, is found at once. If the marker of an old snapshot is written again, the next
-    full listing finds it.
+    Each marker costs a request, so most polls skip the markers of old snapshots. Every `polls_per_full_listing`-th poll
+    is a full listing, which includes the old markers. A marker in a new folder, or of one of the newest snapshots, is
+    found at once. If the marker of an old snapshot is written again, the next full listing finds it. The arrival
+    records are listed only if a marker was found that had none at the last poll.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class LandingWatch:
         self._polls_per_full_listing = polls_per_full_listing
         self._polls = 0
         self._old_markers: frozenset[str] = frozenset()
+        self._registered: frozenset[Delivery] = frozenset()
 
     def new_markers(self) -> list[Marker]:
         """Markers whose deliveries are not registered. Logs each invalid marker once."""
@@ -124,4 +126,7 @@ class LandingWatch:
             self._old_markers = frozenset(marker.name for marker in listing.markers[:-NEWEST_SNAPSHOTS])
         for marker in self._invalid_markers.record_new(listing.invalid):
             log.warning("feed=%s %s", self._arrivals.feed, marker.text)
-        return self._arrivals.unregistered(listing.markers)
+        if self._registered.issuperset(marker.delivery for marker in listing.markers):
+            return []
+        self._registered = frozenset(self._arrivals.deliveries())
+        return [marker for marker in listing.markers if marker.delivery not in self._registered]

@@ -14,11 +14,15 @@ OLD = range(1, NEWEST_SNAPSHOTS + 11)
 
 
 class Landed:
-    """A landing with many registered snapshots. `requested`: names of the markers that the last poll requested."""
+    """A landing with many registered snapshots.
+
+    `requested`: names of the markers that the last poll requested. `listed`: prefixes that all polls listed.
+    """
 
     def __init__(self, world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world = world
         self.requested: list[str] = []
+        self.listed: list[str] = []
         self.mark(*OLD)
         services = world.services
         for marker in services.landing.markers():
@@ -29,7 +33,14 @@ class Landed:
             self.requested = names
             return stat(store, names)
 
+        objects = ObjectStore.objects
+
+        def listed(store: ObjectStore, prefix: str, *, first: str = "") -> Any:
+            self.listed.append(prefix)
+            return objects(store, prefix, first=first)
+
         monkeypatch.setattr(ObjectStore, "stat", counted)
+        monkeypatch.setattr(ObjectStore, "objects", listed)
         invalid_markers = InvalidMarkers(services.store, world.feed.feed)
         self.watch = LandingWatch(services.landing, services.arrivals, invalid_markers, polls_per_full_listing=3)
 
@@ -54,6 +65,14 @@ def test_old_markers_are_requested_now_and_then_only(landed: Landed) -> None:
         counts.append(len(landed.requested))
     full, quick = len(OLD) + 1, NEWEST_SNAPSHOTS + 1  # one for the prefix itself
     assert counts == [full, quick, quick, full]
+
+
+def test_arrival_records_are_listed_only_when_a_marker_may_be_new(landed: Landed) -> None:
+    assert [landed.poll() for _ in range(4)] == [[]] * 4
+    assert landed.listed == [landed.world.services.layout.arrivals]
+    landed.mark(max(OLD) + 1)
+    landed.poll()
+    assert landed.listed.count(landed.world.services.layout.arrivals) == 2
 
 
 def test_new_folders_and_the_newest_snapshots_are_seen_at_once(landed: Landed) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import random
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -34,7 +36,11 @@ from dedup_clone.state.arrivals import Arrivals, InvalidMarkers, LandingWatch
 from dedup_clone.state.landing import Landing
 from dedup_clone.state.store import ObjectStore
 
-FULL_LISTING_INTERVAL_S = 30
+FULL_LISTING_INTERVAL_S = 5 * 60
+# The triggers of all feeds list landing in these threads. The event loop's own pool has few threads on a small machine.
+LISTINGS_AT_ONCE = 16
+MAX_FIRST_DELAY_S = 5.0
+_LISTING_THREADS = ThreadPoolExecutor(LISTINGS_AT_ONCE, thread_name_prefix="list-landing")
 # A watch run ends after this time without an arrival, so that the next run uses code that was deployed meanwhile.
 IDLE_LIMIT_S = 12 * 60 * 60
 # While deliveries wait, a watch run ends earlier: their publish run may have failed, and a repeat may be due.
@@ -180,9 +186,12 @@ class DeliveryTrigger(BaseTrigger):
         from asgiref.sync import sync_to_async
 
         landing_watch = await sync_to_async(self._open)()
-        for _ in range(int(self.arguments["limit_s"] / self.arguments["interval_s"])):
+        interval_s = self.arguments["interval_s"]
+        # The triggers of all feeds start together; their polls shall not.
+        await asyncio.sleep(random.uniform(0, min(interval_s, MAX_FIRST_DELAY_S)))
+        for _ in range(int(self.arguments["limit_s"] / interval_s)):
             try:
-                new = await asyncio.to_thread(landing_watch.new_markers)
+                new = await asyncio.get_running_loop().run_in_executor(_LISTING_THREADS, landing_watch.new_markers)
             except Exception as error:
                 self.log.warning("Listing %s failed, will try again: %s", self.arguments["prefix"], error)
                 new = []
@@ -190,7 +199,7 @@ class DeliveryTrigger(BaseTrigger):
                 names = ", ".join(m.delivery.name for m in new)
                 yield _event(f"found markers of deliveries [{names}]")
                 return
-            await asyncio.sleep(self.arguments["interval_s"])
+            await asyncio.sleep(interval_s)
         yield _event("no delivery within the time limit: looks whether a failed run is to be repeated")
 
     def _open(self) -> LandingWatch:
