@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dedup_clone.contract.records import to_json
-from dedup_clone.freshness.verdict import FreshnessVerdict
+from dedup_clone.contract.records import to_json, to_plain
+from dedup_clone.freshness.verdict import SUMMARY_KEY, FreshnessVerdict
 from dedup_clone.page.application import Permissions, create_application
 from dedup_clone.page.feed_reader import FeedReader
 from dedup_clone.state.index import Index
@@ -23,7 +24,8 @@ class MemoryStore:
 
     def __init__(self, *indexes: Index, verdicts: tuple[FreshnessVerdict, ...] = ()) -> None:
         self.texts = {f"{index.feed}/index.json": StoredText(to_json(index), 1) for index in indexes}
-        self.texts |= {f"{verdict.feed}/freshness.json": StoredText(to_json(verdict), 1) for verdict in verdicts}
+        self.texts |= {f"_freshness/{verdict.feed}.json": StoredText(to_json(verdict), 1) for verdict in verdicts}
+        self.summaries = {f"_freshness/{v.feed}.json": json.dumps(to_plain(v.summary)) for v in verdicts}
         self.reads: list[str] = []
         self.listings = 0
 
@@ -33,6 +35,10 @@ class MemoryStore:
     def folders(self, prefix: str) -> list[str]:
         self.listings += 1
         return sorted({f"{name.split('/')[0]}/" for name in self.texts} | {"_status/"})
+
+    def metadata(self, prefix: str) -> dict[str, dict[str, str]]:
+        self.listings += 1
+        return {name: {SUMMARY_KEY: text} for name, text in self.summaries.items() if name.startswith(prefix)}
 
     def read_if_changed(self, name: str, known_object_generation: int) -> StoredText | None:
         from google.api_core.exceptions import NotFound

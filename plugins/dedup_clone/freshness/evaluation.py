@@ -51,6 +51,8 @@ def evaluate(now: datetime, state: FeedState) -> FreshnessVerdict:
         checked_at=now,
         check_interval_s=state.check_interval.total_seconds(),
         next_expected_at=next_expected(state.settings.expected_arrivals, now),
+        waiting=len(state.waiting),
+        is_started=bool(state.arrivals) or state.current.generation is not None,
     )
 
 

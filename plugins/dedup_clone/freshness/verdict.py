@@ -1,19 +1,25 @@
-"""FreshnessVerdict: the result of the last check of a feed, stored as freshness.json and shown on the page."""
+"""FreshnessVerdict: the result of the last check of a feed, stored in `_freshness/` and shown on the page.
+
+Its summary is stored as metadata of the same object, so that one listing tells the page the summaries of all feeds.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.records import from_json, from_plain, to_json, to_plain
 from dedup_clone.freshness.incident import Incident
-from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.layout import VERDICTS, FeedLayout
 from dedup_clone.state.store import ObjectStore, retry_lost_race
 
 VERDICT_VERSION = 1
+SUMMARY_KEY = "summary"  # of the metadata, which Cloud Storage limits to 8 KiB
+MAX_HEADLINE = 1000
 STALE_AFTER_INTERVALS = 3  # a verdict is stale when it is older than this many check intervals
 
 
@@ -30,10 +36,27 @@ class FreshnessStatus(StrEnum):
 
 
 @dataclass(frozen=True)
+class VerdictSummary:
+    """What the page's list of all feeds shows of a verdict; the fields are those of FreshnessVerdict."""
+
+    status: FreshnessStatus
+    headline: str
+    checked_at: datetime
+    check_interval_s: float
+    waiting: int
+    is_started: bool
+
+    def is_stale(self, now: datetime) -> bool:
+        """Whether the verdict is old, because checks that should have replaced it did not happen."""
+        return now - self.checked_at > STALE_AFTER_INTERVALS * timedelta(seconds=self.check_interval_s)
+
+
+@dataclass(frozen=True)
 class FreshnessVerdict:
     """`headline` says what readers see, `incidents` what is wrong, most important first.
 
-    `next_expected_at`: the next expected arrival, None for a feed that has none.
+    `next_expected_at`: the next expected arrival, None for a feed that has none. `waiting`: the number of deliveries
+    that are not live yet. `is_started`: whether a delivery has arrived, or a generation is live.
     """
 
     format_version: int
@@ -44,10 +67,19 @@ class FreshnessVerdict:
     checked_at: datetime
     check_interval_s: float
     next_expected_at: datetime | None
+    waiting: int = 0
+    is_started: bool = True
+
+    @property
+    def summary(self) -> VerdictSummary:
+        headline = self.headline if len(self.headline) <= MAX_HEADLINE else f"{self.headline[:MAX_HEADLINE]} …"
+        return VerdictSummary(
+            self.status, headline, self.checked_at, self.check_interval_s, self.waiting, self.is_started
+        )
 
     def is_stale(self, now: datetime) -> bool:
-        """Whether the verdict is old, because checks that should have replaced it did not happen."""
-        return now - self.checked_at > STALE_AFTER_INTERVALS * timedelta(seconds=self.check_interval_s)
+        """As VerdictSummary.is_stale."""
+        return self.summary.is_stale(now)
 
 
 def write_verdict(store: ObjectStore, verdict: FreshnessVerdict) -> None:
@@ -59,6 +91,22 @@ def write_verdict(store: ObjectStore, verdict: FreshnessVerdict) -> None:
         with contextlib.suppress(ContractViolation):  # written by another version: replace it
             if stored and from_json(FreshnessVerdict, stored.text, where=name).checked_at > verdict.checked_at:
                 return
-        store.replace(name, to_json(verdict), expected_object_generation=stored.object_generation if stored else 0)
+        store.replace(
+            name,
+            to_json(verdict),
+            expected_object_generation=stored.object_generation if stored else 0,
+            metadata={SUMMARY_KEY: json.dumps(to_plain(verdict.summary))},
+        )
 
     retry_lost_race(write)
+
+
+def read_summaries(store: ObjectStore) -> dict[str, VerdictSummary]:
+    """The summaries of all feeds by feed, without those that another version of this project wrote. One listing."""
+    summaries = {}
+    for name, metadata in store.metadata(VERDICTS).items():
+        with contextlib.suppress(ContractViolation, ValueError, KeyError):
+            plain = json.loads(metadata[SUMMARY_KEY])
+            feed = name.removeprefix(VERDICTS).removesuffix(".json")
+            summaries[feed] = from_plain(VerdictSummary, plain, where=store.uri(name))
+    return summaries

@@ -87,8 +87,8 @@ def create_application(
     @application.get("/api/feeds")
     def feeds(permissions: Permissions = users_permissions) -> JSONResponse:
         at = now()
-        readable = [r for r in reader.read_all() if permissions.may_read(publish_dag(r.feed))]
-        return JSONResponse({"now": at.isoformat(), "feeds": [feed_summary(records, at) for records in readable]})
+        readable = [o for o in reader.overview() if permissions.may_read(publish_dag(o.feed))]
+        return JSONResponse({"now": at.isoformat(), "feeds": [feed_summary(overview, at) for overview in readable]})
 
     @application.get("/api/feeds/{feed}")
     def one_feed(feed: str, permissions: Permissions = users_permissions) -> JSONResponse:

@@ -1,10 +1,12 @@
 """Reads what the page shows from the state bucket: each feed's index.json and its freshness verdict.
 
-Objects are cached for a few seconds, and after that read again only if they have changed.
+Objects are cached for a few seconds, and after that read again only if they have changed. For the list of all feeds two
+listings suffice, however many feeds there are.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -13,13 +15,14 @@ from typing import Generic, TypeVar
 
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json
-from dedup_clone.freshness.verdict import FreshnessVerdict
-from dedup_clone.state.index import Index
+from dedup_clone.freshness.verdict import FreshnessVerdict, VerdictSummary, read_summaries
+from dedup_clone.state.index import Fate, Index
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore, in_parallel
 
 CACHED_S = 3.0
 OTHER_VERSION = "Another version of this project wrote this feed's index; the next arrival writes it anew."
+_FEED_FOLDER = re.compile("[a-z][a-z0-9_]*/")  # the other folders belong to no feed
 T = TypeVar("T")
 
 
@@ -34,6 +37,19 @@ class FeedRecords:
     index: Index | None
     verdict: FreshnessVerdict | None
     problem: str
+
+
+@dataclass(frozen=True)
+class FeedOverview:
+    """A feed in the list of all feeds. `summary`: None if nothing is known of its freshness; `problem` may say why.
+
+    `waiting`: the number of deliveries that are not live yet.
+    """
+
+    feed: str
+    summary: VerdictSummary | None
+    waiting: int
+    problem: str = ""
 
 
 @dataclass
@@ -85,14 +101,24 @@ class FeedReader:
         self._lock = threading.Lock()
         self._store: ObjectStore | None = None
         self._feeds: list[str] = []
+        self._summaries: dict[str, VerdictSummary] = {}
         self._listed_at = float("-inf")
         self._cache: dict[str, _CachedFeed] = {}
 
-    def read_all(self) -> list[FeedRecords]:
-        """The records of every feed that has an index, ordered by name."""
+    def overview(self) -> list[FeedOverview]:
+        """Every feed that has an index, ordered by name.
+
+        The index of a feed is read only if no check of the watchdog has found a delivery of it yet.
+        """
         store, feeds = self._list()
-        found = [self._read(store, feed) for feed in feeds]
-        return [records for records in found if records is not None]
+        overviews = {f: FeedOverview(f, s, s.waiting) for f, s in self._summaries.items() if s.is_started}
+        for records in in_parallel(lambda f: self._read(store, f), [f for f in feeds if f not in overviews]):
+            if records is not None:
+                arrivals = records.index.arrivals if records.index else ()
+                waiting = sum(arrival.fate is Fate.WAITING for arrival in arrivals)
+                summary = self._summaries.get(records.feed)
+                overviews[records.feed] = FeedOverview(records.feed, summary, waiting, records.problem)
+        return [overviews[feed] for feed in feeds if feed in overviews]
 
     def read(self, feed: str) -> FeedRecords | None:
         """The records of one feed; None if there is no such feed, or if it has no index yet."""
@@ -104,7 +130,9 @@ class FeedReader:
             if self._store is None:
                 self._store = self._open_store()
             if self._clock() - self._listed_at > CACHED_S:
-                self._feeds = [folder.rstrip("/") for folder in self._store.folders("")]
+                folders = self._store.folders("")
+                self._feeds = [folder.rstrip("/") for folder in folders if _FEED_FOLDER.fullmatch(folder)]
+                self._summaries = read_summaries(self._store)
                 self._listed_at = self._clock()
             return self._store, self._feeds
 

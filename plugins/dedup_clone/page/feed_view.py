@@ -13,8 +13,8 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.request import Plan
 from dedup_clone.freshness.verdict import FreshnessVerdict
-from dedup_clone.page.feed_reader import FeedRecords
-from dedup_clone.page.freshness_view import UNKNOWN, arrival_view, status_view, today_view
+from dedup_clone.page.feed_reader import FeedOverview
+from dedup_clone.page.freshness_view import arrival_view, status_and_headline, status_view, today_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
@@ -32,16 +32,14 @@ def rollback_dag(feed: str) -> str:
     return f"{feed}_rollback"
 
 
-def feed_summary(records: FeedRecords, now: datetime) -> dict[str, Any]:
+def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
     """The feed's entry in the list of all feeds."""
-    if records.index is None:
-        return {"feed": records.feed, "status": UNKNOWN, "headline": records.problem, "waiting": 0}
-    freshness = status_view(records.verdict, now)
+    status, headline = status_and_headline(overview.summary, now)
     return {
-        "feed": records.feed,
-        "status": freshness["status"],
-        "headline": freshness["headline"],
-        "waiting": len(_waiting(records.index)),
+        "feed": overview.feed,
+        "status": status,
+        "headline": overview.problem or headline,
+        "waiting": overview.waiting,
     }
 
 

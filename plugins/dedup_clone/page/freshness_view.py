@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from dedup_clone.contract.records import to_plain
 from dedup_clone.freshness.arrival_checks import expected_slots
 from dedup_clone.freshness.durations import format_duration, format_time
-from dedup_clone.freshness.verdict import FreshnessVerdict
+from dedup_clone.freshness.verdict import FreshnessVerdict, VerdictSummary
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.index import Index, IndexArrival
 
@@ -29,20 +29,27 @@ def status_view(verdict: FreshnessVerdict | None, now: datetime) -> dict[str, An
             "check_age_s": None,
             "next_expected_at": None,
         }
-    status, headline, age = str(verdict.status), verdict.headline, now - verdict.checked_at
-    if verdict.is_stale(now):
-        headline = (
-            f"The watchdog has not checked since {format_time(verdict.checked_at)}, {format_duration(age)} ago. "
-            f"Its last verdict was {status}: {headline}"
-        )
-        status = UNKNOWN
+    status, headline = status_and_headline(verdict, now)
     return {
         "status": status,
         "headline": headline,
         "incidents": to_plain(verdict.incidents),
-        "check_age_s": age.total_seconds(),
+        "check_age_s": (now - verdict.checked_at).total_seconds(),
         "next_expected_at": to_plain(verdict.next_expected_at),
     }
+
+
+def status_and_headline(verdict: FreshnessVerdict | VerdictSummary | None, now: datetime) -> tuple[str, str]:
+    """Status and headline as of `now`; see `status_view`."""
+    if verdict is None:
+        return UNKNOWN, NO_VERDICT
+    if not verdict.is_stale(now):
+        return str(verdict.status), verdict.headline
+    age = format_duration(now - verdict.checked_at)
+    return UNKNOWN, (
+        f"The watchdog has not checked since {format_time(verdict.checked_at)}, {age} ago. "
+        f"Its last verdict was {verdict.status}: {verdict.headline}"
+    )
 
 
 def today_view(index: Index, now: datetime) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from dedup_clone.contract.delivery import Delivery
 
 _MARKER_NAME_CHARACTERS = 400
+VERDICTS = "_freshness/"  # of all feeds; no feed can have this name
 GENERATION_DIGITS = 8  # at the start of the names of attempts and manifests
 
 
@@ -31,7 +32,7 @@ class FeedLayout:
 
     @property
     def freshness(self) -> str:
-        return f"{self.feed}/freshness.json"
+        return f"{VERDICTS}{self.feed}.json"
 
     @property
     def audits(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -98,15 +98,17 @@ class ObjectStore:
             return False
         return True
 
-    def replace(self, name: str, text: str, *, expected_object_generation: int) -> int:
-        """Replace the object and return its new object generation.
+    def replace(
+        self, name: str, text: str, *, expected_object_generation: int, metadata: Mapping[str, str] | None = None
+    ) -> int:
+        """Replace the object and return its new object generation. `metadata`: returned by the method `metadata`.
 
         Raises LostRace unless the stored object generation is the expected one (0: the object is absent).
         """
         from google.api_core.exceptions import PreconditionFailed
 
         try:
-            return self._upload(name, text, expected_object_generation=expected_object_generation)
+            return self._upload(name, text, expected_object_generation=expected_object_generation, metadata=metadata)
         except PreconditionFailed as error:
             raise LostRace(
                 f"[{self.uri(name)}] changed since it was read as object generation [{expected_object_generation}]: "
@@ -121,6 +123,11 @@ class ObjectStore:
         """All objects whose names begin with `prefix`, by name, from the name `first` on."""
         for blob in self._bucket.list_blobs(prefix=prefix, start_offset=first or None):
             yield _info(blob)
+
+    def metadata(self, prefix: str) -> dict[str, Mapping[str, str]]:
+        """The metadata of all objects whose names begin with `prefix`, by name; one request for 1,000 objects."""
+        listing = self._bucket.list_blobs(prefix=prefix, fields="items(name,metadata),nextPageToken")
+        return {blob.name: blob.metadata or {} for blob in listing}
 
     def folders(self, prefix: str) -> list[str]:
         """The folders directly below `prefix` (which ends in a slash), each ending in a slash."""
@@ -153,8 +160,16 @@ class ObjectStore:
 
         return len(in_parallel(delete, list(self._bucket.list_blobs(prefix=prefix))))
 
-    def _upload(self, name: str, text: str, *, expected_object_generation: int | None) -> int:
+    def _upload(
+        self,
+        name: str,
+        text: str,
+        *,
+        expected_object_generation: int | None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> int:
         blob = self._bucket.blob(name)
+        blob.metadata = metadata
         blob.upload_from_string(
             text.encode(), content_type="application/json", if_generation_match=expected_object_generation
         )

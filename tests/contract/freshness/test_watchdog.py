@@ -11,7 +11,7 @@ import pytest
 from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.feed_state import DagActivity
 from dedup_clone.freshness.incident import IncidentKind
-from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, write_verdict
+from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, read_summaries, write_verdict
 from dedup_clone.orchestration.watch.publish_runs import FailedPublish
 from dedup_clone.orchestration.watchdog import feed_check as watchdog
 from dedup_clone.orchestration.watchdog.feed_check import check_feed, refresh_verdict
@@ -177,6 +177,9 @@ def test_each_check_stores_its_verdict(dog: Watchdog) -> None:
     verdict = verdict_of(dog.world)
     assert (verdict.status, [i.kind for i in verdict.incidents]) == (FreshnessStatus.LATE, [IncidentKind.SLA_MISSED])
     assert verdict.checked_at - datetime.now(UTC) > 60 * MINUTE
+    # Other tests' feeds are in the same bucket.
+    assert read_summaries(dog.world.services.store)[dog.world.feed.feed] == verdict.summary
+    assert (verdict.waiting, verdict.is_started) == (1, True)
 
 
 def test_a_verdict_is_stored_although_a_notifier_failed(dog: Watchdog) -> None:

@@ -1,4 +1,7 @@
-"""One read of a feed's index and verdict for each request, and none while the last one is a moment old."""
+"""One read of a feed's index and verdict for each request, and none while the last one is a moment old.
+
+For the list of all feeds two listings.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,41 @@ class Clock:
 def test_a_request_reads_each_object_once_and_soon_after_not_at_all() -> None:
     store, clock = MemoryStore(make_index(1000), late()), Clock()
     reader = FeedReader(lambda: store, clock)
-    assert [r.feed for r in reader.read_all()] == ["product_attributes", "store_visits"]
-    assert reader.read("product_attributes") is not None
-    feeds = ("_status", "product_attributes", "store_visits")
-    assert sorted(store.reads) == sorted(f"{feed}/{name}.json" for feed in feeds for name in ("index", "freshness"))
-    assert store.listings == 1
+    both = ["_freshness/product_attributes.json", "product_attributes/index.json"]
+    for count in (1, 2):
+        assert reader.read("product_attributes") is not None
+        assert reader.read("product_attributes") is not None
+        assert sorted(store.reads) == sorted(both * count)
+        clock.now += CACHED_S + 1
+
+
+def test_the_list_of_200_feeds_takes_two_listings() -> None:
+    feeds = [f"feed_{number:03}" for number in range(200)]
+    store = MemoryStore(*[replace(fresh(), feed=feed) for feed in feeds], verdicts=tuple(map(verdict, feeds)))
+    overviews = FeedReader(lambda: store, Clock()).overview()
+    assert [overview.feed for overview in overviews] == feeds
+    assert all(overview.summary for overview in overviews)
+    assert (store.listings, store.reads) == (2, [])
+
+
+def test_a_feed_that_was_not_checked_yet_is_listed_by_its_index() -> None:
+    store = MemoryStore(fresh(), late(), verdicts=(verdict("product_attributes"),))
+    listed = FeedReader(lambda: store, Clock()).overview()
+    assert [(o.feed, o.summary is None, o.waiting) for o in listed] == [
+        ("product_attributes", False, 0),
+        ("store_visits", True, 1),
+    ]
+
+
+def test_a_feed_without_deliveries_is_not_listed() -> None:
+    checked = replace(verdict("product_attributes"), is_started=False)
+    store, clock = MemoryStore(late(), verdicts=(checked, verdict("store_visits"))), Clock()
+    store.texts["product_attributes/incidents/watch_paused.json"] = StoredText("{}", 1)
+    reader = FeedReader(lambda: store, clock)
+    assert [o.feed for o in reader.overview()] == ["store_visits"]
+    store.texts["product_attributes/index.json"] = StoredText(to_json(fresh()), 1)
     clock.now += CACHED_S + 1
-    reader.read("product_attributes")
-    assert sorted(store.reads[6:]) == ["product_attributes/freshness.json", "product_attributes/index.json"]
+    assert [o.feed for o in reader.overview()] == ["product_attributes", "store_visits"]
 
 
 def test_a_changed_index_is_seen_and_an_unchanged_one_is_not_parsed_again() -> None:
@@ -51,9 +81,8 @@ def test_a_changed_index_is_seen_and_an_unchanged_one_is_not_parsed_again() -> N
 def test_an_index_of_another_version_is_a_problem_of_its_feed_alone() -> None:
     store = MemoryStore(fresh())
     store.texts["older/index.json"] = StoredText("{}", 1)
-    found = {r.feed: r for r in FeedReader(lambda: store, Clock()).read_all()}
-    assert found["product_attributes"].index is not None
-    assert found["older"].index is None
+    found = {o.feed: o for o in FeedReader(lambda: store, Clock()).overview()}
+    assert found["product_attributes"].problem == ""
     assert "Another version" in found["older"].problem
 
 
@@ -72,7 +101,7 @@ def test_a_verdict_is_read_beside_the_index_and_one_of_another_version_is_none()
     found = reader.read("product_attributes")
     assert found is not None
     assert found.verdict == stored
-    store.texts["product_attributes/freshness.json"] = StoredText("{}", 2)
+    store.texts["_freshness/product_attributes.json"] = StoredText("{}", 2)
     clock.now += CACHED_S + 1
     found = reader.read("product_attributes")
     assert found is not None

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 
-from dedup_clone.page.feed_reader import FeedRecords
+from dedup_clone.page.feed_reader import FeedOverview
 from dedup_clone.page.feed_view import feed_summary, feed_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
@@ -62,7 +62,7 @@ def test_generations_show_whether_and_from_what_they_can_be_restored() -> None:
 
 
 def test_a_feed_whose_index_cannot_be_read_is_listed_with_the_reason() -> None:
-    assert feed_summary(FeedRecords("feed", None, None, "written by another version"), NOW) == {
+    assert feed_summary(FeedOverview("feed", None, 0, "written by another version"), NOW) == {
         "feed": "feed",
         "status": "unknown",
         "headline": "written by another version",
@@ -92,6 +92,6 @@ def test_a_table_that_was_taken_over_is_a_bootstrap() -> None:
 
 
 def test_the_list_of_feeds_has_the_verdict_and_how_many_deliveries_wait() -> None:
-    summary = feed_summary(FeedRecords("store_visits", late(), verdict("store_visits"), ""), NOW)
+    summary = feed_summary(FeedOverview("store_visits", verdict("store_visits").summary, 1), NOW)
     assert (summary["status"], summary["waiting"]) == ("fresh", 1)
-    assert feed_summary(FeedRecords("store_visits", late(), None, ""), NOW)["status"] == "unknown"
+    assert feed_summary(FeedOverview("store_visits", None, 1), NOW)["status"] == "unknown"
