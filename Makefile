@@ -25,10 +25,10 @@ PORTABILITY := dataproc-2.3 spark-3.5 spark-4.1
 # the many short ones, and nobody waits for a long one at the end.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo up down status land test exhaustive soak portability bench check golden lock deploy doctor probe recover
+.PHONY: help setup demo up down status land test exhaustive soak many-feeds portability bench check golden lock deploy alert-test doctor probe recover
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Build the environment in .venv from the lock (again only when the lock changed)
 	@if ! cmp -s $(LOCK) $(STAMP); then $(MAKE) --no-print-directory install; fi
@@ -70,6 +70,10 @@ exhaustive: setup ## Run all tests with the variants that make test leaves out, 
 soak: setup ## Kill every process at every step, twelve markers at once, readers during swaps, replays and rollbacks: an hour, a report
 	@devstack/require.sh >/dev/null
 	$(PY) -m soak all
+
+many-feeds: setup ## Measure one environment with many feeds (FEEDS=200): parsing, watchdog, page, triggers, publishes
+	@devstack/require.sh >/dev/null
+	$(PY) -m soak many-feeds $(if $(FEEDS),--feeds $(FEEDS))
 
 bench: bench-setup ## Measure the dedup job beside its peers: half an hour on a quiet machine, tables in docs
 	@devstack/require.sh >/dev/null
@@ -121,6 +125,11 @@ lock: setup ## Renew the lock from requirements/dev.in
 
 deploy: setup ## Show what a release to Google Cloud would change, ask, and do it (PLAN=1, YES=1, TAKE_OVER=1)
 	@PYTHONPATH=plugins $(PY) -m deploy.release $(if $(PLAN),--plan) $(if $(YES),--yes) $(if $(TAKE_OVER),--take-over)
+
+# The run of the DAG in the deployed environment fails when a notifier fails.
+alert-test: setup ## Send a test alert to everybody who is told of incidents of the live environment
+	@environment() { sed -n "s/^$$1: *//p" deploy/environment.yaml; }; \
+	gcloud composer environments run "$$(environment name)" --location "$$(environment region)" dags trigger -- alert_test
 
 doctor: setup ## Look at the live environment, change nothing, and say what to mend with which command
 	@PYTHONPATH=plugins $(PY) -m deploy.doctor

@@ -16,4 +16,4 @@ def check_alerts(live: LiveEnvironment) -> Iterator[Finding]:
         command = "(add `webhooks: [CONNECTION]` to section `alerts` of dags/profiles/gcp.yaml; docs/freshness.md)"
         yield Finding(Level.FAIL, "alerts", text, command)
     else:
-        yield ok("alerts", f"[{count}] notifier(s); trigger the DAG alert_test to see whether they are reached.")
+        yield ok("alerts", f"[{count}] notifier(s); `make alert-test` shows whether they are reached.")

@@ -44,6 +44,12 @@ variable "readers" {
   default     = []
 }
 
+variable "notification_channels" {
+  description = "Channels of Cloud Monitoring that are told when a freshness SLA is nearly missed or the watchdog is silent."
+  type        = list(string)
+  default     = []
+}
+
 variable "image_version" {
   description = "Image of the Managed Airflow environment: Airflow 3.3.1 or later."
   type        = string

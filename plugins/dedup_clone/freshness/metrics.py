@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from dedup_clone.freshness.arrival_checks import overdue_times
 from dedup_clone.freshness.feed_state import FeedState
 
 
+def gauges_line(values: Mapping[str, float], *, feed: str | None = None) -> str:
+    """The values as a line of the log, from which Terraform (monitoring.tf) makes metrics of Cloud Monitoring."""
+    names = [f"feed={feed}"] if feed else []
+    return " ".join(["dedup_clone_gauges", *names, *(f"{name}={value:.10g}" for name, value in values.items())])
+
+
 def feed_metrics(now: datetime, state: FeedState, open_incidents: int) -> dict[str, float]:
     """Values by name, without the prefix `dedup_clone.`; a value that is not known yet is left out."""
     oldest, expected = state.oldest_waiting, state.settings.expected_arrivals
+    waiting_s = 0.0 if oldest is None else (now - oldest.arrived_at).total_seconds()
     values: dict[str, float | None] = {
         "deliveries_waiting": len(state.waiting),
-        "waiting_seconds": 0.0 if oldest is None else (now - oldest.arrived_at).total_seconds(),
+        "waiting_seconds": waiting_s,
         "promise_seconds": state.sla.total_seconds(),
+        "sla_share_used": waiting_s / state.sla.total_seconds(),
         "incidents_open": open_incidents,
         "arrivals_overdue": None if expected is None else len(overdue_times(expected, state.arrivals, now)),
     }

@@ -124,7 +124,7 @@ def limited(role: str, account: str, bucket: str) -> dict[str, Any]:
 def healthy() -> dict[str, Any]:
     """Address -> answer, to be changed by each test."""
     enabled = ("bigquery", "bigqueryreservation", "cloudresourcemanager", "composer", "compute", "dataproc", "iam")
-    enabled = (*enabled, "storage")
+    enabled = (*enabled, "logging", "monitoring", "storage")
     on_project = _policy(
         ("roles/bigquery.jobUser", AIRFLOW),
         ("roles/bigquery.metadataViewer", AIRFLOW),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +72,15 @@ def deployed(tmp_path: Path, clients: tuple[Storage, BigQuery], monkeypatch: pyt
     return Deployed(tmp_path, clients, monkeypatch)
 
 
-def test_all_feeds_share_clients_and_one_list_of_views(deployed: Deployed) -> None:
+def test_all_feeds_share_clients_and_one_list_of_views(deployed: Deployed, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     deployed.paused = {"crowd_3_watch"}
     assert check_all_feeds(deployed.folders) == {"crowd_3": ["watch_paused"]}
     assert (deployed.opened, deployed.views_read) == (1, 1)
     assert all(deployed.verdict(feed) for feed in FEEDS)
     assert deployed.gauges["dedup_clone.feeds_checked"] == 12
+    lines = [r.message.split()[1] for r in caplog.records if r.message.startswith("dedup_clone_gauges ")]
+    assert sorted(lines) == sorted([f"feed={feed}" for feed in FEEDS] + ["feeds_checked=12"])
 
 
 def test_a_feed_that_cannot_be_checked_stops_no_other_and_is_named(

@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from dedup_clone.freshness.metrics import feed_metrics, gauges_line
+from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from deploy.environment_settings import REPOSITORY, read_environment, read_profile
 from deploy.grants import Bucket, as_table, bucket_condition, read_grants
 from deploy.required_apis import read_services
+from tests.unit.freshness.feed_states import NOW, feed_state, minutes, waits
 
 TERRAFORM = REPOSITORY / "deploy" / "terraform"
 TEXT = "\n".join(path.read_text() for path in sorted(TERRAFORM.glob("*.tf")))
@@ -110,6 +113,36 @@ def test_airflow_options_are_within_the_limits_of_managed_airflow() -> None:
 def overridden(option: str) -> int:
     (value,) = re.findall(rf'"[a-z_]+-{option}"\s+= "(\d+)"', TEXT)
     return int(value)
+
+
+def feed_gauges() -> list[str]:
+    """The gauges of each feed of which Terraform makes metrics."""
+    (block,) = re.findall(r"feed_gauges = \{(.+?)\}", TEXT, re.DOTALL)
+    return re.findall(r"(\w+) += ", block)
+
+
+def test_metrics_are_found_in_the_lines_that_the_watchdog_logs() -> None:
+    values = feed_metrics(
+        NOW, feed_state(waiting=(waits(minutes(45)),), expected=ExpectedArrivals(times=("11:00",))), 1
+    )
+    line, heartbeat = gauges_line(values, feed="store_visits"), gauges_line({"feeds_checked": 200.0})
+    (pattern,) = re.findall(r'feed = "REGEXP_EXTRACT\(textPayload, \\"(.+)\\"\)"', TEXT)
+    assert re.findall(pattern, line) == ["store_visits"]
+    gauges = feed_gauges()
+    assert {"sla_share_used", "waiting_seconds"} <= set(gauges) <= set(values)
+    (template,) = re.findall(r'REGEXP_EXTRACT\(textPayload, \\"( \$\{each.key\}=.+)\\"\)"', TEXT)
+    for gauge in gauges:
+        assert [float(v) for v in re.findall(template.replace("${each.key}", gauge), line)] == [values[gauge]], gauge
+    (pattern,) = re.findall(r'REGEXP_EXTRACT\(textPayload, \\"( feeds_checked=.+)\\"\)"', TEXT)
+    assert re.findall(pattern, heartbeat) == ["200"]
+    (marker,) = re.findall(r'"textPayload:\\"(\w+)\\""', TEXT)
+    assert line.startswith(marker)
+    assert heartbeat.startswith(marker)
+
+
+def test_the_documented_metrics_are_those_that_terraform_makes() -> None:
+    marked = re.findall(r"`(?:dedup_clone\.)?(\w+)` \*", (REPOSITORY / "docs" / "metrics.md").read_text())
+    assert sorted(marked) == sorted([*feed_gauges(), "feeds_checked"])
 
 
 def test_every_list_of_grants_is_used() -> None:

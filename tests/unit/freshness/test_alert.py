@@ -73,6 +73,7 @@ def test_metrics_of_a_feed() -> None:
         "deliveries_waiting": 2.0,
         "waiting_seconds": 180.0,
         "promise_seconds": 3600.0,
+        "sla_share_used": 0.05,
         "incidents_open": 2.0,
         "arrivals_overdue": 0.0,
         "lag_seconds": 1800.0,
@@ -98,6 +99,7 @@ def test_what_is_not_known_is_no_metric() -> None:
         "deliveries_waiting",
         "waiting_seconds",
         "promise_seconds",
+        "sla_share_used",
         "incidents_open",
     }
     assert "rows_changed" not in feed_metrics(NOW, feed_state(history=(record(changed_rows=None),)), 0)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dedup_clone.contract.errors import ConfigurationError, FeedsNotChecked
+from dedup_clone.freshness.metrics import gauges_line
 from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, FeedSetup, read_feed_setup
 from dedup_clone.orchestration.shared.task_runtime import Clients, open_clients
 from dedup_clone.orchestration.watchdog.feed_check import check_feed
 from dedup_clone.settings.deployment import read_deployment
 
+log = logging.getLogger(__name__)
 FEEDS_AT_ONCE = 8
 
 
@@ -49,6 +52,7 @@ def _emit_heartbeat(feeds_checked: int) -> None:
     """Emits the gauge whose absence tells an alarm outside Airflow that nobody checks the feeds."""
     from airflow.sdk.observability import stats
 
+    log.info("%s", gauges_line({"feeds_checked": feeds_checked}))
     stats.gauge("dedup_clone.feeds_checked", float(feeds_checked))
 
 

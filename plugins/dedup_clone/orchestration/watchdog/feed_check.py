@@ -13,7 +13,7 @@ from dedup_clone.freshness.evaluation import evaluate
 from dedup_clone.freshness.feed_state import DagActivity, FeedState, GivenUpRun, read_feed_state
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
-from dedup_clone.freshness.metrics import feed_metrics
+from dedup_clone.freshness.metrics import feed_metrics, gauges_line
 from dedup_clone.freshness.verdict import FreshnessVerdict, write_verdict
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import Clients, open_feed_services
@@ -142,7 +142,9 @@ def _emit_metrics(state: FeedState, verdict: FreshnessVerdict) -> None:
     """Emits one gauge per metric. Plain StatsD drops tags, so the feed is in the name too."""
     from airflow.sdk.observability import stats
 
-    for name, value in feed_metrics(verdict.checked_at, state, len(verdict.incidents)).items():
+    metrics = feed_metrics(verdict.checked_at, state, len(verdict.incidents))
+    log.info("%s", gauges_line(metrics, feed=state.feed))
+    for name, value in metrics.items():
         stats.gauge(f"dedup_clone.{name}.{state.feed}", value, tags={"feed": state.feed})
 
 
