@@ -1,4 +1,5 @@
-"""Runs the long tests: the kill matrix, bursts of markers, and readers during swaps, replays and rollbacks.
+"""Runs the long tests: the kill matrix, bursts of markers, disturbed reporting tables, feeds that publish at once, and
+readers during swaps, replays and rollbacks. Also measures an environment with many feeds.
 
 The exit status is 0 only if all chosen tests passed.
 """
@@ -15,12 +16,12 @@ from types import FrameType
 
 from devstack.stack.layout import CHECKOUT
 from devstack.stack.stack_errors import StackError
-from soak import kill_points, marker_burst
+from soak import feeds_at_once, kill_points, many_feeds, marker_burst, side_tables
 from soak.delivery_producer import DeliveryProducer
 from soak.kill_matrix import KillMatrix
 from soak.kill_points import KillPoint
 from soak.readers import replay_scenario, swap_scenario
-from soak.report import Report, summary_line
+from soak.report import Report, Section, summary_line
 from testkit.errors import HarnessError
 from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, running_stack
 
@@ -54,8 +55,12 @@ def run_kill_matrix(stack: ProxiedStack, deliveries: DeliveryProducer, report: R
 def run_marker_bursts(stack: ProxiedStack, deliveries: DeliveryProducer, report: Report) -> None:
     """Land many markers at once, first while Airflow runs and then while it is stopped."""
     for airflow_is_down in (False, True):
-        report.add_section(marker_burst.run(stack, deliveries, EXAMPLE, airflow_is_down=airflow_is_down))
-        log("\n".join(report.last_section_lines()))
+        add(report, marker_burst.run(stack, deliveries, EXAMPLE, airflow_is_down=airflow_is_down))
+
+
+def add(report: Report, section: Section) -> None:
+    report.add_section(section)
+    log("\n".join(report.last_section_lines()))
 
 
 def run_readers(folder: Path, report: Report, options: argparse.Namespace) -> None:
@@ -64,24 +69,28 @@ def run_readers(folder: Path, report: Report, options: argparse.Namespace) -> No
     section = swap_scenario.run(
         folder, swaps=options.swaps, per_second=options.per_second, must_keep_rate=options.keep_pace
     )
-    report.add_section(section)
-    log("\n".join(report.last_section_lines()))
+    add(report, section)
 
 
 def run_replays(folder: Path, report: Report, options: argparse.Namespace) -> None:
     """Query the table during replays and rollbacks."""
     shutil.rmtree(folder, ignore_errors=True)
     section = replay_scenario.run(folder, snapshots=options.snapshots, per_second=options.per_second, seed=options.seed)
-    report.add_section(section)
-    log("\n".join(report.last_section_lines()))
+    add(report, section)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    all_tests = commands.add_parser("all", help="run all long tests: readers, replays, kill matrix, markers")
+    all_tests = commands.add_parser("all", help="run all long tests, without many-feeds")
     kill = commands.add_parser("kill", help="run the kill matrix, or some of its points")
     commands.add_parser("markers", help="land twelve markers at once, while Airflow runs and while it is stopped")
+    commands.add_parser("side-tables", help="publish while the reporting tables are disturbed")
+    at_once = commands.add_parser("at-once", help="publish many feeds at once")
+    at_once.add_argument("--feeds", type=int, default=feeds_at_once.FEEDS_AT_ONCE, help="number of feeds")
+    many = commands.add_parser("many-feeds", help="measure an environment with many feeds")
+    many.add_argument("--feeds", type=int, default=200, help="number of feeds")
+    many.add_argument("--publishes", type=int, default=6, help="number of publishes")
     readers = commands.add_parser("readers", help="query the table during swaps")
     replays = commands.add_parser("replays", help="query the table during replays and rollbacks")
     for command in (all_tests, kill):
@@ -118,6 +127,13 @@ def run_chosen(options: argparse.Namespace, folder: Path, report: Report) -> Non
                 run_kill_matrix(stack, deliveries, report, chosen)
             if options.command in ("all", "markers"):
                 run_marker_bursts(stack, deliveries, report)
+    if options.command in ("all", "side-tables"):
+        add(report, side_tables.run(folder / "stack"))
+    if options.command in ("all", "at-once"):
+        feeds = getattr(options, "feeds", feeds_at_once.FEEDS_AT_ONCE)
+        add(report, feeds_at_once.run(folder / "stack", feeds=feeds))
+    if options.command == "many-feeds":
+        add(report, many_feeds.run(folder / "stack", feeds=options.feeds, publishes=options.publishes))
 
 
 def main(arguments: list[str]) -> int:

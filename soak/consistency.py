@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from typing import Any
+
+from google.api_core.exceptions import NotFound
 
 from dedup_clone.checks.table_checks import GENERATION_LABEL
 from dedup_clone.publish.records.status_table import STATUS_TABLE
@@ -100,10 +103,18 @@ def _status_rows(stack: ProxiedStack, feed: str, expected: list[int]) -> list[in
     sql = f"SELECT generation FROM {stack.connection.dataset}.{STATUS_TABLE} WHERE feed = '{feed}'"
     deadline = time.monotonic() + STATUS_TIMEOUT_S
     while True:
-        found = [row["generation"] for row in stack.bigquery.query_and_wait(sql)]
+        found = [row["generation"] for row in query_rows(stack, sql)]
         if found == expected or time.monotonic() > deadline:
             return found
         time.sleep(1)
+
+
+def query_rows(stack: ProxiedStack, sql: str) -> list[Any]:
+    """The rows of a query; none if its table does not exist (yet)."""
+    try:
+        return list(stack.bigquery.query_and_wait(sql))
+    except NotFound:
+        return []
 
 
 def _wrong_data_folders(stack: ProxiedStack, feed: str, records: list[LedgerRecord]) -> list[str]:

@@ -1,0 +1,198 @@
+"""Measures one environment with hundreds of feeds: parsing, watchdog, page, triggers, and publishes meanwhile.
+
+All feeds are copies of the worked example, with one small generation each. Except for their first generation, which is
+published without Airflow, everything is done by the local stack as it is.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]  # it ships no types
+
+from dedup_clone.settings.feed import Feed, read_feed
+from devstack.demo.delivery_progress import publish_dag_id, publish_run_id, watch_dag_id
+from devstack.http_calls import call
+from soak.delivery_producer import DeliveryProducer
+from soak.report import Section
+from soak.victim_processes import main_process
+from testkit.feed_on_stand_in import FeedOnStandIn, row
+from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, running_stack, wait_for
+
+STOPPED_WHILE_SEEDING = ("scheduler", "triggerer")
+TIMEOUT_S = 3600.0
+WINDOW_S = 120.0  # over which the triggerer's CPU is measured
+PAGE_REQUESTS = 10
+PAGE_PAUSE_S = 3.2  # longer than the page's cache
+MAX_PAGE_S = 1.0
+MAX_PARSE_S = 120.0  # the timeout of an import that Terraform sets
+MAX_WATCHDOG_S = 300.0  # the interval of its runs
+MAX_TRIGGERER_CPU = 0.8  # of one core
+PUBLISH_DUE_S = 600.0  # six publishes an hour
+
+
+def write_feeds(dags: Path, names: list[str]) -> None:
+    """Write a copy of the worked example's feed file for each name."""
+    example = (dags / "feeds" / f"{EXAMPLE}.yaml").read_text()
+    for name in names:
+        (dags / "feeds" / f"{name}.yaml").write_text(example.replace(EXAMPLE, name))
+
+
+def run(folder: Path, *, feeds: int, publishes: int) -> Section:
+    """Start a stack with this number of feeds below `folder`, and measure it."""
+    names = [f"crowd_{number:03}" for number in range(feeds)]
+    with running_stack(folder, prepare_dags=partial(write_feeds, names=names)) as stack:
+        return ManyFeeds(stack, names).measure(publishes)
+
+
+class ManyFeeds:
+    """The measurements. `facts`, `problems`: sentences for the report."""
+
+    def __init__(self, stack: ProxiedStack, names: list[str]) -> None:
+        self.facts: list[str] = []
+        self.problems: list[str] = []
+        self._stack = stack
+        self._names = names
+
+    def measure(self, publishes: int) -> Section:
+        for part in STOPPED_WHILE_SEEDING:
+            self._stack.stop_part(part)
+        self._parse()
+        self._seed()
+        self._start_watching()
+        self._measure_processes()
+        self._measure_watchdog()
+        self._measure_page()
+        self._publish(publishes)
+        return Section(f"{len(self._names)} feeds in one environment", tuple(self.facts), tuple(self.problems))
+
+    def _add(self, fact: str) -> None:
+        log(f"  {fact}")
+        self.facts.append(fact)
+
+    def _limit(self, what: str, found: float, limit: float, unit: str = "s") -> None:
+        if found > limit:
+            self.problems.append(f"{what}: {found:.2f} {unit}, expected at most {limit:g} {unit}")
+
+    def _get(self, path: str) -> Any:
+        return wait_for(lambda: self._stack.ask_airflow(lambda api: api.get(path)), TIMEOUT_S, f"[{path}] answers")
+
+    def _parse(self) -> None:
+        """Wait until Airflow knows all DAGs; the seconds of the last parse of each DAG file."""
+        began = time.monotonic()
+        last = [dag_id(name) for name in (self._names[0], self._names[-1]) for dag_id in (watch_dag_id, publish_dag_id)]
+        wait_for(
+            lambda: self._stack.ask_airflow(lambda api: [api.is_paused(dag) for dag in last]) == [False] * len(last),
+            TIMEOUT_S,
+            "Airflow knows the DAGs of all feeds",
+        )
+        self._add(f"Airflow knew all DAGs {time.monotonic() - began:.0f} s after those of the first feed")
+        dags = self._get(f"dags?limit=100&dag_id_pattern={self._names[0]}_")["dags"]
+        seconds = {dag["dag_id"].removeprefix(f"{self._names[0]}_"): dag["last_parse_duration"] for dag in dags}
+        self._add("parse, seconds of each DAG file: " + ", ".join(f"{n} {s:.1f}" for n, s in sorted(seconds.items())))
+        self._limit("slowest DAG file", max(seconds.values()), MAX_PARSE_S)
+
+    def _seed(self) -> None:
+        """Publish a first generation of each feed, without Airflow."""
+        example = read_feed(self._stack.layout.dags_folder / "feeds" / f"{EXAMPLE}.yaml").model_dump_json()
+
+        def publish(name: str) -> None:
+            feed = Feed.model_validate_json(example.replace(EXAMPLE, name))
+            on_stand_in = FeedOnStandIn(feed, self._stack.landing.client, self._stack.bigquery)
+            on_stand_in.environment = "local"
+            on_stand_in.publish(on_stand_in.land(1, [row(1, product) for product in range(3)]))
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(publish, self._names))
+
+    def _start_watching(self) -> None:
+        began = time.monotonic()
+        for part in STOPPED_WHILE_SEEDING:
+            self._stack.supervisor.start(part)
+        path = "dags/~/dagRuns/~/taskInstances?task_id=notice_delivery&state=deferred&limit=1"
+        wait_for(
+            lambda: self._get(path)["total_entries"] >= len(self._names), TIMEOUT_S, "every feed's landing is watched"
+        )
+        self._add(f"all feeds are watched {time.monotonic() - began:.0f} s after a start of scheduler and triggerer")
+
+    def _measure_processes(self) -> None:
+        before, began = self._cpu_s("triggerer"), time.monotonic()
+        time.sleep(WINDOW_S)
+        cores = (self._cpu_s("triggerer") - before) / (time.monotonic() - began)
+        self._add(f"triggerer: {100 * cores:.0f} % of a core while no delivery arrives")
+        self._limit("triggerer's CPU", cores, MAX_TRIGGERER_CPU, "cores")
+        for part in ("triggerer", "scheduler", "dag_processor", "api_server"):
+            mib = sum(process.memory_full_info().pss for process in self._tree(part)) / 2**20
+            self._add(f"memory of the {part}: {mib:.0f} MiB (shared pages divided among the processes)")
+
+    def _tree(self, part: str) -> list[psutil.Process]:
+        process = main_process(self._stack, part)
+        return [process, *process.children(recursive=True)]
+
+    def _cpu_s(self, part: str) -> float:
+        times = [process.cpu_times() for process in self._tree(part)]
+        return float(sum(t.user + t.system + t.children_user + t.children_system for t in times))
+
+    def _measure_watchdog(self) -> None:
+        """The next run of the watchdog that begins now or later."""
+        runs = "dags/freshness_watchdog/dagRuns?order_by=-run_after&limit=1"
+        last = self._get(runs)["dag_runs"]
+        known = last[0]["dag_run_id"] if last else ""
+
+        def next_run() -> Any:
+            (run,) = self._get(runs)["dag_runs"] or [None]
+            return run if run and run["dag_run_id"] != known and run["state"] in ("success", "failed") else None
+
+        run = wait_for(next_run, TIMEOUT_S, "the watchdog has checked all feeds")
+        path = f"dags/freshness_watchdog/dagRuns/{run['dag_run_id']}/taskInstances/check_feeds"
+        seconds = float(self._get(path)["duration"])
+        self._add(f"one check of all feeds by the watchdog: {seconds:.1f} s")
+        self._limit("the watchdog's check", seconds, MAX_WATCHDOG_S)
+        if run["state"] != "success":
+            self.problems.append(f"run [{run['dag_run_id']}] of the watchdog ended as [{run['state']}]")
+
+    def _measure_page(self) -> None:
+        connection = self._stack.connection
+        url = connection.airflow_url
+        user = {"username": connection.airflow_user, "password": connection.airflow_password}
+        login = call("POST", f"{url}/auth/token", body=user).json()
+        seconds, listed = [], 0
+        for _ in range(PAGE_REQUESTS):
+            time.sleep(PAGE_PAUSE_S)
+            began = time.monotonic()
+            answer = call("GET", f"{url}/dedup-clone/api/feeds", token=login["access_token"], timeout_s=60.0)
+            seconds.append(time.monotonic() - began)
+            listed = len(answer.json()["feeds"])
+        self._add(
+            f"the page's list of {listed} feeds: {1000 * median(seconds):.0f} ms (median of {PAGE_REQUESTS}, each "
+            f"reading the state bucket), {1000 * max(seconds):.0f} ms at most"
+        )
+        self._limit("the page's list of feeds", median(seconds), MAX_PAGE_S)
+        if listed < len(self._names):
+            self.problems.append(f"the page lists {listed} feeds, expected {len(self._names)}")
+
+    def _publish(self, publishes: int) -> None:
+        """Publish one delivery after the other, each in another feed, while all feeds are watched."""
+        deliveries = DeliveryProducer(self._stack.landing, next_id=2)
+        lags = []
+        for number in range(publishes):
+            feed = self._names[number * len(self._names) // publishes]
+            run_id = publish_run_id(deliveries.land(feed))
+            ended = partial(self._has_ended, feed, run_id)
+            wait_for(ended, TIMEOUT_S, f"run [{run_id}] of [{feed}] has ended")
+            lag_s = self._stack.ledger(feed)[-1].lag_s
+            if self._stack.run_state(feed, run_id) != "success" or lag_s is None:
+                self.problems.append(f"run [{run_id}] of [{feed}] failed")
+            else:
+                lags.append(lag_s)
+        if lags:
+            self._add(f"{len(lags)} publishes: lag {median(lags):.0f} s, {max(lags):.0f} s at most")
+            self._limit("the longest publish, for six an hour", max(lags), PUBLISH_DUE_S)
+
+    def _has_ended(self, feed: str, run_id: str) -> bool:
+        return self._stack.run_state(feed, run_id) in ("success", "failed")

@@ -1,0 +1,108 @@
+"""Disturbs the reporting tables in every way while a feed publishes: no publish may fail, and no row may be missing.
+
+The reporting tables are dedup_clone_status and dedup_clone_ledger; see docs/adr/0014-reporting-tables.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from dedup_clone.publish.records.ledger_table import LEDGER_TABLE
+from dedup_clone.publish.records.status_table import STATUS_TABLE
+from devstack.demo.delivery_progress import publish_run_id
+from soak.consistency import STATUS_TIMEOUT_S, find_problems, query_rows
+from soak.delivery_producer import DeliveryProducer
+from soak.report import Section
+from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, running_stack, wait_for
+
+TIMEOUT_S = 900.0
+LOADS = {"job_id": "reporting-.*-(status|ledger)"}
+RATE_LIMIT = {"match": LOADS, "effect": "error", "reason": "rateLimitExceeded", "times": 1000}
+CONFLICT = {
+    "match": LOADS,
+    "effect": "error",
+    "reason": "invalidQuery",
+    "message": "Could not serialize access to table due to concurrent update",
+    "times": 2,
+}
+SLOW_LOAD = {"match": LOADS, "effect": "delay", "seconds": 40.0, "times": 2}
+
+
+class SideTables:
+    """The disturbances. `problems`: what was wrong after each, as sentences."""
+
+    def __init__(self, stack: ProxiedStack) -> None:
+        self.problems: list[str] = []
+        self.disturbances: list[str] = []
+        self._stack = stack
+        self._deliveries = DeliveryProducer(stack.landing)
+        self._expected_rows = 0
+
+    def run(self) -> None:
+        self._publish("nothing", lambda: None)
+        for name, fault in (("rate limits", RATE_LIMIT), ("conflicts", CONFLICT), ("slow loads", SLOW_LOAD)):
+            self._publish(name, lambda fault=fault: self._stack.add_fault(fault))  # type: ignore[misc]
+        self._check_ledger_table()
+        self._publish("added columns", self._add_columns)
+        self._check_ledger_table()
+        self._publish("dropped tables", self._drop_tables)
+        self._check_ledger_table()
+        self._publish("missing columns", self._make_with_one_column)
+        self._check_ledger_table()
+
+    def _publish(self, name: str, disturb: Callable[[], None]) -> None:
+        """Publish one delivery while the tables are disturbed, end the disturbance, and check the feed."""
+        log(f"  disturbed by {name}")
+        self.disturbances.append(name)
+        disturb()
+        run_id = publish_run_id(self._deliveries.land(EXAMPLE))
+        self._expected_rows += 1
+
+        def ended() -> bool:
+            return self._stack.run_state(EXAMPLE, run_id) in ("success", "failed")
+
+        wait_for(ended, TIMEOUT_S, f"run [{run_id}] has ended")
+        if self._stack.run_state(EXAMPLE, run_id) != "success":
+            self.problems.append(f"{name}: run [{run_id}] failed")
+        self._stack.clear_faults()
+        found = find_problems(self._stack, EXAMPLE, self._deliveries.landed[EXAMPLE])
+        self.problems += [f"{name}: {problem}" for problem in found]
+
+    def _table(self, name: str) -> str:
+        return f"{self._stack.connection.dataset}.{name}"
+
+    def _add_columns(self) -> None:
+        for name in (STATUS_TABLE, LEDGER_TABLE):
+            query_rows(self._stack, f"ALTER TABLE {self._table(name)} ADD COLUMN note STRING")
+
+    def _drop_tables(self) -> None:
+        for name in (STATUS_TABLE, LEDGER_TABLE):
+            query_rows(self._stack, f"DROP TABLE {self._table(name)}")
+        self._expected_rows = 0
+
+    def _make_with_one_column(self) -> None:
+        self._drop_tables()
+        for name in (STATUS_TABLE, LEDGER_TABLE):
+            query_rows(self._stack, f"CREATE TABLE {self._table(name)} (feed STRING)")
+
+    def _check_ledger_table(self) -> None:
+        """The ledger table must have one row of each publish since it was made, once the watchdog has run."""
+        sql = f"SELECT attempt FROM {self._table(LEDGER_TABLE)} WHERE feed = '{EXAMPLE}' AND outcome = 'published'"
+        expected = [record.attempt for record in self._stack.ledger(EXAMPLE)][-self._expected_rows :]
+        deadline = time.monotonic() + STATUS_TIMEOUT_S
+        while (found := sorted(row["attempt"] for row in query_rows(self._stack, sql))) != expected:
+            if time.monotonic() > deadline:
+                self.problems.append(f"after {self.disturbances[-1]}: ledger table has {found}, expected {expected}")
+                return
+            time.sleep(1)
+
+
+def run(folder: Path) -> Section:
+    """Start a stack below `folder`, and publish the worked example while its reporting tables are disturbed."""
+    with running_stack(folder) as stack:
+        side_tables = SideTables(stack)
+        side_tables.run()
+    fact = f"{len(side_tables.disturbances)} publishes, disturbed by {', '.join(side_tables.disturbances)}"
+    return Section("Disturbed reporting tables", (fact,), tuple(side_tables.problems))
