@@ -12,6 +12,7 @@ import pytest
 
 from dedup_clone.contract.request import Plan
 from dedup_spark.comparison import bucket_selection, key_source, ranged_rows, spilled_hashes
+from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.fingerprints import buckets
 from dedup_spark.plans.adopt import adopt_date
 from dedup_spark.plans.adopt.differences import DEFAULT_LIMITS, Limits
@@ -96,6 +97,22 @@ def test_any_share_of_differing_rows_is_adopted(tmp_path: Path, times: int) -> N
     churns = (0, CHURN * times, CHURN)
     area = play(tmp_path, [[(number, snapshots.rows(number, churn))] for number, churn in enumerate(churns, start=1)])
     assert area.entry(DAY).plan == "adopt"
+
+
+def test_rows_compared_follow_the_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At thirty times the usual churn nearly every bucket differs, but not every part of a bucket."""
+    snapshots, compared = Snapshots(), []
+    add = ranged_rows.RangedRows.add
+
+    def counting(self: ranged_rows.RangedRows, rows: SelectedRows) -> None:
+        compared.append(len(rows))
+        add(self, rows)
+
+    monkeypatch.setattr(ranged_rows.RangedRows, "add", counting)
+    churns = (0, CHURN * 30)
+    area = play(tmp_path, [[(number, snapshots.rows(number, churn))] for number, churn in enumerate(churns, start=1)])
+    assert area.entry(DAY).plan == "adopt"
+    assert sum(compared) < ROWS * 2 * 0.3
 
 
 @pytest.mark.parametrize("waiting", [2, 6])

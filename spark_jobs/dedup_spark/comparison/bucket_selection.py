@@ -2,8 +2,9 @@
 
 Where one input has a single key more in a bucket than the other, and the same keys otherwise, the bucket's sums differ
 by exactly the hashes of that key. The key's first hash is therefore known beforehand, and only rows with this hash are
-compared. Their hashes are then checked against the difference of the sums: where they do not make up all of it, the
-bucket is compared as a whole. With several other inputs each forms a pair with the newest delivery, and a key that
+compared. If whole buckets make too many rows, `narrowed` compares only their sub-buckets that differ. The hashes of the
+compared rows are then checked against the difference of the sums: where they do not make up all of it, the bucket is
+compared as a whole. With several other inputs each forms a pair with the newest delivery, and a key that
 differs in one pair is compared in all inputs.
 """
 
@@ -20,9 +21,12 @@ from dedup_spark.arrays import NO_INDICES, BoolArray, Indices, U64Array
 from dedup_spark.comparison.bucket_ranges import BucketRange
 from dedup_spark.comparison.selected_rows import RowSelection, RowSelector
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
+from dedup_spark.fingerprints.sub_buckets import SubBuckets
 
-# What is compared in a bucket: nothing; all keys; the one key that the sums name; nothing, as only values differ.
-SKIPPED, ALL_KEYS, ONE_KEY, VALUES_ONLY = range(4)
+# What is compared in a bucket: nothing; all keys; the one key that the sums name; nothing, as only values differ; the
+# keys of sub-buckets that differ.
+SKIPPED, ALL_KEYS, ONE_KEY, VALUES_ONLY, SUB_BUCKETS = range(5)
+_NARROWED = (ONE_KEY, SUB_BUCKETS)
 # At least this many differing buckets are compared as a whole, so that there are examples of changed rows.
 _EXAMPLE_BUCKETS = 16
 # Rows to expect, in both inputs together, from a bucket of which one key is compared, and from one of which no key is.
@@ -36,8 +40,8 @@ Hashes = tuple[U64Array, U64Array]  # first and second hashes of the same rows
 class PairSelection:
     """What is compared in each bucket to tell two inputs apart; `newest` and `other` are their fingerprints.
 
-    `kinds` is by bucket: SKIPPED, ALL_KEYS, ONE_KEY or VALUES_ONLY. `one_key_hashes` is by bucket too: the first hash
-    of the one key to compare.
+    `kinds` is by bucket: SKIPPED, ALL_KEYS, ONE_KEY, VALUES_ONLY or SUB_BUCKETS. `one_key_hashes` is by bucket too: the
+    first hash of the one key to compare.
     """
 
     kinds: npt.NDArray[np.uint8]
@@ -46,36 +50,40 @@ class PairSelection:
     other: BucketFingerprints
 
     def unexplained(self, narrowed: BoolArray, newest: Hashes, other: Hashes) -> Indices:
-        """ONE_KEY buckets among those `narrowed` whose difference of the sums is not that of the compared rows.
+        """Of the buckets `narrowed` those whose difference of the sums is not that of the compared rows.
 
-        The hashes are of the compared rows of both inputs, of ONE_KEY buckets and maybe others.
+        The hashes are of the compared rows of both inputs, of narrowed buckets and maybe others.
         """
-        buckets = np.flatnonzero(narrowed & (self.kinds == ONE_KEY))
+        buckets = np.flatnonzero(narrowed & np.isin(self.kinds, _NARROWED))
         if not len(buckets):
             return buckets
         rows = self.other.counts[buckets].astype(np.int64) - self.newest.counts[buckets]
-        sums = self.other.second_sums[buckets] - self.newest.second_sums[buckets]
+        firsts = self.other.first_sums[buckets] - self.newest.first_sums[buckets]
+        seconds = self.other.second_sums[buckets] - self.newest.second_sums[buckets]
         for (first, second), count, add in ((newest, 1, np.add), (other, -1, np.subtract)):
             of_rows = bucket_of(first, self.newest.bits)
             places = np.minimum(np.searchsorted(buckets, of_rows), len(buckets) - 1)
             is_own = buckets[places] == of_rows
             np.add.at(rows, places[is_own], count)
-            add.at(sums, places[is_own], second[is_own])
-        return np.asarray(buckets[(rows != 0) | (sums != 0)])
+            add.at(firsts, places[is_own], first[is_own])
+            add.at(seconds, places[is_own], second[is_own])
+        return np.asarray(buckets[(rows != 0) | (firsts != 0) | (seconds != 0)])
 
 
 @dataclass(frozen=True)
 class BucketSelection:
     """What is compared in each of `2**bits` buckets.
 
-    `kinds` is by bucket: SKIPPED, ALL_KEYS, ONE_KEY (one key of each of the `pairs` with this kind) or VALUES_ONLY.
-    `is_hashed` tells for each bucket whether values may differ there, so that rows that are not compared are hashed.
+    `kinds` is by bucket: SKIPPED, ALL_KEYS, ONE_KEY (one key of each of the `pairs` with this kind), VALUES_ONLY or
+    SUB_BUCKETS. `is_hashed` tells for each bucket whether values may differ there, so that rows that are not compared
+    are hashed. `differing`: the sub-buckets to compare; None if no bucket is of the kind SUB_BUCKETS.
     """
 
     bits: int
     kinds: npt.NDArray[np.uint8]
     is_hashed: BoolArray
     pairs: tuple[PairSelection, ...]
+    differing: SubBuckets | None = None
 
     @cached_property
     def _is_selected(self) -> BoolArray:
@@ -96,6 +104,8 @@ class BucketSelection:
             for pair in self.pairs:
                 has_hash = first_hashes[rows] == pair.one_key_hashes[buckets]
                 is_compared |= in_one_key & has_hash & (pair.kinds[buckets] == ONE_KEY)
+        if self.differing is not None:
+            is_compared |= (kinds == SUB_BUCKETS) & self.differing.contain(first_hashes[rows])
         return RowSelection(rows[is_compared], rows[~is_compared & self.is_hashed[buckets]])
 
     def select_compared(self, first_hashes: U64Array) -> RowSelection:
@@ -106,9 +116,9 @@ class BucketSelection:
         """Indices of the rows in buckets that are not SKIPPED."""
         return np.flatnonzero(self._is_selected[bucket_of(first_hashes, self.bits)])
 
-    def one_key_rows(self, first_hashes: U64Array) -> Indices:
-        """Indices of the rows in ONE_KEY buckets."""
-        return np.flatnonzero(self.kinds[bucket_of(first_hashes, self.bits)] == ONE_KEY)
+    def narrowed_rows(self, first_hashes: U64Array) -> Indices:
+        """Indices of the rows in ONE_KEY and SUB_BUCKETS buckets."""
+        return np.flatnonzero(np.isin(self.kinds, _NARROWED)[bucket_of(first_hashes, self.bits)])
 
     @cached_property
     def has_one_key_buckets(self) -> bool:
@@ -126,17 +136,31 @@ class BucketSelection:
         kinds[buckets] = kind
         return replace(self, kinds=kinds)
 
+    def narrowed(self, differing: SubBuckets) -> BucketSelection:
+        """This selection of one pair, with the keys of these sub-buckets compared instead of all keys of a bucket."""
+        (pair,) = self.pairs
+        kinds, of_pair = self.kinds.copy(), pair.kinds.copy()
+        buckets = np.flatnonzero(kinds)[_EXAMPLE_BUCKETS:]
+        buckets = buckets[kinds[buckets] == ALL_KEYS]
+        kinds[buckets] = of_pair[buckets] = SUB_BUCKETS
+        return replace(self, kinds=kinds, pairs=(replace(pair, kinds=of_pair),), differing=differing)
+
     def expected_rows(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """How many rows are compared in each bucket, if the inputs have `rows` by bucket."""
-        by_kind = np.array([0.0, 0.0, _ONE_KEY_ROWS, _ALMOST_NO_ROWS], dtype=np.float32)
-        return np.asarray(np.where(self.kinds == ALL_KEYS, rows, by_kind[self.kinds]))
+        by_kind = np.array([0.0, 0.0, _ONE_KEY_ROWS, _ALMOST_NO_ROWS, 0.0], dtype=np.float32)
+        expected = np.asarray(np.where(self.kinds == ALL_KEYS, rows, by_kind[self.kinds]))
+        if self.differing is not None:
+            buckets = np.flatnonzero(self.kinds == SUB_BUCKETS)
+            expected[buckets] = rows[buckets] * self.differing.shares(self.bits)[buckets]
+        return expected
 
     def unexplained(self, newest: Hashes, others: Sequence[Hashes]) -> Indices:
-        """ONE_KEY buckets in which the compared rows of some pair do not make up the difference of its sums.
+        """Narrowed buckets in which the compared rows of some pair do not make up the difference of its sums.
 
-        `newest` and `others`, in the order of the pairs, are hashes of the compared rows in ONE_KEY buckets.
+        `newest` and `others`, in the order of the pairs, are hashes of the compared rows in ONE_KEY and SUB_BUCKETS
+        buckets.
         """
-        narrowed = np.asarray(self.kinds == ONE_KEY)
+        narrowed = np.isin(self.kinds, _NARROWED)
         found = (pair.unexplained(narrowed, newest, other) for pair, other in zip(self.pairs, others, strict=True))
         return np.unique(np.concatenate([NO_INDICES, *found]))
 

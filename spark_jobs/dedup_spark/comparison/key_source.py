@@ -135,6 +135,23 @@ class KeySource:
 
         return np.concatenate([EMPTY_U64, *(found for part in self._in_threads(hashes) for found in part)])
 
+    def visit_first_hashes(self, visit: Callable[[U64Array], None], only_id: int | None = None) -> None:
+        """Calls `visit` with the first hashes of all rows, or of those with update_id `only_id`, batch by batch."""
+        lock = Lock()
+
+        def visit_files(numbers: Sequence[int]) -> None:
+            for number in numbers:
+                if only_id is not None and self._constant_ids[number] not in (None, only_id):
+                    continue
+                for hashed in self._second_pass(number, with_values=False):
+                    firsts, ids = hashed.first_hashes, hashed.batch.update_ids
+                    if only_id is not None and ids is not None:
+                        firsts = firsts[ids == only_id]
+                    with lock:
+                        visit(firsts)
+
+        self._in_threads(visit_files)
+
     def select(self, selector: RowSelector, *, with_values: bool = False) -> SelectedRows:
         """The rows that `selector` selects.
 

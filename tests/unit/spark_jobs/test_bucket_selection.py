@@ -12,10 +12,17 @@ from hypothesis import strategies as st
 
 from dedup_clone.contract.table import Column
 from dedup_spark.comparison import bucket_selection
-from dedup_spark.comparison.bucket_selection import ALL_KEYS, ONE_KEY, BucketSelection, select_differing_keys
+from dedup_spark.comparison.bucket_selection import (
+    ALL_KEYS,
+    ONE_KEY,
+    SUB_BUCKETS,
+    BucketSelection,
+    select_differing_keys,
+)
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.seed import Seed
+from dedup_spark.fingerprints.sub_buckets import SubBucketSums, sub_bucket_bits
 
 BITS = 4
 HASHER = KeyHasher((Column("key", "INT64"),), Seed(b"a secret"))
@@ -27,10 +34,10 @@ def fingerprints(keys: list[int]) -> BucketFingerprints:
     return found
 
 
-def one_key_hashes(keys: list[int], selection: BucketSelection) -> tuple[np.ndarray, np.ndarray]:
-    """Both hashes of the compared keys in ONE_KEY buckets."""
+def narrowed_hashes(keys: list[int], selection: BucketSelection) -> tuple[np.ndarray, np.ndarray]:
+    """Both hashes of the compared keys in narrowed buckets."""
     first, second = HASHER.both([pa.array(keys, pa.int64())])
-    wanted = np.intersect1d(selection.select_rows(first).selected, selection.one_key_rows(first))
+    wanted = np.intersect1d(selection.select_rows(first).selected, selection.narrowed_rows(first))
     return first[wanted], second[wanted]
 
 
@@ -56,7 +63,7 @@ def test_rows_that_are_not_compared_are_the_same_in_both_inputs(
     old, new = sorted(base), [*sorted(base - gone), *come]
     selection = select_differing_keys(fingerprints(new), [fingerprints(old)], has_base=True)
     selection = selection.with_kind(
-        ALL_KEYS, selection.unexplained(one_key_hashes(new, selection), [one_key_hashes(old, selection)])
+        ALL_KEYS, selection.unexplained(narrowed_hashes(new, selection), [narrowed_hashes(old, selection)])
     )
     assert Counter(new) - compared(new, selection) == Counter(old) - compared(old, selection)
 
@@ -70,8 +77,8 @@ def test_rows_that_are_not_compared_are_the_same_in_all_inputs(
     new = sorted(base ^ newest)
     others = [sorted(base), *(sorted(base ^ set(list(keys)[:9])) for keys in older)]
     selection = select_differing_keys(fingerprints(new), list(map(fingerprints, others)), has_base=True)
-    hashes = [one_key_hashes(keys, selection) for keys in others]
-    selection = selection.with_kind(ALL_KEYS, selection.unexplained(one_key_hashes(new, selection), hashes))
+    hashes = [narrowed_hashes(keys, selection) for keys in others]
+    selection = selection.with_kind(ALL_KEYS, selection.unexplained(narrowed_hashes(new, selection), hashes))
     for other in others:
         assert Counter(new) - compared(new, selection) == Counter(other) - compared(other, selection)
 
@@ -88,7 +95,7 @@ def test_one_missing_key_of_a_bucket_is_compared_alone() -> None:
     old = list(range(100))
     selection = select_differing_keys(fingerprints(old[1:]), [fingerprints(old)], has_base=True)
     assert (compared(old[1:], selection), compared(old, selection)) == (Counter(), Counter([0]))
-    assert not len(selection.unexplained(one_key_hashes(old[1:], selection), [one_key_hashes(old, selection)]))
+    assert not len(selection.unexplained(narrowed_hashes(old[1:], selection), [narrowed_hashes(old, selection)]))
 
 
 def test_repeated_key_is_compared_with_the_one_that_it_repeats() -> None:
@@ -96,7 +103,7 @@ def test_repeated_key_is_compared_with_the_one_that_it_repeats() -> None:
     selection = select_differing_keys(fingerprints(new), [fingerprints(old)], has_base=True)
     assert (selection.kinds == ONE_KEY).sum() == 1
     assert (compared(new, selection), compared(old, selection)) == (Counter([7, 7]), Counter([7]))
-    assert not len(selection.unexplained(one_key_hashes(new, selection), [one_key_hashes(old, selection)]))
+    assert not len(selection.unexplained(narrowed_hashes(new, selection), [narrowed_hashes(old, selection)]))
 
 
 def test_other_rows_of_the_bucket_are_only_hashed() -> None:
@@ -105,7 +112,7 @@ def test_other_rows_of_the_bucket_are_only_hashed() -> None:
     (first, _) = HASHER.both([pa.array(old, pa.int64())])
     rows = selection.select_rows(first)
     assert sorted([*rows.selected, *rows.hashed]) == list(selection.selected_rows(first))
-    assert len(rows.hashed) == selection.one_key_rows(first).size - 1
+    assert len(rows.hashed) == selection.narrowed_rows(first).size - 1
 
 
 def test_three_differing_keys_of_a_bucket_are_not_taken_for_one() -> None:
@@ -116,5 +123,51 @@ def test_three_differing_keys_of_a_bucket_are_not_taken_for_one() -> None:
         old = [key for key in range(400) if key != three]
         new = [key for key in range(400) if key not in (one, two)]
         selection = select_differing_keys(fingerprints(new), [fingerprints(old)], has_base=True)
-        left = selection.unexplained(one_key_hashes(new, selection), [one_key_hashes(old, selection)])
+        left = selection.unexplained(narrowed_hashes(new, selection), [narrowed_hashes(old, selection)])
         assert selection.kinds[bucket] == ALL_KEYS or list(left) == [bucket]
+
+
+def narrowed(old: list[int], new: list[int]) -> BucketSelection:
+    sums = SubBucketSums(sub_bucket_bits(BITS))
+    for keys, add in ((new, sums.add), (old, sums.remove)):
+        add(HASHER.both([pa.array(keys, pa.int64())])[0])
+    selection = select_differing_keys(fingerprints(new), [fingerprints(old)], has_base=True)
+    return selection.narrowed(sums.differing())
+
+
+@settings(max_examples=200, deadline=None)
+@given(base=KEYS, gone=st.sets(st.integers(0, 400), max_size=60), come=st.lists(st.integers(0, 400), max_size=60))
+def test_rows_outside_differing_sub_buckets_are_the_same_in_both_inputs(
+    base: set[int], gone: set[int], come: list[int]
+) -> None:
+    old, new = sorted(base), [*sorted(base - gone), *come]
+    selection = narrowed(old, new)
+    left = selection.unexplained(narrowed_hashes(new, selection), [narrowed_hashes(old, selection)])
+    assert SUB_BUCKETS not in selection.kinds[left]
+    selection = selection.with_kind(ALL_KEYS, left)
+    assert Counter(new) - compared(new, selection) == Counter(old) - compared(old, selection)
+
+
+def test_rows_compared_follow_the_difference_where_all_buckets_differ() -> None:
+    """Half a percent of the keys differ, several in each bucket."""
+    old = list(range(20_000))
+    whole = select_differing_keys(fingerprints(old[100:]), [fingerprints(old)], has_base=True)
+    selection = narrowed(old, old[100:])
+    rows = np.full(1 << BITS, len(old) / (1 << BITS), dtype=np.float32)
+    found = compared(old, selection)
+    assert compared(old, whole).total() > len(old) * 0.9
+    assert found.keys() >= set(range(100))
+    assert found.total() < len(old) / 4
+    assert abs(selection.expected_rows(rows).sum() - found.total()) < len(old) / 50
+
+
+def test_sub_bucket_whose_short_sums_agree_by_chance_is_found_by_the_fingerprints(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old, new = list(range(400)), list(range(60, 460))
+    selection = narrowed(old, new)
+    assert selection.differing is not None
+    monkeypatch.setattr(selection.differing, "_chosen", np.zeros(1 << sub_bucket_bits(BITS), dtype=bool))
+    left = selection.unexplained(narrowed_hashes(new, selection), [narrowed_hashes(old, selection)])
+    assert set(left) >= set(np.flatnonzero(selection.kinds == SUB_BUCKETS))
+    assert SUB_BUCKETS in selection.kinds

@@ -28,6 +28,7 @@ from dedup_spark.comparison.key_comparison import diff_keys, indices_of
 from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
 from dedup_spark.fingerprints.buckets import BucketFingerprints
+from dedup_spark.fingerprints.sub_buckets import SubBucketSums, sub_bucket_bits
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredFingerprints
 from dedup_spark.plans.adopt.diff_result import EXAMPLES, DiffResult
 from dedup_spark.plans.adopt.row_selection import SelectedInputs
@@ -45,6 +46,8 @@ class Limits:
 
 # About 100 bytes a row and 8 a hash.
 DEFAULT_LIMITS = Limits(rows=2 << 20, hashes=32 << 20)
+# Comparing this share of all rows takes about as long as reading the keys of all rows once more.
+_WORTH_A_PASS = 0.125
 
 
 def find_differences(
@@ -71,6 +74,7 @@ def find_differences(
         _find_duplicates(inputs, folded[0], limits, diff)
         _compare_with_few(inputs, folded[0], is_compared, diff)
     else:
+        selection = _narrowed(inputs, selection, expected, limits)
         left = _compare_ranges(inputs, selection, expected, limits, diff)
         if len(left):
             is_left = np.zeros_like(is_compared)
@@ -110,6 +114,20 @@ def _is_lopsided(
         return False
     differing = float(selection.expected_rows(expected).sum())
     return differing > limits.rows >= inputs.base.rows + inputs.survivor_rows
+
+
+def _narrowed(
+    inputs: ComparisonInputs, selection: BucketSelection, expected: npt.NDArray[np.float32], limits: Limits
+) -> BucketSelection:
+    """The selection, narrowed to sub-buckets where whole buckets cost more than one more pass over the keys."""
+    if inputs.parent is None or inputs.older or not selection.pairs:
+        return selection
+    if float(selection.expected_rows(expected).sum()) <= max(limits.rows, _WORTH_A_PASS * float(expected.sum())):
+        return selection
+    sums = SubBucketSums(sub_bucket_bits(selection.bits))
+    inputs.newest.visit_first_hashes(sums.add)
+    inputs.parent.visit_first_hashes(sums.remove, inputs.base_id)
+    return selection.narrowed(sums.differing())
 
 
 def _compare_with_few(

@@ -73,11 +73,11 @@ def _unexplained(
 ) -> Indices:
     of_others = []
     for source, rows in others if selection.pairs else []:
-        indices = selection.one_key_rows(rows.first_hashes)
+        indices = selection.narrowed_rows(rows.first_hashes)
         if source == PARENT_SOURCE:  # of which fingerprints hold the base alone
             indices = indices[rows.update_ids[indices] == inputs.base_id]
         of_others.append(_hashes(inputs, rows, indices))
-    return selection.unexplained(_hashes(inputs, newest, selection.one_key_rows(newest.first_hashes)), of_others)
+    return selection.unexplained(_hashes(inputs, newest, selection.narrowed_rows(newest.first_hashes)), of_others)
 
 
 def _hashes(inputs: ComparisonInputs, rows: SelectedRows, indices: Indices) -> Hashes:

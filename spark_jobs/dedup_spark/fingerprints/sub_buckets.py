@@ -1,0 +1,55 @@
+"""Parts of buckets, and in which of them two sets of keys differ: so fewer keys of a differing bucket are compared.
+
+A sub-bucket's sum has only 32 bits, so it is no proof that the keys are the same. What remains of a bucket is therefore
+checked against the bucket's fingerprints once more (`BucketSelection.unexplained`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dedup_spark.arrays import BoolArray, U64Array
+from dedup_spark.fingerprints import buckets
+
+_MORE_BITS = 5
+# With the most buckets there are this many more bits: 128 MB of sums, and 32 MB to tell which of them differ.
+_LEAST_MORE_BITS = 3
+
+
+def sub_bucket_bits(bits: int) -> int:
+    """Bits of a sub-bucket number where buckets have `bits`."""
+    return min(bits + _MORE_BITS, buckets.MOST_BITS + _LEAST_MORE_BITS)
+
+
+class SubBucketSums:
+    """Sums of first hashes by sub-bucket, modulo 2^32: those of the keys added, less those of the keys removed."""
+
+    def __init__(self, bits: int) -> None:
+        self._bits = bits
+        self._sums: npt.NDArray[np.uint32] = np.zeros(1 << bits, np.uint32)
+
+    def add(self, first_hashes: U64Array) -> None:
+        np.add.at(self._sums, buckets.bucket_of(first_hashes, self._bits), first_hashes.astype(np.uint32))
+
+    def remove(self, first_hashes: U64Array) -> None:
+        np.subtract.at(self._sums, buckets.bucket_of(first_hashes, self._bits), first_hashes.astype(np.uint32))
+
+    def differing(self) -> SubBuckets:
+        """The sub-buckets of which other keys were added than removed."""
+        return SubBuckets(self._bits, np.asarray(self._sums != 0))
+
+
+class SubBuckets:
+    """Some of `2**bits` sub-buckets."""
+
+    def __init__(self, bits: int, chosen: BoolArray) -> None:
+        self._bits, self._chosen = bits, chosen
+
+    def contain(self, first_hashes: U64Array) -> BoolArray:
+        """For each key whether its sub-bucket is one of these."""
+        return self._chosen[buckets.bucket_of(first_hashes, self._bits)]
+
+    def shares(self, bits: int) -> npt.NDArray[np.float32]:
+        """For each of `2**bits` buckets the share of its sub-buckets (0 to 1) that is among these."""
+        return np.asarray(self._chosen.reshape(1 << bits, -1).mean(axis=1, dtype=np.float32))
