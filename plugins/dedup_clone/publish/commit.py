@@ -22,12 +22,13 @@ from dedup_clone.publish.records.attempt_records import (
 )
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.publish_costs import cost_of, merge_input
+from dedup_clone.publish.records.publish_phases import publish_phases
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.current import Intent
 from dedup_clone.state.ledger import LedgerRecord, Outcome, count_loads
-from dedup_clone.warehouse.metadata import JobMetadata, Observation
+from dedup_clone.warehouse.metadata import Observation
 
 
 def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, CheckResults]:
@@ -150,7 +151,9 @@ def _record(
         bytes_read=candidate.metrics.bytes_read,
         bytes_written=candidate.metrics.bytes_written,
         shares=shares(manifest, parent),
-        phases=_phases(newly_live_arrived_at, intent.taken_at, candidate, jobs),
+        phases=publish_phases(
+            services, intent, candidate, jobs, arrived_at=newly_live_arrived_at, swapped_at=swapped_at
+        ),
         cost=cost_of(
             jobs,
             metadata_bytes_billed=swap.bytes_billed + target.bytes_billed,
@@ -171,16 +174,3 @@ def _arrival_of_newly_live(services: Services, manifest: Manifest, parent: Manif
     published = {*parent.deliveries, *parent.excluded} if parent else set()
     newly_live = [delivery for delivery in manifest.applied if delivery not in published]
     return services.arrivals.read(newly_live[-1]).arrived_at if newly_live and manifest.restores is None else None
-
-
-def _phases(
-    arrived_at: datetime | None, taken_at: datetime, candidate: Candidate, jobs: list[JobMetadata]
-) -> dict[str, float]:
-    """Seconds by phase: `until_lease` (from the arrival), `dedup`, and one phase for the BigQuery jobs of each step."""
-    phases = {} if arrived_at is None else {"until_lease": (taken_at - arrived_at).total_seconds()}
-    phases["dedup"] = sum(candidate.metrics.seconds.values())
-    for job in jobs:
-        if job.started_at and job.ended_at:
-            step = job.job_id.rsplit("-", 2)[1].split("_")[0]  # `load_20260131` is one of the jobs of `load`
-            phases[step] = phases.get(step, 0.0) + (job.ended_at - job.started_at).total_seconds()
-    return phases

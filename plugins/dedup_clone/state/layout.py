@@ -102,6 +102,10 @@ class FeedLayout:
     def request(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}request.json"
 
+    def dedup_started(self, attempt: str) -> str:
+        """An empty object that the dedup task writes when it starts first, for the time when that was."""
+        return f"{self.attempt_folder(attempt)}dedup_started"
+
     def candidate(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}candidate.json"
 

@@ -56,7 +56,7 @@ class LedgerRecord:
       unknown) and the time when it began.
     - lag_s: seconds from the arrival of the newest delivery that the generation made live for the first time to the
       commit of the swap. None for rollbacks, replays and bootstraps.
-    - phases: seconds of each phase.
+    - phases: seconds of each phase; of a publish with a lag, they add up to it (docs/hour.md).
     - shares: new, missing and changed rows as fractions of the rows on dates that the parent had, by check name.
     - loads: load jobs of the whole table, failed ones included; the loads of single dates count as one together.
     - kept_rows: survivors; ties: surplus rows of duplicate keys within single deliveries.

@@ -24,6 +24,7 @@ from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH
 from dedup_clone.settings.deployment import Deployment, read_deployment
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.settings.spark_settings import ClusterSettings, Runner, SparkSettings, SparkSize
+from dedup_clone.state.layout import FeedLayout
 from tests.contract.dataproc.fake.faults import WorkerKilled
 
 REPOSITORY = Path(__file__).parents[3]
@@ -144,7 +145,12 @@ def _shipped() -> tuple[Deployment, Feed]:
 def without_state(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gives the task a publish spec and a workload, so that it needs no state."""
     spec = SimpleNamespace(engine=Engine.SPARK, attempt="00000007-abc123", snapshot_id=7, generation=7)
-    services = SimpleNamespace(log=lambda *_, **__: None)
+    services = SimpleNamespace(
+        log=lambda *_, **__: None,
+        layout=FeedLayout("worked_example"),
+        store=SimpleNamespace(create=lambda name, text: True),
+    )
+    monkeypatch.setattr(engine_dispatch, "open_feed_services", lambda setup: services)
     monkeypatch.setattr(engine_dispatch, "pull_spec", lambda context: spec)
     monkeypatch.setattr(remote_operator, "pull_spec", lambda context: spec)
     monkeypatch.setattr(remote_operator, "open_feed_services", lambda setup: services)

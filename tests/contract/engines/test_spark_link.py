@@ -14,7 +14,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.records import to_json, to_plain
-from dedup_clone.orchestration.runners import dedup_operator, local
+from dedup_clone.orchestration.runners import dedup_operator, engine_dispatch, local
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.settings.deployment import read_deployment
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
@@ -43,7 +43,8 @@ def test_the_link_leads_to_the_run_that_started_last(
 
     monkeypatch.setenv(local.HISTORY_VARIABLE, HISTORY)
     monkeypatch.setattr(SparkSubmitOperator, "execute", submit)
-    monkeypatch.setattr(local, "open_feed_services", lambda setup: world.services)
+    for module in (engine_dispatch, local):
+        monkeypatch.setattr(module, "open_feed_services", lambda setup: world.services)
     deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
     setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
     task: Any = dedup_operator(setup, task_id="dedup_snapshot", request_uri="uri")

@@ -38,6 +38,21 @@ def test_a_commit_that_is_tried_again_appends_no_second_row(world: FeedOnStandIn
     assert len(ask(world, "attempt")) == 1
 
 
+def test_phases_add_up_to_the_lag(world: FeedOnStandIn) -> None:
+    name = world.land(7, [row(7, 1)])
+    spec = world.resolve(name)
+    world.services.store.create(world.services.layout.dedup_started(spec.attempt), "")
+    world.deduplicate(spec)
+    world.load(spec)
+    world.swap(spec, world.check(spec))
+    record = world.commit(spec)
+    assert record.lag_s
+    assert sum(record.phases.values()) == pytest.approx(record.lag_s, abs=0.001)
+    assert set(record.phases) >= {"until_lease", "task_start", "dedup", "load_queue", "load", "checks", "swap"}
+    replay = world.publish(name, replay=True)
+    assert "until_lease" not in replay.phases
+
+
 def test_check_results_phases_and_costs_can_be_queried(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     ((failed, load_seconds, query_usd),) = ask(

@@ -23,11 +23,12 @@ class EngineDispatchMixin(BaseOperator):
         self.setup = setup
 
     def execute(self, context: Context) -> Any:
-        spec = pull_spec(context)
+        spec, services = pull_spec(context), open_feed_services(self.setup)
+        services.store.create(services.layout.dedup_started(spec.attempt), "")
         if spec.engine is Engine.SPARK:
             return self.run_spark(context)
         with fail_without_retry():
-            dedup_in_bigquery(open_feed_services(self.setup), spec.attempt)
+            dedup_in_bigquery(services, spec.attempt)
         return None
 
     def run_spark(self, context: Context) -> Any:

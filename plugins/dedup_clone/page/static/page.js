@@ -9,6 +9,7 @@ import { h } from "./dom.js";
 import { renderReplay, renderRollback } from "./forms.js";
 import { renderHero } from "./hero.js";
 import { renderGenerations, renderPublishes, renderRefused } from "./lists.js";
+import { renderPhases } from "./phases.js";
 import { followTheme } from "./theme.js";
 import { renderToday } from "./today.js";
 import { clock } from "./formats.js";
@@ -23,6 +24,7 @@ let reading = 0;
 /** The parts of the page: the id of its element, its values of the view, and the function that renders them. */
 const PARTS = [
   ["lag", (v) => ({ publishes: v.publishes, sla: v.sla_minutes, now: v.now.slice(0, 10) }), renderLag],
+  ["phases", (v) => v.publishes.filter((p) => p.lag_s !== null).at(-1) ?? null, renderPhases],
   ["rows", (v) => v.publishes, renderRows],
   ["today", (v) => ({ ...v.today, now: v.now.slice(0, 16) }), renderToday],
   ["cost", (v) => ({ live: v.live, costs: v.costs }), renderCost],
@@ -37,7 +39,7 @@ const PARTS = [
 
 function renderPart([id, choose, render], view) {
   const value = choose(view);
-  if (value.live) value.live = { ...value.live, age_s: null };
+  if (value?.live) value.live = { ...value.live, age_s: null };
   const text = JSON.stringify(value);
   // A form that is being filled in is not rendered again.
   if (rendered.get(id) === text || (rendered.has(id) && byId(id).dataset.busy)) return;

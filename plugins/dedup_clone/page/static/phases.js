@@ -1,0 +1,30 @@
+// Where the lag of the newest publish went: its phases, which add up to the lag (docs/hour.md).
+
+import { h, table } from "./dom.js";
+import { duration } from "./formats.js";
+
+const PHASES = {
+  until_lease: "noticed, and the run acquired the lease",
+  task_start: "the dedup task started",
+  spark_start: "Spark started",
+  dedup: "dedup job",
+  load_queue: "the load waited to run",
+  load: "load into staging",
+  checks: "checks, and the start of the swap",
+  swap: "swap",
+};
+
+export function renderPhases(container, newest) {
+  if (!newest) {
+    container.replaceChildren();
+    return;
+  }
+  const rows = Object.keys(PHASES).filter((name) => name in newest.phases).map((name) => [name, newest.phases[name]]);
+  container.replaceChildren(h("details", {},
+    h("summary", {}, `Where the ${duration(newest.lag_s)} of snapshot ${newest.snapshot_id} went`),
+    table("Phases of the newest publish", [
+      { title: "Phase", words: true, cell: ([name]) => PHASES[name] },
+      { title: "In the ledger", short: true, cell: ([name]) => name },
+      { title: "Took", number: true, cell: ([, seconds]) => duration(seconds) },
+    ], rows)));
+}

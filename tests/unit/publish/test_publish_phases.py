@@ -1,0 +1,25 @@
+"""The phases of a publish add up to its lag."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from dedup_clone.publish.records.publish_phases import divide
+
+
+def at(second: float) -> datetime:
+    return datetime(2026, 11, 21, 12, tzinfo=UTC) + timedelta(seconds=second)
+
+
+def test_phases_end_where_the_next_one_begins() -> None:
+    found = divide(at(0), {"until_lease": at(5), "dedup": at(20), "swap": at(21)}, until=at(21))
+    assert found == {"until_lease": 5.0, "dedup": 15.0, "swap": 1.0}
+
+
+def test_the_time_of_a_phase_without_a_recorded_end_counts_for_the_next_one() -> None:
+    assert divide(at(0), {"task_start": None, "dedup": at(20)}, until=at(20)) == {"dedup": 20.0}
+
+
+def test_clocks_that_differ_give_no_negative_phase_and_keep_the_sum() -> None:
+    found = divide(at(0), {"until_lease": at(5), "dedup": at(4), "load": at(30), "swap": at(21)}, until=at(21))
+    assert found == {"until_lease": 5.0, "dedup": 0.0, "load": 16.0, "swap": 0.0}
