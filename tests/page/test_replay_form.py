@@ -26,11 +26,12 @@ FOCUSED = "((e) => e.type === 'checkbox' ? (e.value === 'on' ? 'dry run' : e.val
 
 @dataclass
 class Api:
-    """Airflow's REST API as far as the form uses it. `states` of a run are told one after the other."""
+    """Airflow's REST API as far as the form uses it. `states` of a task are told one after the other."""
 
     address: str = ""
     asked: list[dict[str, Any]] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
+    log: list[dict[str, Any]] = field(default_factory=list)
 
     def routes(self) -> Any:
         from fastapi import FastAPI
@@ -42,9 +43,13 @@ class Api:
             self.asked.append({"dag_id": dag_id, **body["conf"]})
             return {"dag_run_id": "manual__1"}
 
-        @api.get("/dags/{dag_id}/dagRuns/{run_id}")
-        def state(dag_id: str, run_id: str) -> dict[str, str]:
-            return {"state": self.states.pop(0)}
+        @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}")
+        def state(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+            return {"state": self.states.pop(0), "try_number": 2}
+
+        @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/2")
+        def log(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+            return {"content": [{"event": "begins"}, *self.log]}
 
         @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value")
         def result(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
@@ -101,6 +106,7 @@ def go_to(page: Page, what: str) -> None:
 
 
 def test_some_dates_are_replayed(browser: Browser, api: Api) -> None:
+    api.states = ["running", "success"]
     page = fill_form(browser, api, "2026-01-01..2026-01-31 , 2026-02-03")
     page.fill("#replay input[required]", "yesterday was wrong")
     page.press("Enter")
@@ -126,7 +132,18 @@ def test_a_dry_run_needs_no_reason_and_shows_its_result_as_text(browser: Browser
     assert page.problems == []
 
 
-def test_a_dry_run_that_is_refused_says_where_the_reason_is(browser: Browser, api: Api) -> None:
+def test_a_replay_that_is_refused_shows_the_message_itself(browser: Browser, api: Api) -> None:
+    api.states = ["running", "failed"]
+    api.log = [{"event": "Task failed", "error_detail": [{"exc_type": "AirflowFailException", "exc_value": "no <b>"}]}]
+    page = fill_form(browser, api, "2026-01-01")
+    page.fill("#replay input[required]", "why")
+    page.press("Enter")
+    page.wait_until("document.querySelector('#replay .answer.bad') !== null")
+    found = page.value("document.querySelector('#replay .answer').textContent")
+    assert found == "Refused, and nothing was changed: no <b>"
+
+
+def test_a_refused_run_whose_log_is_missing_says_where_to_look(browser: Browser, api: Api) -> None:
     api.states = ["failed"]
     page = fill_form(browser, api, "2026-01-01")
     go_to(page, "dry run")

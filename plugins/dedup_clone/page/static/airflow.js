@@ -34,19 +34,35 @@ export async function startRun(dagId, conf) {
 const POLL_INTERVAL_MS = 1500;
 const MAXIMUM_POLLS = 200;
 
-/** What a task of a run returned, once the run has ended. Throws an Error with a sentence for the user. */
-export async function taskResult(dagId, runId, taskId) {
-  const run = `../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}`;
+/**
+ * What the first task of a run returned, once that task has ended; null if it was skipped, or if it waits for another run.
+ * Throws an Error with the task's own message if it failed.
+ */
+export async function firstTaskResult(dagId, runId, taskId) {
+  const task = `../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}/taskInstances/${encodeURIComponent(taskId)}`;
   for (let polls = 0; polls < MAXIMUM_POLLS; polls += 1) {
-    const { state } = await read(run);
-    if (state === "failed") throw new Error(`Run ${runId} failed: the log of ${taskId} says why.`);
+    const { state, try_number: tries } = await read(task);
+    if (state === "failed" || state === "upstream_failed") throw new Error(await failureText(task, taskId, tries));
+    if (state === "skipped" || state === "deferred") return null;
     if (state === "success") {
-      const { value } = await read(`${run}/taskInstances/${encodeURIComponent(taskId)}/xcomEntries/return_value`);
+      const { value } = await read(`${task}/xcomEntries/return_value`);
       return typeof value === "string" ? JSON.parse(value) : value;
     }
     await new Promise((done) => { setTimeout(done, POLL_INTERVAL_MS); });
   }
   throw new Error(`Run ${runId} has not ended yet: see its result in Airflow.`);
+}
+
+/** The message of the error with which a task ended, from its log; where to read it if the log cannot be read. */
+async function failureText(task, taskId, tries) {
+  let events;
+  try {
+    ({ content: events } = await read(`${task}/logs/${tries}?full_content=true`));
+  } catch {
+    events = [];
+  }
+  const errors = events.flatMap((event) => event.error_detail ?? []).map((error) => error.exc_value).filter(Boolean);
+  return errors.length ? `Refused, and nothing was changed: ${errors[0]}` : `The run failed: the log of ${taskId} says why.`;
 }
 
 /** Shows another page of Airflow. The frame may not navigate its parent, so Airflow's own router is notified. */

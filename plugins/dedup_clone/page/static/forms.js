@@ -1,6 +1,6 @@
 // The forms for replay and rollback. They start runs with the user's own login.
 
-import { startRun, taskResult } from "./airflow.js";
+import { firstTaskResult, startRun } from "./airflow.js";
 import { h } from "./dom.js";
 import { runLink } from "./lists.js";
 import { moment } from "./formats.js";
@@ -9,10 +9,10 @@ const DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
 const DATES = `${DATE}([.][.]${DATE})?`;
 
 /**
- * A form whose button starts a run of `dagId` with `conf()`. `result(conf)` is the id of the task whose result is shown
- * once the run has ended, or null.
+ * A form whose button starts a run of `dagId` with `conf()`, and shows whether its first task, `task`, refused it.
+ * `shows(conf)`: whether the task's result, a text, is shown, because the run does nothing else.
  */
-function runForm(container, { dagId, may, fields, conf, button, hint, result = () => null }) {
+function runForm(container, { dagId, may, fields, conf, button, hint, task, shows = () => false }) {
   const answer = h("p", { class: "answer", role: "status" });
   const report = (kind, ...words) => { answer.className = `answer ${kind}`; answer.replaceChildren(...words); };
   const shown = h("div", { class: "result" });
@@ -26,12 +26,12 @@ function runForm(container, { dagId, may, fields, conf, button, hint, result = (
       shown.replaceChildren();
       try {
         const parameters = conf();
-        const task = result(parameters);
         const runId = await startRun(dagId, parameters);
-        if (!task) delete container.dataset.busy;
         report("good", "Started: ", runLink(dagId, runId, runId));
-        if (task) {
-          const { text } = await taskResult(dagId, runId, task);
+        const result = await firstTaskResult(dagId, runId, task);
+        if (!shows(parameters)) delete container.dataset.busy;
+        if (result !== null && shows(parameters)) {
+          const { text } = result;
           shown.replaceChildren(h("pre", { tabindex: 0, role: "region", "aria-label": "What it would do" }, text));
           report("good", "Nothing was changed: ", runLink(dagId, runId, runId));
         }
@@ -70,7 +70,7 @@ export function renderReplay(container, { replayable, choices, engine, may, now 
   const dryRun = h("input", { type: "checkbox", onchange: () => { reason.required = !dryRun.checked; } });
   runForm(container, {
     dagId: choices.publish_dag, may, button: "Replay",
-    result: (parameters) => (parameters.dry_run ? "resolve_publish" : null),
+    task: "resolve_publish", shows: (parameters) => parameters.dry_run,
     hint: "Publishes one delivery again, on top of what readers see now. Publishing what is live already changes nothing.",
     fields: [
       h("label", {}, "Snapshot", delivery),
@@ -107,7 +107,7 @@ export function renderRollback(container, { generations, choices, may, now }) {
     `${g.generation}: snapshot ${g.snapshot_id}, swapped ${moment(g.swapped_at, now)}, by ${g.restorable}`)));
   const reason = reasonField();
   runForm(container, {
-    dagId: choices.rollback_dag, may, button: "Request the rollback",
+    dagId: choices.rollback_dag, may, button: "Request the rollback", task: "show_difference",
     hint: "Shows first what would change, and waits for an approval (Required Actions) before readers see anything of it.",
     fields: [h("label", {}, "Generation", generation), h("label", {}, "Reason", reason)],
     conf: () => ({ generation: Number(generation.value), reason: reason.value.trim() }),
