@@ -29,6 +29,7 @@ from dedup_clone.contract.request import (
 )
 from dedup_clone.contract.table import TableContract, UpdateIdMode
 from dedup_spark import storage
+from dedup_spark.arrow_cast import cast_table
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.session import SessionSource
@@ -221,7 +222,7 @@ class SparkJobFeed:
             uri = storage.join(self.data_uri(), file.path)
             with storage.open_input(uri) as stream, pq.ParquetFile(stream) as parquet:
                 assert has_written_schema(self.table.columns, parquet), uri
-                found += parquet.read().cast(schema).to_pylist()
+                found += cast_table(parquet.read(), schema).to_pylist()
         return found
 
     def entry(self, day: date) -> DateEntry:
