@@ -6,6 +6,7 @@ published without Airflow, everything is done by the local stack as it is.
 
 from __future__ import annotations
 
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # it ships no types
 
+from dedup_clone.settings.deployment import PROFILE_VARIABLE, read_deployment
 from dedup_clone.settings.feed import Feed, read_feed
 from devstack.demo.delivery_progress import publish_dag_id, publish_run_id, watch_dag_id
 from devstack.http_calls import call
@@ -43,10 +45,20 @@ def write_feeds(dags: Path, names: list[str]) -> None:
         (dags / "feeds" / f"{name}.yaml").write_text(example.replace(EXAMPLE, name))
 
 
+def _prepare(dags: Path, names: list[str]) -> None:
+    """Write the feed files, and list landing as often as the shipped profile for Google Cloud."""
+    write_feeds(dags, names)
+    profiles = dags / "profiles"
+    interval_s = read_deployment(profiles, {PROFILE_VARIABLE: "gcp"}).notice_interval_s
+    local = (profiles / "local.yaml").read_text()
+    changed = re.sub(r"^notice_interval_s: .*$", f"notice_interval_s: {interval_s}", local, flags=re.MULTILINE)
+    (profiles / "local.yaml").write_text(changed)
+
+
 def run(folder: Path, *, feeds: int, publishes: int) -> Section:
     """Start a stack with this number of feeds below `folder`, and measure it."""
     names = [f"crowd_{number:03}" for number in range(feeds)]
-    with running_stack(folder, prepare_dags=partial(write_feeds, names=names)) as stack:
+    with running_stack(folder, prepare_dags=partial(_prepare, names=names)) as stack:
         return ManyFeeds(stack, names).measure(publishes)
 
 
