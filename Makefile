@@ -138,5 +138,5 @@ probe: setup ## Try what the design assumes of BigQuery and Cloud Storage in a t
 	@PYTHONPATH=plugins:spark_jobs $(PY) -m deploy.probe $(if $(PROJECT),--project $(PROJECT)) $(if $(LOCATION),--location $(LOCATION)) \
 		$(if $(REPORT),--report $(REPORT))
 
-recover: setup ## Show how a feed goes on whose records were lost or damaged (FEED=name, APPLY=1 does it, TABLE_IS_GONE=1)
+recover: setup ## Show how to recover a feed whose records were lost or damaged (FEED=name; APPLY=1 does it; TABLE_IS_GONE=1)
 	@PYTHONPATH=plugins $(PY) -m deploy.recover $(FEED) $(if $(APPLY),--apply) $(if $(TABLE_IS_GONE),--table-is-gone)

@@ -1,4 +1,4 @@
-"""`python -m deploy.recover FEED`: shows how a feed goes on whose records were lost or damaged; `--apply` does it."""
+"""`python -m deploy.recover FEED`: shows how to recover a feed with lost or damaged records; `--apply` does it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans how a feed goes on whose records were lost or damaged, and carries the plan out.
+"""Plans the recovery of a feed whose records were lost or damaged, and carries the plan out.
 
 Target's labels say which generation readers see. CURRENT is written again only if the manifest of that generation is
 proven; otherwise the feed is prepared for a bootstrap, which makes target's rows its first generation.
