@@ -1,7 +1,7 @@
-"""Writes the reads of a mutating DML statement as one SELECT, so that the bytes that it scans can be counted.
+"""Turns what a mutating DML statement reads into one SELECT, so that its scanned bytes can be counted.
 
-A constant condition on the target's partition column prunes partitions only if no row outside of them can change the
-result. That is so in WHERE, and in the ON of a MERGE that has no clause for target rows without a match.
+A constant condition on the target's partition column prunes partitions only if no row in a pruned partition can change
+the result. That is so in WHERE, and in the ON of a MERGE that has no clause for target rows without a match.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def read_query_of(statement: MutatingStatement) -> exp.Select:
             return _merge_reading(statement, target)
 
 
-def deletes_whole_partitions(statement: Delete, column: str | None, constants: Collection[str]) -> bool:
-    """Whether WHERE refers to nothing but the partition column and constants."""
+def deletes_whole_partitions(statement: Delete, column: str | None, variables: Collection[str]) -> bool:
+    """Whether WHERE refers to nothing but the partition column, literals and script variables."""
     if column is None or statement.where.find(exp.Select) is not None:
         return False
     names = [
         reference.parts[-1].name.lower()
         for reference in statement.where.find_all(exp.Column)
         if len(reference.parts) > 1
-        or reference.name.lower() not in constants
+        or reference.name.lower() not in variables
         or reference.name.lower() == column.lower()
     ]
     return bool(names) and all(name == column.lower() for name in names)

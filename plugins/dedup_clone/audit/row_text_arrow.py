@@ -50,7 +50,7 @@ def _value(column: Column, values: pa.Array) -> pa.LargeStringArray:
 
 
 def _scalar(column: Column, values: pa.Array) -> pa.Array:
-    """The text of each value, NULL for NULL. Columns written as dictionaries are read as such."""
+    """The text of each value, NULL for NULL. A column of a dictionary type is decoded first."""
     plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
     return _SCALARS[column.type](plain)
 

@@ -100,7 +100,10 @@ def policies_present(check: str, found: Policies, declared: PolicySettings) -> C
 
 
 def past_is_readable(missing: list[str]) -> CheckResult:
-    """This account may clone staging as of a time, which row access policies deny to all but those they let see all."""
+    """This account may clone staging as of a past time.
+
+    If staging has row access policies, BigQuery allows that only to accounts that may see all rows.
+    """
     return check_result(
         "staging_access",
         not missing,
@@ -129,7 +132,7 @@ def has_labels(target: TableMetadata, generation: int, manifest_digest: str) -> 
         found == expected,
         found=_labels(found),
         expected=_labels(expected),
-        next_step="labels were changed by hand: the next publish will refuse; replay the snapshot.",
+        next_step="labels were changed by hand: set them to the expected values, else the next publish is refused.",
     )
 
 

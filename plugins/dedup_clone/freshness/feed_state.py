@@ -156,7 +156,9 @@ def read_feed_state(
     find_given_up_run: Callable[[tuple[Delivery, ...]], GivenUpRun | None],
     check_interval: timedelta,
 ) -> FeedState:
-    """Read the feed. CURRENT is read right before target, so that a swap in between matches the intent in CURRENT.
+    """Read the feed.
+
+    CURRENT is read right before target: a swap between the two reads has its intent in CURRENT already.
 
     `find_given_up_run` asks Airflow about the runs of the registered deliveries that wait.
     """
@@ -222,7 +224,10 @@ def _waiting(
 
 
 def _refused(services: Services, live: LedgerRecord | None) -> Iterable[RefusedDelivery]:
-    """Deliveries refused by the last publish or since; the next swap ends the incidents of these deliveries."""
+    """Deliveries whose refusal was recorded since the last swap; the next swap ends their incidents.
+
+    A publish records its own refusals at its commit, so after its swap.
+    """
     since = None if live is None else live.swapped_at
     infos = [i for i in services.store.objects(services.layout.refused) if since is None or i.created_at >= since]
     newest = [info.name for info in sorted(infos, key=lambda i: i.created_at)[-REFUSALS_READ:]]

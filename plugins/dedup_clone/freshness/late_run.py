@@ -65,7 +65,7 @@ def current_task(store: ObjectStore, feed: str, run_id: str) -> str:
     """
     intent = CurrentFile(store, feed).read().intent
     if intent is None:
-        return "task [resolve_publish] or after its end: it holds no lease"
+        return "task [resolve_publish], or has ended: no run holds the lease"
     if intent.run_id != run_id:
         return f"task [resolve_publish]: run [{intent.run_id}] of [{intent.dag_id}] holds the lease"
     return f"task {_task_of(store, FeedLayout(feed), intent)}"

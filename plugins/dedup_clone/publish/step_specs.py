@@ -31,8 +31,8 @@ class PublishRequest:
 class PublishSpec:
     """One attempt under the lease, which makes `generation` on top of generation `parent`.
 
-    `snapshot_id` is the newest snapshot that the attempt would apply, or with `dates` the live one; `dates` as in
-    PublishRequest.
+    `snapshot_id` is the newest snapshot that the attempt would apply; if `dates` is set (see
+    PublishRequest), it is the snapshot that is live already.
 
     A rollback `restores` an earlier generation: from its files, or, with `restored_at`, by a clone of staging as of
     that time.
@@ -57,7 +57,7 @@ class SwapSpec:
     """What was checked and may go live: staging as of `checked_at`.
 
     `generation`, `parent` and `snapshot` are text, because the swap's SQL takes them as text parameters; `parent` is
-    empty for a first generation. `manifest` is the manifest's digest.
+    empty for a first generation. `manifest` is the manifest's digest. `bytes_billed` is that of the checks' queries.
     """
 
     attempt: str

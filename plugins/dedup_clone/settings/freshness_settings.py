@@ -21,7 +21,7 @@ class ExpectedArrivals(StrictModel):
     zone: str = "UTC"
     """IANA time zone of `times`, such as `Europe/Berlin`."""
     grace_minutes: Annotated[int, Field(ge=0, le=24 * 60)] = 30
-    """Minutes after its time at which a snapshot that has not arrived is overdue."""
+    """A snapshot is overdue if it has not arrived this many minutes after its due time."""
 
     @field_validator("times", mode="before")
     @classmethod

@@ -131,7 +131,7 @@ def test_the_current_task_of_a_run_follows_from_what_it_has_written(world: FeedO
         return current_task(store, feed, run_id)
 
     name = world.land(7, [row(7, 1)])
-    assert reached() == "task [resolve_publish] or after its end: it holds no lease"
+    assert reached() == "task [resolve_publish], or has ended: no run holds the lease"
     spec = world.resolve(name, run_id="run-a")
     assert reached() == "task [dedup_snapshot]"
     assert reached("run-b") == "task [resolve_publish]: run [run-a] of [feed_publish] holds the lease"
@@ -147,7 +147,7 @@ def test_the_current_task_of_a_run_follows_from_what_it_has_written(world: FeedO
     world.swap(spec, swap)
     assert reached() == "task [swap_target] or [commit_generation]"
     world.commit(spec)
-    assert reached() == "task [resolve_publish] or after its end: it holds no lease"
+    assert reached() == "task [resolve_publish], or has ended: no run holds the lease"
 
 
 def test_a_check_bills_nothing(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ _TRANSIENT_STATUS = frozenset({401, 408, 409, 412, 425, 429})
 
 
 def retry_arguments(sla: timedelta) -> dict[str, Any]:
-    """Arguments of tasks that shall be retried while half of the freshness SLA lasts.
+    """Arguments of tasks whose retries together take at most half of the freshness SLA.
 
     Each delay is random, between a base and twice that base. The base doubles with each retry; no delay exceeds a
     twelfth of the SLA. The number of retries assumes the longest delays.

@@ -125,7 +125,7 @@ def _notifier(class_path: str, arguments: dict[str, Any]) -> BaseNotifier:
 def build_alert(
     record: IncidentRecord, *, feed: str, readers_see: str, settings: AlertSettings, run_id: str = ""
 ) -> Alert:
-    """The message that the incident began, or that it ended when the record has an end."""
+    """The alert for the record: that the incident ended if `ended_at` is set, else that it began."""
     incident, ended = record.incident, record.ended_at is not None
     return Alert(
         feed=feed,

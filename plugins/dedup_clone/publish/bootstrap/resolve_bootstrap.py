@@ -1,4 +1,4 @@
-"""First task of a bootstrap: an existing table is to become the feed's first generation.
+"""Task of a bootstrap after the approval: an existing table is to become the feed's first generation.
 
 The table's rows are exported to state, free of charge. The Spark job validates the rows and writes them anew. Then the
 rows are loaded into staging, compared with the table, and swapped in. The run holds the lease, as every publish does.

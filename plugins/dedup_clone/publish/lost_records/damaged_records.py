@@ -11,8 +11,8 @@ from dedup_clone.state.staging import Staging
 from dedup_clone.state.store import in_parallel
 
 
-def damaged_records(services: Services) -> list[RecordChange]:
-    """Deletions of the damaged ones among STAGING, arrivals, refusals and ledger records. Reads all of these."""
+def deletions_of_damaged_records(services: Services) -> list[RecordChange]:
+    """A deletion, not yet done, of each damaged record among STAGING, arrivals, refusals and ledger records."""
     layout = services.layout
     records: list[tuple[type, str, str]] = [
         (Staging, layout.staging, "the next publish loads the whole table"),

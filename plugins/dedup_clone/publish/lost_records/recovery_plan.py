@@ -16,7 +16,7 @@ from dedup_clone.publish.lost_records.committed_manifests import (
     find_live_manifest,
     manifest_changes,
 )
-from dedup_clone.publish.lost_records.damaged_records import damaged_records
+from dedup_clone.publish.lost_records.damaged_records import deletions_of_damaged_records
 from dedup_clone.publish.lost_records.deleted_target import find_live_swap, repeat_swap
 from dedup_clone.publish.lost_records.record_change import RecordChange, parse_if_sound
 from dedup_clone.publish.services import Services
@@ -67,7 +67,7 @@ def plan_recovery(services: Services, *, table_is_gone: bool = False) -> Recover
     label = labelled_generation(target)
     earlier = find_earlier_manifests(services, None if label is None else int(label))
     copies = [change for manifest in earlier for change in manifest_changes(services, manifest)]
-    return replace(plan, changes=(*damaged_records(services), *copies, *plan.changes))
+    return replace(plan, changes=(*deletions_of_damaged_records(services), *copies, *plan.changes))
 
 
 def carry_out(services: Services, plan: RecoveryPlan, *, table_is_gone: bool = False) -> None:

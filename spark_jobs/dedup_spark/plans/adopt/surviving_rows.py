@@ -24,7 +24,9 @@ def find_survivors(
     missing: U64Array,
     diff: DiffResult,
 ) -> None:
-    """Add the survivors to `diff`: for each `missing` key the row with the highest update_id, or the latest of them.
+    """Add the survivors to `diff`: for each `missing` key the row with the highest update_id.
+
+    Of several such rows, it is that of the latest source.
 
     `others` are the rows of each source beside the newest delivery, `other_keys` their packed keys.
     """
@@ -60,7 +62,10 @@ def _without_duplicates(
     missing: U64Array,
     diff: DiffResult,
 ) -> tuple[list[tuple[int, SelectedRows]], list[U64Array]]:
-    """Count the surplus rows of older deliveries, and leave out those of keys that may survive. The parent has none."""
+    """Count the surplus rows of older deliveries, and drop those whose key is in `missing`.
+
+    Each key then has one row. The parent has no surplus rows.
+    """
     by_source = dict(inputs.older)
     retained, retained_keys = [], []
     for (source, rows), keys in zip(others, other_keys, strict=True):
