@@ -1,4 +1,4 @@
-"""Which rows have to be compared, by the buckets in which fingerprints of the newest delivery and another input differ.
+"""Selects the rows to compare: those in buckets where the fingerprints of the newest delivery and another input differ.
 
 Where one input has a single key more in a bucket than the other, and the same keys otherwise, the bucket's sums differ
 by exactly the hashes of that key. The key's first hash is therefore known beforehand, and only rows with this hash are
@@ -29,7 +29,7 @@ SKIPPED, ALL_KEYS, ONE_KEY, VALUES_ONLY, SUB_BUCKETS = range(5)
 _NARROWED = (ONE_KEY, SUB_BUCKETS)
 # At least this many differing buckets are compared as a whole, so that there are examples of changed rows.
 _EXAMPLE_BUCKETS = 16
-# Rows to expect, in both inputs together, from a bucket of which one key is compared, and from one of which no key is.
+# Expected rows to compare, in both inputs together: of a ONE_KEY bucket, and of a VALUES_ONLY bucket.
 _ONE_KEY_ROWS, _ALMOST_NO_ROWS = 2.0, 1e-3
 
 
@@ -49,12 +49,13 @@ class PairSelection:
     newest: BucketFingerprints
     other: BucketFingerprints
 
-    def unexplained(self, narrowed: BoolArray, newest: Hashes, other: Hashes) -> Indices:
-        """Of the buckets `narrowed` those whose difference of the sums is not that of the compared rows.
+    def unexplained(self, is_narrowed: BoolArray, newest: Hashes, other: Hashes) -> Indices:
+        """The narrowed buckets in which the compared rows do not account for the difference of the sums.
 
-        The hashes are of the compared rows of both inputs, of narrowed buckets and maybe others.
+        `is_narrowed` is by bucket: whether only some of its keys are compared, for all pairs together. The hashes are
+        of the compared rows of both inputs, of narrowed buckets and maybe others.
         """
-        buckets = np.flatnonzero(narrowed & np.isin(self.kinds, _NARROWED))
+        buckets = np.flatnonzero(is_narrowed & np.isin(self.kinds, _NARROWED))
         if not len(buckets):
             return buckets
         rows = self.other.counts[buckets].astype(np.int64) - self.newest.counts[buckets]
@@ -75,13 +76,14 @@ class BucketSelection:
     """What is compared in each of `2**bits` buckets.
 
     `kinds` is by bucket: SKIPPED, ALL_KEYS, ONE_KEY (one key of each of the `pairs` with this kind), VALUES_ONLY or
-    SUB_BUCKETS. `is_hashed` tells for each bucket whether values may differ there, so that rows that are not compared
-    are hashed. `differing`: the sub-buckets to compare; None if no bucket is of the kind SUB_BUCKETS.
+    SUB_BUCKETS. `needs_value_hashes`: for each bucket, whether values may differ there, so that the value hashes of
+    rows that are not compared are needed too. `differing`: the sub-buckets to compare; None if no bucket is of the
+    kind SUB_BUCKETS.
     """
 
     bits: int
     kinds: npt.NDArray[np.uint8]
-    is_hashed: BoolArray
+    needs_value_hashes: BoolArray
     pairs: tuple[PairSelection, ...]
     differing: SubBuckets | None = None
 
@@ -90,9 +92,10 @@ class BucketSelection:
         return np.asarray(self.kinds != SKIPPED)
 
     def select_rows(self, first_hashes: U64Array) -> RowSelection:
-        """The rows whose keys have to be compared, and, to be hashed only, all other rows of buckets with `is_hashed`.
+        """The rows whose keys have to be compared, and other rows of which only the value hash is needed.
 
-        The keys of these other rows are in both inputs, but values may differ in their buckets.
+        The latter are all other rows of buckets with `needs_value_hashes`. Their keys are in both inputs, but
+        values may differ.
         """
         buckets = bucket_of(first_hashes, self.bits)
         rows = np.flatnonzero(self._is_selected[buckets])
@@ -106,13 +109,13 @@ class BucketSelection:
                 is_compared |= in_one_key & has_hash & (pair.kinds[buckets] == ONE_KEY)
         if self.differing is not None:
             is_compared |= (kinds == SUB_BUCKETS) & self.differing.contain(first_hashes[rows])
-        return RowSelection(rows[is_compared], rows[~is_compared & self.is_hashed[buckets]])
+        return RowSelection(rows[is_compared], rows[~is_compared & self.needs_value_hashes[buckets]])
 
     def select_compared(self, first_hashes: U64Array) -> RowSelection:
         """The rows whose keys have to be compared, without any rows of which only hashes are needed."""
         return RowSelection(self.select_rows(first_hashes).selected, NO_INDICES)
 
-    def selected_rows(self, first_hashes: U64Array) -> Indices:
+    def rows_not_skipped(self, first_hashes: U64Array) -> Indices:
         """Indices of the rows in buckets that are not SKIPPED."""
         return np.flatnonzero(self._is_selected[bucket_of(first_hashes, self.bits)])
 
@@ -178,7 +181,7 @@ def select_all_keys(wanted: BoolArray, bits: int) -> BucketSelection:
 def select_differing_keys(
     newest: BucketFingerprints, others: Sequence[BucketFingerprints], *, has_base: bool
 ) -> BucketSelection:
-    """Compares as few keys as the fingerprints of the inputs, in the same number of buckets, allow.
+    """Selects as few keys as the fingerprints allow. All fingerprints have the same number of buckets.
 
     Values are compared between the newest delivery and the first of `others`, if this is the base.
     """
@@ -188,8 +191,8 @@ def select_differing_keys(
         for pair in pairs:
             kinds[pair.kinds == kind] = kind
     kinds[np.flatnonzero(kinds)[:_EXAMPLE_BUCKETS]] = ALL_KEYS
-    is_hashed = pairs[0].kinds != SKIPPED if has_base else np.zeros(len(kinds), dtype=bool)
-    return BucketSelection(newest.bits, kinds, np.asarray(is_hashed), tuple(pairs))
+    needs_value_hashes = pairs[0].kinds != SKIPPED if has_base else np.zeros(len(kinds), dtype=bool)
+    return BucketSelection(newest.bits, kinds, np.asarray(needs_value_hashes), tuple(pairs))
 
 
 def _select_pair(newest: BucketFingerprints, other: BucketFingerprints, *, with_values: bool) -> PairSelection:

@@ -54,14 +54,14 @@ class SelectedInputs:
         selection = self._selection.within(self._ranges[number])
         left = _unexplained(self._inputs, selection, newest, others)
         if len(left):
-            rest = selection.with_kind(SKIPPED, left).selected_rows
+            rest = selection.with_kind(SKIPPED, left).rows_not_skipped
             newest = newest.take(rest(newest.first_hashes))
             others = [(source, rows.take(rest(rows.first_hashes))) for source, rows in others]
         return DifferingRows(newest, others, left)
 
     def count_changed(self, left: Indices) -> int:
         """How many rows that need no comparison have other values, without those in the buckets `left`."""
-        rest = self._selection.with_kind(SKIPPED, left).selected_rows if len(left) else None
+        rest = self._selection.with_kind(SKIPPED, left).rows_not_skipped if len(left) else None
         return count_changed_rows(self._hashes, self._new_hashes, rest)
 
 
