@@ -18,6 +18,11 @@ BENCH_VENV := .venv-bench
 BENCH_LOCK := requirements/bench.lock
 BENCH_STAMP := $(BENCH_VENV)/installed.lock
 
+# Programs of others that tests/foreign runs against the BigQuery stand-in.
+FOREIGN_VENV := .venv-foreign
+FOREIGN_LOCK := requirements/foreign.lock
+FOREIGN_STAMP := $(FOREIGN_VENV)/installed.lock
+
 # Environments of other versions, each a file in requirements/portability. The lock has Spark 4.0.
 PORTABILITY := dataproc-2.3 spark-3.5 spark-4.1
 
@@ -25,7 +30,7 @@ PORTABILITY := dataproc-2.3 spark-3.5 spark-4.1
 # the many short ones, and nobody waits for a long one at the end.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo up down status land test exhaustive soak many-feeds portability bench check golden lock deploy alert-test doctor probe recover
+.PHONY: help setup demo up down status land test exhaustive soak many-feeds portability foreign bench check golden lock deploy alert-test doctor probe recover
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,7 +67,7 @@ test: setup ## Run the tests: the quick ones two files at a time, then the real 
 	$(PY) -m pytest -q $(SIDE_BY_SIDE) --ignore tests/stack
 	$(PY) -m pytest -q tests/stack
 
-exhaustive: setup ## Run all tests with the variants that make test leaves out, and far more random histories: an hour
+exhaustive: foreign-setup ## Run all tests with the variants that make test leaves out, and far more random histories: an hour
 	@devstack/require.sh >/dev/null
 	EXHAUSTIVE=1 $(PY) -m pytest -q $(SIDE_BY_SIDE) --timeout 1800 -m "" --ignore tests/stack
 	EXHAUSTIVE=1 $(PY) -m pytest -q -m "" tests/stack
@@ -85,6 +90,16 @@ bench-setup: setup
 		{ test -x $(BENCH_VENV)/bin/python || $(PY) -m venv $(BENCH_VENV); } && \
 		$(PY) -m uv pip sync --python $(BENCH_VENV)/bin/python --require-hashes $(BENCH_LOCK) && \
 		cp $(BENCH_LOCK) $(BENCH_STAMP); fi
+
+foreign: foreign-setup ## Run dbt, dlt, ibis, pandas-gbq and Airflow's own operators against the BigQuery stand-in
+	$(PY) -m pytest -q -m "" tests/foreign
+
+.PHONY: foreign-setup
+foreign-setup: setup
+	@if ! cmp -s $(FOREIGN_LOCK) $(FOREIGN_STAMP); then \
+		{ test -x $(FOREIGN_VENV)/bin/python || $(PY) -m venv $(FOREIGN_VENV); } && \
+		$(PY) -m uv pip sync --python $(FOREIGN_VENV)/bin/python --require-hashes $(FOREIGN_LOCK) && \
+		cp $(FOREIGN_LOCK) $(FOREIGN_STAMP); fi
 
 portability: setup ## Run the tests of the Spark job with other versions of Spark and of libraries (ONLY=dataproc-2.3)
 	@devstack/require.sh >/dev/null
@@ -115,6 +130,8 @@ lock: setup ## Renew the lock from requirements/dev.in
 		requirements/dev.in -o $(LOCK) --generate-hashes --no-header --no-emit-index-url
 	$(PY) -m uv pip compile --universal --python-version 3.11 \
 		requirements/bench.in -o $(BENCH_LOCK) --generate-hashes --no-header --no-emit-index-url
+	$(PY) -m uv pip compile --universal --python-version 3.11 \
+		requirements/foreign.in -o $(FOREIGN_LOCK) --generate-hashes --no-header --no-emit-index-url
 	@# Versions that the file already has are preferred: first those of the lock, then a resolution without overrides.
 	grep -E '^# ' requirements.txt > requirements.new
 	sed -nE 's/^([a-z0-9._-]+==[^ ]+)( ;.*)? \\$$/\1\2/p' $(LOCK) | grep -v '^pyspark==' >> requirements.new

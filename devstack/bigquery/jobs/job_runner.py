@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,12 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import QuotaExceeded, StandInError, StandInFailed, StoppedJob
-from devstack.bigquery.clock import Clock
+from devstack.bigquery.clock import MICROSECONDS, Clock
 from devstack.bigquery.faults import Fault, FaultRegistry
 from devstack.bigquery.jobs.job_record import DONE, RUNNING, JobRecord, error_proto
 from devstack.bigquery.jobs.job_store import JobStore
 
 PARALLEL_JOBS = 6
+# Of executing a job. Source: "Quotas and limits", query jobs and load jobs; it has none for extract jobs.
+MAXIMUM_HOURS = {"query": 6, "load": 6}
+TIMED_OUT = "Job execution was cancelled: Job timed out"
 LOG = logging.getLogger(__name__)
 
 
@@ -27,11 +31,15 @@ class JobContext:
     record: JobRecord
     store: JobStore
     clock: Clock
+    deadline_us: float = math.inf
     stop: threading.Event = field(default_factory=threading.Event)
     on_cancel: Callable[[], None] = lambda: None
     statistics: dict[str, Any] = field(default_factory=dict)  # reported if the job fails
 
     def check_cancelled(self) -> None:
+        """Raises StoppedJob if the job was cancelled or took too long."""
+        if self.clock.now_us() >= self.deadline_us:
+            raise StoppedJob(TIMED_OUT)
         if self.stop.is_set():
             raise StoppedJob("Job execution was cancelled: User requested cancellation")
 
@@ -70,7 +78,7 @@ class JobRunner:
     def insert(self, record: JobRecord) -> JobRecord:
         """Store the job and return its record. The job then runs in the background."""
         self.store.add(record)
-        context = JobContext(record, self.store, self.clock)
+        context = JobContext(record, self.store, self.clock, deadline_us(record))
         self._contexts[record.key] = context
         threading.Thread(target=self._run, args=(context,), name=f"job {record.key}", daemon=True).start()
         return record
@@ -79,23 +87,40 @@ class JobRunner:
         """Ask the job to stop. As in BigQuery, a job that commits before it notices this succeeds."""
         context = self._contexts.get(record.key)
         if context is not None:
-            context.stop.set()
-            self._faults.wake_waiting()
-            context.on_cancel()
+            self._stop(context)
         return self.store.by_key(record.key)
+
+    def _stop(self, context: JobContext) -> None:
+        context.stop.set()
+        self._faults.wake_waiting()
+        context.on_cancel()
 
     def wait(self, record: JobRecord, timeout_s: float) -> JobRecord:
         """The job's record when it is DONE, or as it is after `timeout_s`."""
         return self.store.wait(record.key, lambda current: current.state == DONE, timeout_s)
 
     def _run(self, context: JobContext) -> None:
+        timer = None
+        if context.deadline_us < math.inf:
+            seconds = (context.deadline_us - self.clock.now_us()) / MICROSECONDS
+            timer = threading.Timer(max(seconds, 0), self._stop, (context,))
+            timer.start()
+        self._run_in_time(context)
+        if timer is not None:
+            timer.cancel()
+
+    def _run_in_time(self, context: JobContext) -> None:
         record = context.record
         fault = self._faults.match_job(record.kind, record.job_id)
         if fault is not None and fault.effect == "queue":
             self._faults.wait_queued(fault, context.stop)
         try:
             with self._admission(context), self._slots:
-                context.record = self.store.save(replace(record, state=RUNNING, started_us=self.clock.now_us()))
+                started_us = self.clock.now_us()
+                context.record = self.store.save(replace(record, state=RUNNING, started_us=started_us))
+                if record.kind in MAXIMUM_HOURS:
+                    limit_us = MAXIMUM_HOURS[record.kind] * 3600 * MICROSECONDS
+                    context.deadline_us = min(context.deadline_us, started_us + limit_us)
                 ended = self._outcome(context, fault)
         except StandInError as error:  # the job was never admitted
             ended = replace(record, error=error_proto(error), started_us=self.clock.now_us())
@@ -114,11 +139,22 @@ class JobRunner:
             statistics = self._functions[context.record.kind](context)
             return replace(context.record, statistics=statistics)
         except StandInError as error:
+            if isinstance(error, StoppedJob) and self.clock.now_us() >= context.deadline_us:
+                error = StoppedJob(TIMED_OUT)
             return replace(context.record, error=error_proto(error), statistics=context.statistics)
         except Exception as error:
             LOG.exception("Job [%s] failed inside the stand-in.", context.record.key)
             failure = StandInFailed(f"Job {context.record.key} failed inside the stand-in: {error!r}. See its log.")
             return replace(context.record, error=error_proto(failure))
+
+
+def deadline_us(record: JobRecord) -> float:
+    """When the job must have ended by its `jobTimeoutMs`, which counts from its creation.
+
+    Source: REST reference of jobs, JobConfiguration.jobTimeoutMs.
+    """
+    timeout_ms = int(record.configuration.get("jobTimeoutMs") or 0)
+    return record.created_us + timeout_ms * 1000 if timeout_ms > 0 else math.inf
 
 
 def _apply(fault: Fault) -> None:

@@ -131,10 +131,11 @@ class QueryJob:
 
     @staticmethod
     def _record_destination(context: JobContext, outcome: Outcome) -> None:
-        if outcome.destination is None:
+        table = outcome.ddl_table if outcome.statement_type == "CREATE_TABLE_AS_SELECT" else outcome.destination
+        if table is None:
             return
         record = context.record
-        query = {"destinationTable": outcome.destination.to_api(), **record.configuration["query"]}
+        query = {"destinationTable": table.to_api(), **record.configuration["query"]}
         context.record = replace(record, configuration={**record.configuration, "query": query})
 
     @contextmanager

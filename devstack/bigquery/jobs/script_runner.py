@@ -75,11 +75,11 @@ class ScriptRunner:
         for name in statement.names:
             if name.lower() not in self.state.variables:
                 raise InvalidQuery(f"Undeclared variable: {name}")
-        if len(statement.names) == 1:
+        result = self._value(statement.value) if statement.in_parentheses else None
+        if result is None or (len(statement.names) == 1 and result.field.type != "STRUCT"):
             column = self.state.variables[statement.names[0].lower()].field
             self.state.variables[statement.names[0].lower()] = self._typed(column.sql_type(), statement.value)
             return
-        result = self._value(statement.value)
         if result.field.type != "STRUCT" or len(result.field.fields) != len(statement.names):
             raise InvalidQuery(
                 f"SET of [{len(statement.names)}] variables needs a STRUCT of as many fields, "

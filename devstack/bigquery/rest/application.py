@@ -56,6 +56,7 @@ HANDLERS: Mapping[str, Handler] = {
     "tables.testIamPermissions": row_policy_handlers.test_table_permissions,
     "tabledata.list": table_data_handlers.list_rows,
     "rowAccessPolicies.insert": row_policy_handlers.insert_policy,
+    "routines.list": dataset_handlers.list_routines,
     "rowAccessPolicies.list": row_policy_handlers.list_policies,
     "rowAccessPolicies.get": row_policy_handlers.get_one_policy,
     "rowAccessPolicies.delete": row_policy_handlers.delete_policy,

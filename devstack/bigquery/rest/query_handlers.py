@@ -33,8 +33,7 @@ def run_query(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
         "jobType": "QUERY",
         "query": {key: body[key] for key in _QUERY_KEYS if key in body},
     }
-    if body.get("labels"):
-        configuration["labels"] = body["labels"]
+    configuration |= {key: body[key] for key in ("labels", "jobTimeoutMs") if body.get(key)}
     location = body.get("location")
     record = JobRecord(
         project=request.project(),

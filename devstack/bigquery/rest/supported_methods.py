@@ -46,6 +46,7 @@ TABLE_FIELDS = _words(
 _QUERY_FIELDS = (
     "query useLegacySql useQueryCache priority parameterMode queryParameters.* defaultDataset.projectId "
     "defaultDataset.datasetId maximumBytesBilled createDisposition writeDisposition "
+    "allowLargeResults "  # only legacy SQL needs it; GoogleSQL ignores it (REST reference of jobs)
     "tableDefinitions.* "  # parsed by parse_table_definitions, which refuses unsupported keys
     + _TABLE_REFERENCE.format("destinationTable")
 )
@@ -61,7 +62,7 @@ _EXTRACT_FIELDS = "destinationUri destinationUris destinationFormat compression 
 )
 JOB_FIELDS = _words(
     "jobReference.projectId jobReference.jobId jobReference.location configuration.jobType configuration.dryRun "
-    "configuration.labels.* "
+    "configuration.labels.* configuration.jobTimeoutMs "
     + " ".join(f"configuration.query.{name}" for name in _QUERY_FIELDS.split())
     + " "
     + " ".join(f"configuration.load.{name}" for name in _LOAD_FIELDS.split())
@@ -71,7 +72,7 @@ JOB_FIELDS = _words(
 QUERY_REQUEST_FIELDS = _words(
     "query useLegacySql useQueryCache parameterMode queryParameters.* defaultDataset.projectId "
     "defaultDataset.datasetId maximumBytesBilled dryRun labels.* location maxResults timeoutMs requestId "
-    "formatOptions.useInt64Timestamp formatOptions.timestampOutputFormat kind jobCreationMode"
+    "formatOptions.useInt64Timestamp formatOptions.timestampOutputFormat kind jobCreationMode jobTimeoutMs"
 )
 
 ROW_POLICY_FIELDS = _words(
@@ -132,6 +133,7 @@ METHODS = (
     Method("rowAccessPolicies.delete", "DELETE", _ROW_POLICY, _words("force")),
     Method("rowAccessPolicies.testIamPermissions", "POST", f"{_ROW_POLICY}:testIamPermissions",
            body="TestIamPermissionsRequest", fields=_words("permissions")),
+    Method("routines.list", "GET", f"{_DATASET}/routines", _words("filter maxResults pageToken readMask")),
     Method("jobs.insert", "POST", "projects/{project}/jobs", body="Job", fields=JOB_FIELDS),
     Method("jobs.list", "GET", "projects/{project}/jobs",
            _words("allUsers maxCreationTime maxResults minCreationTime pageToken parentJobId projection stateFilter")),

@@ -115,13 +115,14 @@ def _declare(cursor: TokenCursor) -> Declare:
 
 def _set(cursor: TokenCursor) -> SetVariable:
     cursor.expect("SET")
-    if cursor.accept("("):
+    in_parentheses = cursor.accept("(")
+    if in_parentheses:
         names = cursor.comma_separated(cursor.identifier)
         cursor.expect(")")
     else:
         names = [cursor.identifier()]
     cursor.expect("=")
-    return SetVariable(tuple(names), parse_expression(cursor))
+    return SetVariable(tuple(names), parse_expression(cursor), in_parentheses)
 
 
 def _if(cursor: TokenCursor) -> If:

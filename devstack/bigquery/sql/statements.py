@@ -45,6 +45,7 @@ class Declare:
 class SetVariable:
     names: tuple[str, ...]
     value: exp.Expression
+    in_parentheses: bool = False  # the names; the value is then a STRUCT with a field for each
 
 
 @dataclass(frozen=True)

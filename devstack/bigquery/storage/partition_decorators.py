@@ -11,13 +11,15 @@ from devstack.bigquery.storage.model import NULL_PARTITION, TableId
 def split_decorator(reference: TableId) -> tuple[TableId, str | None]:
     """The table without the decorator, and the partition id (None for the whole table).
 
-    Raises Invalid for anything but a day or `__NULL__`.
+    Raises Invalid for anything but a day or `__NULL__`, NotImplementedConstruct for what legacy SQL has.
     """
     name, dollar, partition_id = reference.table.partition("$")
     if "@" in reference.table:
         raise NotImplementedConstruct(f"time decorator in table id {reference.table}")
     if not dollar:
         return reference, None
+    if partition_id == "__PARTITIONS_SUMMARY__":
+        raise NotImplementedConstruct("$__PARTITIONS_SUMMARY__: query INFORMATION_SCHEMA.PARTITIONS")
     if partition_id != NULL_PARTITION and not _is_day(partition_id):
         raise Invalid(
             f"Invalid partition decorator [${partition_id}] of {reference.project}:{reference.dataset}.{name}: "

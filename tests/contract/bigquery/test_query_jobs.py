@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from datetime import date
 from pathlib import Path
@@ -247,6 +248,45 @@ def test_faults_fail_delay_and_queue_jobs(client: bigquery.Client, table: str, c
     control.add_fault(match={"method": "GET", "path": "/datasets/"}, effect="error", status=404, reason="notFound")
     with pytest.raises(exceptions.NotFound, match="Fault on purpose"):
         client.get_table(table)
+
+
+def test_a_job_stops_at_its_timeout(client: bigquery.Client, control: Control) -> None:
+    """Source: REST reference of jobs, JobConfiguration.jobTimeoutMs."""
+    control.add_fault(match={"job_type": "query", "job_id": "^timeout-"}, effect="queue")
+    config = bigquery.QueryJobConfig(job_timeout_ms=200)
+    job = client.query("SELECT 1", job_id=f"timeout-{uuid.uuid4().hex}", job_config=config, job_retry=None)
+    with pytest.raises(exceptions.GoogleAPICallError, match="Job timed out"):
+        job.result(retry=None)
+
+
+def test_a_query_may_run_for_six_hours(tmp_path: Path) -> None:
+    """Source: "Quotas and limits", query jobs. Load jobs have the same limit."""
+    with start_stand_in(tmp_path) as address:
+        client, control = bigquery_client(address), Control(address)
+        control.add_fault(match={"job_type": "query"}, effect="delay", seconds=1)
+        job = client.query("SELECT 1", job_retry=None)
+        while client.get_job(job.job_id).state != "RUNNING":
+            time.sleep(0.01)
+        control.advance(hours=6)
+        with pytest.raises(exceptions.GoogleAPICallError, match="Job timed out"):
+            job.result(retry=None)
+
+
+def test_set_takes_the_fields_of_a_struct(client: bigquery.Client) -> None:
+    """One variable in parentheses, too, gets a field. Source: "Procedural language", SET."""
+    script = """
+    DECLARE a ARRAY<INT64>; DECLARE b, c INT64;
+    SET (a) = (SELECT AS STRUCT ARRAY_AGG(n) FROM UNNEST([1, 2]) AS n);
+    SET (b, c) = (SELECT AS STRUCT 3, 4);
+    SELECT ARRAY_LENGTH(a), b, c;
+    """
+    assert rows_of(client, script) == [(2, 3, 4)]
+
+
+def test_a_job_names_the_table_that_it_creates(client: bigquery.Client, dataset: str) -> None:
+    job = client.query(f"CREATE TABLE {dataset}.made AS SELECT 1 AS n")
+    job.result()
+    assert (job.destination.dataset_id, job.destination.table_id) == (dataset, "made")
 
 
 def test_jobs_are_listed_with_their_state(client: bigquery.Client) -> None:

@@ -1,0 +1,26 @@
+"""The local servers, and the environment of the programs of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from google.cloud import bigquery
+
+from testkit.local_servers import start_fake_gcs, start_stand_in
+from tests.contract.bigquery.emulator_client import bigquery_client
+from tests.foreign.programs import BIN, Servers
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    if not BIN.is_dir():
+        pytest.fail("The programs of others are not installed: run `make foreign-setup`.")
+    folder = tmp_path_factory.mktemp("servers")
+    with start_fake_gcs(folder, "lake") as storage, start_stand_in(folder, storage) as address:
+        yield Servers(address, storage)
+
+
+@pytest.fixture(scope="session")
+def client(servers: Servers) -> bigquery.Client:
+    return bigquery_client(servers.bigquery)
