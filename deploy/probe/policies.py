@@ -72,6 +72,21 @@ def truncate_data_keeps(probe: ProbeDataset) -> str:
 
 
 @assumption(
+    "truncate-data-of-a-query",
+    statement="WRITE_TRUNCATE_DATA as a query's disposition replaces the rows and keeps policies and properties",
+    rule="engines/staging_job.py: engine bigquery writes staging by a query. If it does not hold: use engine spark.",
+)
+def truncate_data_of_a_query(probe: ProbeDataset) -> str:
+    """Replaces, by a query, the one row of a table with a row access policy."""
+    table = table_with_policy(probe, "truncate_by_query")
+    before = kept_properties(probe, table)
+    probe.query("SELECT CURRENT_DATE() AS day, 7 AS id, 7 AS number", into=table)
+    expect("what the table keeps", kept_properties(probe, table), before)
+    expect("rows of the table", probe.rows(f"SELECT id, number FROM `{table}`"), [(7, 7)])
+    return "The row was replaced; policy, description, labels, expiration and clustering are unchanged."
+
+
+@assumption(
     "truncate-data-of-a-partition",
     statement="WRITE_TRUNCATE_DATA into table$YYYYMMDD replaces that day's rows and changes nothing else",
     rule="In mode last_changed only dates with changed rows are loaded, if they are few.",

@@ -126,8 +126,11 @@ class ProbeDataset:
         )
         return job.result(timeout=JOB_TIMEOUT_S)
 
-    def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Any:
-        """Run one statement or script, and return the job. Raises BudgetSpent when the budget is spent."""
+    def query(self, sql: str, parameters: Mapping[str, Any] | None = None, *, into: str | None = None) -> Any:
+        """Run one statement or script, and return the job. Raises BudgetSpent when the budget is spent.
+
+        `into`: a table whose rows the query's result replaces.
+        """
         from google.cloud import bigquery
 
         if self.usd > BUDGET_USD:
@@ -140,6 +143,9 @@ class ProbeDataset:
             use_query_cache=False,
             maximum_bytes_billed=MAX_BYTES_PER_STATEMENT,
         )
+        if into is not None:
+            config.destination = into
+            config.write_disposition = "WRITE_TRUNCATE_DATA"
         job = self.client.query(sql, job_config=config, location=self.location, project=self._clients.project)
         try:
             job.result(timeout=JOB_TIMEOUT_S)

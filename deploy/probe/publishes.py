@@ -130,13 +130,16 @@ def replaces_target(probe: ProbeDataset, feed: PublishedFeed) -> str:
 )
 @publishing
 def keeps_primary_key(probe: ProbeDataset, feed: PublishedFeed) -> str:
-    """Adds a primary key, NOT ENFORCED, to staging between two publishes."""
+    """Adds a primary key, which BigQuery does not enforce, to staging between two publishes."""
     feed.publish(feed.land(1, rows(probe, 1)))
-    staging = f"{probe.dataset}.{feed.feed.staging}"
-    probe.query(f"ALTER TABLE `{staging}` ADD PRIMARY KEY (name, day, code) NOT ENFORCED")
+    key = {"primaryKey": {"columns": ["name", "day", "code"]}}
+    probe.rest(f"datasets/{probe.name}/tables/{feed.feed.staging}", "PATCH", {"tableConstraints": key})
     feed.publish(feed.land(2, rows(probe, 2)))
     expect_rows(feed, rows(probe, 2))
-    return "The second publish succeeded."
+    for table in (feed.feed.staging, feed.feed.target):
+        found = probe.rest(f"datasets/{probe.name}/tables/{table}", "GET")
+        expect(f"constraints of {table}", found.get("tableConstraints"), key)
+    return "The second publish succeeded, and staging and target have the key."
 
 
 @assumption(
@@ -195,12 +198,12 @@ def job_ids_once(probe: ProbeDataset, feed: PublishedFeed) -> str:
 
 
 @assumption(
-    "publish-sees-a-later-load",
+    "publish-clones-the-checked-rows",
     statement="A clone of staging as of T has the rows as of T, even if staging has changed since",
     rule="publish/check.py: the swap clones staging as it was checked.",
 )
 @publishing
-def sees_no_later_load(probe: ProbeDataset, feed: PublishedFeed) -> str:
+def clones_the_checked_rows(probe: ProbeDataset, feed: PublishedFeed) -> str:
     """Empties staging between the check and the swap."""
     spec, checked = feed.publish_to_check(feed.land(1, rows(probe, 1)))
     probe.query(f"TRUNCATE TABLE `{probe.dataset}.{feed.feed.staging}`")

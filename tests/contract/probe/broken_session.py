@@ -111,14 +111,14 @@ def job(kind: str, edit: Callable[[dict[str, Any]], bool]) -> Change:
     return Change(request)
 
 
-def disposition(sent: str, used: str) -> Change:
-    def edit(load: dict[str, Any]) -> bool:
-        if load.get("writeDisposition") != sent:
+def disposition(sent: str, used: str, kind: str = "load") -> Change:
+    def edit(configuration: dict[str, Any]) -> bool:
+        if configuration.get("writeDisposition") != sent:
             return False
-        load["writeDisposition"] = used
+        configuration["writeDisposition"] = used
         return True
 
-    return job("load", edit)
+    return job(kind, edit)
 
 
 def answer(path: str, edit: Callable[[dict[str, Any]], object]) -> Change:

@@ -123,7 +123,7 @@ CASES: list[tuple[str, Change, str]] = [
     # what the server does, how, which test must find it
     ("a clone is of the present", PRESENT, "clone-in-script-with-parameters"),
     ("a clone is of the present", PRESENT, "clone-back"),
-    ("a clone is of the present", PRESENT, "publish-sees-a-later-load"),
+    ("a clone is of the present", PRESENT, "publish-clones-the-checked-rows"),
     ("a clone is of the present", PRESENT, "publish-rolls-back"),
     ("the past of a replaced table is the present", PRESENT, "time-travel-after-replace"),
     ("CLONE takes no parameter as its time", NO_TIME, "clone-in-script-with-parameters"),
@@ -224,6 +224,12 @@ CASES: list[tuple[str, Change, str]] = [
     ("WRITE_TRUNCATE_DATA drops policies", disposition("WRITE_TRUNCATE_DATA", "WRITE_TRUNCATE"), "truncate-data-keeps"),
     ("WRITE_TRUNCATE_DATA appends", disposition("WRITE_TRUNCATE_DATA", "WRITE_APPEND"), "clone-replaces"),
     ("WRITE_TRUNCATE_DATA appends", disposition("WRITE_TRUNCATE_DATA", "WRITE_APPEND"), "truncate-data-of-a-partition"),
+    (
+        "a query's WRITE_TRUNCATE_DATA drops policies",
+        disposition("WRITE_TRUNCATE_DATA", "WRITE_TRUNCATE", "query"),
+        "truncate-data-of-a-query",
+    ),
+    ("a clone has no primary key", target(without("tableConstraints")), "publish-keeps-a-primary-key"),
     ("WRITE_TRUNCATE_DATA is unknown", refused("WRITE_TRUNCATE_DATA"), "truncate-data-keeps"),
     ("WRITE_TRUNCATE keeps policies", disposition("WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA"), "truncate-drops-policies"),
     ("a load into a partition replaces the table", job("load", without_decorator), "truncate-data-of-a-partition"),

@@ -13,7 +13,6 @@ from deploy.probe.probe_report import as_markdown
 
 # What the stand-in and the emulator do otherwise than we assume of Google Cloud, and why that is accepted.
 KNOWN_DIFFERENCES = {
-    "publish-keeps-a-primary-key": ProbeVerdict.NOT_TRIED,  # nor statements that add a primary key
     "materialised-view-breaks": ProbeVerdict.NOT_TRIED,  # the stand-in has no materialised views
     "no-ddl-in-transaction": ProbeVerdict.NOT_TRIED,  # nor transactions
     "delete-as-read": ProbeVerdict.DOES_NOT_HOLD,  # fake-gcs-server deletes without looking at the precondition
