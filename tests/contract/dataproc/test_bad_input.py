@@ -168,6 +168,17 @@ REPORTED = [
         "too few machines in region [europe-west1]",
         False,
     ),  # kestra-io/plugin-gcp 698
+    (
+        "Multiple validation errors: - Insufficient 'CPUS' quota. Requested 6.0, available 4.0. - Insufficient "
+        "'IN_USE_ADDRESSES' quota. Requested 3.0, available 2.0.",
+        "A quota of project",
+        False,
+    ),  # streamify 5
+    (
+        "A e2-standard-2 VM instance is currently unavailable in the europe-west4-a zone.",
+        "too few machines in region [europe-west1]",
+        False,
+    ),  # ai-on-gke 849
     ("code: ZONE_RESOURCE_POOL_EXHAUSTED", "too few machines in region [europe-west1]", False),  # ai-on-gke 849
     (
         "User not authorized to act as service account '42-compute@developer.gserviceaccount.com'. To act as a service "

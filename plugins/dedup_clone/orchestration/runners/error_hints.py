@@ -30,7 +30,15 @@ class ErrorHints:
         """The hint for an error message; None if its cause is not known."""
         text = message.lower()
         for patterns, hint in (
-            (("not have enough resources available", "resource_pool_exhausted", "stockout"), self._no_capacity),
+            (
+                (
+                    "not have enough resources available",
+                    "vm instance is currently unavailable",
+                    "resource_pool_exhausted",
+                    "stockout",
+                ),
+                self._no_capacity,
+            ),
             (("quota", "resourceexhausted", "resource_exhausted", "ratelimitexceeded"), self._quota_exhausted),
             (("dns resolution failed", "name resolution", "could not resolve"), self._no_region),
             (("has not been used in project", "it is disabled", "service_disabled"), self._api_disabled),
