@@ -22,7 +22,7 @@ from airflow.providers.google.cloud.transfers.gcs_to_bigquery import GCSToBigQue
 
 PROJECT = sys.argv[1]
 TABLE = f"{PROJECT}.by_airflow.visits"
-task = types.SimpleNamespace(xcom_push=lambda *_, **__: None)
+task = types.SimpleNamespace(xcom_push=lambda *_, **__: None, stats_tags={}, try_number=1)
 context = {"ti": task, "task_instance": task}
 columns = [{"name": "day", "type": "DATE"}, {"name": "id", "type": "INTEGER"}, {"name": "note", "type": "STRING"}]
 dataset = {"project_id": PROJECT, "dataset_id": "by_airflow"}
