@@ -19,7 +19,7 @@ def cast_array(values: pa.Array, declared: pa.DataType) -> pa.Array:
     """Return the values in type `declared`."""
     if values.type == declared:
         return values
-    nullable = _nullable(declared)
+    nullable = nullable_type(declared)
     cast = _reordered(values, nullable).cast(nullable)
     return cast if nullable == declared else _marked(cast, declared)
 
@@ -42,11 +42,12 @@ def _reordered(values: pa.Array, declared: pa.DataType) -> pa.Array:
     return values
 
 
-def _nullable(declared: pa.DataType) -> pa.DataType:
+def nullable_type(declared: pa.DataType) -> pa.DataType:
+    """The type without REQUIRED fields."""
     if pa.types.is_struct(declared):
-        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in declared])
+        return pa.struct([pa.field(field.name, nullable_type(field.type)) for field in declared])
     if pa.types.is_list(declared):
-        return pa.list_(declared.value_field.with_type(_nullable(declared.value_type)))
+        return pa.list_(declared.value_field.with_type(nullable_type(declared.value_type)))
     return declared
 
 

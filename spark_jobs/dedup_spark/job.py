@@ -31,6 +31,7 @@ from dedup_spark.landing.delivery_validation import (
     require_unchanged,
     validate_deliveries,
 )
+from dedup_spark.output.completed_files import write_completed
 from dedup_spark.output.copy_forward import copy_forward
 from dedup_spark.parent import Parent, read_parent
 from dedup_spark.plan_selection import DatePlan, select_plans, unchanged_plans
@@ -134,10 +135,12 @@ class DedupJob:
     ) -> NewGeneration:
         """Complete the data folder, and return the new generation. `delivered`: the number of deliveries by date."""
         generation = assemble_generation(self.request.update_id_mode, plans, delivered, results, parent)
+        data_uri, fan_out = self.request.data_uri, FanOut(self.session)
         with self.job_log.phase("carry"):
-            copy_forward(
-                parent, generation.copied, generation.same_fingerprints, self.request.data_uri, FanOut(self.session)
-            )
+            if parent.lacks_columns:
+                files = tuple(file for file in parent.files if file.date in generation.copied)
+                return generation.with_files(write_completed(parent, files, self.request.table, data_uri, fan_out))
+            copy_forward(parent, generation.copied, generation.same_fingerprints, data_uri, fan_out)
         return generation
 
     def _take_over(

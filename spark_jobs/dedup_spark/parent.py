@@ -12,6 +12,7 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import digest, from_json
 from dedup_clone.contract.request import DedupRequest, ParentGeneration
+from dedup_clone.contract.schema_change import added_columns, refused_changes
 from dedup_spark import storage
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.hashing import KeyHasher
@@ -19,11 +20,15 @@ from dedup_spark.fingerprints.hashing import KeyHasher
 
 @dataclass(frozen=True)
 class ParentDate:
-    """One date of the parent: its entry in the manifest, and its files below `data_uri`."""
+    """One date of the parent: its entry in the manifest, and its files below `data_uri`.
+
+    `lacks_columns`: columns were added since, so that none of its files may become a file of the new generation.
+    """
 
     data_uri: str
     files: tuple[DataFile, ...]
     entry: DateEntry
+    lacks_columns: bool = False
 
     @property
     def bytes(self) -> int:
@@ -58,7 +63,8 @@ class Parent:
     """The parent's dates and files within the retention.
 
     `newest_id`: the highest snapshot id of its deliveries and rows. `dropped_rows`: its rows older than the retention.
-    `deliveries`: those that it contains, as far as their rows are not older than `complete_since`.
+    `deliveries`: those that it contains, as far as their rows are not older than `complete_since`. `lacks_columns`:
+    columns were added since; its fingerprints and `deliveries` are then left out.
     """
 
     data_uri: str
@@ -68,13 +74,16 @@ class Parent:
     dropped_rows: int
     deliveries: frozenset[Delivery] = frozenset()
     complete_since: date = date.max
+    lacks_columns: bool = False
 
     def uri(self, file: DataFile) -> str:
         return storage.join(self.data_uri, file.path)
 
     def of(self, day: date) -> ParentDate | None:
         """The parent's date; None if the parent lacks it."""
-        return ParentDate(self.data_uri, self.files_of(day), self.dates[day]) if day in self.dates else None
+        if day not in self.dates:
+            return None
+        return ParentDate(self.data_uri, self.files_of(day), self.dates[day], self.lacks_columns)
 
     def files_of(self, day: date) -> tuple[DataFile, ...]:
         return self._by_date.get(day, ())
@@ -111,36 +120,44 @@ def read_parent(request: DedupRequest) -> Parent:
         )
     _require_same_table(request, manifest, named)
     listed = from_json(FileList, text, where=named.file_list_uri)
-    oldest = request.retention_day
+    oldest, is_comparable = request.retention_day, _has_comparable_rows(request, manifest)
     ids = [d.snapshot_id for d in manifest.deliveries] + [e.max_update_id for e in manifest.dates]
     return Parent(
         data_uri=named.data_uri,
-        dates={e.date: _in_mode(request, manifest, e) for e in manifest.dates if e.date >= oldest},
+        dates={e.date: e if is_comparable else _without_fingerprints(e) for e in manifest.dates if e.date >= oldest},
         files=tuple(file for file in listed.files if file.date >= oldest),
         newest_id=max(ids, default=None),
         dropped_rows=sum(e.rows for e in manifest.dates if e.date < oldest),
-        deliveries=frozenset(manifest.deliveries if manifest.update_id_mode is request.update_id_mode else ()),
+        deliveries=frozenset(manifest.deliveries if is_comparable else ()),
         complete_since=manifest.retention_day,
+        lacks_columns=bool(added_columns(manifest.table.columns, request.table.columns)),
     )
 
 
-def _in_mode(request: DedupRequest, manifest: Manifest, entry: DateEntry) -> DateEntry:
-    """The entry without its fingerprints if the parent has another update_id mode.
+def _has_comparable_rows(request: DedupRequest, manifest: Manifest) -> bool:
+    """Whether the parent's fingerprints are of rows as the new generation has them: same columns, same mode."""
+    same_mode = manifest.update_id_mode is request.update_id_mode
+    return same_mode and manifest.table.columns == request.table.columns
 
-    In another mode they are fingerprints of other rows.
-    """
-    if manifest.update_id_mode is request.update_id_mode:
-        return entry
+
+def _without_fingerprints(entry: DateEntry) -> DateEntry:
     return replace(entry, key_fingerprint=None, content_fingerprint=None)
 
 
 def _require_same_table(request: DedupRequest, manifest: Manifest, named: ParentGeneration) -> None:
-    """Columns and keys may not change between generations; retention may.
+    """Keys may not change between generations, and columns only be added; retention may change.
 
     Clustering is not compared here: files do not depend on it, and the check `layout` refuses a publish while staging
     or target has another clustering than the feed file.
     """
-    for what in ("columns", "keys", "partition_column", "snapshot_id_column"):
+    refused = refused_changes(manifest.table.columns, request.table.columns)
+    if refused:
+        raise ContractViolation(
+            f"Generation [{manifest.generation}] of feed [{request.feed}] ({named.manifest_uri}) has other columns "
+            f"than the feed file: {'; '.join(refused)}. Undo the change there, or publish the changed table as a feed "
+            f"of its own."
+        )
+    for what in ("keys", "partition_column", "snapshot_id_column"):
         found, expected = getattr(manifest.table, what), getattr(request.table, what)
         if found != expected:
             raise ContractViolation(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from dedup_clone.checks.check_result import CheckResult, check_result, listed
+from dedup_clone.contract.schema_change import refused_changes
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.settings.table_settings import PolicySettings
 from dedup_clone.warehouse.metadata import Policies, TableMetadata
@@ -19,13 +20,15 @@ def labelled_generation(target: TableMetadata | None) -> str | None:
     return None if target is None else target.labels.get(GENERATION_LABEL)
 
 
-def schema_matches(staging: TableMetadata, contract: TableContract) -> CheckResult:
+def schema_matches(staging: TableMetadata, contract: TableContract, *, restores: bool = False) -> CheckResult:
+    """Staging has the columns of `contract`. If a generation is restored, it may have columns that were added since."""
+    later = restores and not refused_changes(contract.columns, staging.columns)
     return check_result(
         "staging_schema",
-        staging.columns == contract.columns,
+        later or staging.columns == contract.columns,
         found=_columns(staging.columns),
         expected=_columns(contract.columns),
-        next_step="a schema change needs a bootstrap of the feed; or put the feed file's columns back.",
+        next_step="put the columns of staging or of the feed file back (docs/change-a-feed.md).",
     )
 
 

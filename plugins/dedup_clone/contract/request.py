@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from typing import ClassVar
@@ -77,6 +77,8 @@ class DedupRequest:
     - compare_values: let plan ADOPT count changed rows, too.
     - file_bytes: the target size of files that the job writes. A small date has one smaller file.
     - dates: apply only these dates of the one delivery (by its date folders); None applies all.
+    - since: by column path (`store.city` for a nested one), the first snapshot id whose files must have the column.
+      Older ones may lack it, and their rows have NULL there.
     - takes_over: for a bootstrap only, what to do about duplicate keys. The one delivery is then the export of an
       existing table, whose rows have their own update ids, and the manifest lists no delivery.
 
@@ -113,6 +115,7 @@ class DedupRequest:
     dates: tuple[date, ...] | None = None
     takes_over: Duplicates | None = None
     seed_uri: str = ""
+    since: dict[str, int] = field(default_factory=dict)
 
     @property
     def fingerprint_seed_uri(self) -> str:

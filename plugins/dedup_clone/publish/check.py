@@ -33,7 +33,7 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     bootstrap = read_bootstrap_record(services, spec.attempt) if intent.kind is IntentKind.BOOTSTRAP else None
     candidate, manifest = read_candidate(services, spec)
     staging = services.warehouse.observe(services.names, services.feed.staging)
-    items = _check_tables(services, spec, staging, bootstrap)
+    items = _check_tables(services, spec, manifest, staging, bootstrap)
     if spec.restored_at is None:
         items += [_check_loaded(services, manifest), *_check_staging(manifest, staging)]
     if spec.restores is None:
@@ -74,13 +74,13 @@ def check_policies(services: Services, check: str, table: str) -> list[CheckResu
 
 
 def _check_tables(
-    services: Services, spec: PublishSpec, staging: Observation, bootstrap: BootstrapRecord | None
+    services: Services, spec: PublishSpec, manifest: Manifest, staging: Observation, bootstrap: BootstrapRecord | None
 ) -> list[CheckResult]:
-    contract = services.feed.table.to_contract()
+    restores, contract = spec.restores is not None, services.feed.table.to_contract()
     target = services.warehouse.table(services.feed.target)
     bootstrapped_version = bootstrap.existing.version if bootstrap and bootstrap.existing.is_target else None
     return [
-        table_checks.schema_matches(staging.table, contract),
+        table_checks.schema_matches(staging.table, manifest.table if restores else contract, restores=restores),
         table_checks.layout_matches(staging.table, target, contract),
         table_checks.no_streaming_buffer(staging.table),
         table_checks.target_is_ours(target, spec.parent, spec.generation, bootstrapped_version),

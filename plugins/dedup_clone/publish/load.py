@@ -17,6 +17,7 @@ from typing import Any
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ContractViolation, DeliveryRefused
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.request import MAX_TABLE_FILES, URIS_PER_JOB
+from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
 from dedup_clone.publish.discard import discard
@@ -57,7 +58,10 @@ def read_candidate(services: Services, spec: PublishSpec) -> tuple[Candidate, Ma
 
 
 def table_load_configuration(services: Services, candidate: Candidate, manifest: Manifest) -> dict[str, Any]:
-    """The load job of the whole table; a text file lists its files. Raises CheckFailed above `MAX_TABLE_FILES`."""
+    """The load job of the whole table, which adds its new columns to staging; a text file lists its files.
+
+    Raises CheckFailed if there are more files than `MAX_TABLE_FILES`.
+    """
     files = services.manifests.candidate_files(candidate)
     if files is not None and len(files.files) > MAX_TABLE_FILES:
         raise CheckFailed(
@@ -65,17 +69,29 @@ def table_load_configuration(services: Services, candidate: Candidate, manifest:
             f"with plan [rewrite], which writes few, and ask the producer for larger files."
         )
     uris = [str(candidate.load_uris_uri)]
-    return load_configuration(services, STEP, uris, services.names.staging_table, manifest.table.columns, **URI_LIST)
+    options: dict[str, Any] = dict(URI_LIST)
+    if _adds_columns(services, manifest):
+        options["schemaUpdateOptions"] = ["ALLOW_FIELD_ADDITION"]
+    return load_configuration(services, STEP, uris, services.names.staging_table, manifest.table.columns, **options)
+
+
+def _adds_columns(services: Services, manifest: Manifest) -> bool:
+    """Whether staging lacks columns of the new generation."""
+    staging = services.warehouse.table(services.feed.staging)
+    return staging is not None and bool(added_columns(staging.columns, manifest.table.columns))
 
 
 def dates_to_load(services: Services, candidate: Candidate, manifest: Manifest) -> tuple[date, ...] | None:
     """The dates whose files differ from those in staging; None when the whole table is to be loaded.
 
-    The whole table is loaded when staging's contents are unknown, when most dates changed or a retained date is gone,
-    when a date has too many files for the configuration of one load job, and in update id mode `last_seen`.
+    The whole table is loaded when staging's contents are unknown or lack a column, when most dates changed or a
+    retained date is gone, when a date has too many files for the configuration of one load job, and in update id mode
+    `last_seen`.
     """
     loaded = _manifest_in_staging(services)
     if manifest.update_id_mode is not UpdateIdMode.LAST_CHANGED or candidate.file_list_uri is None or loaded is None:
+        return None
+    if loaded.table.columns != manifest.table.columns:
         return None
     digests = {entry.date: entry.files_digest for entry in loaded.dates}
     changed = tuple(e.date for e in manifest.dates if not e.files_digest or digests.get(e.date) != e.files_digest)

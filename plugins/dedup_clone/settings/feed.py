@@ -115,7 +115,12 @@ class Feed(StrictModel):
 
     def unsupported_reason(self, engine: Engine) -> str | None:
         """Why the engine cannot deduplicate this feed, and which engine can; None when it can."""
-        policies = self.table.policies
+        policies, since = self.table.policies, self.table.since()
+        if engine is not Engine.SPARK and since:
+            return (
+                f"engine [{engine}] reads landed files as they are, and files may lack {list(since)} ([since]): use "
+                f"engine [{Engine.SPARK}], or remove [since] when no such snapshot can come any more"
+            )
         if engine is not Engine.SPARK and (policies.row_access or policies.column_tags):
             return (
                 f"engine [{engine}] loads deliveries into a table without the policies that the feed declares, where "

@@ -25,6 +25,10 @@ class ColumnSettings(StrictModel):
     """Type in BigQuery. docs/data-contract.md lists the Parquet types accepted for each."""
     mode: ColumnMode = ColumnMode.NULLABLE
     """REPEATED makes the column an array."""
+    since: Annotated[int, Field(ge=0)] | None = None
+    """For a column that was added later: the first snapshot id whose files must have it (null: all files).
+
+    Files of older snapshots may lack it; their rows have NULL there. docs/change-a-feed.md describes how to add one."""
     fields: tuple[ColumnSettings, ...] = ()
     """The nested columns of a STRUCT; other types have none."""
 
@@ -33,6 +37,18 @@ class ColumnSettings(StrictModel):
         if (self.type == "STRUCT") != bool(self.fields):
             raise ValueError(f"column [{self.name}] of type [{self.type}]: STRUCT needs fields, other types have none")
         return self
+
+    @model_validator(mode="after")
+    def can_be_absent(self) -> Self:
+        if self.since is not None and self.mode is ColumnMode.REQUIRED:
+            raise ValueError(f"column [{self.name}] is REQUIRED: files without it ([since]) have no value for it")
+        return self
+
+    def since_by_path(self, prefix: str = "") -> dict[str, int]:
+        """`since` of this column and those nested in it, by their paths, such as `store.city`."""
+        path = f"{prefix}{self.name}"
+        own = {} if self.since is None else {path: self.since}
+        return own | {k: v for inner in self.fields for k, v in inner.since_by_path(f"{path}.").items()}
 
     def to_contract(self) -> Column:
         return Column(self.name, self.type, self.mode, tuple(f.to_contract() for f in self.fields))
@@ -91,10 +107,17 @@ class TableSettings(StrictModel):
             raise ValueError(f"partition column [{self.partition_column}] must be DATE")
         if by_name[self.snapshot_id_column].type != "INT64" or self.snapshot_id_column in self.keys:
             raise ValueError(f"snapshot id column [{self.snapshot_id_column}] must be INT64 and no key")
+        late = [n for n in (*self.keys, self.snapshot_id_column) if by_name[n].since is not None]
+        if late:
+            raise ValueError(f"{late} have [since], but every file must have keys and the snapshot id")
         invalid = [k for k in self.keys if by_name[k].type not in KEY_TYPES or by_name[k].mode is ColumnMode.REPEATED]
         if invalid:
             raise ValueError(f"keys {invalid} have a type that cannot be a key; keys may be {sorted(KEY_TYPES)}")
         return self
+
+    def since(self) -> dict[str, int]:
+        """The first snapshot id whose files must have a column, by its path. Columns of all files are left out."""
+        return {path: first for column in self.columns for path, first in column.since_by_path().items()}
 
     def to_contract(self) -> TableContract:
         return TableContract(

@@ -60,6 +60,15 @@ class NewGeneration:
     copied: frozenset[date]
     same_fingerprints: frozenset[date]
 
+    def with_files(self, written: Mapping[DataFile, DataFile]) -> NewGeneration:
+        """The generation with the values of `written` in place of its keys."""
+        files = tuple(written.get(file, file) for file in self.files)
+        by_date: dict[date, list[DataFile]] = {entry.date: [] for entry in self.dates}
+        for file in files:
+            by_date[file.date].append(file)
+        dates = tuple(replace(entry, files_digest=files_digest(by_date[entry.date])) for entry in self.dates)
+        return replace(self, dates=dates, files=files)
+
 
 def assemble_generation(
     mode: UpdateIdMode,

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import storage
+from dedup_spark.absent_columns import complete_batch
 from dedup_spark.arrays import I64Array
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
 
@@ -67,7 +68,8 @@ class KeyReader:
                     first_row += batch.num_rows
 
     def key_batch(self, first_row: int, batch: pa.RecordBatch, *, with_ids: bool, with_values: bool) -> KeyBatch:
-        """The requested columns of a decoded batch, cast to the declared types."""
+        """The requested columns of a decoded batch, cast to the declared types. NULL for those that the file lacks."""
+        batch = complete_batch(batch, self.table.value_columns) if with_values else batch
 
         def declared(columns: tuple[Column, ...]) -> tuple[pa.Array, ...]:
             return tuple(as_declared(column, batch.column(column.name)) for column in columns)

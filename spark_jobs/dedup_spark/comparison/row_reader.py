@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
+from dedup_spark.absent_columns import complete_batch
 from dedup_spark.arrays import EMPTY_I64, BoolArray, I64Array
 from dedup_spark.arrow_cast import cast_table
 from dedup_spark.column_types import arrow_schema
@@ -62,7 +63,8 @@ def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
                     wanted = batch.filter(pa.array(_mask(table, source, batch, first_row)))
                     first_row += batch.num_rows
                     if wanted.num_rows:
-                        yield cast_table(pa.Table.from_batches([wanted]).select(names), schema)
+                        complete = complete_batch(wanted, table.columns)
+                        yield cast_table(pa.Table.from_batches([complete]).select(names), schema)
             group_start = group_end
 
 

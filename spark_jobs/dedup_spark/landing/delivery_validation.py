@@ -113,7 +113,7 @@ def validate_deliveries(
 
 def validate_files(request: DedupRequest, files: Sequence[LandedFile], fan_out: FanOut) -> list[FileValidation]:
     """Validates each file in a pass of its own."""
-    validator = FileValidator(request.table, request.latest_day, own_ids=request.takes_over is not None)
+    validator = FileValidator.of(request)
     return fan_out.map(validator, files, sum(f.size for f in files), "validate landed files")
 
 

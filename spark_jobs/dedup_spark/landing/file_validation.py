@@ -8,15 +8,19 @@ one call for each file, and returns counts, never rows.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
+from dedup_spark.absent_columns import complete_batch
 from dedup_spark.landing.cast_checks import CastChecks
 from dedup_spark.landing.file_format import describe_unreadable, unsupported_formats
 from dedup_spark.landing.footer_schema import Footer, read_footer
@@ -59,12 +63,18 @@ class FileValidation:
 class FileValidator:
     """Validates files of one request.
 
-    `own_ids`: the files are the export of a table, whose rows have update_ids of their own.
+    `own_ids`: the files are the export of a table, whose rows have update_ids of their own. `since`: by column path,
+    the first snapshot id whose files must have the column.
     """
 
     table: TableContract
     latest_day: date
     own_ids: bool = False
+    since: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, request: DedupRequest) -> Self:
+        return cls(request.table, request.latest_day, request.takes_over is not None, request.since)
 
     def __call__(self, landed: LandedFile) -> FileValidation:
         """Reads the file. A file that cannot be read is invalid; raises only what the storage raises."""
@@ -97,7 +107,8 @@ class FileValidator:
 
     def begin(self, landed: LandedFile, file: pq.ParquetFile) -> RunningValidation:
         """Validates the footer. The caller reads all rows and adds them to the result."""
-        footer = read_footer(self.table, file, exported=self.own_ids)
+        early = () if self.own_ids else (path for path, first in self.since.items() if landed.snapshot_id < first)
+        footer = read_footer(self.table, file, exported=self.own_ids, optional=frozenset(early))
         return RunningValidation(self.table, landed, self.latest_day, footer, own_ids=self.own_ids)
 
     @staticmethod
@@ -130,6 +141,7 @@ class RunningValidation:
         """Validates a batch that has all columns of the file."""
         self.rows += batch.num_rows
         table = self.table
+        batch = complete_batch(batch, table.columns)
         required = [c.name for c in table.columns if c.mode is ColumnMode.REQUIRED]
         for name in {*table.keys, table.snapshot_id_column, *required}:
             self.nulls[name] += batch.column(name).null_count

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import types as spark
 
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
-from dedup_spark.column_types import STRUCT
+from dedup_spark.column_types import STRUCT, spark_type
 from dedup_spark.landing.parquet_types import describe_expected, describe_leaf, spark_type_of
 from dedup_spark.landing.written_schema import has_written_schema, is_castable
 
@@ -40,8 +40,22 @@ class _Mismatch(Exception):
     """A column has another type than declared. The message is the problem."""
 
 
-def read_footer(table: TableContract, file: pq.ParquetFile, *, exported: bool = False) -> Footer:
-    """Compares the file's columns with those of the table. `exported`: BigQuery wrote the file."""
+@dataclass(frozen=True)
+class _Rules:
+    """What `read_footer` was told of the file."""
+
+    exported: bool
+    optional: frozenset[str]
+
+
+def read_footer(
+    table: TableContract, file: pq.ParquetFile, *, exported: bool = False, optional: frozenset[str] = frozenset()
+) -> Footer:
+    """Compares the file's columns with those of the table.
+
+    `exported`: BigQuery wrote the file. `optional`: paths of columns that the file may lack.
+    """
+    rules = _Rules(exported, optional)
     problems: list[str] = []
     declared = {c.name: c for c in table.columns}
     found: dict[str, spark.DataType] = {}
@@ -53,12 +67,14 @@ def read_footer(table: TableContract, file: pq.ParquetFile, *, exported: bool = 
             problems.append(_undeclared(field.name, declared))
             continue
         try:
-            found[field.name] = _spark_type(column, column.name, field.type, own_leaves, exported)
+            found[field.name] = _spark_type(column, column.name, field.type, own_leaves, rules)
         except _Mismatch as mismatch:
             problems.append(str(mismatch))
             found[field.name] = spark.NullType()
     twice = [name for name, count in Counter(file.schema_arrow.names).items() if count > 1]
     problems += [f"column [{name}] is in the file more than once, expected once" for name in twice]
+    for name in (declared.keys() & optional) - found.keys():
+        found[name] = spark_type(declared[name])
     missing = [name for name in declared if name not in found]
     problems += [f"column [{name}] is missing, expected [{declared[name].type}]" for name in missing]
     schema = spark.StructType([spark.StructField(c.name, found[c.name]) for c in table.columns if c.name in found])
@@ -74,37 +90,41 @@ def _undeclared(name: str, declared: dict[str, Column]) -> str:
     return f"column [{name}] is not declared in the feed file{hint}"
 
 
-def _spark_type(column: Column, path: str, arrow: pa.DataType, leaves: Iterator[Any], exported: bool) -> spark.DataType:
+def _spark_type(column: Column, path: str, arrow: pa.DataType, leaves: Iterator[Any], rules: _Rules) -> spark.DataType:
     """The type to read a column with. `leaves` are its leaf columns in Parquet's schema. Raises _Mismatch."""
     if column.mode is ColumnMode.REPEATED:
         if not _is_list(arrow):
             raise _Mismatch(f"column [{path}] is [{_describe(arrow, leaves)}], expected [ARRAY of {column.type}]")
         element = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
-        return spark.ArrayType(_spark_type(element, path, arrow.value_type, leaves, exported))
+        return spark.ArrayType(_spark_type(element, path, arrow.value_type, leaves, rules))
     if column.type == STRUCT:
-        return _spark_struct(column, path, arrow, leaves, exported)
+        return _spark_struct(column, path, arrow, leaves, rules)
     if pa.types.is_nested(arrow):
         raise _Mismatch(f"column [{path}] is [{arrow}], expected {describe_expected(column.type)}")
     leaf = next(leaves)
-    kind = spark_type_of(column.type, leaf.physical_type, json.loads(leaf.logical_type.to_json()), exported=exported)
+    kind = spark_type_of(
+        column.type, leaf.physical_type, json.loads(leaf.logical_type.to_json()), exported=rules.exported
+    )
     if kind is None:
         raise _Mismatch(f"column [{path}] is [{describe_leaf(leaf)}], expected {describe_expected(column.type)}")
     return kind
 
 
 def _spark_struct(
-    column: Column, path: str, arrow: pa.DataType, leaves: Iterator[Any], exported: bool
+    column: Column, path: str, arrow: pa.DataType, leaves: Iterator[Any], rules: _Rules
 ) -> spark.DataType:
     if not pa.types.is_struct(arrow):
         raise _Mismatch(f"column [{path}] is [{_describe(arrow, leaves)}], expected [STRUCT]")
     names = [arrow.field(i).name for i in range(arrow.num_fields)]
-    if sorted(names) != sorted(f.name for f in column.fields):
+    optional = {f.name for f in column.fields if f"{path}.{f.name}" in rules.optional}
+    if sorted(names) != sorted(f.name for f in column.fields if f.name in names or f.name not in optional):
         raise _Mismatch(f"column [{path}] has fields {names}, expected {[f.name for f in column.fields]}")
     declared = {f.name: f for f in column.fields}
     kinds = {
-        name: _spark_type(declared[name], f"{path}.{name}", arrow.field(i).type, leaves, exported)
+        name: _spark_type(declared[name], f"{path}.{name}", arrow.field(i).type, leaves, rules)
         for i, name in enumerate(names)
     }
+    kinds.update((name, spark_type(declared[name])) for name in optional - kinds.keys())
     return spark.StructType([spark.StructField(f.name, kinds[f.name]) for f in column.fields])
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dedup_clone.contract.table import Column
+from dedup_spark.absent_columns import complete_batch
 from dedup_spark.column_types import arrow_schema
 
 # A Parquet leaf column: path, physical type, logical type, definition level, repetition level.
@@ -29,10 +30,15 @@ def has_written_schema(columns: tuple[Column, ...], file: pq.ParquetFile) -> boo
 
 
 def is_castable(columns: tuple[Column, ...], file: pq.ParquetFile) -> bool:
-    """Whether pyarrow can cast the file's columns to the schema that the job writes. Tries it without rows."""
+    """Whether pyarrow can cast the file's columns to the schema that the job writes. Tries it without rows.
+
+    Columns that the file lacks are taken as NULL.
+    """
     schema = arrow_schema(columns)
+    empty = file.schema_arrow.empty_table()
     try:
-        file.schema_arrow.empty_table().select(schema.names).cast(schema)
+        batch = pa.RecordBatch.from_arrays([column.combine_chunks() for column in empty.columns], schema=empty.schema)
+        pa.Table.from_batches([complete_batch(batch, columns)]).select(schema.names).cast(schema)
     except (pa.ArrowException, ValueError):
         return False
     return True

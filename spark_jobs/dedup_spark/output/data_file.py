@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from uuid import uuid4
@@ -16,6 +17,9 @@ from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 
 _ROW_GROUP_ROWS = 1 << 20
+# `row_groups` ends a row group at so many rows or bytes.
+_PENDING_ROWS = 1 << 20
+_PENDING_BYTES = 64 << 20
 
 
 class DataFileWriter:
@@ -50,6 +54,17 @@ class DataFileWriter:
         size = self.size
         self._stream.close()
         return DataFile(self._path, self._day, self._rows, size, min(self._ids), max(self._ids))
+
+
+def row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The rows of `tables` in tables of a good size for a row group."""
+    pending = TableBuffer(_PENDING_ROWS, _PENDING_BYTES)
+    for table in tables:
+        pending.add(table)
+        if pending.is_full:
+            yield pending.take()
+    if pending:
+        yield pending.take()
 
 
 @dataclass

@@ -90,7 +90,7 @@ class FusedScan:
 
         adopt = AdoptDate.of(self.request, self.seed, HELD_BYTES)
         rewrite = RewriteDate(self.request.table, self.seed, self.request.data_uri, size, HELD_BYTES)
-        scan = DateScan(adopt, rewrite, FileValidator(self.request.table, self.request.latest_day), self.saved)
+        scan = DateScan(adopt, rewrite, FileValidator.of(self.request), self.saved)
         what = f"{self.request.feed} generation {self.request.generation}: validate and compare"
         scanned = over_dates(self.session, scan, tasks, what, with_spare_threads)
         self._outcomes = dict(one.found for one in scanned if one.found)

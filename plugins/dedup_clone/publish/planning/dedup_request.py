@@ -57,4 +57,5 @@ def build_dedup_request(
         file_bytes=feed.dedup.file_megabytes << 20,
         dates=dates,
         takes_over=takes_over,
+        since=feed.table.since(),
     )

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 import dedup_clone
 from dedup_clone.contract.errors import ConfigurationError, RollbackRefused
 from dedup_clone.contract.manifest import Candidate, DateOutcome, DedupMetrics, FileList, Manifest
+from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.planning.waiting_deliveries import excluded_after
@@ -49,14 +50,19 @@ class RestorableGeneration:
 
 
 def restorable_generations(services: Services) -> list[RestorableGeneration]:
-    """The generations that a rollback can restore, newest first, without the live one."""
+    """The generations that a rollback can restore, newest first, without the live one.
+
+    If columns were added to target since, the generation's files are loaded, which keeps the columns, with NULL in all
+    rows. A clone of staging as of then would lack them.
+    """
     live, oldest = services.current.read().generation, _oldest_in_time_travel(services)
-    restorable = []
+    target, restorable = services.warehouse.table(services.feed.target), []
     for record in reversed(published_records(services.store, services.feed.feed)[-GENERATIONS_LISTED:]):
         if record.generation != live and record.swapped_at:
             manifest = services.manifests.read(record.generation)
-            restored_at = _clonable_as_of(services, manifest, oldest)
-            if restored_at or services.manifests.files_exist(manifest):
+            lacking = added_columns(manifest.table.columns, target.columns) if target else []
+            restored_at = None if lacking else _clonable_as_of(services, manifest, oldest)
+            if restored_at or (not _is_nested(lacking) and services.manifests.files_exist(manifest)):
                 restorable.append(RestorableGeneration(manifest, record.snapshot_id, record.swapped_at, restored_at))
     return restorable
 
@@ -68,7 +74,8 @@ def find_restorable(services: Services, generation: int) -> RestorableGeneration
     if generation not in by_generation:
         raise ConfigurationError(
             f"Generation [{generation}] of [{services.feed.feed}] cannot be made live again: it is live, was "
-            f"never published, or is neither within BigQuery's time travel nor among the retained files. "
+            f"never published, is neither within BigQuery's time travel nor among the retained files, or is older than "
+            f"nested columns of the table. "
             f"Choose one of: {_names(restorable)}; or replay a snapshot."
         )
     return by_generation[generation]
@@ -126,6 +133,11 @@ def _oldest_in_time_travel(services: Services) -> datetime | None:
         return None
     window = services.warehouse.time_travel_window() - TIME_TRAVEL_MARGIN
     return max(services.now() - window, staging.created_at)
+
+
+def _is_nested(columns: list[str]) -> bool:
+    """Whether one of the columns is inside a STRUCT. A STRUCT of a loaded file must have all its fields."""
+    return any("." in path for path in columns)
 
 
 def _clonable_as_of(services: Services, manifest: Manifest, oldest: datetime | None) -> datetime | None:

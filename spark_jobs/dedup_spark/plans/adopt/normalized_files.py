@@ -6,24 +6,17 @@ takes its schema from one file, and must find it in all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-
-import pyarrow as pa
 
 from dedup_clone.contract.manifest import DataFile
 from dedup_spark.arrays import EMPTY_I64, I64Array
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
-from dedup_spark.output.data_file import DataFileWriter, TableBuffer
+from dedup_spark.output.data_file import DataFileWriter, row_groups
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.diff_result import DiffResult
 from dedup_spark.plans.delivered_date import DeliveredFile
-
-# A row group ends at so many rows or bytes.
-_PENDING_ROWS = 1 << 20
-_PENDING_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -61,17 +54,7 @@ def _write(
     every_id = task.newest.delivery.snapshot_id + 1
     source = RowSource(part.uri, part.rows, included=EMPTY_I64, excluded=surplus, ids_below=every_id)
     file = None
-    for rows in _row_groups(read_rows(reader, source)):
+    for rows in row_groups(read_rows(reader, source)):
         file = file or DataFileWriter(reader.table, data_uri, task.day, "mended")
         file.write(rows)
     return file.close() if file else None
-
-
-def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    pending = TableBuffer(_PENDING_ROWS, _PENDING_BYTES)
-    for table in tables:
-        pending.add(table)
-        if pending.is_full:
-            yield pending.take()
-    if pending:
-        yield pending.take()

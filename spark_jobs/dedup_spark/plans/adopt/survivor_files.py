@@ -49,7 +49,7 @@ def write_survivors(task: AdoptTask, diff: DiffResult, reader: KeyReader, data_u
 
 
 def _split_files(task: AdoptTask, diff: DiffResult, table: TableContract) -> tuple[list[DataFile], list[RowSource]]:
-    """Return the parent's survivor files that lose no row, and the sources of the new file's rows."""
+    """Return the parent's survivor files that stay as they are, and the sources of the new file's rows."""
     copied: list[DataFile] = []
     sources: list[RowSource] = []
     parent = task.parent
@@ -58,7 +58,7 @@ def _split_files(task: AdoptTask, diff: DiffResult, table: TableContract) -> tup
         kept = sorted_row_numbers(diff.surviving[PARENT_SOURCE, number])
         removed = sorted_row_numbers(diff.removed[PARENT_SOURCE, number])
         uri, base_id = parent.uri(file), parent.entry.max_update_id
-        if file.max_update_id < base_id and not len(removed):
+        if file.max_update_id < base_id and not len(removed) and not parent.lacks_columns:
             copied.append(file)
         elif file.min_update_id < base_id:
             sources.append(RowSource(uri, file.rows, kept, removed, base_id))

@@ -1,0 +1,53 @@
+"""Which changes of a table's columns the next publish makes by itself, and which it refuses.
+
+BigQuery's rules: the page "Modifying table schemas" (managing-table-schemas).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dedup_clone.contract.table import Column, ColumnMode
+
+
+def added_columns(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
+    """Paths of the columns of `after` that `before` lacks, nested ones included."""
+    known = {column.name: column for column in before}
+    added = []
+    for column in after:
+        path = f"{prefix}{column.name}"
+        if column.name in known:
+            added += added_columns(known[column.name].fields, column.fields, f"{path}.")
+        else:
+            added.append(path)
+    return added
+
+
+def refused_changes(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
+    """What stands in the way of a table of columns `before` that shall have the columns `after`: one text for each.
+
+    Only NULLABLE and REPEATED columns may be added, each behind all others of its table or STRUCT, where BigQuery adds
+    it.
+    """
+    return list(_refused(before, after, prefix))
+
+
+def _refused(before: Sequence[Column], after: Sequence[Column], prefix: str) -> Iterator[str]:
+    declared, known = {column.name: column for column in after}, {column.name for column in before}
+    for column in before:
+        path, new = f"{prefix}{column.name}", declared.get(column.name)
+        if new is None:
+            yield f"column [{path}] is no longer declared (dropped or renamed)"
+        elif new.type != column.type:
+            yield f"column [{path}] is [{new.type}], it was [{column.type}]"
+        elif new.mode is not column.mode:
+            yield f"column [{path}] is [{new.mode}], it was [{column.mode}]"
+        else:
+            yield from _refused(column.fields, new.fields, f"{path}.")
+    for column in after:
+        if column.name not in known and column.mode is ColumnMode.REQUIRED:
+            yield f"new column [{prefix}{column.name}] is REQUIRED, and rows published before have no value of it"
+    kept = [column.name for column in before if column.name in declared]
+    if kept != [column.name for column in after][: len(kept)]:
+        order = ", ".join(f"{prefix}{name}" for name in kept)
+        yield f"the columns published before stand in another order or behind new ones, expected first [{order}]"

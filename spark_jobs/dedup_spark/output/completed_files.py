@@ -1,0 +1,44 @@
+"""Writes the parent's files of unchanged dates anew with the columns that they lack, after columns were added.
+
+A load job takes its schema from one file and must find it in all, so these files are not copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dedup_clone.contract.manifest import DataFile
+from dedup_clone.contract.table import TableContract
+from dedup_spark import storage
+from dedup_spark.arrays import EMPTY_I64
+from dedup_spark.comparison.key_reader import KeyReader
+from dedup_spark.comparison.row_reader import RowSource, read_rows
+from dedup_spark.execution.fan_out import FanOut
+from dedup_spark.output.data_file import DataFileWriter, row_groups
+from dedup_spark.parent import Parent
+
+
+@dataclass(frozen=True)
+class _Completer:
+    """Writes one file with all columns of the table. `parent_uri`: the folder of the parent's files."""
+
+    table: TableContract
+    parent_uri: str
+    data_uri: str
+
+    def __call__(self, file: DataFile) -> DataFile:
+        every_id = file.max_update_id + 1
+        source = RowSource(storage.join(self.parent_uri, file.path), file.rows, EMPTY_I64, EMPTY_I64, every_id)
+        writer = DataFileWriter(self.table, self.data_uri, file.date, "completed")
+        for rows in row_groups(read_rows(KeyReader(self.table), source)):
+            writer.write(rows)
+        return writer.close()
+
+
+def write_completed(
+    parent: Parent, files: tuple[DataFile, ...], table: TableContract, data_uri: str, fan_out: FanOut
+) -> dict[DataFile, DataFile]:
+    """Write the parent's `files` below `data_uri`. Returns the new record of each file."""
+    completer = _Completer(table, parent.data_uri, data_uri)
+    written = fan_out.map(completer, files, sum(file.size for file in files), "add columns to carried files")
+    return dict(zip(files, written, strict=True))

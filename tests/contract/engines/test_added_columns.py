@@ -1,0 +1,125 @@
+"""A feed whose file gets new columns: real publishes on the stand-in, by the real Spark job, against the oracle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.table import Column, TableContract, UpdateIdMode
+from dedup_clone.settings.table_settings import ColumnSettings
+from testkit.fake_dedup_job import Row
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.oracle import OracleDelivery, OracleState
+from testkit.spark_dedup_process import SparkDedupProcess
+from testkit.table_contracts import NESTED, oracle_table
+from tests.contract.engines.test_histories import OLDEST
+from tests.spark.random_rows import FIRST_DAY, random_rows
+
+pytestmark = pytest.mark.spark
+
+SIZE = Column("size", "INT64")
+WIDER = replace(
+    NESTED,
+    columns=(*(replace(c, fields=(*c.fields, SIZE)) if c.name == "info" else c for c in NESTED.columns), SIZE),
+)
+MUST_HAVE_SINCE = 3
+Clients = tuple[Storage, BigQuery]
+
+
+def declare(world: FeedAgainstOracle, table: TableContract) -> None:
+    """Change the columns of the feed file; those that NESTED lacks are to be in files from snapshot 3 on."""
+
+    def settings(column: Column, is_known: bool) -> ColumnSettings:
+        known = {f.name for c in NESTED.columns if c.name == column.name for f in c.fields}
+        fields = tuple(settings(f, not is_known or f.name in known) for f in column.fields)
+        values = {"name": column.name, "type": column.type, "mode": column.mode, "fields": fields}
+        return ColumnSettings.model_validate(values | ({} if is_known else {"since": MUST_HAVE_SINCE}))
+
+    names = {column.name for column in NESTED.columns}
+    columns = tuple(settings(column, column.name in names) for column in table.columns)
+    world.feed = world.feed.model_copy(update={"table": world.feed.table.model_copy(update={"columns": columns})})
+    world.table, world.oracle_table = table, oracle_table(table)
+
+
+def snapshot(random: Random, number: int) -> list[Row]:
+    rows = (row for _ in range(3) for row in random_rows(random, number, 3, [number % 3]))
+    return [{**row, "day": row["day"] + (OLDEST - FIRST_DAY)} for row in rows]
+
+
+def widened(rows: list[Row], size: int | None) -> list[Row]:
+    return [{**row, "size": size, "info": row["info"] and {**row["info"], "size": size}} for row in rows]
+
+
+@pytest.mark.parametrize(
+    "mode", [UpdateIdMode.LAST_SEEN, pytest.param(UpdateIdMode.LAST_CHANGED, marks=pytest.mark.exhaustive)]
+)
+def test_new_columns_are_added_by_the_next_publish(
+    clients: Clients, real_dedup: SparkDedupProcess, mode: UpdateIdMode
+) -> None:
+    world, random = FeedAgainstOracle(clients, feed_of(NESTED).model_copy(update={"update_id_mode": mode})), Random(5)
+    world.dedup = real_dedup
+    states = [OracleState(oracle_table(WIDER), last_changed=mode is UpdateIdMode.LAST_CHANGED)]
+    first = snapshot(random, 1)
+    world.publish(world.land(1, first))
+    states.append(states[0].apply([OracleDelivery(1, widened(first, None))], OLDEST))
+
+    second = snapshot(random, 2)
+    files = world.files_of(second)  # without the new columns
+    declare(world, WIDER)
+    world.publish(world.land_files(2, files))
+    states.append(states[1].apply([OracleDelivery(2, widened(second, None))], OLDEST))
+    world.assert_equal(states[2])
+
+    third = widened(snapshot(random, 3), 7)
+    world.publish(world.land(3, third))
+    states.append(states[2].apply([OracleDelivery(3, third)], OLDEST))
+    world.assert_equal(states[3])
+
+    with pytest.raises(ConfigurationError, match="older than nested columns"):
+        world.roll_back(1)
+
+
+def test_new_columns_outlive_a_rollback_to_a_generation_without_them(
+    clients: Clients, real_dedup: SparkDedupProcess
+) -> None:
+    flat = replace(NESTED, columns=(*NESTED.columns, SIZE))
+    world, random = FeedAgainstOracle(clients, feed_of(NESTED)), Random(5)
+    world.dedup = real_dedup
+    before = OracleState(oracle_table(flat))
+    for number in (1, 2, 3):
+        rows = snapshot(random, number)
+        seen = rows if number == 1 else [{**row, "size": number} for row in rows]
+        after = before.apply(
+            [OracleDelivery(number, seen if number > 1 else [r | {"size": None} for r in rows])], OLDEST
+        )
+        world.publish(world.land(number, seen))
+        if number == 2:
+            world.assert_equal(after)
+            assert world.roll_back(1).restores == 1
+            assert world.table_rows() == before.table_rows()
+            continue
+        before = after
+        declare(world, flat)
+    world.assert_equal(before)
+
+
+def test_what_a_publish_cannot_change_is_refused_before_the_dedup(
+    clients: Clients, real_dedup: SparkDedupProcess
+) -> None:
+    world, random = FeedAgainstOracle(clients, feed_of(NESTED)), Random(5)
+    world.dedup = real_dedup
+    world.publish(world.land(1, snapshot(random, 1)))
+    declare(world, replace(NESTED, columns=tuple(c for c in NESTED.columns if c.name != "note")))
+    name = world.land(2, [{k: v for k, v in row.items() if k != "note"} for row in snapshot(random, 2)])
+    with pytest.raises(ConfigurationError, match=r"column \[note\] is no longer declared.*Nothing was changed"):
+        world.resolve(name)
+    assert world.services.current.read().intent is None
+    declare(world, WIDER)
+    with pytest.raises(ConfigurationError, match=r"cannot be replayed with engine \[merge\]: .*since"):
+        world.resolve(name, replay=True, engine=Engine.MERGE)
