@@ -258,6 +258,7 @@ def test_the_dedup_task_submits_spark_when_the_order_says_so(
     setup = FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
     task: Any = dedup_operator(setup, task_id="dedup_snapshot", request_uri="uri")
     monkeypatch.setattr(SparkSubmitOperator, "execute", lambda self, context: submitted.append(self.application_args))
+    monkeypatch.setattr(engine_dispatch, "open_feed_services", lambda setup: world.services)
     spec = world.resolve(world.land(1, [row(1, 1)]), engine=Engine.SPARK)
     dag = SimpleNamespace(has_task=lambda name: name == "resolve_publish")
     task.execute({"ti": SimpleNamespace(xcom_pull=lambda **_: to_plain(spec)), "task": task, "dag": dag})
