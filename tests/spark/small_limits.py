@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from dedup_spark.comparison import bucket_selection, duplicate_keys, key_source, ranged_rows, spilled_hashes
-from dedup_spark.output import sorted_files
+from dedup_spark.output import data_file, sorted_files
 from dedup_spark.plans import fused_scan
-from dedup_spark.plans.adopt import adopt_date, adopt_task_builder, differences, normalized_files
+from dedup_spark.plans.adopt import adopt_date, adopt_task_builder, differences
 from dedup_spark.plans.rewrite import date_merge
 
 
@@ -23,7 +23,7 @@ def lower_limits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(key_source, "_ROWS_AT_A_TIME", 5)
     patch.setattr(adopt_date, "DEFAULT_LIMITS", differences.Limits(rows=25, hashes=15))
     patch.setattr(duplicate_keys, "_ROWS_AT_A_TIME", 5)
-    patch.setattr(normalized_files, "_PENDING_ROWS", 4)
+    patch.setattr(data_file, "_PENDING_ROWS", 4)
     patch.setattr(sorted_files, "_SORTED_ROWS", 3)
     patch.setattr(date_merge, "ROWS_PER_RANGE", 7)
     patch.setattr(date_merge, "_HASHES_PER_RANGE", 11)
