@@ -54,7 +54,7 @@ def test_bodies_that_bigquery_does_not_know_are_invalid(body: dict[str, Any], me
         (job(parquetOptions={"mapTargetType": "ARRAY_OF_STRUCT"}), "configuration.load.parquetOptions.mapTargetType"),
         (job(encoding="UTF-16LE"), "configuration.load.encoding = UTF-16LE"),
         ({"configuration": {"copy": {"sourceTable": LOAD["destinationTable"]}}}, "configuration.copy"),
-        ({"configuration": {"jobTimeoutMs": "5"}}, "configuration.jobTimeoutMs"),
+        ({"configuration": {"reservation": "none"}}, "configuration.reservation"),
         ({"configuration": {"query": {"query": "SELECT 1", "useLegacySql": True}}}, "useLegacySql = True"),
     ],
 )
