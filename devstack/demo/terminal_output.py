@@ -1,8 +1,9 @@
 """Formats the demo's output: tables as plain text, and a line that shows the progress."""
 
 import sys
+import textwrap
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from devstack.demo.ledger_record import LedgerEntry
@@ -10,6 +11,7 @@ from devstack.demo.row_changes import ComparedRow, Row, RowChange
 from devstack.producer.demo_feeds import KEYS, SNAPSHOT_ID, VALUE
 
 WIDTH = 100
+_INDENT = " " * 6
 ROWS_SHOWN = 30
 # Without a terminal, an unchanged text is printed again only after this time.
 REPEAT_AFTER_S = 15.0
@@ -54,7 +56,7 @@ def _left_out(count: int) -> list[str]:
 
 
 def publishes(published: Sequence[LedgerEntry]) -> list[str]:
-    """For each publish a line with arrival, lag and numbers of rows, and a line with the seconds of each phase."""
+    """For each publish a line with arrival, lag and numbers of rows, then the seconds of its phases, longest first."""
     heads = ("feed", "snapshot", "arrived (UTC)", "lag", "rows", "new", "changed", "kept")
     cells = [
         (
@@ -67,8 +69,10 @@ def publishes(published: Sequence[LedgerEntry]) -> list[str]:
         for one in published
     ]
     head, *lines = columns(heads, cells)
-    phases = ["; ".join(f"{name} {seconds:.1f}" for name, seconds in one.phases.items()) for one in published]
-    return [head, *(text for pair in zip(lines, map(_phases, phases), strict=True) for text in pair if text)]
+    shown = [head]
+    for one, line in zip(published, lines, strict=True):
+        shown += [line, *_phases(one.phases)]
+    return shown
 
 
 def _count(count: int | None) -> str:
@@ -76,8 +80,11 @@ def _count(count: int | None) -> str:
     return "?" if count is None else f"{count:,}"
 
 
-def _phases(text: str) -> str:
-    return f"      {text}"[:WIDTH] if text else ""
+def _phases(seconds: Mapping[str, float]) -> list[str]:
+    """The phases in as many lines as they need."""
+    longest_first = sorted(seconds.items(), key=lambda phase: -phase[1])
+    text = "; ".join(f"{name} {phase_s:.1f}" for name, phase_s in longest_first)
+    return textwrap.wrap(text, WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
 
 
 class Progress:
