@@ -83,8 +83,10 @@ def _count(count: int | None) -> str:
 def _phases(seconds: Mapping[str, float]) -> list[str]:
     """The phases in as many lines as they need."""
     longest_first = sorted(seconds.items(), key=lambda phase: -phase[1])
-    text = "; ".join(f"{name} {phase_s:.1f}" for name, phase_s in longest_first)
-    return textwrap.wrap(text, WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    # No line breaks within a phase: textwrap does not break at a no-break space.
+    text = "; ".join(f"{name}\N{NO-BREAK SPACE}{phase_s:.1f}" for name, phase_s in longest_first)
+    lines = textwrap.wrap(text, WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
 class Progress:
