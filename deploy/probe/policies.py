@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +28,14 @@ def kept_properties(probe: ProbeDataset, table: str) -> dict[str, Any]:
         "clustering": found.clustering_fields,
         "policies": probe.row_policies(table),
     }
+
+
+@contextmanager
+def keeping_properties(probe: ProbeDataset, table: str) -> Iterator[None]:
+    """What is done meanwhile must not change the table's properties."""
+    before = kept_properties(probe, table)
+    yield
+    expect("what the table keeps", kept_properties(probe, table), before)
 
 
 def add_policy(probe: ProbeDataset, table: str, policy: str, predicate: str) -> None:
@@ -63,9 +73,8 @@ def is_cloned(probe: ProbeDataset, target: str, staging: str, at: datetime | Non
 def truncate_data_keeps(probe: ProbeDataset) -> str:
     """Replaces, by a load, the one row of a table with a row access policy."""
     table = table_with_policy(probe, "truncate_data")
-    before = kept_properties(probe, table)
-    loaded = probe.load(table, [(probe.today, 1, 2)])
-    expect("what the table keeps", kept_properties(probe, table), before)
+    with keeping_properties(probe, table):
+        loaded = probe.load(table, [(probe.today, 1, 2)])
     expect("rows written", loaded.output_rows, 1)
     expect("rows in the table", probe.client.get_table(table).num_rows, 1)
     return "The row was replaced; policy, description, labels, expiration and clustering are unchanged."
@@ -79,9 +88,8 @@ def truncate_data_keeps(probe: ProbeDataset) -> str:
 def truncate_data_of_a_query(probe: ProbeDataset) -> str:
     """Replaces, by a query, the one row of a table with a row access policy."""
     table = table_with_policy(probe, "truncate_by_query")
-    before = kept_properties(probe, table)
-    probe.query("SELECT CURRENT_DATE() AS day, 7 AS id, 7 AS number", into=table)
-    expect("what the table keeps", kept_properties(probe, table), before)
+    with keeping_properties(probe, table):
+        probe.query("SELECT CURRENT_DATE() AS day, 7 AS id, 7 AS number", into=table)
     expect("rows of the table", probe.rows(f"SELECT id, number FROM `{table}`"), [(7, 7)])
     return "The row was replaced; policy, description, labels, expiration and clustering are unchanged."
 
@@ -96,9 +104,8 @@ def truncate_data_of_a_partition(probe: ProbeDataset) -> str:
     table = table_with_policy(probe, "one_day")
     days = (probe.days_ago(1), probe.today)
     probe.load(table, [(days[0], 1, 1), (days[1], 1, 1)])
-    before = kept_properties(probe, table)
-    probe.load(f"{table}${days[1]:%Y%m%d}", [(days[1], 1, 2), (days[1], 2, 2)])
-    expect("what the table keeps", kept_properties(probe, table), before)
+    with keeping_properties(probe, table):
+        probe.load(f"{table}${days[1]:%Y%m%d}", [(days[1], 1, 2), (days[1], 2, 2)])
     rows = probe.rows(
         f"SELECT partition_id, total_rows FROM {probe.view('PARTITIONS')} WHERE table_name = 'one_day' ORDER BY 1"
     )

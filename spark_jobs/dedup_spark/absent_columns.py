@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from dedup_clone.contract.table import Column, ColumnMode
-from dedup_spark.arrow_cast import nullable_type
+from dedup_spark.arrow_cast import nullable_type, with_elements
 from dedup_spark.column_types import STRUCT, arrow_type
 
 
@@ -49,8 +49,7 @@ def _complete(column: Column, values: pa.Array) -> pa.Array:
     if column.mode is ColumnMode.REPEATED:
         lists = values.cast(pa.list_(values.type.value_type))  # arrays of other kinds have no offsets of 32 bits
         element = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
-        offsets = pa.array(lists.offsets.to_numpy())  # a copy: a slice cannot be combined with a mask
-        return pa.ListArray.from_arrays(offsets, _complete(element, lists.values), mask=lists.is_null())
+        return with_elements(lists, _complete(element, lists.values))
     children = []
     for field in column.fields:
         if values.type.get_field_index(field.name) < 0:

@@ -37,9 +37,16 @@ def _reordered(values: pa.Array, declared: pa.DataType) -> pa.Array:
     if pa.types.is_list(declared) and (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
         elements = _reordered(values.values, declared.value_type)
         if elements.type != values.type.value_type:
-            offsets = pa.array(values.offsets.to_numpy())  # a copy: a slice cannot be combined with a mask
-            return type(values).from_arrays(offsets, elements, mask=values.is_null())
+            return with_elements(values, elements)
     return values
+
+
+def with_elements(
+    lists: pa.ListArray | pa.LargeListArray, elements: pa.Array, declared: pa.DataType | None = None
+) -> pa.Array:
+    """The arrays of `lists` with other elements, one for each of `lists.values`; of type `declared` if it is given."""
+    offsets = pa.array(lists.offsets.to_numpy())  # a copy: a slice cannot be combined with a mask
+    return type(lists).from_arrays(offsets, elements, type=declared, mask=lists.is_null())
 
 
 def nullable_type(declared: pa.DataType) -> pa.DataType:
@@ -56,9 +63,7 @@ def _marked(values: pa.Array, declared: pa.DataType) -> pa.Array:
     if values.type == declared:
         return values
     if pa.types.is_list(declared):
-        offsets = pa.array(values.offsets.to_numpy())  # a copy: a slice cannot be combined with a mask
-        elements = _marked(values.values, declared.value_type)
-        return pa.ListArray.from_arrays(offsets, elements, type=declared, mask=values.is_null())
+        return with_elements(values, _marked(values.values, declared.value_type), declared)
     absent = values.is_null()
     children = []
     for number, field in enumerate(declared):
