@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from dedup_clone.contract.delivery import INT64_MAX
-from dedup_clone.orchestration.watch import delivery_sensor
 from dedup_clone.orchestration.watch.delivery_sensor import DeliveryTrigger
 from dedup_clone.state import arrivals
 from dedup_clone.state.arrivals import LandingWatch
@@ -94,27 +93,6 @@ def test_trigger_warns_of_an_invalid_marker_and_goes_on_to_the_next_delivery(
     assert event["message"].startswith("found markers of deliveries [4-")
     assert [text for text in warned if "folder [snapshot_id=abc/] names no snapshot id" in text] == warned
     assert len(warned) == 1
-
-
-def test_the_triggers_of_all_feeds_share_their_clients(buckets: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-
-    def open_bucket(connection: str, gcs_bucket: str) -> None:
-        opened.append(gcs_bucket)
-
-    monkeypatch.setattr(delivery_sensor, "open_gcs_bucket", open_bucket)
-    for number in range(5):
-        DeliveryTrigger(
-            connection="of this test",
-            landing_bucket="landing",
-            state_bucket="state",
-            feed=f"feed_{number}",
-            prefix=f"feed_{number}",
-            marker="_SUCCESS",
-            interval_s=15,
-            limit_s=60,
-        )._open()
-    assert sorted(opened) == ["landing", "state"]
 
 
 def _note(warned: list[str], buckets: Buckets, text: str) -> None:
