@@ -52,6 +52,18 @@ class PublishSpec:
     dates: tuple[date, ...] | None = None
 
 
+# The parameters of publish/swap_target.sql that are fields of SwapSpec, with their BigQuery types.
+SWAP_PARAMETERS = {
+    "parent": "STRING",
+    "generation": "STRING",
+    "checked_at": "TIMESTAMP",
+    "snapshot": "STRING",
+    "manifest": "STRING",
+    "description": "STRING",
+    "expiration_days": "FLOAT64",
+}
+
+
 @dataclass(frozen=True)
 class SwapSpec:
     """What was checked and may go live: staging as of `checked_at`.

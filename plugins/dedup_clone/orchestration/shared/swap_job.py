@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dedup_clone.publish.step_specs import SWAP_PARAMETERS
+
 
 def swap_configuration(feed: str, target: str) -> dict[str, Any]:
     """A configuration that Airflow renders. `target` is the table's name. The SQL uses the DAG's macro `names`."""
@@ -13,13 +15,7 @@ def swap_configuration(feed: str, target: str) -> dict[str, Any]:
             "useLegacySql": False,
             "queryParameters": [
                 _parameter("target", "STRING", target),
-                _parameter("parent", "STRING", _xcom_field("parent")),
-                _parameter("generation", "STRING", _xcom_field("generation")),
-                _parameter("checked_at", "TIMESTAMP", _xcom_field("checked_at")),
-                _parameter("snapshot", "STRING", _xcom_field("snapshot")),
-                _parameter("manifest", "STRING", _xcom_field("manifest")),
-                _parameter("description", "STRING", _xcom_field("description")),
-                _parameter("expiration_days", "FLOAT64", _xcom_field("expiration_days")),
+                *(_parameter(name, kind, _xcom_field(name)) for name, kind in SWAP_PARAMETERS.items()),
             ],
         },
         "labels": {"dedup_clone_feed": feed, "dedup_clone_step": "swap"},

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dedup_clone.contract.records import to_plain
 from dedup_clone.publish.attempt_jobs import attempt_job_id, query_configuration
 from dedup_clone.publish.lost_records.committed_manifests import sound_manifest
 from dedup_clone.publish.lost_records.record_change import read_if_sound
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import SwapSpec
+from dedup_clone.publish.step_specs import SWAP_PARAMETERS, SwapSpec
 
 
 def find_live_swap(services: Services, generation: int) -> SwapSpec | None:
@@ -26,15 +27,11 @@ def repeat_swap(services: Services, swap: SwapSpec) -> None:
     """Run the statement of the swap again, for a target that does not exist. Raises JobFailed."""
     names, table = services.names, services.feed.table.to_contract()
     sql = services.warehouse.render("publish/swap_target.sql", names=names, table=table)
+    plain = to_plain(swap)
     parameters = {
         "target": ("STRING", services.feed.target),
+        **{name: (kind, str(plain[name])) for name, kind in SWAP_PARAMETERS.items()},
         "parent": ("STRING", ""),  # the statement refuses if there is a target with a label
-        "generation": ("STRING", swap.generation),
-        "checked_at": ("TIMESTAMP", swap.checked_at.isoformat()),
-        "snapshot": ("STRING", swap.snapshot),
-        "manifest": ("STRING", swap.manifest),
-        "description": ("STRING", swap.description),
-        "expiration_days": ("FLOAT64", str(swap.expiration_days)),
     }
     job_id = attempt_job_id(services.feed.feed, swap.attempt, "restore", int(services.now().timestamp() * 1000))
     services.warehouse.jobs.start(job_id, query_configuration(services, "restore", sql, parameters))

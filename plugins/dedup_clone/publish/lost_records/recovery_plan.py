@@ -18,7 +18,7 @@ from dedup_clone.publish.lost_records.committed_manifests import (
 )
 from dedup_clone.publish.lost_records.damaged_records import deletions_of_damaged_records
 from dedup_clone.publish.lost_records.deleted_target import find_live_swap, repeat_swap
-from dedup_clone.publish.lost_records.record_change import RecordChange, parse_if_sound
+from dedup_clone.publish.lost_records.record_change import RecordChange, change_to, parse_if_sound
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.current import Current
@@ -199,9 +199,7 @@ def _current(services: Services, current: Current | None, at_least: int = 0) -> 
 
 
 def _current_change(services: Services, current: Current, reason: str) -> RecordChange:
-    stored = services.store.read(services.layout.current)
-    object_generation = 0 if stored is None else stored.object_generation
-    return RecordChange(services.layout.current, to_json(current), object_generation, reason)
+    return change_to(services.store, services.layout.current, to_json(current), reason)
 
 
 def _jobs(current: Current | None) -> tuple[str, ...]:
