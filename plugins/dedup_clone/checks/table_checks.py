@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 
 from dedup_clone.checks.check_result import CheckResult, check_result, listed
 from dedup_clone.contract.schema_change import refused_changes
@@ -46,15 +46,27 @@ def layout_matches(staging: TableMetadata, target: TableMetadata | None, contrac
     )
 
 
-def no_streaming_buffer(staging: TableMetadata) -> CheckResult:
-    """Staging has no streaming buffer, whose rows a clone would lack."""
+def no_streaming_buffer(tables: Iterable[TableMetadata], now: datetime) -> CheckResult:
+    """No table has a streaming buffer. A clone would lack staging's, and the swap would drop target's."""
+    buffers = [describe_buffer(table, now) for table in tables if table.streaming_buffer is not None]
     return check_result(
         "streaming_buffer",
-        not staging.has_streaming_buffer,
-        found="a streaming buffer" if staging.has_streaming_buffer else "none",
+        not buffers,
+        found="; ".join(buffers) or "none",
         expected="none",
-        next_step="stop whoever streams into staging; the buffer is flushed within 90 minutes; then clear the run.",
+        next_step="stop whoever streams into it and let a snapshot deliver those rows, because no publish keeps them; "
+        "BigQuery empties the buffer within 90 minutes; then clear the run from load_staging.",
     )
+
+
+def describe_buffer(table: TableMetadata, now: datetime) -> str:
+    """The table's streaming buffer in words: BigQuery's estimate of its rows, and the age of the oldest."""
+    buffer = table.streaming_buffer
+    if buffer is None:
+        return f"{table.name}: no streamed rows"
+    seconds = None if buffer.oldest_at is None else int((now - buffer.oldest_at).total_seconds())
+    age = "of unknown age" if seconds is None else f"the oldest {timedelta(seconds=seconds)} old"
+    return f"{table.name}: about {buffer.rows} streamed rows, {age}"
 
 
 def no_materialized_views(dependents: list[str]) -> CheckResult:

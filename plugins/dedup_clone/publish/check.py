@@ -82,7 +82,7 @@ def _check_tables(
     return [
         table_checks.schema_matches(staging.table, manifest.table if restores else contract, restores=restores),
         table_checks.layout_matches(staging.table, target, contract),
-        table_checks.no_streaming_buffer(staging.table),
+        table_checks.no_streaming_buffer([staging.table, *([target] if target else [])], services.now()),
         table_checks.target_is_ours(target, spec.parent, spec.generation, bootstrapped_version),
         table_checks.no_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
         *check_policies(services, "staging_policies", services.feed.staging),

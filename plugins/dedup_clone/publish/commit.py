@@ -124,7 +124,7 @@ def _record(
     swapped_at = target.table.created_at
     changed = [e.changed for e in manifest.dates]
     parent = None if manifest.parent is None else services.manifests.read(manifest.parent)
-    newly_live_arrived_at = None if some_dates else _arrival_of_newly_live(services, manifest, parent)
+    newly_live_arrived_at = None if some_dates else arrival_of_newly_live(services, manifest, parent)
     return LedgerRecord(
         feed=services.feed.feed,
         outcome=Outcome.PUBLISHED,
@@ -169,7 +169,7 @@ def _replays_some_dates(services: Services, attempt: str) -> bool:
     return request is not None and request.dates is not None
 
 
-def _arrival_of_newly_live(services: Services, manifest: Manifest, parent: Manifest | None) -> datetime | None:
+def arrival_of_newly_live(services: Services, manifest: Manifest, parent: Manifest | None) -> datetime | None:
     """The arrival of the newest delivery that was never live before; None if there is no such delivery."""
     published = {*parent.deliveries, *parent.excluded} if parent else set()
     newly_live = [delivery for delivery in manifest.applied if delivery not in published]

@@ -18,11 +18,22 @@ _STANDARD_TYPES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL", "R
 
 
 @dataclass(frozen=True)
+class StreamingBuffer:
+    """Rows that were streamed into a table and that a clone, a copy or an extract of it lacks.
+
+    BigQuery estimates their number, and may know no `oldest_at` yet.
+    """
+
+    rows: int
+    oldest_at: datetime | None
+
+
+@dataclass(frozen=True)
 class TableMetadata:
     """A table as tables.get describes it, free of charge. `size` in logical bytes.
 
-    `kind`: TABLE, VIEW, EXTERNAL, …. `granularity` of the time partitioning: DAY, HOUR, …; None without one. `version`
-    changes with every change of rows, schema or description.
+    `streaming_buffer`: None when it is empty. `kind`: TABLE, VIEW, EXTERNAL, …. `granularity` of the time partitioning:
+    DAY, HOUR, …; None without one. `version` changes with every change of rows, schema or description.
     """
 
     name: str
@@ -33,7 +44,7 @@ class TableMetadata:
     expiration_days: float | None
     cluster_by: tuple[str, ...]
     labels: dict[str, str]
-    has_streaming_buffer: bool
+    streaming_buffer: StreamingBuffer | None
     clone_of: str | None
     clone_time: datetime | None
     created_at: datetime
@@ -109,7 +120,6 @@ def contract_column(field: SchemaField) -> Column:
 
 
 def table_metadata(table: Table) -> TableMetadata:
-    properties = table.to_api_repr()
     partitioning, clone = table.time_partitioning, table.clone_definition
     expiration_ms = None if partitioning is None else partitioning.expiration_ms
     return TableMetadata(
@@ -121,7 +131,7 @@ def table_metadata(table: Table) -> TableMetadata:
         expiration_days=None if expiration_ms is None else expiration_ms / MILLISECONDS_PER_DAY,
         cluster_by=tuple(table.clustering_fields or ()),
         labels=dict(table.labels),
-        has_streaming_buffer="streamingBuffer" in properties,
+        streaming_buffer=_streaming_buffer(table),
         clone_of=None if clone is None else _present(clone.base_table_reference).table_id,
         clone_time=None if clone is None else clone.clone_time,
         created_at=_present(table.created),
@@ -130,6 +140,13 @@ def table_metadata(table: Table) -> TableMetadata:
         location=table.location or "",
         version=f"{table.etag} {table.modified}",
     )
+
+
+def _streaming_buffer(table: Table) -> StreamingBuffer | None:
+    buffer = table.streaming_buffer
+    if buffer is None:
+        return None
+    return StreamingBuffer(buffer.estimated_rows or 0, buffer.oldest_entry_time)
 
 
 def _present(value: T | None) -> T:

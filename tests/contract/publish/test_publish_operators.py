@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,8 +26,11 @@ from dedup_clone.orchestration.publish.publish_form import publish_params
 from dedup_clone.orchestration.publish.resolve_operator import MAX_ACTIVE_RUNS, ResolvePublishOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.publish.streamed_rows import SHARE_AFTER_WAIT
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.settings.deployment import read_deployment
+from dedup_clone.warehouse.bigquery import Warehouse
+from dedup_clone.warehouse.metadata import StreamingBuffer, TableMetadata
 from testkit.feed_on_stand_in import REPOSITORY, TODAY, FeedOnStandIn, row
 
 
@@ -175,6 +180,38 @@ def test_when_no_accepted_check_failed_the_approval_is_skipped(by_hand: Run) -> 
     with pytest.raises(DownstreamTasksSkipped) as skipped:
         by_hand.check()
     assert skipped.value.tasks == ["approve_accepted"]
+    assert by_hand.results["check_staging", "return_value"]["attempt"] == by_hand.spec.attempt
+
+
+@pytest.mark.parametrize("buffered", ["staging", "target"])
+def test_the_checks_wait_for_a_streaming_buffer(by_hand: Run, monkeypatch: pytest.MonkeyPatch, buffered: str) -> None:
+    """Until it is empty, or until only the share of the freshness SLA is left that the swap needs."""
+    world = by_hand.world
+    world.publish(world.land(7, [row(7, 1)]))
+    world.land(8, [row(8, 1)])
+    by_hand.resolve(snapshot_id="8")
+    name = {"staging": world.feed.staging, "target": world.feed.target}[buffered]
+    read, streams = Warehouse.table, True
+
+    def table(warehouse: Warehouse, table_name: str) -> TableMetadata | None:
+        found = read(warehouse, table_name)
+        if found is None or table_name != name or not streams:
+            return found
+        return replace(found, streaming_buffer=StreamingBuffer(12, found.created_at))
+
+    monkeypatch.setattr(Warehouse, "table", table)
+    with pytest.raises(TaskDeferred) as deferred:
+        by_hand.check()
+    assert deferred.value.method_name == "look_again"
+
+    begin, sla = world.now(), timedelta(minutes=world.feed.freshness.sla_minutes)
+    world.now = lambda: begin + sla * (1 - SHARE_AFTER_WAIT)
+    with pytest.raises(AirflowFailException, match=rf"streaming_buffer: \[{name}: about 12 streamed rows, the oldest"):
+        by_hand.check_task.look_again(by_hand.context(by_hand.check_task))
+
+    streams = False
+    with pytest.raises(DownstreamTasksSkipped):
+        by_hand.check_task.look_again(by_hand.context(by_hand.check_task))
     assert by_hand.results["check_staging", "return_value"]["attempt"] == by_hand.spec.attempt
 
 

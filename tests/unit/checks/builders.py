@@ -75,7 +75,7 @@ def table(name: str = "f_staging", **changes: object) -> TableMetadata:
         "expiration_days": 730.0,
         "cluster_by": ("product_id",),
         "labels": {},
-        "has_streaming_buffer": False,
+        "streaming_buffer": None,
         "clone_of": None,
         "clone_time": None,
         "created_at": NOW,

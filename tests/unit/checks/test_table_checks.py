@@ -9,7 +9,7 @@ import pytest
 from dedup_clone.checks import table_checks as checks
 from dedup_clone.checks.check_result import Level
 from dedup_clone.contract.table import Column
-from dedup_clone.warehouse.metadata import TableMetadata
+from dedup_clone.warehouse.metadata import StreamingBuffer, TableMetadata
 from tests.unit.checks.builders import COLUMNS, NOW, TABLE, table
 
 
@@ -89,8 +89,21 @@ def test_labels_name_generation_and_manifest() -> None:
     assert checks.has_labels(table(labels=labels), 3, "abc").level is Level.FAIL
 
 
-def test_streaming_buffer_and_dependent_views_fail() -> None:
-    assert checks.no_streaming_buffer(table(has_streaming_buffer=True)).level is Level.FAIL
-    assert checks.no_streaming_buffer(table()).level is Level.PASS
+@pytest.mark.parametrize("buffered", ["f_staging", "f"])
+def test_rows_in_a_streaming_buffer_fail(buffered: str) -> None:
+    buffer = StreamingBuffer(12, NOW - timedelta(minutes=14, milliseconds=3))
+    tables = [table(name, streaming_buffer=buffer if name == buffered else None) for name in ("f_staging", "f")]
+    result = checks.no_streaming_buffer(tables, NOW)
+    assert result.level is Level.FAIL
+    assert result.found == f"{buffered}: about 12 streamed rows, the oldest 0:14:00 old"
+
+
+def test_a_streaming_buffer_of_unknown_age_fails_and_none_passes() -> None:
+    result = checks.no_streaming_buffer([table(streaming_buffer=StreamingBuffer(1, None))], NOW)
+    assert (result.level, result.found) == (Level.FAIL, "f_staging: about 1 streamed rows, of unknown age")
+    assert checks.no_streaming_buffer([table(), table("f")], NOW).level is Level.PASS
+
+
+def test_dependent_views_fail() -> None:
     assert checks.no_materialized_views(["mv"]).level is Level.FAIL
     assert checks.no_materialized_views([]).level is Level.PASS

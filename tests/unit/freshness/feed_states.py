@@ -70,7 +70,7 @@ def table(**changes: Any) -> TableMetadata:
         expiration_days=730.0,
         cluster_by=(),
         labels={"dedup_clone_generation": "7", "dedup_clone_manifest": "digest7"},
-        has_streaming_buffer=False,
+        streaming_buffer=None,
         clone_of="sales_staging",
         clone_time=CLONED_AT,
         created_at=CLONED_AT,

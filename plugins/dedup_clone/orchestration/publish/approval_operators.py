@@ -5,10 +5,12 @@ An approval is needed only if a check failed whose failure the operator accepted
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.exceptions import HITLRejectException, HITLTimeoutError
 from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.bases.skipmixin import SkipMixin
 from airflow.sdk.exceptions import AirflowFailException
@@ -18,13 +20,16 @@ from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec, push_result
 from dedup_clone.publish.approval import approval_text, begin_wait, end_wait
 from dedup_clone.publish.check import check_before_swap
+from dedup_clone.publish.streamed_rows import reason_to_wait
 
+STREAMED_ROWS_INTERVAL = timedelta(seconds=30)
 EVIDENCE = "evidence"  # XCom key of a Markdown text that shows the failed checks to the person who approves
 
 
 class CheckStagingOperator(BaseOperator, SkipMixin):
     """Runs the checks before the swap, and returns the parameters of the swap as its XCom.
 
+    While staging or target has rows in a streaming buffer, and the freshness SLA leaves time, the task waits, deferred.
     A failed check ends the run unless it is accepted. If no accepted check failed, this operator skips the task
     `approve_task`, so that Airflow starts no worker for it.
     """
@@ -39,6 +44,9 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
     def execute(self, context: Context) -> dict[str, Any]:
         services, spec = open_feed_services(self.setup), pull_spec(context)
         with fail_without_retry():
+            if reason := reason_to_wait(services, spec):
+                self.log.info("waits until BigQuery has flushed the streaming buffer: %s", reason)
+                self.defer(trigger=TimeDeltaTrigger(STREAMED_ROWS_INTERVAL), method_name="look_again")
             swap: dict[str, Any] = to_plain(check_before_swap(services, spec))
         if self.approve_task is not None:
             evidence = approval_text(services, spec)
@@ -48,6 +56,10 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
             else:
                 context["ti"].xcom_push(key=EVIDENCE, value=evidence)
         return swap
+
+    def look_again(self, context: Context, event: object = None) -> dict[str, Any]:
+        """Called after the interval: the streaming buffer may be empty now."""
+        return self.execute(context)
 
 
 class ApproveAcceptedOperator(ApprovalOperator):

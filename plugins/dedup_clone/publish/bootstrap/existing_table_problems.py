@@ -54,7 +54,7 @@ def table_problems(services: Services, table: TableMetadata, is_target: bool) ->
             f"of another layout: put the table's clustering into the feed's file"
         )
     problems += _column_problems(table.columns, contract.columns)
-    if table.has_streaming_buffer:
+    if table.streaming_buffer is not None:
         problems.append("rows are in its streaming buffer: stop whoever streams; it is flushed within 90 minutes")
     lost = labelled_generation(table) if is_target else None
     if lost is not None:

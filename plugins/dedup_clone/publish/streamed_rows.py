@@ -1,0 +1,38 @@
+"""How long a publish waits for rows that somebody streamed into staging or target, before it checks and swaps.
+
+BigQuery's clone of a table lacks the rows of its streaming buffer, and a replacement of the table drops them.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from dedup_clone.checks.table_checks import describe_buffer
+from dedup_clone.publish.commit import arrival_of_newly_live
+from dedup_clone.publish.load import read_candidate
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
+
+# The share of the freshness SLA that checks, swap and commit keep for themselves.
+SHARE_AFTER_WAIT = 0.1
+
+
+def reason_to_wait(services: Services, spec: PublishSpec) -> str | None:
+    """Which table has a streaming buffer; None if none has one, or if the freshness SLA leaves no time to wait.
+
+    Without time left the checks fail, because one of them reads the buffers too.
+    """
+    tables = [services.warehouse.table(name) for name in (services.feed.staging, services.feed.target)]
+    buffered = [describe_buffer(table, services.now()) for table in tables if table and table.streaming_buffer]
+    if not buffered or services.now() >= _end_of_wait(services, spec):
+        return None
+    return "; ".join(buffered)
+
+
+def _end_of_wait(services: Services, spec: PublishSpec) -> datetime:
+    """The SLA counts from the arrival of the newest delivery; from the lease in a replay, rollback or bootstrap."""
+    _, manifest = read_candidate(services, spec)
+    parent = None if spec.parent is None else services.manifests.read(spec.parent)
+    arrived_at = arrival_of_newly_live(services, manifest, parent)
+    begin = arrived_at or services.current.require_intent(spec.attempt).taken_at
+    return begin + timedelta(minutes=services.feed.freshness.sla_minutes) * (1 - SHARE_AFTER_WAIT)
