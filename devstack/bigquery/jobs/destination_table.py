@@ -157,10 +157,14 @@ def write_change(
     partition: str | None,
     commit_us: int,
 ) -> Change:
-    """The change that appends the new segments, or replaces all rows, or the rows of one partition, by them."""
+    """The change that appends the new segments, or replaces all rows, or the rows of one partition, by them.
+
+    The streaming buffer stays if one partition is replaced. Source: "Use the Storage Write API (REST)".
+    """
     before = dict(current.partitions) if current else {}
     after = dict(before)
-    if write in ("WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA"):
+    truncates = write in ("WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")
+    if truncates:
         if partition is None:
             after.clear()
         else:
@@ -176,4 +180,5 @@ def write_change(
         partitions=after,
         clone=current.clone if current and keeps_clone else None,
         modified_partitions=len(modified),
+        buffer=() if current is None or (truncates and partition is None) else current.buffer,
     )

@@ -12,7 +12,7 @@ from devstack.bigquery.jobs.dml_commit import (
     ConcurrentUpdate,
     dml_change,
     truncate_change,
-    updated_partitions,
+    updated_rows,
     write_partitions,
 )
 from devstack.bigquery.jobs.dml_read_query import deletes_whole_partitions, read_query_of
@@ -71,9 +71,9 @@ class DmlRunner:
             scanned = scanned_by(statement, version, sql)
             check_bytes_billed(scanned, self.maximum_bytes_billed)
             changes = row_changes(statement, sql, table, version)
-            updated = updated_partitions(version, changes, session)
+            updated = updated_rows(table, version, changes, session)
             if scanned.processed or not isinstance(statement, Delete):
-                scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in updated))
+                scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in updated.partitions))
             check_bytes_billed(scanned, self.maximum_bytes_billed)
             self.check_cancelled()
             slot_ms = max(1, int((time.perf_counter() - started) * 1000))

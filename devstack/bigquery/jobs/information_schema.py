@@ -12,7 +12,7 @@ from devstack.bigquery.clock import to_datetime, to_milliseconds
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import arrow_schema
 from devstack.bigquery.storage.catalog import Catalog
-from devstack.bigquery.storage.model import DatasetId, TableId, TableSettings, TableVersion
+from devstack.bigquery.storage.model import UNPARTITIONED, DatasetId, TableId, TableSettings, TableVersion
 
 Row = dict[str, Any]
 DAY_MS = 86_400_000
@@ -90,6 +90,10 @@ def _partition_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
     parts: list[tuple[str | None, int, int, int]] = [(None, version.rows, version.bytes, version.modified_us)]
     if version.settings.partition_column is not None:
         parts = [(key, part.rows, part.bytes, part.modified_us) for key, part in sorted(version.partitions.items())]
+        if version.buffer:
+            buffered = [rows.segment for rows in version.buffer]
+            rows, size = sum(segment.rows for segment in buffered), sum(segment.bytes for segment in buffered)
+            parts.append((UNPARTITIONED, rows, size, version.buffer[-1].received_us))
     for key, rows, size, modified_us in parts:
         yield {
             "partition_id": key,

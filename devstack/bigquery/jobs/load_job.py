@@ -19,11 +19,11 @@ from devstack.bigquery.jobs.job_runner import JobContext
 from devstack.bigquery.jobs.json_rows import parse_rows
 from devstack.bigquery.jobs.object_store import ObjectStore
 from devstack.bigquery.jobs.parquet_rows import ParquetSource
-from devstack.bigquery.jobs.partition_rows import check_destination, split_rows
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import conform
 from devstack.bigquery.storage.catalog import Catalog, Change
-from devstack.bigquery.storage.model import CommitInfo, Partition, Segment, TableSettings, TableVersion
+from devstack.bigquery.storage.model import CommitInfo, Segment, TableSettings, TableVersion
+from devstack.bigquery.storage.partition_rows import check_destination, split_rows
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.table_rules import check_partition_exists
 
@@ -138,22 +138,22 @@ class LoadJob:
         if latest.schema != settings.schema or latest.partition_column != settings.partition_column:
             raise Invalid(f"Table {config.table} changed its schema while the job ran: run the job again.")
         if config.adds_fields and current is not None and current.settings.schema != latest.schema:
-            current = replace(current, partitions=self._with_new_columns(current, latest, batch))
+            current = self._with_new_columns(current, latest, batch)
         return write_change("load", latest, current, segments, config.write, config.partition, commit_us)
 
-    def _with_new_columns(
-        self, current: TableVersion, settings: TableSettings, batch: SegmentBatch
-    ) -> dict[str, Partition]:
-        """The table's rows in segments that have all columns of the new schema."""
+    def _with_new_columns(self, current: TableVersion, settings: TableSettings, batch: SegmentBatch) -> TableVersion:
+        """The version with its rows in segments that have all columns of the new schema."""
 
         def widened(segment: Segment) -> Segment:
             rows = pq.read_table(self._catalog.segments.path(segment), partitioning=None)
             return batch.write(conform(rows, settings.schema))
 
-        return {
+        partitions = {
             key: replace(partition, segments=tuple(widened(segment) for segment in partition.segments))
             for key, partition in current.partitions.items()
         }
+        buffer = tuple(replace(rows, segment=widened(rows.segment)) for rows in current.buffer)
+        return replace(current, partitions=partitions, buffer=buffer)
 
 
 def _fields(config: LoadConfiguration, last: _Input) -> tuple[TableField, ...] | None:

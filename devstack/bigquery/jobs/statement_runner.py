@@ -15,7 +15,6 @@ from devstack.bigquery.jobs.destination_table import check_dispositions, resolve
 from devstack.bigquery.jobs.dml_runner import DmlRunner, target_version
 from devstack.bigquery.jobs.job_configuration import TableLayout
 from devstack.bigquery.jobs.null_elements import refuse_null_elements
-from devstack.bigquery.jobs.partition_rows import check_destination, split_rows
 from devstack.bigquery.jobs.row_policy_changes import run_row_policy_statement
 from devstack.bigquery.jobs.scanned_bytes import NOTHING_SCANNED, ScannedBytes, check_bytes_billed
 from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
@@ -26,6 +25,7 @@ from devstack.bigquery.sql.statements import CreateTable, Insert, MutatingStatem
 from devstack.bigquery.sql.type_parser import fields_of_columns
 from devstack.bigquery.storage.catalog import Change
 from devstack.bigquery.storage.model import Segment, TableId, TableSettings, TableVersion
+from devstack.bigquery.storage.partition_rows import check_destination, split_rows
 from devstack.bigquery.storage.segment_store import SegmentBatch
 
 ExecutableStatement = (

@@ -84,7 +84,8 @@ READ_ONLY_FIELDS = {
     "Dataset": _words("kind etag id selfLink creationTime lastModifiedTime type access"),
     "Table": _words(
         "kind etag id selfLink creationTime lastModifiedTime type location numBytes numRows numLongTermBytes "
-        "numPartitions numTotalLogicalBytes numActiveLogicalBytes numLongTermLogicalBytes cloneDefinition"
+        "numPartitions numTotalLogicalBytes numActiveLogicalBytes numLongTermLogicalBytes cloneDefinition "
+        "streamingBuffer"
     ),
     "Job": _words("kind etag id selfLink status statistics user_email"),
     "QueryRequest": frozenset(),

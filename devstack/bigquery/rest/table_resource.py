@@ -100,6 +100,7 @@ def table_resource(
         expirationTime=None if settings.expires_us is None else str(settings.expires_us // 1000),
         tableConstraints={"primaryKey": {"columns": list(settings.primary_key)}} if settings.primary_key else None,
         cloneDefinition=clone_definition(version),
+        streamingBuffer=_streaming_buffer(version),
     )
     return resource | {"etag": etag_of(resource)}
 
@@ -109,6 +110,17 @@ def clone_definition(version: TableVersion) -> dict[str, Any] | None:
         return None
     clone_time = rfc3339(to_milliseconds(version.clone.clone_us))
     return {"baseTableReference": version.clone.base.to_api(), "cloneTime": clone_time}
+
+
+def _streaming_buffer(version: TableVersion) -> dict[str, str]:
+    """Empty if no rows are in the buffer."""
+    if not version.buffer:
+        return {}
+    return {
+        "estimatedRows": str(sum(rows.segment.rows for rows in version.buffer)),
+        "estimatedBytes": str(sum(rows.segment.bytes for rows in version.buffer)),
+        "oldestEntryTime": str(min(rows.received_us for rows in version.buffer) // 1000),
+    }
 
 
 def rfc3339(moment_us: int) -> str:

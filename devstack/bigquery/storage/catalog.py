@@ -19,6 +19,7 @@ from devstack.bigquery.storage import quotas
 from devstack.bigquery.storage.dataset_store import DatasetStore
 from devstack.bigquery.storage.expiration import without_expired
 from devstack.bigquery.storage.model import (
+    BufferedRows,
     CloneDefinition,
     CommitInfo,
     DatasetId,
@@ -40,7 +41,8 @@ class Change:
     """What a commit makes of a table.
 
     `kind`: what changed the table, such as `load` or `merge`. `recreates`: whether the table gets a new creation time,
-    as CREATE OR REPLACE does. `modified_partitions`: how many partitions the change modified.
+    as CREATE OR REPLACE does; it loses its streaming buffer then. `modified_partitions`: how many partitions the change
+    modified. `buffer`: the streaming buffer afterwards, None if it stays as it is.
     """
 
     kind: str
@@ -49,6 +51,12 @@ class Change:
     clone: CloneDefinition | None = None
     recreates: bool = False
     modified_partitions: int = 0
+    buffer: tuple[BufferedRows, ...] | None = None
+
+    def buffer_after(self, current: TableVersion | None) -> tuple[BufferedRows, ...]:
+        if self.buffer is not None:
+            return self.buffer
+        return current.buffer if current and not self.recreates else ()
 
 
 # Makes a change from the current version (None: no table) and the commit time in microseconds.
@@ -126,7 +134,7 @@ class Catalog:
         """
         with self.pin_lock:
             version = find()
-            files = [segment.file for segment in version.segments()]
+            files = [segment.file for segment in version.queried_segments()]
             self.segments.pin(files)
         try:
             yield version
@@ -187,6 +195,7 @@ class Catalog:
                 job=job,
                 modified_partitions=quotas.counted_modifications(change.kind, change.modified_partitions),
                 had_row_policies=bool(change.settings.row_policies) or (latest is not None and latest.had_row_policies),
+                buffer=change.buffer_after(current),
             )
             self.segments.sync()
             history.append(without_expired(version, commit_us))
@@ -243,11 +252,11 @@ class Catalog:
         if latest is None:
             raise NotFound(f"Not found: Table {table_id}")
         number, committed_us = latest.number + 1, max(self.clock.now_us(), latest.committed_us + 1)
-        partitions = {} if dropped else version.partitions
+        partitions, buffer = ({}, ()) if dropped else (version.partitions, version.buffer)
         history.append(
             replace(
                 version, number=number, committed_us=committed_us, change_kind=kind, partitions=partitions, job=job,
-                dropped=dropped, modified_partitions=0,
+                dropped=dropped, modified_partitions=0, buffer=buffer,
             )
         )  # fmt: skip
 

@@ -1,4 +1,7 @@
-"""Commits expirations and removes old versions and unreferenced segments, in a background thread."""
+"""Commits expirations, drains streaming buffers, and removes old versions and unreferenced segments.
+
+It runs in a background thread.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import logging
 import threading
 
 from devstack.bigquery.storage.catalog import HOUR_US, Catalog
+from devstack.bigquery.storage.streaming_buffer import flush_buffers
 
 SWEEP_INTERVAL_S = 1.0
 LOG = logging.getLogger(__name__)
@@ -49,7 +53,7 @@ def remove_unreferenced_segments(catalog: Catalog) -> int:
         segment.file
         for _, history in catalog.histories()
         for version in history.all_versions()
-        for segment in version.segments()
+        for segment in version.queried_segments()
     }
     return catalog.segments.remove(files - pinned - referenced)
 
@@ -76,6 +80,7 @@ class GarbageCollector:
     def sweep(self, segments: bool = False) -> None:
         """Run once. `segments`: also look for unreferenced segments if no version was removed."""
         with self._lock:
+            flush_buffers(self._catalog)
             commit_expired(self._catalog)
             if remove_old_versions(self._catalog) or segments:
                 remove_unreferenced_segments(self._catalog)

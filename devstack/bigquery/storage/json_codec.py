@@ -1,4 +1,7 @@
-"""Encodes table versions and datasets as JSON, and decodes them. A version that lacks a key is an error."""
+"""Encodes table versions and datasets as JSON, and decodes them.
+
+A version that lacks a key is an error, but for the streaming buffer, which versions of older releases do not have.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.model import (
+    BufferedRows,
     CloneDefinition,
     CommitInfo,
     Dataset,
@@ -44,6 +48,7 @@ def encode_version(version: TableVersion) -> bytes:
             }
             for key, partition in version.partitions.items()
         },
+        "buffer": [asdict(rows) for rows in version.buffer],
     }
     return json.dumps(document, separators=(",", ":")).encode()
 
@@ -74,7 +79,13 @@ def decode_version(content: bytes) -> TableVersion:
             )
             for key, partition in document["partitions"].items()
         },
+        buffer=tuple(_buffered_rows(rows) for rows in document.get("buffer", ())),
     )
+
+
+def _buffered_rows(document: dict[str, Any]) -> BufferedRows:
+    segment, insert_ids = Segment(**document["segment"]), tuple(document["insert_ids"])
+    return BufferedRows(**{**document, "segment": segment, "insert_ids": insert_ids})
 
 
 def _settings_to_json(settings: TableSettings) -> dict[str, Any]:

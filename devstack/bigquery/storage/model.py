@@ -12,6 +12,7 @@ from devstack.bigquery.sql.field_types import TableField
 
 WHOLE = ""  # the partition id of an unpartitioned table's rows
 NULL_PARTITION = "__NULL__"
+UNPARTITIONED = "__UNPARTITIONED__"  # what INFORMATION_SCHEMA calls the rows in the streaming buffer
 
 
 @dataclass(frozen=True, order=True)
@@ -67,6 +68,19 @@ class Partition:
     @property
     def bytes(self) -> int:
         return sum(segment.bytes for segment in self.segments)
+
+
+@dataclass(frozen=True)
+class BufferedRows:
+    """The rows of one streaming request, in the table's streaming buffer, where queries see them and copies do not.
+
+    `insert_ids`: the ids that the request gave its rows; empty once they are too old to recognise a repeated row.
+    """
+
+    segment: Segment
+    received_us: int
+    by_insert_all: bool = False
+    insert_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -149,6 +163,7 @@ class TableVersion:
     dropped: bool = False
     modified_us: int = 0
     had_row_policies: bool = False  # now or at any time before, also before the table was replaced
+    buffer: tuple[BufferedRows, ...] = ()  # in the order of their requests; in no partition yet
 
     @property
     def is_protected(self) -> bool:
@@ -164,10 +179,17 @@ class TableVersion:
         return sum(partition.bytes for partition in self.partitions.values())
 
     def segments(self, partition: str | None = None) -> Sequence[Segment]:
-        """The segments of one partition, or of all partitions. The order is always the same, so that of the rows is."""
+        """The segments of one partition, or of all partitions, without the streaming buffer.
+
+        The order is always the same, so that of the rows is.
+        """
         if partition is not None:
             return self.partitions[partition].segments if partition in self.partitions else ()
         return [segment for key in sorted(self.partitions) for segment in self.partitions[key].segments]
+
+    def queried_segments(self) -> Sequence[Segment]:
+        """The segments that a query reads: those of all partitions, then those of the streaming buffer."""
+        return [*self.segments(), *(rows.segment for rows in self.buffer)]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ RATE_WINDOW_US = 10_000_000
 # Kinds of changes that count against the daily quota of an unpartitioned table. BigQuery counts a clone as a copy.
 _TABLE_MODIFICATIONS = frozenset({"clone", "load", "query"})
 _DML = frozenset({"insert", "update", "delete", "merge", "truncate"})
+STREAMED, FLUSHED = "stream", "flush"  # kinds of changes by streaming, to which the limits of updates do not apply
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ def check_update_rate(
 
     DML statements have a limit of their own. They are not refused by the limit for other updates, but count against it.
     """
+    if kind in (STREAMED, FLUSHED):
+        return
     if kind in _DML:
         recent = sum(other in _DML for other in history.changes_since(now_us - RATE_WINDOW_US))
         if recent >= limits.dml_per_10_s:
@@ -49,7 +52,7 @@ def check_update_rate(
             )
         return
     allowed = limits.updates_per_10_s_partitioned if partitioned else limits.updates_per_10_s
-    recent = len(history.commits_since(now_us - RATE_WINDOW_US))
+    recent = sum(other not in (STREAMED, FLUSHED) for other in history.changes_since(now_us - RATE_WINDOW_US))
     if recent >= allowed:
         raise RateLimitExceeded(
             f"Exceeded rate limits: too many table update operations for this table [{table}]: "

@@ -67,11 +67,6 @@ class TableHistory:
         with self._lock:
             return next((self._load(entry) for entry in self._entries if entry.number == number), None)
 
-    def commits_since(self, moment_us: int) -> list[int]:
-        """Commit times after the moment, oldest first. Reads no file."""
-        with self._lock:
-            return [entry.committed_us for entry in self._entries if entry.committed_us > moment_us]
-
     def changes_since(self, moment_us: int) -> list[str]:
         """The kinds of the changes committed after the moment. Reads each file at most once."""
         with self._lock:

@@ -18,17 +18,21 @@ def relation_sql(
     version: TableVersion,
     segments: SegmentStore,
     *,
-    partition: str | None = None,
+    numbers: range | None = None,
     with_row_id: bool = False,
 ) -> str:
     """A SELECT in parentheses that reads the declared columns in their order, each cast to its declared type.
 
-    `partition`: the only partition to read, None for all. `with_row_id`: whether it also selects the column ROW_ID.
+    `numbers`: the positions in `version.queried_segments()` of the segments to read, None for all, with those of the
+    streaming buffer. `with_row_id`: whether it also selects the column ROW_ID.
     """
     schema = version.settings.schema
     if not schema:
         raise Invalid(f"Table {table_id} does not have a schema.")
-    files = [string_literal(str(segments.path(segment))) for segment in version.segments(partition)]
+    read = version.queried_segments()
+    first = numbers.start if numbers else 0
+    read = read[first : numbers.stop] if numbers else read
+    files = [string_literal(str(segments.path(segment))) for segment in read]
     if not files:
         empty = ", ".join(
             f"CAST(NULL AS {to_duckdb_type(column)}) AS {quote_identifier(column.name)}" for column in schema
@@ -40,7 +44,6 @@ def relation_sql(
     )
     listed, row_id, virtual = f"[{', '.join(files)}]", "", ""
     if with_row_id:
-        first = 0 if partition is None else segment_numbers(version)[partition].start
         number = f"(list_position({listed}, filename) + {first - 1})"
         row_id = f", CAST({number} * {_SEGMENT_STRIDE} + file_row_number AS BIGINT) AS {ROW_ID}"
         virtual = ", filename = true, file_row_number = true"
@@ -48,7 +51,7 @@ def relation_sql(
 
 
 def segment_numbers(version: TableVersion) -> dict[str, range]:
-    """For each partition, the positions of its segments in `version.segments()`."""
+    """For each partition, the positions of its segments in `version.queried_segments()`."""
     numbers, first = {}, 0
     for key in sorted(version.partitions):
         count = len(version.partitions[key].segments)

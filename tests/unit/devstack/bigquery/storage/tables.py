@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 from devstack.bigquery.clock import Clock
 from devstack.bigquery.jobs.ddl_statements import clone_change
 from devstack.bigquery.jobs.destination_table import write_change
-from devstack.bigquery.jobs.partition_rows import split_rows
 from devstack.bigquery.sql.ddl_options import TableOptions
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import arrow_schema
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import Dataset, DatasetId, Segment, TableId, TableSettings, TableVersion
+from devstack.bigquery.storage.partition_rows import split_rows
 from devstack.bigquery.storage.quotas import QuotaLimits
 
 SCHEMA = (TableField("day", "DATE"), TableField("number", "INT64"))

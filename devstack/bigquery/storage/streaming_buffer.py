@@ -1,0 +1,111 @@
+"""The streaming buffer of a table: takes streamed rows, and moves them to the table's partitions some time later.
+
+Queries see the rows at once. Clones, copies, extract jobs, tabledata.list and the table's sizes do not have them before
+they are in the partitions. Sources: "Use the Storage Write API (REST)", stream data availability; "Introduction to
+table clones", limitations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from devstack.bigquery.bigquery_errors import NotFound
+from devstack.bigquery.clock import MICROSECONDS
+from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
+from devstack.bigquery.storage.catalog import Catalog, Change
+from devstack.bigquery.storage.model import BufferedRows, Partition, Segment, TableId, TableVersion
+from devstack.bigquery.storage.partition_rows import split_rows
+from devstack.bigquery.storage.quotas import FLUSHED, STREAMED
+from devstack.bigquery.storage.segment_store import SegmentBatch
+
+# How long rows stay in the buffer. BigQuery promises nothing: typically minutes, in rare cases 90. Rows of insertAll
+# stay as long as DML cannot change them.
+INSERT_ALL_BUFFER_US = 30 * 60 * MICROSECONDS
+WRITE_API_BUFFER_US = 5 * 60 * MICROSECONDS
+INSERT_ID_LIFETIME_US = 60 * MICROSECONDS
+_PAST_DAYS, _FUTURE_DAYS = 3653, 366  # ten years and one, with their leap days
+
+# Makes the rows for the buffer of the current version, given the commit time in microseconds.
+MakeRows = Callable[[TableVersion, int, SegmentBatch], Sequence[BufferedRows]]
+
+
+def stream_rows(catalog: Catalog, table: TableId, make_rows: MakeRows) -> TableVersion:
+    """Adds the rows that `make_rows` makes to the table's buffer, and returns the committed version.
+
+    `make_rows` runs under the table's lock, so that it can compare the rows with those in the buffer. If it raises,
+    nothing changes. Raises NotFound if the table does not exist.
+    """
+    with catalog.segments.batch() as batch:
+
+        def build(current: TableVersion | None, commit_us: int) -> Change:
+            if current is None:
+                raise NotFound(f"Not found: Table {table}")
+            kept = tuple(_without_old_ids(rows, commit_us) for rows in current.buffer)
+            buffer = (*kept, *make_rows(current, commit_us, batch))
+            return Change(STREAMED, current.settings, current.partitions, current.clone, buffer=buffer)
+
+        return catalog.commit(table, build)
+
+
+def recent_insert_ids(version: TableVersion, now_us: int) -> set[str]:
+    """The insertIds of the last minute. A row with one of them is a repetition. Source: best effort de-duplication."""
+    recent = (rows for rows in version.buffer if now_us - rows.received_us < INSERT_ID_LIFETIME_US)
+    return {insert_id for rows in recent for insert_id in rows.insert_ids}
+
+
+def days_of_streaming(now_us: int) -> tuple[date, date]:
+    """The first and the last day of a partitioning column that streamed rows may have."""
+    today = datetime.fromtimestamp(now_us / MICROSECONDS, UTC).date()
+    return today - timedelta(days=_PAST_DAYS), today + timedelta(days=_FUTURE_DAYS)
+
+
+def flush_buffers(catalog: Catalog) -> int:
+    """Moves the rows that were in a buffer for long enough to their partitions. Returns how many tables changed."""
+    changed = 0
+    for table, _ in catalog.histories():
+        version = catalog.find(table)
+        if version is not None and _due(version, catalog.clock.now_us()):
+            _flush(catalog, table)
+            changed += 1
+    return changed
+
+
+def _flush(catalog: Catalog, table: TableId) -> None:
+    with catalog.segments.batch() as batch:
+
+        def build(current: TableVersion | None, commit_us: int) -> Change:
+            """Reads and writes under the table's lock, so that no statement changes the rows meanwhile."""
+            if current is None:
+                raise NotFound(f"Not found: Table {table}")
+            due = _due(current, commit_us)
+            partitions = dict(current.partitions)
+            for key, rows in split_rows(_read(catalog, current, due), current.settings.partition_column):
+                partitions[key] = Partition((*current.segments(key), batch.write(rows)), commit_us)
+            files = {segment.file for segment in due}
+            rest = tuple(rows for rows in current.buffer if rows.segment.file not in files)
+            return Change(FLUSHED, current.settings, partitions, current.clone, buffer=rest)
+
+        catalog.commit(table, build)
+
+
+def _due(version: TableVersion, now_us: int) -> list[Segment]:
+    return [
+        rows.segment
+        for rows in version.buffer
+        if now_us - rows.received_us >= (INSERT_ALL_BUFFER_US if rows.by_insert_all else WRITE_API_BUFFER_US)
+    ]
+
+
+def _read(catalog: Catalog, version: TableVersion, segments: Sequence[Segment]) -> pa.Table:
+    schema = version.settings.schema
+    parts = [conform(pq.read_table(catalog.segments.path(segment), partitioning=None), schema) for segment in segments]
+    return pa.concat_tables([arrow_schema(schema).empty_table(), *parts])
+
+
+def _without_old_ids(rows: BufferedRows, now_us: int) -> BufferedRows:
+    return rows if now_us - rows.received_us < INSERT_ID_LIFETIME_US else replace(rows, insert_ids=())
