@@ -1,9 +1,12 @@
-"""Measures the bytes that BigQuery reads for a publish with each engine: `python -m benchmarks.engine_costs`.
+"""Measures what BigQuery reads for a publish with each engine: `python -m benchmarks.engine_costs`.
 
-Each engine publishes the same two snapshots on the stand-in. In the second snapshot a thousandth of the rows is new, a
-thousandth is missing and a thousandth changed. All engines must give the same table. The program prints the bytes that
-each BigQuery job processed, also as a multiple of the table's size, and what that costs for 15 TB and six publishes a
-day.
+Each engine, and each form of engine `bigquery`, publishes the same two snapshots on the stand-in. In the second
+snapshot a thousandth of the rows is new, a thousandth is missing and a thousandth changed. All must give the same
+table. The program prints the bytes that each BigQuery job processed, also as a multiple of the table's size, its slot
+time, and what that costs for 15 TB and six publishes a day.
+
+The stand-in's slot time is the wall time of DuckDB on this machine: it compares statements that read the same, roughly,
+and says nothing about BigQuery's slots. docs/costs.md prices those.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from dedup_clone.contract.billing import TIB, USD_PER_TIB
-from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.publish.attempt_jobs import attempt_job_id
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
@@ -33,13 +36,29 @@ STEPS = ("examine_1", "append_1", "evidence", "load", "swap")
 
 
 @dataclass(frozen=True)
-class StepCost:
-    """The bytes that one BigQuery job processed. `table_multiple`: these bytes divided by the table's size."""
+class Way:
+    """An engine, and the form of its statement; other engines than `bigquery` do not use the form."""
 
     engine: Engine
+    form: SqlForm = SqlForm.QUALIFY
+
+    @property
+    def name(self) -> str:
+        return f"{self.engine}, {self.form}" if self.engine is Engine.BIGQUERY else str(self.engine)
+
+
+WAYS = (Way(Engine.SPARK), *(Way(Engine.BIGQUERY, form) for form in SqlForm), Way(Engine.MERGE))
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """What one BigQuery job processed. `table_multiple`: its bytes divided by the table's size."""
+
+    way: Way
     step: str
     processed: int
     table_multiple: float
+    slot_ms: int
 
 
 def main() -> None:
@@ -49,15 +68,15 @@ def main() -> None:
     first, second = snapshot(1, rows_per_date), snapshot(2, rows_per_date)
     tables, step_costs = [], []
     with tempfile.TemporaryDirectory() as folder, open_clients(Path(folder)) as clients:
-        for engine in Engine:
-            feed = FeedAgainstOracle(clients, feed_of(PRODUCTS))
-            feed.publish(feed.land(1, first), engine=engine)
-            record = feed.publish(feed.land(2, second), engine=engine)
+        for way in WAYS:
+            feed = FeedAgainstOracle(clients, feed_of(PRODUCTS, way.engine, way.form))
+            feed.publish(feed.land(1, first))
+            record = feed.publish(feed.land(2, second))
             tables.append(feed.table_rows())
-            step_costs += list(costs(feed, engine, record.attempt))
+            step_costs += list(costs(feed, way, record.attempt))
     if any(table != tables[0] for table in tables):
         raise SystemExit("The engines made different tables, so their costs cannot be compared.")
-    print(f"{len(tables[0])} rows, {table_bytes(len(tables[0]))} bytes, equal for {', '.join(Engine)}\n")
+    print(f"{len(tables[0])} rows, {table_bytes(len(tables[0]))} bytes, equal for {'; '.join(w.name for w in WAYS)}\n")
     show(step_costs)
 
 
@@ -77,27 +96,27 @@ def table_bytes(rows: int) -> int:
     return rows * 8 * len(PRODUCTS.columns)
 
 
-def costs(feed: FeedAgainstOracle, engine: Engine, attempt: str) -> Iterator[StepCost]:
+def costs(feed: FeedAgainstOracle, way: Way, attempt: str) -> Iterator[StepCost]:
     """The costs of the BigQuery jobs that the attempt ran."""
     size = table_bytes(feed.manifest().rows)
     for step in STEPS:
         job = feed.services.warehouse.job(attempt_job_id(feed.feed.feed, attempt, step, 1))
         if job is not None:
-            yield StepCost(engine, step, job.bytes_processed, job.bytes_processed / size)
+            yield StepCost(way, step, job.bytes_processed, job.bytes_processed / size, job.slot_ms)
 
 
 def show(step_costs: list[StepCost]) -> None:
-    print("| Engine | Job | Bytes processed | Times the table |\n| --- | --- | --- | --- |")
+    print("| Engine | Job | Bytes processed | Times the table | Slot ms here |\n| --- | --- | --- | --- | --- |")
     for cost in step_costs:
-        print(f"| {cost.engine} | {cost.step} | {cost.processed:,} | {cost.table_multiple:.2f} |")
+        print(f"| {cost.way.name} | {cost.step} | {cost.processed:,} | {cost.table_multiple:.2f} | {cost.slot_ms:,} |")
     print(
         "\n| Engine | Times the table | USD per publish of 15 TB | USD per day, six publishes |\n"
         "| --- | --- | --- | --- |"
     )
-    for engine in Engine:
-        table_multiple = sum(cost.table_multiple for cost in step_costs if cost.engine is engine)
+    for way in WAYS:
+        table_multiple = sum(cost.table_multiple for cost in step_costs if cost.way == way)
         usd = table_multiple * PRODUCTION_BYTES / TIB * USD_PER_TIB
-        print(f"| {engine} | {table_multiple:.2f} | {usd:,.0f} | {PUBLISHES_A_DAY * usd:,.0f} |")
+        print(f"| {way.name} | {table_multiple:.2f} | {usd:,.0f} | {PUBLISHES_A_DAY * usd:,.0f} |")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from benchmarks.docs_tables import table
 from benchmarks.peers.registry import ADOPT, ROW_NUMBER
 from benchmarks.rate_checks import RateCheck, rate_checks
 from benchmarks.results import Results, cpu, median
-from dedup_clone.contract.billing import TIB, USD_PER_TIB
+from dedup_clone.contract.billing import TIB, USD_PER_SLOT_HOUR, USD_PER_TIB
 from dedup_clone.orchestration.runners.sizing import (
     VCPUS_PER_CORE,
     RunSize,
@@ -50,8 +50,8 @@ class Assumptions:
     requests_per_date: float = 3
     usd_per_thousand_writes: float = 0.005
     usd_per_thousand_reads: float = 0.0004
-    usd_per_slot_hour: float = 0.06
     merge_to_qualify_slot_ratio: float = 2
+    group_by_to_qualify_slot_ratio: float = 2
 
 
 REASONS = {
@@ -68,8 +68,8 @@ REASONS = {
     "requests_per_date": "one each for survivors, fingerprints and a listing; counted as writes and as reads",
     "usd_per_thousand_writes": "the price of Class A operations",
     "usd_per_thousand_reads": "the price of Class B operations",
-    "usd_per_slot_hour": "the price of the Enterprise edition",
     "merge_to_qualify_slot_ratio": "MERGE used twice the slots of QUALIFY in the measured run of the reference method",
+    "group_by_to_qualify_slot_ratio": "GROUP BY was as slow as MERGE in that run",
 }
 
 
@@ -133,10 +133,9 @@ class FullSize:
         """The on-demand price of a query that bills `table_multiple` times the table's logical bytes."""
         return table_multiple * self.assumed.table_bytes / TIB * USD_PER_TIB
 
-    def slots_usd(self, cpu_s_per_row: float) -> float:
-        """The price of a query by slots, if a slot needs as long as a vCPU with the engine whose time is given."""
-        slot_hours = self.rows * cpu_s_per_row * VCPUS_PER_CORE / _HOUR_S
-        return slot_hours * self.assumed.usd_per_slot_hour
+    def slot_hours(self, cpu_s_per_row: float) -> float:
+        """The slot time of a query, if a slot needs as long as a vCPU with the engine whose time is given."""
+        return self.rows * cpu_s_per_row * VCPUS_PER_CORE / _HOUR_S
 
 
 def measured_per_row(results: Results) -> MeasuredPerRow:
@@ -255,24 +254,30 @@ def _deliveries(model: FullSize) -> str:
 
 
 def _prices(model: FullSize) -> str:
-    least, most = model.slots_usd(model.measured.qualify_cpu_s), model.slots_usd(model.measured.row_number_cpu_s)
-    merge_ratio = model.assumed.merge_to_qualify_slot_ratio
+    least, most = (model.slot_hours(cpu_s) for cpu_s in (model.measured.qualify_cpu_s, model.measured.row_number_cpu_s))
     size = size_run(model.workload(), SparkSize(), Runner.SERVERLESS)
     adopt_usd = model.spark_usd(size) + model.storage_usd
     table_bytes, row_bytes, rows_held = model.assumed.table_bytes, model.assumed.row_bytes, model.rows
     merged = merge_input_of_rows(PRODUCTS, row_bytes, delivered=rows_held, held=rows_held)
-    qualify_usd = model.on_demand_usd(merged.qualify_bytes_billed / table_bytes)
-    merge_usd = model.on_demand_usd(merged.merge_bytes_billed / table_bytes)
+    statements = (
+        ("`bigquery`, form `qualify`", merged.qualify_bytes_billed, 1),
+        ("`bigquery`, form `row_number`", merged.qualify_bytes_billed, 1),
+        ("`bigquery`, form `group_by`", merged.qualify_bytes_billed, model.assumed.group_by_to_qualify_slot_ratio),
+        ("`merge`", merged.merge_bytes_billed, model.assumed.merge_to_qualify_slot_ratio),
+    )
     rows = [
-        [f"adopt on Spark Serverless, {size.executors} executors", f"{adopt_usd:.2f}", ""],
-        ["QUALIFY", f"{qualify_usd:.0f}", f"{least:.0f} to {most:.0f}"],
-        ["MERGE", f"{merge_usd:.0f}", f"{least * merge_ratio:.0f} to {most * merge_ratio:.0f}"],
+        [f"adopt on Spark Serverless, {size.executors} executors", f"{adopt_usd:.2f}", *[""] * len(USD_PER_SLOT_HOUR)]
     ]
+    for name, billed, ratio in statements:
+        by_slots = [f"{least * ratio * usd:.0f} to {most * ratio * usd:.0f}" for usd in USD_PER_SLOT_HOUR.values()]
+        rows.append([name, f"{model.on_demand_usd(billed / table_bytes):.0f}", *by_slots])
+    editions = [f"slots, {edition} ({usd:.2f} an hour)" for edition, usd in USD_PER_SLOT_HOUR.items()]
     text = (
         "The lower price by slots assumes DuckDB's CPU time for QUALIFY on the same rows, the higher one Spark's for "
-        "ROW_NUMBER, because the CPU time of BigQuery's own engine was not measured."
+        "ROW_NUMBER, because the CPU time of BigQuery's own engine was not measured. The statement alone is priced, "
+        "without examination and counts."
     )
-    return f"{table(['USD per publish', 'on demand', 'by slots'], rows)}\n\n{text}"
+    return f"{table(['USD per publish', 'on demand', *editions], rows)}\n\n{text}"
 
 
 def _rates(checks: list[RateCheck]) -> str:

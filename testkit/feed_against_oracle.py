@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.contract.manifest import DateEntry, Manifest
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.settings.check_settings import CheckSettings
@@ -31,7 +31,9 @@ NO_LIMITS = CheckSettings(
 )
 
 
-def feed_of(table: TableContract, engine: Engine = Engine.SPARK, **landing: Any) -> Feed:
+def feed_of(
+    table: TableContract, engine: Engine = Engine.SPARK, form: SqlForm = SqlForm.QUALIFY, **landing: Any
+) -> Feed:
     """A new feed with this table, without limits in its checks. `landing`: further settings of its section landing."""
     name = f"engines_{next(_feed_numbers)}"
     return Feed(
@@ -48,6 +50,7 @@ def feed_of(table: TableContract, engine: Engine = Engine.SPARK, **landing: Any)
             retention_days=table.retention_days,
         ),
         engine=engine,
+        form=form,
         checks=NO_LIMITS,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dedup_clone.contract.engine import SqlForm
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.warehouse.sql_files import TableNames, render, render_query
 
@@ -11,9 +12,14 @@ REPOSITORY = Path(__file__).parents[2]
 SQL = REPOSITORY / "sql"
 FIRST_PUBLISH = "first_publish"  # the folder of statements that differ while there is no target
 
+OTHER_FORMS = [form for form in SqlForm if form is not SqlForm.QUALIFY]
+
 
 def rendered_statements() -> dict[str, str]:
-    """`<feed>/<folder>/<file>.sql` -> text; `<feed>/first_publish/…` where it differs without a parent."""
+    """`<feed>/<folder>/<file>.sql` -> text; `<feed>/first_publish/…` where it differs without a parent.
+
+    `<feed>/<form>/…` where it differs by the form of engine `bigquery`.
+    """
     statements = {}
     for path in sorted((REPOSITORY / "dags" / "feeds").glob("*.yaml")):
         feed = read_feed(path)
@@ -25,6 +31,10 @@ def rendered_statements() -> dict[str, str]:
             first = render(SQL, name, names=names, table=table, has_parent=False)
             if first != statements[f"{feed.feed}/{name}"]:
                 statements[f"{feed.feed}/{FIRST_PUBLISH}/{name}"] = first
+            for form in OTHER_FORMS:
+                text = render(SQL, name, names=names, table=table, form=form)
+                if text != statements[f"{feed.feed}/{name}"]:
+                    statements[f"{feed.feed}/{form}/{name}"] = text
         for check in feed.checks.sql:
             statements[f"{feed.feed}/sql_checks/{check.name}.sql"] = render_query(
                 feed.query_of(check), name=check.name, names=names

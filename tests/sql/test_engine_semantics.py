@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.warehouse.sql_files import TableNames, render
 from testkit.generated_tables import GeneratedHistory, random_table
@@ -100,9 +101,16 @@ def literal(value: Any, column: Column) -> str:
     return str(value).upper() if isinstance(value, bool) else repr(value)
 
 
-def statement(name: str, table: TableContract, target: Sequence[Row], incoming: Sequence[Row], has_parent: bool) -> str:
+def statement(
+    name: str,
+    table: TableContract,
+    target: Sequence[Row],
+    incoming: Sequence[Row],
+    has_parent: bool,
+    form: SqlForm = SqlForm.QUALIFY,
+) -> str:
     names = Literals("p", "d", "s", "t", table, incoming, target)
-    sql = render(SQL, name, names=names, table=table, has_parent=has_parent)
+    sql = render(SQL, name, names=names, table=table, has_parent=has_parent, form=form)
     last = date(2026, 12, 31)
     for parameter, day in (("retention_day", FIRST_DAY), ("first_day", FIRST_DAY), ("last_day", last)):
         sql = sql.replace(f"@{parameter}", f"DATE '{day}'")
@@ -145,9 +153,10 @@ def assert_equal(google: Oracle, table: TableContract, publishes: Sequence[Seque
         before = list(expected.rows.values())
         expected = expected.apply(deliveries, FIRST_DAY)
         asked = (table, before, incoming, step > 0)
-        winners = google.evaluate(statement("engines/bigquery/deduplicate.sql", *asked))
-        found_rows = [as_row(table, cells) for cells in winners.rows]
-        assert comparable(expected.table, found_rows) == expected.table_rows()
+        for form in SqlForm:
+            winners = google.evaluate(statement("engines/bigquery/deduplicate.sql", *asked, form))
+            found_rows = [as_row(table, cells) for cells in winners.rows]
+            assert comparable(expected.table, found_rows) == expected.table_rows(), form
         evidence = google.evaluate(statement("engines/evidence.sql", *asked))
         found = [dict(zip(evidence.names, cells, strict=True)) for cells in evidence.rows]
         assert {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.golden_files import FOLDER, assert_golden
-from tests.sql.rendering import FIRST_PUBLISH, SQL, rendered_statements
+from tests.sql.rendering import FIRST_PUBLISH, OTHER_FORMS, SQL, rendered_statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,9 @@ def test_rendered(name: str) -> None:
 
 def test_every_sql_file_is_rendered_for_every_feed() -> None:
     files = {path.relative_to(SQL).as_posix() for path in SQL.rglob("*.sql")}
-    rendered = {name.split("/", 1)[1].removeprefix(f"{FIRST_PUBLISH}/") for name in STATEMENTS}
+    variants = {FIRST_PUBLISH, *OTHER_FORMS}
+    parts = [name.split("/")[1:] for name in STATEMENTS]
+    rendered = {"/".join(part[1:] if part[0] in variants else part) for part in parts}
     assert {name for name in rendered if not name.startswith("sql_checks/")} == files
 
 

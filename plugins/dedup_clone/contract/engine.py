@@ -8,11 +8,22 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract, Update
 
 
 class Engine(StrEnum):
-    """What deduplicates: SPARK (a job that reads files only), BIGQUERY (one QUALIFY statement) or MERGE (one MERGE)."""
+    """What deduplicates: SPARK (a job that reads files only), BIGQUERY (a SELECT into staging) or MERGE (a MERGE)."""
 
     SPARK = "spark"
     BIGQUERY = "bigquery"
     MERGE = "merge"
+
+
+class SqlForm(StrEnum):
+    """How the SELECT of engine BIGQUERY chooses one row per key. All forms choose the same rows.
+
+    QUALIFY filters by a window function, ROW_NUMBER by the same function in a subquery, GROUP_BY by an ordered array.
+    """
+
+    QUALIFY = "qualify"
+    ROW_NUMBER = "row_number"
+    GROUP_BY = "group_by"
 
 
 def unsupported_reason(engine: Engine, table: TableContract, mode: UpdateIdMode) -> str | None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.contract.table import TableContract, UpdateIdMode
 
 
@@ -79,6 +79,7 @@ class DedupRequest:
     - dates: apply only these dates of the one delivery (by its date folders); None applies all.
     - since: by column path (`store.city` for a nested one), the first snapshot id whose files must have the column.
       Older ones may lack it, and their rows have NULL there.
+    - form: how the statement of engine BIGQUERY chooses rows.
     - takes_over: for a bootstrap only, what to do about duplicate keys. The one delivery is then the export of an
       existing table, whose rows have their own update ids, and the manifest lists no delivery.
 
@@ -116,6 +117,7 @@ class DedupRequest:
     takes_over: Duplicates | None = None
     seed_uri: str = ""
     since: dict[str, int] = field(default_factory=dict)
+    form: SqlForm = SqlForm.QUALIFY
 
     @property
     def fingerprint_seed_uri(self) -> str:

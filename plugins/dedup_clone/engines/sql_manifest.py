@@ -7,6 +7,7 @@ from datetime import datetime
 
 from dedup_clone.checks.partition_checks import has_expired
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import FORMAT_VERSION, DateEntry, DateOutcome, Manifest
 from dedup_clone.contract.request import DedupRequest
@@ -68,6 +69,7 @@ def _copied_forward(entry: DateEntry) -> DateEntry:
 
 
 def _entry(request: DedupRequest, counts: DateCounts) -> DateEntry:
+    form = f" (form {request.form})" if request.engine is Engine.BIGQUERY else ""
     return DateEntry(
         date=counts.date,
         rows=counts.rows,
@@ -76,7 +78,7 @@ def _entry(request: DedupRequest, counts: DateCounts) -> DateEntry:
         survivors=counts.survivors,
         ties=sum(counts.surplus_rows.values()),
         plan=DateOutcome(request.engine),
-        plan_reason="the engine's statement, over target and the deliveries",
+        plan_reason=f"the engine's statement{form}, over target and the deliveries",
         min_update_id=counts.min_update_id,
         max_update_id=counts.max_update_id,
         adopted_delivery=None,

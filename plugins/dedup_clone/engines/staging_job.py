@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Candidate, DateOutcome, Manifest
 from dedup_clone.contract.table import Column, ColumnMode
@@ -44,14 +44,15 @@ def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, 
 
 def _deduplicate_configuration(services: Services, spec: PublishSpec, manifest: Manifest) -> dict[str, Any]:
     parameters = {"retention_day": ("DATE", manifest.retention_day.isoformat())}
+    request = services.manifests.request(spec.attempt)
+    form = services.feed.form if request is None else request.form
     if _has_required(manifest.table.columns):
-        return capped_query(
-            services, "load", _render(services, spec, manifest, "bigquery/replace_required"), parameters
-        )
+        sql = _render(services, spec, manifest, "bigquery/replace_required", form)
+        return capped_query(services, "load", sql, parameters)
     return capped_query(
         services,
         "load",
-        _render(services, spec, manifest, "bigquery/deduplicate"),
+        _render(services, spec, manifest, "bigquery/deduplicate", form),
         parameters,
         destinationTable=table_reference(services, services.names.staging_table),
         createDisposition="CREATE_NEVER",
@@ -82,7 +83,13 @@ def _holds_parent(services: Services, spec: PublishSpec) -> bool:
     return staging.manifest_digest == services.manifests.read(spec.parent).digest
 
 
-def _render(services: Services, spec: PublishSpec, manifest: Manifest, name: str) -> str:
+def _render(
+    services: Services, spec: PublishSpec, manifest: Manifest, name: str, form: SqlForm = SqlForm.QUALIFY
+) -> str:
     return services.warehouse.render(
-        f"engines/{name}.sql", names=services.names, table=manifest.table, has_parent=spec.parent is not None
+        f"engines/{name}.sql",
+        names=services.names,
+        table=manifest.table,
+        has_parent=spec.parent is not None,
+        form=form,
     )

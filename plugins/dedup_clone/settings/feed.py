@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from dedup_clone.contract.billing import GIB, MIB, MIN_BYTES_BILLED, TIB
-from dedup_clone.contract.engine import Engine, unsupported_reason
+from dedup_clone.contract.engine import Engine, SqlForm, unsupported_reason
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.request import USUAL_FILE_BYTES, Plan
 from dedup_clone.contract.table import UpdateIdMode
@@ -77,7 +77,9 @@ class Feed(StrictModel):
 
     `last_changed` needs snapshots in order."""
     engine: Engine = Engine.SPARK
-    """What deduplicates: `spark` (reads files only), or SQL in BigQuery: `bigquery` (QUALIFY) or `merge` (MERGE)."""
+    """What deduplicates: `spark` (reads files only), or SQL in BigQuery: `bigquery` (a SELECT) or `merge` (MERGE)."""
+    form: SqlForm = SqlForm.QUALIFY
+    """How the SELECT of engine `bigquery` chooses one row per key. All forms give the same table (docs/costs.md)."""
     max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = TIB
     """Bytes that BigQuery may bill for one query of an engine in SQL. A larger query is refused with its estimate."""
     runner: Runner | None = None

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.table import TableContract
 from dedup_clone.warehouse.jobs import Jobs, poll_intervals
 from dedup_clone.warehouse.materialized_views import read_materialized_views, reads_table
@@ -79,9 +80,17 @@ class Warehouse:
         table.labels = {**table.labels, label: None}
         self._client.update_table(table, ["labels"])
 
-    def render(self, name: str, *, names: TableNames, table: TableContract, has_parent: bool = True) -> str:
+    def render(
+        self,
+        name: str,
+        *,
+        names: TableNames,
+        table: TableContract,
+        has_parent: bool = True,
+        form: SqlForm = SqlForm.QUALIFY,
+    ) -> str:
         """The statement `sql/<name>` for one feed."""
-        return render(self._sql_folder, name, names=names, table=table, has_parent=has_parent)
+        return render(self._sql_folder, name, names=names, table=table, has_parent=has_parent, form=form)
 
     def observe(self, names: TableNames, table_name: str) -> Observation:
         """The table's metadata and its partitions. One metadata query: 10 MB billed, no table data read."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, nullable
 from dedup_clone.warehouse.row_expressions import key_text, quoted, value_expressions
@@ -54,11 +55,18 @@ def _type_sql(column: Column) -> str:
 
 
 def render(
-    folder: Path, name: str, *, names: TableNames, table: TableContract | None = None, has_parent: bool = True
+    folder: Path,
+    name: str,
+    *,
+    names: TableNames,
+    table: TableContract | None = None,
+    has_parent: bool = True,
+    form: SqlForm = SqlForm.QUALIFY,
 ) -> str:
     """The statement `folder/name` for one feed. An undefined name in it is an error.
 
-    `has_parent`: whether target exists; it does not before the first publish.
+    `has_parent`: whether target exists; it does not before the first publish. `form`: how engine `bigquery` chooses
+    rows.
     """
     import jinja2
 
@@ -69,6 +77,7 @@ def render(
         names=names,
         table=table,
         has_parent=has_parent,
+        form=form,
         column_sql=column_sql,
         nullable=nullable,
         quoted=quoted,

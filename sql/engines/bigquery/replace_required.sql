@@ -7,4 +7,4 @@ INSERT INTO {{ names.staging }} (
 {%- for column in table.columns %}{{ quoted(column.name) }}{{ ", " if not loop.last }}{% endfor -%}
 )
 {% set with_target = has_parent %}
-{%- include "engines/winners.sql.jinja" %};
+{%- include "engines/bigquery/" ~ form ~ ".sql.jinja" %};

@@ -5,7 +5,7 @@
 DELETE FROM {{ names.staging }} WHERE {{ quoted(table.partition_column) }} < @retention_day;
 MERGE INTO {{ names.staging }} AS held
 USING (
-  {% filter indent(2) %}{% include "engines/winners.sql.jinja" %}{% endfilter %}
+  {% filter indent(2) %}{% include "engines/bigquery/qualify.sql.jinja" %}{% endfilter %}
 ) AS delivered
 ON {% for key in table.keys %}held.{{ quoted(key) }} = delivered.{{ quoted(key) }}
   AND {% endfor %}held.{{ quoted(table.partition_column) }} BETWEEN @first_day AND @last_day

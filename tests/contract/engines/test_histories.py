@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dedup_clone.contract.delivery import split_backlog
-from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.engine import Engine, SqlForm
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
 from testkit.feed_on_stand_in import TODAY
 from testkit.generated_tables import GeneratedHistory, random_table
@@ -51,13 +51,13 @@ Clients = tuple[Storage, BigQuery]
 @given(history=histories, seed=SEEDS, date_folders=st.booleans())
 def test_random_history(
     clients: Clients,
-    engine: Engine,
+    statement: tuple[Engine, SqlForm],
     history: Sequence[tuple[Sequence[tuple[int, list[int]]], int]],
     seed: int,
     date_folders: bool,
 ) -> None:
     random, today = Random(seed), TODAY
-    world = FeedAgainstOracle(clients, feed_of(NESTED, engine, date_folders=date_folders))
+    world = FeedAgainstOracle(clients, feed_of(NESTED, *statement, date_folders=date_folders))
     expected = OracleState(world.oracle_table)
     for step, days_passed in history:
         today += timedelta(days=days_passed)
@@ -75,10 +75,10 @@ def test_random_history(
 
 
 @pytest.mark.parametrize("seed", range(times(1, 40)))
-def test_table_of_random_columns(clients: Clients, engine: Engine, seed: int) -> None:
+def test_table_of_random_columns(clients: Clients, statement: tuple[Engine, SqlForm], seed: int) -> None:
     random = Random(seed)
     table = random_table(random, floats_in_arrays=False)
-    world = FeedAgainstOracle(clients, feed_of(table, engine, date_folders=random.random() < 0.5))
+    world = FeedAgainstOracle(clients, feed_of(table, *statement, date_folders=random.random() < 0.5))
     history = GeneratedHistory(table, random, TODAY - timedelta(days=DAYS), repeat=random.choice([0.05, 0.5]))
     expected = OracleState(world.oracle_table)
     for snapshot_ids in ((2,), (1, 3), (3,)):

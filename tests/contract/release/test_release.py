@@ -38,7 +38,7 @@ def test_an_edited_sql_file_changes_one_object(world: World) -> None:
 def test_templates_of_sql_and_hidden_files_that_airflow_reads_are_shipped(world: World) -> None:
     world.deploy()
     names = world.buckets.names()
-    assert world.buckets.environment.uri("dags/sql/engines/winners.sql.jinja") in names
+    assert world.buckets.environment.uri("dags/sql/engines/bigquery/qualify.sql.jinja") in names
     assert world.buckets.environment.uri("plugins/.airflowignore") in names
 
 

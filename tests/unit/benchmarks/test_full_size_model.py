@@ -49,7 +49,7 @@ def test_on_demand_prices_are_those_of_the_published_run() -> None:
 
 
 def test_slots_are_vcpus() -> None:
-    assert MODEL.slots_usd(3.6e-6) == pytest.approx(1e9 * 3.6e-6 * 2 / 3600 * 0.06)
+    assert MODEL.slot_hours(3.6e-6) == pytest.approx(1e9 * 3.6e-6 * 2 / 3600)
 
 
 def test_every_assumption_has_a_reason() -> None:
@@ -83,6 +83,21 @@ def test_figures_are_of_the_main_table() -> None:
     text = report(MAIN, GROWTH, MEMORY)
     assert "| backlog of 6 |" in text
     assert "| late snapshot, filled in |" not in text  # it was not measured
+
+
+def test_the_published_comparison_is_what_the_prices_say() -> None:
+    """QUALIFY took half the slot time of MERGE, GROUP BY as much as MERGE, and all were billed for 30 TiB at most."""
+    lines = [line.split("|")[1:-1] for line in report(MAIN, GROWTH, MEMORY).splitlines()]
+    prices = {line[0].strip().strip("`"): [cell.strip() for cell in line[1:]] for line in lines if len(line) == 5}
+    highest = {
+        name: [float(cell.split()[-1]) for cell in cells] for name, cells in prices.items() if cells[-1][:1].isdigit()
+    }
+    qualify, group_by, merge = (
+        highest[name] for name in ("bigquery`, form `qualify", "bigquery`, form `group_by", "merge")
+    )
+    assert highest["bigquery`, form `row_number"] == qualify
+    assert merge[1:] == group_by[1:] == pytest.approx([2 * usd for usd in qualify[1:]], rel=0.001)
+    assert qualify[0] == group_by[0] < merge[0] < 1.5 * qualify[0]
 
 
 def test_rates_are_compared_with_the_largest_date_and_in_proportion_to_it() -> None:

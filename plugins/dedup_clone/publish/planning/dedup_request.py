@@ -58,4 +58,5 @@ def build_dedup_request(
         dates=dates,
         takes_over=takes_over,
         since=feed.table.since(),
+        form=feed.form,
     )
