@@ -42,10 +42,12 @@ STATEMENTS: dict[type, str] = {
     statements.Merge: "`MERGE [INTO] … USING table | (query) ON … "
     "WHEN [NOT] MATCHED [BY TARGET | BY SOURCE] [AND …] THEN …`",
     statements.TruncateTable: "`TRUNCATE TABLE`",
-    statements.CreateTable: "`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] … "
+    statements.CreateTable: "`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] … [(…, PRIMARY KEY (…) NOT ENFORCED)] "
     "[PARTITION BY day] [CLUSTER BY …] [OPTIONS] [AS query]`",
     statements.CreateClone: "`CREATE [OR REPLACE] TABLE … CLONE … [FOR SYSTEM_TIME AS OF …] [OPTIONS]`",
     statements.AlterTableSetOptions: "`ALTER TABLE [IF EXISTS] … SET OPTIONS`",
+    statements.AlterTablePrimaryKey: "`ALTER TABLE [IF EXISTS] … ADD PRIMARY KEY (…) NOT ENFORCED`, "
+    "`… DROP PRIMARY KEY [IF EXISTS]`",
     statements.DropTable: "`DROP TABLE [IF EXISTS]`",
     statements.CreateRowPolicy: "`CREATE [OR REPLACE] ROW ACCESS POLICY [IF NOT EXISTS] … ON … "
     "[GRANT TO (…)] FILTER USING (…)`",

@@ -1,4 +1,4 @@
-"""Executes DDL: creates, clones, alters and drops tables, and creates and drops datasets.
+"""Executes DDL: creates, clones and drops tables, and creates and drops datasets.
 
 `StatementRunner` executes CREATE TABLE … AS itself, because the statement reads rows; its rules are in this module.
 """
@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
-from devstack.bigquery.bigquery_errors import Duplicate, Invalid, InvalidQuery, NotFound
-from devstack.bigquery.clock import from_datetime
+from devstack.bigquery.bigquery_errors import Duplicate, Invalid, InvalidQuery
 from devstack.bigquery.jobs.null_elements import refuse_null_elements
 from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
+from devstack.bigquery.jobs.table_alterations import alter_table, declared_name, declared_names, with_options
 from devstack.bigquery.jobs.table_reader import check_location
 from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options, evaluate_schema_options
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.statements import (
+    AlterTablePrimaryKey,
     AlterTableSetOptions,
     CreateClone,
     CreateSchema,
@@ -42,8 +42,7 @@ from devstack.bigquery.storage.model import (
 from devstack.bigquery.storage.protection import check_all_rows, check_columns
 from devstack.bigquery.storage.table_rules import check_clone, check_replacement, check_settings
 
-DAY_MS = 86_400_000
-DdlStatement = AlterTableSetOptions | CreateClone | CreateSchema | DropSchema | DropTable
+DdlStatement = AlterTableSetOptions | AlterTablePrimaryKey | CreateClone | CreateSchema | DropSchema | DropTable
 
 
 def run_ddl(
@@ -52,8 +51,8 @@ def run_ddl(
     match statement:
         case CreateClone():
             return _clone(statement, sql, commit_info, check_cancelled)
-        case AlterTableSetOptions():
-            return _alter(statement, sql, commit_info)
+        case AlterTableSetOptions() | AlterTablePrimaryKey():
+            return alter_table(statement, sql, commit_info)
         case DropTable():
             return _drop(statement, sql.state, commit_info)
         case CreateSchema():
@@ -90,16 +89,6 @@ def clone_source(statement: CreateClone, sql: StatementSql) -> tuple[TableId, Ta
     check_all_rows(sql.state.caller, sql.state.catalog, source, version, "CLONE")
     check_columns(sql.state.caller, source, version)
     return source, version
-
-
-def _alter(statement: AlterTableSetOptions, sql: StatementSql, commit_info: CommitInfoOf) -> Outcome:
-    catalog, table = sql.state.catalog, sql.state.target(statement.name)
-    options = evaluate_options(statement.options, sql.python_value)
-    if statement.if_exists and catalog.find(table) is None:
-        return Outcome("ALTER_TABLE", ddl_operation="SKIP", ddl_table=table)
-    outcome = Outcome("ALTER_TABLE", ddl_operation="ALTER", ddl_table=table)
-    catalog.commit(table, lambda current, _: _alter_change(table, current, options), commit_info(outcome))
-    return outcome
 
 
 def _drop(statement: DropTable, state: ScriptState, commit_info: CommitInfoOf) -> Outcome:
@@ -157,39 +146,17 @@ def create_settings(statement: CreateTable, query_columns: tuple[TableField, ...
         schema=fields_of_columns(statement.columns) if statement.columns else query_columns,
         partition_column=statement.partition_by,
         clustering=statement.cluster_by,
+        primary_key=statement.primary_key,
     )
     settings = with_options(settings, evaluate_options(statement.options, sql.python_value))
     settings = replace(
         settings,
-        partition_column=_declared_name(settings, settings.partition_column),
-        clustering=tuple(_declared_name(settings, name) or name for name in settings.clustering),
+        partition_column=declared_name(settings, settings.partition_column),
+        clustering=declared_names(settings, settings.clustering),
+        primary_key=declared_names(settings, settings.primary_key),
     )
     check_settings(sql.state.defaults.table(statement.name), settings)
     return settings
-
-
-def _declared_name(settings: TableSettings, name: str | None) -> str | None:
-    """The column's name in the spelling of its declaration, because upper and lower case do not differ in SQL."""
-    column = settings.column(name) if name is not None else None
-    return column.name if column else name
-
-
-def with_options(settings: TableSettings, options: TableOptions) -> TableSettings:
-    """The settings after OPTIONS(…). An option that is not written stays as it is; NULL removes an option."""
-    changes: dict[str, Any] = {}
-    for name in options.named:
-        value = getattr(options, name)
-        if name == "labels":
-            changes["labels"] = dict(value or ())
-        elif name == "partition_expiration_days":
-            changes["partition_expiration_ms"] = None if value is None else round(value * DAY_MS)
-        elif name == "expiration_timestamp":
-            changes["expires_us"] = None if value is None else from_datetime(value)
-        elif name == "require_partition_filter":
-            changes[name] = bool(value)
-        else:  # description and friendly_name
-            changes[name] = value
-    return replace(settings, **changes)
 
 
 def conform_query_rows(rows: pa.Table, schema: tuple[TableField, ...]) -> pa.Table:
@@ -241,11 +208,3 @@ def clone_change(
     partitions = {key: replace(part, modified_us=commit_us) for key, part in source_version.partitions.items()}
     clone = CloneDefinition(source, clone_us)
     return Change("clone", settings, partitions, clone, recreates=True, modified_partitions=len(partitions))
-
-
-def _alter_change(table: TableId, current: TableVersion | None, options: TableOptions) -> Change:
-    if current is None:
-        raise NotFound(f"Not found: Table {table}")
-    settings = with_options(current.settings, options)
-    check_settings(table, settings)
-    return Change("options", settings, current.partitions, current.clone)

@@ -125,6 +125,8 @@ def option_rows(settings: TableSettings) -> list[tuple[str, str, str]]:
             f"STRUCT({_sql_string(key)}, {_sql_string(value)})" for key, value in sorted(settings.labels.items())
         )
         options.append(("labels", "ARRAY<STRUCT<STRING, STRING>>", f"[{pairs}]"))
+    if settings.max_staleness is not None:
+        options.append(("max_staleness", "INTERVAL", settings.max_staleness))
     if settings.partition_expiration_ms is not None:
         options.append(("partition_expiration_days", "FLOAT64", str(settings.partition_expiration_ms / DAY_MS)))
     if settings.require_partition_filter:

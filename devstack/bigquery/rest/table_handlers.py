@@ -12,6 +12,7 @@ from devstack.bigquery.rest.dataset_handlers import merged_labels
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse, paginate
 from devstack.bigquery.rest.table_resource import check_etag, table_resource, time_partitioning
 from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.sql.interval_values import canonical_interval
 from devstack.bigquery.stand_in import StandIn
 from devstack.bigquery.storage.catalog import Change
 from devstack.bigquery.storage.model import DatasetId, TableId, TableSettings, TableVersion
@@ -174,6 +175,8 @@ def _changed(table: TableId, settings: TableSettings, body: Mapping[str, Any], n
     if "tableConstraints" in body:
         primary_key = (body["tableConstraints"] or {}).get("primaryKey") or {}
         changes["primary_key"] = tuple(primary_key.get("columns") or ())
+    if "maxStaleness" in body:
+        changes["max_staleness"] = canonical_interval(body["maxStaleness"]) if body["maxStaleness"] else None
     filter_flag = body.get("requirePartitionFilter", (body.get("timePartitioning") or {}).get("requirePartitionFilter"))
     if filter_flag is not None:
         changes["require_partition_filter"] = bool(filter_flag)

@@ -99,6 +99,7 @@ def table_resource(
         friendlyName=settings.friendly_name,
         expirationTime=None if settings.expires_us is None else str(settings.expires_us // 1000),
         tableConstraints={"primaryKey": {"columns": list(settings.primary_key)}} if settings.primary_key else None,
+        maxStaleness=settings.max_staleness,
         cloneDefinition=clone_definition(version),
         streamingBuffer=_streaming_buffer(version),
     )

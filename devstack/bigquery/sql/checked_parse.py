@@ -29,8 +29,8 @@ _WITHOUT_LITERALS = {"STRING", "INT64", "FLOAT64", "BOOL", "BYTES"}
 _TYPES = {"DATE", "DATETIME", "TIME", "TIMESTAMP", "NUMERIC"} | _WITHOUT_LITERALS
 
 
-def parse_checked(cursor: TokenCursor, tokens: list[Token]) -> exp.Expression:
-    """The SQLGlot tree of tokens that the cursor has already read.
+def parse_checked(cursor: TokenCursor, tokens: list[Token], *, may_be_interval: bool = False) -> exp.Expression:
+    """The SQLGlot tree of tokens that the cursor has already read. `may_be_interval`: whether it may be an INTERVAL.
 
     Raises InvalidQuery for text that GoogleSQL does not accept, NotImplementedConstruct for unsupported constructs.
     """
@@ -39,7 +39,8 @@ def parse_checked(cursor: TokenCursor, tokens: list[Token]) -> exp.Expression:
     refuse_foreign_tokens(cursor.text, tokens)
     tree = parse_tokens(tokens, cursor.text, cursor.ordinals())
     refuse_reserved_names(tree)
-    check(tree)
+    if not (may_be_interval and isinstance(tree, exp.Interval)):
+        check(tree)
     return tree
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.bigquery_errors import Invalid, InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.checked_parse import parse_checked
+from devstack.bigquery.sql.interval_values import interval_text
 from devstack.bigquery.sql.statements import Options
 from devstack.bigquery.sql.tokens import TokenCursor
 
@@ -36,6 +37,7 @@ class TableOptions:
     friendly_name: str | None = None
     description: str | None = None
     labels: tuple[tuple[str, str], ...] | None = None
+    max_staleness: str | None = None  # as BigQuery prints an INTERVAL
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def parse_options(cursor: TokenCursor, kind: str) -> Options:
             raise InvalidQuery(f"Duplicate option specified for '{name}'")
         if not tokens:
             raise cursor.unexpected()
-        options.append((name, parse_checked(cursor, tokens)))
+        options.append((name, parse_checked(cursor, tokens, may_be_interval=True)))
         if not cursor.accept(","):
             break
     cursor.expect(")")
@@ -88,7 +90,7 @@ def _values(options: Options, evaluate: Evaluate, known: Mapping[str, Callable[[
     for name, expression in options:
         if name not in known:
             raise NotImplementedConstruct(f"option {name}")
-        value = evaluate(expression)
+        value = expression if isinstance(expression, exp.Interval) else evaluate(expression)
         values[name] = None if value is None else known[name](name, value)
     return values
 
@@ -125,6 +127,15 @@ def _timestamp(name: str, value: Any) -> datetime:
     return value
 
 
+def _interval(name: str, value: Any) -> str:
+    if not isinstance(value, exp.Interval):
+        raise _wrong_type(name, "INTERVAL", value)
+    try:
+        return interval_text(value)
+    except Invalid as error:
+        raise InvalidQuery(error.message) from error
+
+
 def _labels(name: str, value: Any) -> tuple[tuple[str, str], ...]:
     expected = "ARRAY<STRUCT<STRING, STRING>>"
     if not isinstance(value, list | tuple):
@@ -153,6 +164,7 @@ TABLE_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "friendly_name": _string,
     "description": _string,
     "labels": _labels,
+    "max_staleness": _interval,
 }
 SCHEMA_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "location": _string,

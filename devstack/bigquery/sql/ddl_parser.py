@@ -6,6 +6,7 @@ from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstr
 from devstack.bigquery.sql.checked_parse import parse_expression, parse_query
 from devstack.bigquery.sql.ddl_options import parse_options
 from devstack.bigquery.sql.statements import (
+    AlterTablePrimaryKey,
     AlterTableSetOptions,
     CreateClone,
     CreateRowPolicy,
@@ -19,7 +20,7 @@ from devstack.bigquery.sql.statements import (
 )
 from devstack.bigquery.sql.table_names import parse_dataset_name, parse_table_name
 from devstack.bigquery.sql.tokens import TokenCursor
-from devstack.bigquery.sql.type_parser import parse_columns
+from devstack.bigquery.sql.type_parser import parse_columns, parse_primary_key
 
 MAX_CLUSTERING_COLUMNS = 4
 CLUSTERING_TYPES = ("BOOL", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
@@ -53,7 +54,7 @@ def parse_create(cursor: TokenCursor) -> Statement:
 
 
 def _table(cursor: TokenCursor, name: TableName, replace: bool, if_not_exists: bool) -> CreateTable:
-    columns = parse_columns(cursor) if cursor.at("(") else None
+    columns, primary_key = parse_columns(cursor) if cursor.at("(") else (None, ())
     for words in (("DEFAULT", "COLLATE"), ("WITH", "CONNECTION"), ("WITH", "PARTITION")):
         if cursor.at(*words):
             raise NotImplementedConstruct(f"CREATE TABLE {' '.join(words)}")
@@ -63,7 +64,7 @@ def _table(cursor: TokenCursor, name: TableName, replace: bool, if_not_exists: b
     query = parse_query(cursor) if cursor.accept("AS") else None
     if query is None and columns is None:
         raise cursor.unexpected("Expected a column list, AS query or CLONE")
-    table = CreateTable(name, columns, replace, if_not_exists, partition, clustering, options, query)
+    table = CreateTable(name, columns, replace, if_not_exists, partition, clustering, options, query, primary_key)
     _check_layout(table)
     return table
 
@@ -136,13 +137,18 @@ def _create_schema(cursor: TokenCursor, replace: bool) -> CreateSchema:
     return CreateSchema(dataset, if_not_exists, parse_options(cursor, "schema"), project)
 
 
-def parse_alter(cursor: TokenCursor) -> AlterTableSetOptions:
-    """Parses ALTER TABLE … SET OPTIONS."""
+def parse_alter(cursor: TokenCursor) -> AlterTableSetOptions | AlterTablePrimaryKey:
+    """Parses ALTER TABLE with SET OPTIONS, ADD PRIMARY KEY or DROP PRIMARY KEY."""
     cursor.expect("ALTER")
     if not cursor.accept("TABLE"):
         raise NotImplementedConstruct(f"ALTER {_kind(cursor)}")
     if_exists = cursor.accept("IF", "EXISTS")
     name = parse_table_name(cursor)
+    if cursor.accept("DROP", "PRIMARY", "KEY"):
+        return AlterTablePrimaryKey(name, (), if_exists, cursor.accept("IF", "EXISTS"))
+    if cursor.at("ADD", "PRIMARY", "KEY"):
+        cursor.expect("ADD")
+        return AlterTablePrimaryKey(name, parse_primary_key(cursor), if_exists)
     if not cursor.at("SET", "OPTIONS"):
         action = " ".join(word for ahead in range(2) if (word := cursor.word(ahead)).isalpha())
         if not action or (cursor.at("SET") and cursor.word(1) != "DEFAULT"):

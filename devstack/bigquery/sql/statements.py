@@ -72,6 +72,7 @@ class CreateTable:
     cluster_by: tuple[str, ...] = ()
     options: Options = ()
     query: exp.Expression | None = None
+    primary_key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,19 @@ class AlterTableSetOptions:
     name: TableName
     options: Options
     if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class AlterTablePrimaryKey:
+    """ALTER TABLE … ADD PRIMARY KEY (columns) NOT ENFORCED, or without `columns` DROP PRIMARY KEY.
+
+    `if_key_exists`: the IF EXISTS after DROP PRIMARY KEY.
+    """
+
+    name: TableName
+    columns: tuple[str, ...]
+    if_exists: bool = False
+    if_key_exists: bool = False
 
 
 @dataclass(frozen=True)
@@ -239,6 +253,7 @@ Statement = (
     | CreateTable
     | CreateClone
     | AlterTableSetOptions
+    | AlterTablePrimaryKey
     | DropTable
     | CreateRowPolicy
     | DropRowPolicy

@@ -11,23 +11,41 @@ from devstack.bigquery.sql.field_types import TableField, canonical_type
 from devstack.bigquery.sql.statements import ColumnSpec
 from devstack.bigquery.sql.tokens import TokenCursor, line_and_column, tokenize
 
-_COLUMN_CLAUSES = ("COLLATE", "DEFAULT", "PRIMARY", "REFERENCES", "GENERATED", "AS", "CONSTRAINT")
-_TABLE_CONSTRAINTS = (("PRIMARY", "KEY"), ("FOREIGN", "KEY"), ("CONSTRAINT",))
+_COLUMN_CLAUSES = ("COLLATE", "DEFAULT", "REFERENCES", "GENERATED", "AS", "CONSTRAINT")
+_TABLE_CONSTRAINTS = (("FOREIGN", "KEY"), ("CONSTRAINT",))
 
 
-def parse_columns(cursor: TokenCursor) -> tuple[ColumnSpec, ...]:
-    """Parses `(name type …, …)`."""
+def parse_columns(cursor: TokenCursor) -> tuple[tuple[ColumnSpec, ...], tuple[str, ...]]:
+    """Parses `(name type …, …, PRIMARY KEY (name, …) NOT ENFORCED)`. Returns the columns and the primary key."""
     cursor.expect("(")
     columns: list[ColumnSpec] = []
+    keys: list[tuple[str, ...]] = []
     while not cursor.at(")"):
+        if cursor.at("PRIMARY", "KEY"):
+            keys.append(parse_primary_key(cursor))
+            if not cursor.accept(","):
+                break
+            continue
         for words in _TABLE_CONSTRAINTS:
             if cursor.at(*words) and not _names_a_column(cursor, words):
                 raise NotImplementedConstruct(f"table constraint {' '.join(words)}")
-        columns.append(_parse_column(cursor))
+        columns.append(_parse_column(cursor, keys))
         if not cursor.accept(","):
             break
     cursor.expect(")")
     _refuse_repeated_names(columns)
+    if len(keys) > 1:
+        raise InvalidQuery("CREATE TABLE has more than one PRIMARY KEY")
+    return tuple(columns), keys[0] if keys else ()
+
+
+def parse_primary_key(cursor: TokenCursor) -> tuple[str, ...]:
+    """Parses `PRIMARY KEY (name, …) NOT ENFORCED`. BigQuery has no enforced keys."""
+    cursor.expect("PRIMARY", "KEY")
+    cursor.expect("(")
+    columns = cursor.comma_separated(cursor.identifier)
+    cursor.expect(")")
+    cursor.expect("NOT", "ENFORCED")
     return tuple(columns)
 
 
@@ -83,13 +101,19 @@ def _parse_struct_fields(cursor: TokenCursor) -> tuple[ColumnSpec, ...]:
     return tuple(fields)
 
 
-def _parse_column(cursor: TokenCursor) -> ColumnSpec:
+def _parse_column(cursor: TokenCursor, keys: list[tuple[str, ...]] | None = None) -> ColumnSpec:
+    """Parses one column. A primary key that it declares is added to `keys`; None for a field of a STRUCT."""
     token = cursor.current
     if token is None or token.token_type is TokenType.STRING:
         raise cursor.unexpected("Expected column name")
     column = parse_type(cursor, cursor.identifier())
     while True:
-        if cursor.accept("NOT"):
+        if cursor.accept("PRIMARY", "KEY"):
+            cursor.expect("NOT", "ENFORCED")
+            if keys is None:
+                raise InvalidQuery(f"PRIMARY KEY on a STRUCT field is not supported: {column.name}")
+            keys.append((column.name,))
+        elif cursor.accept("NOT"):
             cursor.expect("NULL")
             if column.mode == "REPEATED":
                 raise InvalidQuery(f"NOT NULL cannot be applied to ARRAY field: {column.name}")

@@ -97,7 +97,8 @@ def _settings_to_json(settings: TableSettings) -> dict[str, Any]:
 
 
 def _settings_from_json(document: dict[str, Any]) -> TableSettings:
-    values = {field.name: document[field.name] for field in fields(TableSettings)}
+    # Versions of older releases lack newer settings, which then have their defaults.
+    values = {field.name: document[field.name] for field in fields(TableSettings) if field.name in document}
     policies = [RowPolicy(**{**policy, "grantees": tuple(policy["grantees"])}) for policy in values["row_policies"]]
     return TableSettings(
         **values

@@ -16,6 +16,7 @@ RESERVED_PREFIXES = (
 )
 MAXIMUM_NAME_LENGTH = 300
 MAXIMUM_KEY_COLUMNS = 16
+KEY_TYPES = frozenset(["BIGNUMERIC", "BOOL", "BYTES", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP"])
 
 
 def describe_partitioning(settings: TableSettings) -> str:
@@ -72,11 +73,18 @@ def check_settings(table: TableId, settings: TableSettings) -> None:
 def _check_primary_key(table: TableId, settings: TableSettings) -> None:
     """Raises Invalid if BigQuery would refuse the key. Source: "Use primary and foreign keys", limitations."""
     if len(settings.primary_key) > MAXIMUM_KEY_COLUMNS:
-        raise Invalid(f"The primary key of {table} has [{len(settings.primary_key)}] columns, allowed [16].")
+        raise Invalid(
+            f"The primary key of {table} has [{len(settings.primary_key)}] columns, allowed [{MAXIMUM_KEY_COLUMNS}]."
+        )
+    if len({name.lower() for name in settings.primary_key}) < len(settings.primary_key):
+        raise Invalid(f"The primary key of {table} names a column twice: [{', '.join(settings.primary_key)}].")
     for name in settings.primary_key:
         column = settings.column(name)
-        if column is None or column.mode == "REPEATED" or column.type in ("FLOAT64", "STRUCT", "TIME"):
-            raise Invalid(f"Column [{name}] cannot be in the primary key of {table}.")
+        if column is None or column.mode == "REPEATED" or column.type not in KEY_TYPES:
+            raise Invalid(
+                f"Column [{name}] cannot be in the primary key of {table}: name top-level columns of the types "
+                f"[{', '.join(sorted(KEY_TYPES))}]."
+            )
 
 
 def _check_clustering(table: TableId, settings: TableSettings) -> None:

@@ -9,6 +9,7 @@ from devstack.bigquery.sql.statements import (
     MATCHED,
     NOT_MATCHED_BY_SOURCE,
     NOT_MATCHED_BY_TARGET,
+    AlterTablePrimaryKey,
     AlterTableSetOptions,
     Assert,
     Assignment,
@@ -74,6 +75,20 @@ SINGLE: dict[str, tuple[str, Statement]] = {
         "CREATE TABLE d.t (a INT64 NOT NULL, b STRING OPTIONS (description = 'what'))",
         CreateTable(T, (ColumnSpec("a", "INT64", "REQUIRED"), ColumnSpec("b", "STRING", description="what"))),
     ),
+    "create table with a primary key": (
+        "CREATE TABLE d.t (a INT64, b STRING, PRIMARY KEY (b, a) NOT ENFORCED)",
+        CreateTable(T, (ColumnSpec("a", "INT64"), ColumnSpec("b", "STRING")), primary_key=("b", "a")),
+    ),
+    "create table with a key column": (
+        "CREATE TABLE d.t (a INT64 PRIMARY KEY NOT ENFORCED NOT NULL, b STRING) "
+        "OPTIONS (max_staleness = INTERVAL 10 MINUTE)",
+        CreateTable(
+            T,
+            (ColumnSpec("a", "INT64", "REQUIRED"), ColumnSpec("b", "STRING")),
+            options=(("max_staleness", tree("INTERVAL 10 MINUTE")),),
+            primary_key=("a",),
+        ),
+    ),
     "create table with a layout": (
         "CREATE TABLE IF NOT EXISTS d.t (date DATE, k INTEGER, v BIGINT) PARTITION BY date CLUSTER BY k, v "
         "OPTIONS (partition_expiration_days = 730, require_partition_filter = TRUE)",
@@ -135,6 +150,15 @@ SINGLE: dict[str, tuple[str, Statement]] = {
     "alter table": (
         "ALTER TABLE IF EXISTS d.t SET OPTIONS (expiration_timestamp = NULL)",
         AlterTableSetOptions(T, (("expiration_timestamp", tree("NULL")),), if_exists=True),
+    ),
+    "add primary key": (
+        "ALTER TABLE IF EXISTS d.t ADD PRIMARY KEY (a, b) NOT ENFORCED",
+        AlterTablePrimaryKey(T, ("a", "b"), if_exists=True),
+    ),
+    "drop primary key": ("ALTER TABLE d.t DROP PRIMARY KEY", AlterTablePrimaryKey(T, ())),
+    "drop primary key if exists": (
+        "ALTER TABLE d.t DROP PRIMARY KEY IF EXISTS",
+        AlterTablePrimaryKey(T, (), if_key_exists=True),
     ),
     "insert values": (
         "INSERT INTO d.t (a, b) VALUES (1, 'x'), (?, NULL)",

@@ -1,0 +1,59 @@
+"""Reads and writes INTERVALs as BigQuery prints them, `Y-M D H:M:S`, which is how a table keeps `max_staleness`."""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot import exp
+
+from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
+
+_PRINTED = re.compile(r"(\d+)-(\d+) (\d+) (\d+):(\d+):(\d+)")
+_DAYS_PER_MONTH = 30  # as JUSTIFY_DAYS counts them
+_SPANS = {"HOUR TO SECOND": "0-0 0 {}", "DAY TO SECOND": "0-0 {}", "YEAR TO SECOND": "{}"}
+_SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
+_DAYS = {"DAY": 1, "WEEK": 7}
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+
+
+def canonical_interval(text: str) -> str:
+    """The text of an interval without leading zeros. Raises Invalid unless it is one of zero or more seconds."""
+    found = _PRINTED.fullmatch(text.strip())
+    if found is None:
+        raise Invalid(
+            f"max_staleness is [{text}], expected an interval of whole seconds that is not negative, written as "
+            "[Y-M D H:M:S], such as [0-0 0 0:10:0]."
+        )
+    years, months, days, hours, minutes, seconds = (int(part) for part in found.groups())
+    return _printed(years * 12 + months, days, hours * 3600 + minutes * 60 + seconds)
+
+
+def interval_microseconds(text: str) -> int:
+    """The length of a canonical interval in microseconds; a month has 30 days."""
+    found = _PRINTED.fullmatch(text)
+    assert found is not None  # it is canonical
+    years, months, days, hours, minutes, seconds = (int(part) for part in found.groups())
+    all_days = (years * 12 + months) * _DAYS_PER_MONTH + days
+    return (all_days * 86_400 + hours * 3600 + minutes * 60 + seconds) * 1_000_000
+
+
+def interval_text(expression: exp.Interval) -> str:
+    """The canonical text of an INTERVAL with constant parts."""
+    unit, amount = expression.args.get("unit"), expression.this
+    if not isinstance(amount, exp.Literal) or unit is None:
+        raise NotImplementedConstruct(f"INTERVAL of {expression.sql('bigquery')} (only constants)")
+    if isinstance(unit, exp.IntervalSpan):
+        span = f"{unit.this.name} TO {unit.expression.name}".upper()
+        if span not in _SPANS:
+            raise NotImplementedConstruct(f"INTERVAL {span}")
+        return canonical_interval(_SPANS[span].format(amount.name))
+    name = unit.name.upper()
+    if not amount.name.isdigit() or name not in {**_SECONDS, **_DAYS, **_MONTHS}:
+        return canonical_interval(f"{amount.name} {name}")
+    number = int(amount.name)
+    return _printed(number * _MONTHS.get(name, 0), number * _DAYS.get(name, 0), number * _SECONDS.get(name, 0))
+
+
+def _printed(months: int, days: int, seconds: int) -> str:
+    minutes = seconds // 60
+    return f"{months // 12}-{months % 12} {days} {minutes // 60}:{minutes % 60}:{seconds % 60}"
