@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from uuid import uuid4
 
 from dedup_clone.contract.delivery import Arrival, Delivery
+from dedup_clone.contract.erasure import ErasedRows
 from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, DeliveryMetrics, FileList, Manifest, RefusedDelivery
 from dedup_clone.contract.records import digest, to_json
@@ -19,6 +20,8 @@ from dedup_spark.candidate.key_examples import select_examples
 from dedup_spark.candidate.new_manifest import NewGeneration, Results, assemble_generation, build_manifest
 from dedup_spark.candidate.table_takeover import TableTakeover
 from dedup_spark.dispatch import DataFramePlanFailed, run_plans
+from dedup_spark.erasure.erase_rows import RowEraser, without_keys
+from dedup_spark.erasure.key_sets import read_key_sets
 from dedup_spark.execution.fan_out import FanOut
 from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.session import SessionSource
@@ -34,7 +37,7 @@ from dedup_spark.landing.delivery_validation import (
 from dedup_spark.output.completed_files import write_completed
 from dedup_spark.output.copy_forward import copy_forward
 from dedup_spark.parent import Parent, read_parent
-from dedup_spark.plan_selection import DatePlan, select_plans, unchanged_plans
+from dedup_spark.plan_selection import DatePlan, erasure_plans, select_plans, unchanged_plans
 from dedup_spark.plans.fused_scan import FusedScan
 from dedup_spark.plans.saved_outcomes import SavedOutcomes
 
@@ -72,7 +75,7 @@ class DedupJob:
     def _candidate(self) -> Candidate:
         with self.job_log.phase("examine"):
             parent, arrivals = read_parent(self.request), read_arrivals(self.request)
-            unchanged = unchanged_plans(self.request, parent)
+            unchanged = erasure_plans(self.request, parent) or unchanged_plans(self.request, parent)
             self._record()
         if unchanged is not None:
             generation = self._assemble(unchanged, {}, Results(), parent)
@@ -167,6 +170,7 @@ class DedupJob:
         parent: Parent,
     ) -> Candidate:
         """Write the file list and the list of URIs to load, and return the candidate that names both."""
+        generation, erased, erased_keys = self._erase(generation, applied)
         attempt_uri = self.request.attempt_uri
         file_list_uri = storage.join(attempt_uri, f"files-{self.run_id}.json")
         load_uris_uri = storage.join(attempt_uri, f"uris-{self.run_id}.txt")
@@ -188,8 +192,27 @@ class DedupJob:
             f"{sum(e.survivors for e in manifest.dates)} kept beyond the snapshot, {dropped} dropped"
         )
         metrics = dedup_metrics(validated.applied, results, self.job_log.seconds)
-        examples = select_examples(results.examples(), manifest.dates)
-        return Candidate(manifest, file_list_uri, load_uris_uri, deliveries, validated.refused, examples, metrics)
+        examples = select_examples(without_keys(results.examples(), erased_keys), manifest.dates)
+        return Candidate(
+            manifest, file_list_uri, load_uris_uri, deliveries, validated.refused, examples, metrics, erased
+        )
+
+    def _erase(
+        self, generation: NewGeneration, applied: tuple[Delivery, ...]
+    ) -> tuple[NewGeneration, ErasedRows | None, frozenset[tuple[date, str]]]:
+        """The generation without rows of erased keys, and the record and the keys of these rows."""
+        request = self.request
+        if not request.erasures and not request.erases:
+            return generation, None, frozenset()
+        with self.job_log.phase("erase"):
+            keys, tombstones = read_key_sets(request, read_seed(request.fingerprint_seed_uri))
+            eraser = RowEraser(request.table, request.data_uri, tuple(keys), tombstones)
+            newest = None if request.erases else applied[-1]
+            generation, erased, erased_keys = eraser.erase(generation, newest, FanOut(self.session))
+            for name in storage.list_objects(self.outcomes_uri):  # they have examples of keys
+                storage.delete(storage.join(self.outcomes_uri, name))
+        self.job_log.info(f"left {sum(erased.rows.values())} rows of erased keys out, on {len(erased.rows)} dates")
+        return generation, erased, erased_keys
 
 
 def _changed(manifest: Manifest) -> str:

@@ -20,10 +20,11 @@ def read_request(uri: str) -> DedupRequest:
             f"deploy job and library of one version."
         )
     named = [d.delivery for d in request.deliveries]
-    if not named or named != sorted(named) or len({d.snapshot_id for d in named}) != len(named):
+    is_ascending = named == sorted(named) and len({d.snapshot_id for d in named}) == len(named)
+    if bool(named) == bool(request.erases) or not is_ascending:
         raise ContractViolation(
-            f"Request [{uri}] names deliveries [{', '.join(d.name for d in named)}], expected at least one, "
-            f"ascending, and one for each snapshot id: clear the run from its first task."
+            f"Request [{uri}] names deliveries [{', '.join(d.name for d in named)}], expected at least one, or "
+            f"none for an erasure, ascending, and one for each snapshot id: clear the run from its first task."
         )
     require_supported(request.table)
     return request

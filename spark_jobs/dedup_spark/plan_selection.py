@@ -63,6 +63,7 @@ def _rewrite(reason: str, ineligible_reason: str | None) -> DatePlan:
 
 
 _COPIED_FORWARD = DatePlan(DateOutcome.COPIED_FORWARD, "no applied delivery has this date")
+_OF_ERASURE = DatePlan(DateOutcome.COPIED_FORWARD, "the parent's rows")
 _UNCHANGED = DatePlan(DateOutcome.UNCHANGED, "every delivery asked for is part of the parent already: nothing was read")
 
 
@@ -101,6 +102,11 @@ def unchanged_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePla
     if is_late and request.update_id_mode is UpdateIdMode.LAST_CHANGED:
         return None  # the examination refuses it
     return dict.fromkeys(sorted(parent.dates), _UNCHANGED) if parent.deliveries.issuperset(requested) else None
+
+
+def erasure_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePlan] | None:
+    """Return the plans of an erasure: the parent's files, out of which rows are left afterwards. None for a publish."""
+    return dict.fromkeys(sorted(parent.dates), _OF_ERASURE) if request.erases else None
 
 
 def _compares_exact_values(request: DedupRequest) -> bool:

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.erasure import ErasedRows
 from dedup_clone.contract.records import FORMAT_VERSION as FORMAT_VERSION
 from dedup_clone.contract.records import record_digest
 from dedup_clone.contract.table import TableContract, UpdateIdMode
@@ -29,6 +30,8 @@ class DateOutcome(StrEnum):
     COPIED_FORWARD = "carried"
     # A rollback made the date's rows live again.
     RESTORED = "restored"
+    # An erasure: the parent's rows without those of erased keys.
+    ERASED = "erased"
     # Inside the dedup job only, for a replay that changes nothing: the manifest repeats the parent's outcome.
     UNCHANGED = "kept"
 
@@ -208,7 +211,7 @@ class Candidate:
     Writing `candidate.json` is the job's commit point. The object is created only if it is absent, so that of two jobs
     with the same request (a retry and an orphan) the first one wins. The file list and the list of URIs to load thus
     have names unique to each run of the job, given here (None without a manifest, and where an engine writes no files).
-    `examples` are up to three keys per difference and date.
+    `examples` are up to three keys per difference and date. `erased` is None where no key was ever erased.
     """
 
     manifest: Manifest | None
@@ -218,3 +221,4 @@ class Candidate:
     refused: tuple[RefusedDelivery, ...]
     examples: tuple[KeyExample, ...]
     metrics: DedupMetrics
+    erased: ErasedRows | None = None

@@ -82,6 +82,8 @@ class DedupRequest:
     - form: how the statement of engine BIGQUERY chooses rows.
     - takes_over: for a bootstrap only, what to do about duplicate keys. The one delivery is then the export of an
       existing table, whose rows have their own update ids, and the manifest lists no delivery.
+    - erasures: URIs of the records of earlier erasures, whose keys the new generation must not have.
+    - erases: for an erasure only, the URI of the file of keys; there are then no deliveries.
 
     Each run of the job writes its data files below a folder of its own in `data_uri` (`…/<run>/date=D/…`). Below
     `attempt_uri` it writes `runs/<run>.json` (JobRun), `files-<run>.json` (FileList) and `uris-<run>.txt` (a gs:// URI
@@ -118,6 +120,8 @@ class DedupRequest:
     seed_uri: str = ""
     since: dict[str, int] = field(default_factory=dict)
     form: SqlForm = SqlForm.QUALIFY
+    erasures: tuple[str, ...] = ()
+    erases: str = ""
 
     @property
     def fingerprint_seed_uri(self) -> str:

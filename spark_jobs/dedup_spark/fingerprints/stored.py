@@ -25,7 +25,7 @@ from dedup_spark.fingerprints.hashing import KeyHasher
 FOLDER = "fingerprints"
 _MAGIC = b"DCKF"
 # Change it with any hash in this package, or with the choice of buckets: older objects then count as absent.
-_VERSION = 3
+VERSION = 3
 # Magic, version, bits, whether sums of value hashes follow, public id of the seed, update_id of the rows, digest of the
 # key columns, CRC-32 of the arrays; two bytes of padding, so that the arrays are aligned to eight bytes.
 _HEADER = struct.Struct("<4sHHHQq32sI2x")
@@ -60,7 +60,7 @@ def write(uri: str, stored: StoredFingerprints, hasher: KeyHasher) -> int:
         checksum = zlib.crc32(part, checksum)
     with_values = buckets.value_sums is not None
     seed_id, key_digest = hasher.seed.public_id, _key_digest(hasher.columns)
-    header = _HEADER.pack(_MAGIC, _VERSION, buckets.bits, with_values, seed_id, stored.update_id, key_digest, checksum)
+    header = _HEADER.pack(_MAGIC, VERSION, buckets.bits, with_values, seed_id, stored.update_id, key_digest, checksum)
     with storage.open_output(uri) as stream:
         stream.write(header)
         for part in parts:
@@ -84,7 +84,7 @@ def _decode(content: bytes, hasher: KeyHasher) -> StoredFingerprints | None:
         return None
     magic, version, bits, with_values, seed_id, update_id, key_digest, checksum = _HEADER.unpack_from(content)
     body = memoryview(content)[_HEADER.size :]
-    expected = (_MAGIC, _VERSION, hasher.seed.public_id, _key_digest(hasher.columns))
+    expected = (_MAGIC, VERSION, hasher.seed.public_id, _key_digest(hasher.columns))
     if (magic, version, seed_id, key_digest) != expected:
         return None
     bucket_bytes = 28 if with_values else 20

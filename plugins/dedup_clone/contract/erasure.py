@@ -1,0 +1,177 @@
+"""Erased keys: the file in which an operator names them, and the record of an erasure, which has only their hashes.
+
+A later snapshot, or a replayed one, may still contain an erased key. The dedup job leaves such rows out by the hashes
+of the records (tombstones).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.table import Column, TableContract
+
+MAX_KEYS = 10_000  # of one erasure; the query that counts their rows has them as a parameter
+_TRUTH = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class Tombstone:
+    """One erased key.
+
+    - digest: the hash of its values, hexadecimal, which depends on the feed's secret seed.
+    - dates: where its rows were.
+    - absent_since: the first snapshot after the erasure that lacks the key; None while the producer delivers it. Rows
+      of later snapshots are taken: the producer has made the key again.
+    """
+
+    digest: str
+    dates: tuple[date, ...] = ()
+    absent_since: int | None = None
+
+
+@dataclass(frozen=True)
+class Tombstones:
+    """Erased keys with values in the same key columns.
+
+    `seed_id` and `hash_version` say which seed and which hash functions made the digests.
+    """
+
+    columns: tuple[str, ...]
+    seed_id: int
+    hash_version: int
+    keys: tuple[Tombstone, ...]
+
+
+@dataclass(frozen=True)
+class ErasedRows:
+    """What the dedup job left out because its key is erased: the number of rows by date.
+
+    - delivered: digests of keys that the newest applied delivery contains.
+    - tombstones: of an erasure only, the keys that it erased.
+    """
+
+    rows: dict[date, int]
+    delivered: tuple[str, ...] = ()
+    tombstones: Tombstones | None = None
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """The record of one erasure (its certificate), written when it is committed.
+
+    - rows: by date, of the live generation.
+    - deleted_folders: folders of state whose files had the rows, or may have had them.
+    - time_travel_ends: from then on BigQuery's tables cannot be read as of a time when they had the rows;
+      `fail_safe_ends`: and BigQuery itself has no copy. `soft_delete_ends`: the same of the deleted objects in state;
+      None if it is not known.
+    """
+
+    format_version: int
+    feed: str
+    generation: int
+    attempt: str
+    run_id: str
+    reason: str
+    erased_at: datetime
+    rows: dict[date, int]
+    tombstones: Tombstones
+    deleted_folders: tuple[str, ...] = ()
+    time_travel_ends: datetime | None = None
+    fail_safe_ends: datetime | None = None
+    soft_delete_ends: datetime | None = None
+
+
+@dataclass(frozen=True)
+class KeysToErase:
+    """Keys that an operator names: the values of some key columns, as Python values."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+def erasable_columns(table: TableContract) -> tuple[str, ...]:
+    """The key columns that a file may name: all but the date, or the date when it is the only key."""
+    return tuple(name for name in table.keys if name != table.partition_column) or table.keys
+
+
+def parse_keys(text: str, table: TableContract) -> KeysToErase:
+    """Read a CSV file with a header of key columns, and one key a line.
+
+    Raises ConfigurationError, which quotes no value, only the number of the line.
+    """
+    lines = [line for line in csv.reader(text.removeprefix("\ufeff").splitlines()) if line]
+    names, allowed = tuple(lines[0]) if lines else (), erasable_columns(table)
+    if not names or len(set(names)) < len(names) or not set(names) <= set(allowed):
+        raise ConfigurationError(
+            f"The file of keys has another header than it may have: write a first line with some of the key columns "
+            f"[{', '.join(allowed)}], each once, separated by commas."
+        )
+    if not 1 <= len(lines) - 1 <= MAX_KEYS:
+        raise ConfigurationError(
+            f"The file of keys names [{len(lines) - 1}] keys, expected 1 to {MAX_KEYS}: name some, or split the file."
+        )
+    columns = tuple(table.column(name) for name in names)
+    return KeysToErase(columns, tuple(dict.fromkeys(_row(columns, n, line) for n, line in enumerate(lines[1:], 2))))
+
+
+def _row(columns: tuple[Column, ...], number: int, line: list[str]) -> tuple[Any, ...]:
+    if len(line) != len(columns):
+        raise ConfigurationError(
+            f"Line [{number}] of the file of keys has [{len(line)}] values, expected [{len(columns)}], one for each "
+            f"column of the header: correct it."
+        )
+    return tuple(_value(column, number, text) for column, text in zip(columns, line, strict=True))
+
+
+def _value(column: Column, number: int, text: str) -> Any:
+    value = None
+    with contextlib.suppress(ArithmeticError, KeyError, ValueError):  # their messages would quote the value
+        value = _PARSERS[column.type](text if column.type == "STRING" else text.strip())
+    if value is None:
+        raise ConfigurationError(
+            f"Line [{number}] of the file of keys has no [{column.type}] in column [{column.name}]: write "
+            f"{_FORMS[column.type]}."
+        )
+    return value
+
+
+def _numeric(text: str) -> Decimal | None:
+    value = Decimal(text)
+    return value if value == round(value, 9) and abs(value) < Decimal(10) ** 29 else None
+
+
+def _timestamp(text: str) -> datetime | None:
+    value = datetime.fromisoformat(text)
+    return None if value.tzinfo is None else value.astimezone(UTC)
+
+
+def _integer(text: str) -> int | None:
+    value = int(text)
+    return value if -(2**63) <= value < 2**63 else None
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "BOOL": lambda text: _TRUTH[text],
+    "BYTES": bytes.fromhex,
+    "DATE": date.fromisoformat,
+    "INT64": _integer,
+    "NUMERIC": _numeric,
+    "STRING": str,
+    "TIMESTAMP": _timestamp,
+}
+_FORMS = {
+    "BOOL": "true or false",
+    "BYTES": "hexadecimal digits",
+    "DATE": "YYYY-MM-DD",
+    "INT64": "an integer",
+    "NUMERIC": "a number with at most 29 digits before and 9 after the point",
+    "STRING": "a text",
+    "TIMESTAMP": "a time with its zone, such as 2026-01-31T12:00:00Z",
+}

@@ -1,0 +1,1 @@
+"""Leaves rows of erased keys out of a generation."""

@@ -1,0 +1,166 @@
+"""Leaves the rows of erased keys out of a generation whose files the plans have written.
+
+This is a step of its own after all plans, so that no plan needs to know of erased keys. It reads the key columns of the
+new files, and writes those anew that have such rows. Files that were copied from the parent have none, because the
+parent was made by the same rule; an erasure reads all of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+import numpy as np
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.erasure import ErasedRows, Tombstones
+from dedup_clone.contract.manifest import DataFile, DateEntry, DateOutcome, KeyExample
+from dedup_clone.contract.table import TableContract
+from dedup_spark import storage
+from dedup_spark.arrays import EMPTY_I64
+from dedup_spark.candidate.key_examples import key_texts
+from dedup_spark.candidate.new_manifest import NewGeneration, files_digest
+from dedup_spark.comparison.key_reader import KeyReader
+from dedup_spark.comparison.row_reader import RowSource, read_rows
+from dedup_spark.erasure.key_sets import ErasedKeySet
+from dedup_spark.execution.fan_out import FanOut
+from dedup_spark.fingerprints import stored
+from dedup_spark.output.data_file import DataFileWriter, row_groups
+
+
+@dataclass(frozen=True)
+class ErasedRow:
+    """One row that was left out. `key`: as text, to leave it out of examples too; it is stored nowhere."""
+
+    date: date
+    digest: str
+    update_id: int
+    key: str
+
+
+@dataclass(frozen=True)
+class _ErasedFile:
+    """The erased rows of one file, and the file that has its other rows; None if there are none."""
+
+    rows: tuple[ErasedRow, ...]
+    file: DataFile | None
+
+
+@dataclass(frozen=True)
+class _Eraser:
+    """Writes one file without the rows of erased keys. Returns None if it has none."""
+
+    table: TableContract
+    data_uri: str
+    keys: tuple[ErasedKeySet, ...]
+
+    def __call__(self, file: DataFile) -> _ErasedFile | None:
+        reader, uri = KeyReader(self.table), storage.join(self.data_uri, file.path)
+        erased: dict[int, ErasedRow] = {}
+        for batch in reader.batches(uri, with_ids=True, with_values=False):
+            for key_set in self.keys:
+                for row, digest in key_set.find(batch):
+                    assert batch.update_ids is not None
+                    (key,) = key_texts(self.table, [[column[row].as_py()] for column in batch.key_columns])
+                    erased[batch.first_row + row] = ErasedRow(file.date, digest, int(batch.update_ids[row]), key)
+        if not erased:
+            return None
+        source = RowSource(uri, file.rows, EMPTY_I64, np.array(sorted(erased), np.int64), file.max_update_id + 1)
+        writer = None
+        for rows in row_groups(read_rows(reader, source)):
+            writer = writer or DataFileWriter(self.table, self.data_uri, file.date, "kept")
+            writer.write(rows)
+        return _ErasedFile(tuple(erased.values()), writer.close() if writer else None)
+
+
+@dataclass(frozen=True)
+class RowEraser:
+    """Leaves erased rows out of a generation in `data_uri`. `tombstones`: those that this request makes, if any."""
+
+    table: TableContract
+    data_uri: str
+    keys: tuple[ErasedKeySet, ...]
+    tombstones: Tombstones | None
+
+    def erase(
+        self, generation: NewGeneration, newest: Delivery | None, fan_out: FanOut
+    ) -> tuple[NewGeneration, ErasedRows, frozenset[tuple[date, str]]]:
+        """The generation without erased rows, their record, and their dates and keys as text.
+
+        `newest`: the newest applied delivery; None for an erasure.
+        """
+        wanted = [f for f in generation.files if self.tombstones is not None or f.date not in generation.copied]
+        eraser, size = _Eraser(self.table, self.data_uri, self.keys), sum(file.size for file in wanted)
+        results = fan_out.map(eraser, wanted, size, "leave erased keys out")
+        found = {file: result for file, result in zip(wanted, results, strict=True) if result}
+        rows = [row for result in found.values() for row in result.rows]
+        for file in found:
+            storage.delete(storage.join(self.data_uri, file.path))
+        for day in {row.date for row in rows}:
+            storage.delete(storage.join(self.data_uri, stored.path_of(day)))
+        files = [found[file].file if file in found else file for file in generation.files]
+        erased = self._with_files(generation, [file for file in files if file], rows, newest)
+        return erased, self._record(rows, newest), frozenset((row.date, row.key) for row in rows)
+
+    def _with_files(
+        self, generation: NewGeneration, files: Sequence[DataFile], rows: Sequence[ErasedRow], newest: Delivery | None
+    ) -> NewGeneration:
+        by_date: defaultdict[date, list[DataFile]] = defaultdict(list)
+        for file in files:
+            by_date[file.date].append(file)
+        left_out: defaultdict[date, list[ErasedRow]] = defaultdict(list)
+        for row in rows:
+            left_out[row.date].append(row)
+        entries = [
+            _entry(entry, by_date[entry.date], left_out[entry.date], newest) if entry.date in left_out else entry
+            for entry in generation.dates
+        ]
+        if newest is None:
+            entries = [replace(entry, plan=DateOutcome.ERASED) for entry in entries]
+        return replace(generation, dates=tuple(entry for entry in entries if entry.rows), files=tuple(files))
+
+    def _record(self, rows: Iterable[ErasedRow], newest: Delivery | None) -> ErasedRows:
+        counts: defaultdict[date, int] = defaultdict(int)
+        dates: defaultdict[str, set[date]] = defaultdict(set)
+        delivered = set()
+        for row in rows:
+            counts[row.date] += 1
+            dates[row.digest].add(row.date)
+            if newest is not None and row.update_id >= newest.snapshot_id:
+                delivered.add(row.digest)
+        tombstones = self.tombstones and replace(
+            self.tombstones,
+            keys=tuple(replace(key, dates=tuple(sorted(dates[key.digest]))) for key in self.tombstones.keys),
+        )
+        return ErasedRows(dict(counts), tuple(sorted(delivered)), tombstones)
+
+
+def _entry(
+    entry: DateEntry, files: Sequence[DataFile], rows: Sequence[ErasedRow], newest: Delivery | None
+) -> DateEntry:
+    """The date without `rows`. In a publish all of them are new, because the parent has no row of an erased key.
+
+    Its fingerprints are computed again by the next publish.
+    """
+    base_id = entry.max_update_id if newest is None else newest.snapshot_id
+    old = sum(row.update_id < base_id for row in rows)
+    ids = [update_id for file in files for update_id in (file.min_update_id, file.max_update_id)]
+    return replace(
+        entry,
+        rows=entry.rows - len(rows),
+        new_keys=entry.new_keys if newest is None else entry.new_keys - len(rows),
+        survivors=max(0, entry.survivors - old),
+        plan_reason=f"{entry.plan_reason}; without {len(rows)} rows of erased keys",
+        min_update_id=min(ids, default=0),
+        max_update_id=max(ids, default=0),
+        key_fingerprint=None,
+        content_fingerprint=None,
+        files_digest=files_digest(files),
+    )
+
+
+def without_keys(examples: Iterable[KeyExample], keys: frozenset[tuple[date, str]]) -> list[KeyExample]:
+    """The examples without those of erased keys."""
+    return [example for example in examples if (example.date, example.key) not in keys]

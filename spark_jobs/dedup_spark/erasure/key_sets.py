@@ -1,0 +1,118 @@
+"""The erased keys as sets of hashes, one set for each choice of key columns.
+
+A key is two 64-bit hashes that depend on the feed's secret seed, so a record of them does not tell the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from dedup_clone.contract.erasure import Erasure, KeysToErase, Tombstone, Tombstones, parse_keys
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.records import from_json
+from dedup_clone.contract.request import DedupRequest
+from dedup_spark import storage
+from dedup_spark.arrays import Indices, U64Array
+from dedup_spark.column_types import arrow_type
+from dedup_spark.comparison.key_reader import KeyBatch
+from dedup_spark.fingerprints import stored
+from dedup_spark.fingerprints.hashing import KeyHasher
+from dedup_spark.fingerprints.key_columns import key_columns
+from dedup_spark.fingerprints.seed import Seed
+
+
+@dataclass(frozen=True)
+class ErasedKeySet:
+    """Erased keys with values in the same columns, ordered by their first hash.
+
+    `places`: of the columns among the table's key columns. `absent_since`: -1 for a key that no update_id ends.
+    """
+
+    hasher: KeyHasher
+    places: tuple[int, ...]
+    first: U64Array
+    second: U64Array
+    absent_since: tuple[int, ...]
+
+    def find(self, batch: KeyBatch) -> list[tuple[int, str]]:
+        """The rows of the batch whose key is erased: their numbers in the batch, and the digests of their keys."""
+        values = [batch.key_columns[place] for place in self.places]
+        firsts = self.hasher.first(values)
+        suspects: Indices = np.flatnonzero(np.isin(firsts, self.first))
+        if not len(suspects):
+            return []
+        assert batch.update_ids is not None
+        _, seconds = self.hasher.both([value.take(pa.array(suspects)) for value in values])
+        found = []
+        for row, second in zip(suspects.tolist(), seconds.tolist(), strict=True):
+            place = self._place(int(firsts[row]), second)
+            if place is not None and _is_erased(self.absent_since[place], int(batch.update_ids[row])):
+                found.append((row, _digest(int(firsts[row]), second)))
+        return found
+
+    def _place(self, first: int, second: int) -> int | None:
+        start = int(np.searchsorted(self.first, np.uint64(first)))
+        stop = int(np.searchsorted(self.first, np.uint64(first), side="right"))
+        return next((place for place in range(start, stop) if int(self.second[place]) == second), None)
+
+
+def _is_erased(absent_since: int, update_id: int) -> bool:
+    return absent_since < 0 or update_id <= absent_since
+
+
+def _digest(first: int, second: int) -> str:
+    return f"{first:016x}{second:016x}"
+
+
+def read_key_sets(request: DedupRequest, seed: Seed) -> tuple[list[ErasedKeySet], Tombstones | None]:
+    """The keys that the new generation must not have, and those that this request erases (None if it erases none).
+
+    Raises ContractViolation if a record was made with another seed or other hash functions, ConfigurationError for a
+    file of keys that cannot be read.
+    """
+    tombstones = [_read_record(request, uri, seed) for uri in request.erasures]
+    erased = None
+    if request.erases:
+        erased = _tombstones(request, parse_keys(storage.read_text(request.erases), request.table), seed)
+        tombstones.append(erased)
+    columns = dict.fromkeys(item.columns for item in tombstones)
+    return [_key_set(request, names, tombstones, seed) for names in columns], erased
+
+
+def _read_record(request: DedupRequest, uri: str, seed: Seed) -> Tombstones:
+    found = from_json(Erasure, storage.read_text(uri), where=uri).tombstones
+    if (found.seed_id, found.hash_version) != (seed.public_id, stored.VERSION):
+        raise ContractViolation(
+            f"Erasure [{uri}] was made with another fingerprint seed or by another release, so its keys cannot be told "
+            f"any more. Restore [{request.fingerprint_seed_uri}] from its versions; or move the record away and "
+            f"erase the same keys again."
+        )
+    return found
+
+
+def _tombstones(request: DedupRequest, keys: KeysToErase, seed: Seed) -> Tombstones:
+    names = tuple(column.name for column in keys.columns)
+    values = [
+        pa.array([row[place] for row in keys.rows], arrow_type(column)) for place, column in enumerate(keys.columns)
+    ]
+    first, second = KeyHasher(keys.columns, seed).both(values)
+    digests = [_digest(*pair) for pair in zip(first.tolist(), second.tolist(), strict=True)]
+    return Tombstones(names, seed.public_id, stored.VERSION, tuple(Tombstone(digest) for digest in digests))
+
+
+def _key_set(request: DedupRequest, names: tuple[str, ...], all_of: Sequence[Tombstones], seed: Seed) -> ErasedKeySet:
+    # A key that was erased twice ends with the later erasure.
+    latest = {key.digest: key for item in all_of if item.columns == names for key in item.keys}
+    ordered = [latest[digest] for digest in sorted(latest)]
+    table_keys = [column.name for column in key_columns(request.table)]
+    return ErasedKeySet(
+        hasher=KeyHasher(tuple(request.table.column(name) for name in names), seed),
+        places=tuple(table_keys.index(name) for name in names),
+        first=np.array([int(key.digest[:16], 16) for key in ordered], np.uint64),
+        second=np.array([int(key.digest[16:], 16) for key in ordered], np.uint64),
+        absent_since=tuple(-1 if key.absent_since is None else key.absent_since for key in ordered),
+    )
