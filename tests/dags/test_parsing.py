@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -124,6 +125,9 @@ def test_a_bad_feed_file_shows_its_own_error_and_takes_no_other_feed_down(tmp_pa
     for dag_id in ("worked_example_publish", "worked_example_watch"):
         assert "configuration error" in found[dag_id].tags
         assert "unknown key [table.retention_day]: did you mean [retention_days]?" in (found[dag_id].doc_md or "")
+        assert re.match(
+            r"INVALID, does nothing: .* unknown key \[table.retention_day\]", found[dag_id].description or ""
+        )
 
 
 def test_a_bad_feed_file_changes_no_task_of_the_watchdog(tmp_path: Path) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from dedup_clone.freshness.arrival_checks import check_arrivals, next_expected
+from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind
 from dedup_clone.freshness.operation_checks import check_dags, check_deliveries, check_lease, check_publish_runs
 from dedup_clone.freshness.sla_checks import check_age, check_sla
 from dedup_clone.freshness.target_checks import check_contents, check_target
-from dedup_clone.freshness.verdict import VERDICT_VERSION, FreshnessStatus, FreshnessVerdict
+from dedup_clone.freshness.verdict import IS_NEWEST, VERDICT_VERSION, FreshnessStatus, FreshnessVerdict
 
 # Incidents are listed in the order of these checks: the most important first.
 CHECKS = (
@@ -25,11 +27,12 @@ CHECKS = (
     check_target,
     check_deliveries,
 )
-# With one of these incidents it is not known whether a newer snapshot has landed. The page says why.
-_NOT_WATCHED = {
+# With one of these incidents a newer snapshot may have landed, or nobody publishes one that has. The page says why.
+_NOT_MOVING = {
     IncidentKind.WATCH_PAUSED: "the watch DAG is paused",
     IncidentKind.WATCH_FAILING: "the watch DAG fails",
     IncidentKind.WATCH_IDLE: "the watch DAG does not run",
+    IncidentKind.PUBLISH_PAUSED: "the publish DAG is paused",
 }
 LATE_KINDS = {IncidentKind.SLA_MISSED, IncidentKind.TARGET_TOO_OLD}
 
@@ -39,9 +42,11 @@ def find_incidents(now: datetime, state: FeedState) -> list[Incident]:
     return [incident for check in CHECKS for incident in check(now, state)]
 
 
-def evaluate(now: datetime, state: FeedState) -> FreshnessVerdict:
-    """The verdict at `now` (UTC)."""
-    incidents = find_incidents(now, state)
+def evaluate(
+    now: datetime, state: FeedState, *, before: FreshnessVerdict | None = None, runbook: str = ""
+) -> FreshnessVerdict:
+    """The verdict at `now` (UTC). `before`: the last one, which knows since when incidents without a date last."""
+    incidents = since_first_seen(find_incidents(now, state), now, before)
     return FreshnessVerdict(
         format_version=VERDICT_VERSION,
         feed=state.feed,
@@ -53,7 +58,14 @@ def evaluate(now: datetime, state: FeedState) -> FreshnessVerdict:
         next_expected_at=next_expected(state.settings.expected_arrivals, now),
         waiting=len(state.waiting),
         is_started=bool(state.arrivals) or state.current.generation is not None,
+        runbook=runbook,
     )
+
+
+def since_first_seen(incidents: Iterable[Incident], now: datetime, before: FreshnessVerdict | None) -> list[Incident]:
+    """The incidents; one that is found to begin now began when the verdict `before` says, if that has it already."""
+    known = {incident.name: incident.since for incident in before.incidents} if before else {}
+    return [replace(i, since=known.get(i.name, now)) if i.since == now else i for i in incidents]
 
 
 def _status(state: FeedState, incidents: list[Incident]) -> FreshnessStatus:
@@ -79,14 +91,23 @@ def _headline(state: FeedState, incidents: list[Incident]) -> str:
     if live.is_replay:
         replayed = ", ".join(str(delivery.snapshot_id) for delivery in live.deliveries)
         replay = f" The last publish was a replay of {f'snapshot {replayed}' if replayed else 'some dates'}."
-    return f"Readers see snapshot {live.snapshot_id}{caveats or ', the newest one'}.{replay}"
+    return f"Readers see snapshot {live.snapshot_id}{caveats or IS_NEWEST}.{replay}{_open_approval(state)}"
+
+
+def _open_approval(state: FeedState) -> str:
+    intent = state.current.intent
+    if intent is None or not intent.waits_for_approval:
+        return ""
+    return f" Generation {intent.generation} waits for an approval (Required Actions)."
 
 
 def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
     """Why the snapshot that readers see is not, or may not be, the newest one."""
     waiting, first = len(state.waiting), state.current.generation is None
     if waiting:
-        yield f"{waiting}{'' if first else ' more'} {'waits' if waiting == 1 else 'wait'}"
+        run, verb = state.given_up_run, "waits" if waiting == 1 else "wait"
+        until = "" if run is None else f" until a person acts, because {run.reason}"
+        yield f"{waiting}{'' if first else ' more'} {verb}{until}"
     live_snapshot = state.live.snapshot_id if state.live else -1
     refused = sum(refused.delivery.snapshot_id > live_snapshot for refused in state.refused)
     if refused:
@@ -94,4 +115,11 @@ def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
     excluded = sum(delivery.snapshot_id > live_snapshot for delivery in state.excluded)
     if excluded:
         yield f"{excluded} newer excluded by a rollback"
-    yield from (_NOT_WATCHED[incident.kind] for incident in incidents if incident.kind in _NOT_WATCHED)
+    misnamed = len(state.invalid_markers)
+    if misnamed:
+        yield f"{misnamed} {'marker names' if misnamed == 1 else 'markers name'} no delivery"
+    if state.watch_dag is None:
+        yield "Airflow does not know the watch DAG"
+    for incident in incidents:
+        if incident.kind in _NOT_MOVING:
+            yield f"{_NOT_MOVING[incident.kind]} since {format_time(incident.since)}"

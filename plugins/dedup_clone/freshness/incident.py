@@ -18,6 +18,7 @@ class IncidentKind(StrEnum):
     SLA_MISSED = "promise_missed"
     REPLAY_LATE = "replay_late"
     TARGET_TOO_OLD = "target_too_old"
+    FEED_FILE_INVALID = "feed_file_invalid"
     WATCH_PAUSED = "watch_paused"
     WATCH_FAILING = "watch_failing"
     WATCH_IDLE = "watch_idle"
@@ -48,7 +49,8 @@ ESCALATES_TO = {IncidentKind.SLA_AT_RISK: IncidentKind.SLA_MISSED}
 class Incident:
     """Something that is wrong with a feed. `subject` (such as a delivery) separates incidents of the same kind.
 
-    `readers_see` is what a query of target returns meanwhile.
+    `readers_see` is what a query of target returns meanwhile. `dag_id`, `run_id`: the run that a person must see to, if
+    there is one.
     """
 
     kind: IncidentKind
@@ -58,6 +60,8 @@ class Incident:
     readers_see: str
     next_step: str
     subject: str = ""
+    dag_id: str = ""
+    run_id: str = ""
 
     @property
     def name(self) -> str:

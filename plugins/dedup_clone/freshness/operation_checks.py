@@ -61,6 +61,8 @@ def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:
         ),
         readers_see=state.readers_see(now),
         next_step="read the log of the failed task, correct what it names, then clear the run from its first task.",
+        dag_id=f"{state.feed}_publish",
+        run_id=run.run_id,
     )
 
 
@@ -86,6 +88,8 @@ def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
             if state.lease_holder_running
             else "none if a delivery is due soon, whose run recovers the attempt; else replay the live snapshot."
         ),
+        dag_id=intent.dag_id,
+        run_id=intent.run_id,
     )
 
 

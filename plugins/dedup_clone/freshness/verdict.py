@@ -20,17 +20,20 @@ from dedup_clone.state.store import ObjectStore, retry_lost_race
 VERDICT_VERSION = 1
 SUMMARY_KEY = "summary"  # of the metadata, which Cloud Storage limits to 8 KiB
 MAX_HEADLINE = 1000
+IS_NEWEST = ", the newest one"  # in a headline: no newer snapshot is known, and the check would know of one
 STALE_AFTER_INTERVALS = 3  # a verdict is stale when it is older than this many check intervals
 
 
 class FreshnessStatus(StrEnum):
     """LATE: a delivery has missed its SLA, or the live snapshot is too old. AT_RISK: any other incident is open.
 
-    EMPTY: nothing was published yet, and nothing is wrong.
+    STOPPED: the feed's file is invalid, so nothing is registered or published. EMPTY: nothing was published yet, and
+    nothing is wrong.
     """
 
     FRESH = "fresh"
     AT_RISK = "at risk"
+    STOPPED = "stopped"
     LATE = "late"
     EMPTY = "empty"
 
@@ -56,7 +59,8 @@ class FreshnessVerdict:
     """`headline` says what readers see, `incidents` what is wrong, most important first.
 
     `next_expected_at`: the next expected arrival, None for a feed that has none. `waiting`: the number of deliveries
-    that are not live yet. `is_started`: whether a delivery has arrived, or a generation is live.
+    that are not live yet. `is_started`: whether a delivery has arrived, or a generation is live. `runbook`: the address
+    of the runbook, which has a heading for each kind of incident.
     """
 
     format_version: int
@@ -69,6 +73,7 @@ class FreshnessVerdict:
     next_expected_at: datetime | None
     waiting: int = 0
     is_started: bool = True
+    runbook: str = ""
 
     @property
     def summary(self) -> VerdictSummary:
@@ -99,6 +104,13 @@ def write_verdict(store: ObjectStore, verdict: FreshnessVerdict) -> None:
         )
 
     retry_lost_race(write)
+
+
+def read_verdict(store: ObjectStore, feed: str) -> FreshnessVerdict | None:
+    """The last verdict; None if there is none, or if another version of this project wrote it."""
+    with contextlib.suppress(ContractViolation):
+        return store.read_record(FreshnessVerdict, FeedLayout(feed).freshness)
+    return None
 
 
 def read_summaries(store: ObjectStore) -> dict[str, VerdictSummary]:

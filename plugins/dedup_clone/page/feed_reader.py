@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json
-from dedup_clone.freshness.verdict import FreshnessVerdict, VerdictSummary, read_summaries
+from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, VerdictSummary, read_summaries
 from dedup_clone.state.index import Fate, Index
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore, in_parallel
@@ -150,5 +150,12 @@ class FeedReader:
                 in_parallel(lambda refresh: refresh(store), [index.refresh, verdict.refresh])
                 cached.read_at = self._clock()
             if not index.object_generation:
-                return None
+                return _stopped_before_first_arrival(feed, verdict.record)
             return FeedRecords(feed, index.record, verdict.record, "" if index.record else OTHER_VERSION)
+
+
+def _stopped_before_first_arrival(feed: str, verdict: FreshnessVerdict | None) -> FeedRecords | None:
+    """The records of a feed that has no index: its file may have been invalid from the beginning."""
+    if verdict is None or verdict.status is not FreshnessStatus.STOPPED:
+        return None
+    return FeedRecords(feed, None, verdict, " ".join([verdict.headline, *(i.what for i in verdict.incidents)]))

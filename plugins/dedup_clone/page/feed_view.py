@@ -55,7 +55,7 @@ def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> 
         "engine": str(index.engine),
         "sla_minutes": index.promise_minutes,
         "retention_days": index.retention_days,
-        "freshness": status_view(verdict, now),
+        "freshness": status_view(verdict, now, len(_waiting(index))),
         "live": _live(index, kinds, now),
         "today": today_view(index, now),
         "waiting": [arrival_view(a) for a in _waiting(index)],

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from dedup_clone.contract.records import to_plain
 from dedup_clone.freshness.arrival_checks import expected_slots
 from dedup_clone.freshness.durations import format_duration, format_time
-from dedup_clone.freshness.verdict import FreshnessVerdict, VerdictSummary
+from dedup_clone.freshness.verdict import IS_NEWEST, FreshnessVerdict, VerdictSummary
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.index import Index, IndexArrival
 
@@ -19,8 +19,11 @@ NO_VERDICT = (
 )
 
 
-def status_view(verdict: FreshnessVerdict | None, now: datetime) -> dict[str, Any]:
-    """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted."""
+def status_view(verdict: FreshnessVerdict | None, now: datetime, waiting: int = 0) -> dict[str, Any]:
+    """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted.
+
+    `waiting`: the deliveries that wait now; some may have arrived since the check.
+    """
     if verdict is None:
         return {
             "status": UNKNOWN,
@@ -28,14 +31,18 @@ def status_view(verdict: FreshnessVerdict | None, now: datetime) -> dict[str, An
             "incidents": [],
             "check_age_s": None,
             "next_expected_at": None,
+            "runbook": "",
         }
     status, headline = status_and_headline(verdict, now)
+    if waiting:
+        headline = headline.replace(IS_NEWEST, f"; {waiting} more {'waits' if waiting == 1 else 'wait'}")
     return {
         "status": status,
         "headline": headline,
         "incidents": to_plain(verdict.incidents),
         "check_age_s": (now - verdict.checked_at).total_seconds(),
         "next_expected_at": to_plain(verdict.next_expected_at),
+        "runbook": verdict.runbook,
     }
 
 
@@ -48,7 +55,7 @@ def status_and_headline(verdict: FreshnessVerdict | VerdictSummary | None, now: 
     age = format_duration(now - verdict.checked_at)
     return UNKNOWN, (
         f"The watchdog has not checked since {format_time(verdict.checked_at)}, {age} ago. "
-        f"Its last verdict was {verdict.status}: {verdict.headline}"
+        f"Its last verdict was {verdict.status}: {verdict.headline.replace(IS_NEWEST, '')}"
     )
 
 

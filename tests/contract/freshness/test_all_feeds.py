@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import FeedsNotChecked
+from dedup_clone.freshness import incident_records
 from dedup_clone.freshness.feed_state import DagActivity
-from dedup_clone.freshness.verdict import FreshnessVerdict
+from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
 from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, find_folders
 from dedup_clone.orchestration.shared.task_runtime import Clients
 from dedup_clone.orchestration.watchdog import all_feeds, feed_check
@@ -101,3 +103,37 @@ def test_a_feed_that_cannot_be_checked_stops_no_other_and_is_named(
         check_all_feeds(deployed.folders)
     assert sorted(checked) == sorted(set(FEEDS) - {"crowd_5", "crowd_7"})
     assert deployed.gauges["dedup_clone.feeds_checked"] == 10
+
+
+def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(
+    deployed: Deployed, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
+    path = deployed.folders.feeds / "crowd_9.yaml"
+    valid = path.read_text()
+    path.write_text("feed: crowd_9\n")
+    told: list[list[str]] = []
+    for _ in range(2):
+        caplog.clear()
+        with pytest.raises(FeedsNotChecked, match=r"1 of 12 feeds(?s:.*)\[crowd_9\]"):
+            check_all_feeds(deployed.folders)
+        told.append([r.getMessage().splitlines()[0] for r in caplog.records if r.name == "dedup_clone.alerts"])
+    assert told == [["[crowd_9] ALERT: feed_file_invalid"], []]
+    verdict = deployed.verdict("crowd_9")
+    assert verdict is not None
+    assert verdict.status is FreshnessStatus.STOPPED
+    assert verdict.headline == (
+        "The feed's file is invalid, and nothing is registered or published. "
+        "Readers see no table yet: nothing was published."
+    )
+    (incident,) = verdict.incidents
+    assert "crowd_9.yaml:1: [description]" in incident.what
+    assert incident.since < verdict.checked_at
+    path.write_text(valid)
+    monkeypatch.setattr(incident_records, "MINIMUM_DURATION", timedelta(0))
+    caplog.clear()
+    assert check_all_feeds(deployed.folders) == {}
+    assert "[crowd_9] RECOVERED: feed_file_invalid" in caplog.text
+    verdict = deployed.verdict("crowd_9")
+    assert verdict is not None
+    assert verdict.status is FreshnessStatus.EMPTY

@@ -37,6 +37,7 @@ def refused(snapshot_id: int) -> RefusedDelivery:
 
 EQUAL, UNEQUAL, OVER_BUDGET = AuditOutcome.EQUAL, AuditOutcome.UNEQUAL, AuditOutcome.OVER_BUDGET
 DAILY = ExpectedArrivals(times=("11:00",), zone="UTC", grace_minutes=30)
+GIVEN_UP = GivenUpRun("publish__8__1__4", Delivery(8, 1), NOW, "all runs failed")
 OLD_FAILURE, NEW_FAILURE = NOW - minutes(40), NOW - minutes(3)
 
 CASES: dict[str, tuple[FeedState, list[str]]] = {
@@ -124,7 +125,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     ),
     "Airflow does not know the DAGs yet": (feed_state(watch_dag=None, publish_dag=None), []),
     "no run is left for a delivery that waits": (
-        feed_state(given_up_run=GivenUpRun("publish__8__1__4", Delivery(8, 1), NOW, "all runs failed")),
+        feed_state(given_up_run=GIVEN_UP),
         ["publish_failed"],
     ),
     "publish is paused": (feed_state(publish_dag=activity("sales_publish", paused=True)), ["publish_paused"]),
@@ -195,9 +196,17 @@ def test_the_incidents_of_a_state(case: str) -> None:
 
 
 def test_each_kind_has_a_check_but_those_that_are_found_elsewhere() -> None:
-    """A deadline reports a late replay, another environment's watchdog its silence, and a DAG tests the notifiers."""
+    """A deadline reports a late replay, another environment's watchdog its silence, and a DAG tests the notifiers.
+
+    A feed whose file is invalid has no state.
+    """
     seen = {incident.kind for known, _ in CASES.values() for incident in find_incidents(NOW, known)}
-    elsewhere = {IncidentKind.REPLAY_LATE, IncidentKind.ENVIRONMENT_SILENT, IncidentKind.ALERT_TEST}
+    elsewhere = {
+        IncidentKind.REPLAY_LATE,
+        IncidentKind.ENVIRONMENT_SILENT,
+        IncidentKind.ALERT_TEST,
+        IncidentKind.FEED_FILE_INVALID,
+    }
     assert set(IncidentKind) - seen == elsewhere
 
 
@@ -271,10 +280,30 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
         ),
         (feed_state(refused=(refused(8), refused(6))), "Readers see snapshot 7; 1 newer refused."),
         (feed_state(excluded=(Delivery(8, 1),)), "Readers see snapshot 7; 1 newer excluded by a rollback."),
-        (feed_state(watch_dag=activity(paused=True)), "Readers see snapshot 7; the watch DAG is paused."),
+        (
+            feed_state(watch_dag=activity(paused=True)),
+            "Readers see snapshot 7; the watch DAG is paused since 2026-06-15 12:00:00 UTC.",
+        ),
         (
             feed_state(watch_dag=activity(has_run=False, succeeded_at=NOW - minutes(11))),
-            "Readers see snapshot 7; the watch DAG does not run.",
+            "Readers see snapshot 7; the watch DAG does not run since 2026-06-15 11:49:00 UTC.",
+        ),
+        (
+            feed_state(publish_dag=activity("sales_publish", paused=True)),
+            "Readers see snapshot 7; the publish DAG is paused since 2026-06-15 12:00:00 UTC.",
+        ),
+        (feed_state(watch_dag=None), "Readers see snapshot 7; Airflow does not know the watch DAG."),
+        (
+            feed_state(invalid_markers=(InvalidMarker(4711, "no id", NOW),)),
+            "Readers see snapshot 7; 1 marker names no delivery.",
+        ),
+        (
+            feed_state(waiting=(waits(minutes(1)),), given_up_run=GIVEN_UP),
+            "Readers see snapshot 7; 1 more waits until a person acts, because all runs failed.",
+        ),
+        (
+            feed_state(current=current(replace(intent(minutes(1)), waits_for_approval=True))),
+            "Readers see snapshot 7, the newest one. Generation 8 waits for an approval (Required Actions).",
         ),
         (feed_state(**NOTHING), "Nothing is published yet."),
         (feed_state(**NOTHING, waiting=(waits(minutes(61)),)), "Nothing is published yet; 1 waits."),
@@ -292,3 +321,14 @@ def test_the_verdict_names_the_next_expected_arrival_and_when_the_next_check_is_
     assert not verdict.is_stale(NOW + minutes(15))
     assert verdict.is_stale(NOW + minutes(15.1))
     assert evaluate(NOW, feed_state()).next_expected_at is None
+
+
+def test_an_incident_without_a_date_of_its_own_began_when_a_check_first_found_it() -> None:
+    paused = feed_state(watch_dag=activity(paused=True))
+    first = evaluate(NOW, paused)
+    second = evaluate(NOW + minutes(20), paused, before=first)
+    assert [i.since for i in second.incidents] == [NOW]
+    assert second.headline == "Readers see snapshot 7; the watch DAG is paused since 2026-06-15 12:00:00 UTC."
+    well = evaluate(NOW + minutes(25), feed_state(), before=second)
+    again = evaluate(NOW + minutes(30), paused, before=well)
+    assert [i.since for i in again.incidents] == [NOW + minutes(30)]

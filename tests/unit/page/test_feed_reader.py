@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dedup_clone.contract.records import to_json
+from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.page.feed_reader import CACHED_S, FeedReader
 from dedup_clone.state.store import StoredText
 from tests.page.serving import MemoryStore
@@ -59,6 +60,17 @@ def test_a_feed_without_deliveries_is_not_listed() -> None:
     store.texts["product_attributes/index.json"] = StoredText(to_json(fresh()), 1)
     clock.now += CACHED_S + 1
     assert [o.feed for o in reader.overview()] == ["product_attributes", "store_visits"]
+
+
+def test_a_feed_whose_file_is_invalid_from_the_beginning_is_listed_and_says_why() -> None:
+    stopped = verdict("sales", FreshnessStatus.STOPPED, headline="The feed's file is invalid.")
+    store = MemoryStore(late(), verdicts=(stopped,))
+    store.texts["sales/incidents/feed_file_invalid.json"] = StoredText("{}", 1)
+    reader = FeedReader(lambda: store, Clock())
+    assert [o.feed for o in reader.overview()] == ["sales", "store_visits"]
+    records = reader.read("sales")
+    assert records is not None
+    assert (records.index, records.problem) == (None, "The feed's file is invalid.")
 
 
 def test_a_changed_index_is_seen_and_an_unchanged_one_is_not_parsed_again() -> None:

@@ -38,7 +38,7 @@ def test_a_verdict_that_missed_three_checks_is_unknown_and_says_since_when() -> 
     assert view["status"] == "unknown"
     assert view["headline"] == (
         "The watchdog has not checked since 2026-11-21 15:29:20 UTC, 16 min ago. "
-        "Its last verdict was late: Readers see snapshot 2120, the newest one."
+        "Its last verdict was late: Readers see snapshot 2120."
     )
     assert len(view["incidents"]) == 1
 
@@ -92,3 +92,9 @@ def test_the_day_on_which_clocks_change_has_all_its_arrivals() -> None:
 
 def test_a_feed_without_expected_times_has_no_slots() -> None:
     assert slots(feed(expected=None), datetime(2026, 11, 21, tzinfo=UTC)) == []
+
+
+def test_a_delivery_that_arrived_after_the_check_contradicts_the_newest_one() -> None:
+    stored = verdict("sales")
+    assert status_view(stored, NOW)["headline"] == "Readers see snapshot 2120, the newest one."
+    assert status_view(stored, NOW, waiting=1)["headline"] == "Readers see snapshot 2120; 1 more waits."

@@ -33,7 +33,11 @@ def build_dags(dags: Path, family: str, build: Callable[[FeedSetup], DAG]) -> di
 def _error_dag(dag_id: str, error: str) -> DAG:
     """The DAG in place of one whose feed file or profile is invalid. Its page shows the error, its task raises it."""
     with DAG(
-        dag_id, schedule=None, tags=[TAG, "configuration error"], doc_md=f"**Not valid:**\n\n```\n{error}\n```"
+        dag_id,
+        description=f"INVALID, does nothing: {' '.join(error.split())}",
+        schedule=None,
+        tags=[TAG, "configuration error"],
+        doc_md=f"**Not valid:**\n\n```\n{error}\n```",
     ) as dag:
         ConfigurationErrorOperator(task_id="show_configuration_error", error=error)
     return dag

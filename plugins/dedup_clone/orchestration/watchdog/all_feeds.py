@@ -11,6 +11,8 @@ from dedup_clone.freshness.metrics import gauges_line
 from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, FeedSetup, read_feed_setup
 from dedup_clone.orchestration.shared.task_runtime import Clients, open_clients
 from dedup_clone.orchestration.watchdog.feed_check import check_feed
+from dedup_clone.orchestration.watchdog.invalid_feed_file import report_invalid_feed_file
+from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.settings.deployment import read_deployment
 
 log = logging.getLogger(__name__)
@@ -33,10 +35,15 @@ def check_all_feeds(folders: DeployedFolders) -> dict[str, list[str]]:
     If a feed cannot be checked, the others are checked all the same. Then FeedsNotChecked is raised, which gives the
     reason for each feed that could not be checked.
     """
-    clients = open_clients(read_deployment(folders.profiles), folders.sql)
+    deployment = read_deployment(folders.profiles)
+    clients = open_clients(deployment, folders.sql)
     clients.warehouse.remember_materialized_views()
+
+    def check(path: Path) -> tuple[str, list[str] | Exception]:
+        return path.stem, _check(path, folders, clients, deployment.alerts)
+
     with ThreadPoolExecutor(FEEDS_AT_ONCE) as pool:
-        results = dict(pool.map(lambda path: (path.stem, _check(path, folders, clients)), folders.feed_files))
+        results = dict(pool.map(check, folders.feed_files))
     _emit_heartbeat(sum(isinstance(result, list) for result in results.values()))
     failed = {feed: str(result) for feed, result in results.items() if isinstance(result, Exception)}
     if failed:
@@ -56,8 +63,22 @@ def _emit_heartbeat(feeds_checked: int) -> None:
     stats.gauge("dedup_clone.feeds_checked", float(feeds_checked))
 
 
-def _check(path: Path, folders: DeployedFolders, clients: Clients) -> list[str] | Exception:
+def _check(path: Path, folders: DeployedFolders, clients: Clients, alerts: AlertSettings) -> list[str] | Exception:
     try:
-        return check_feed(read_feed_setup(path, folders), clients)
+        setup = read_feed_setup(path, folders)
+    except ConfigurationError as error:
+        return _report(path.stem, error, clients, alerts)
+    try:
+        return check_feed(setup, clients)
     except Exception as error:
         return error
+
+
+def _report(feed: str, invalid: ConfigurationError, clients: Clients, alerts: AlertSettings) -> Exception:
+    """Reports the invalid file. Returns the error with which this feed's check ends."""
+    try:
+        report_invalid_feed_file(feed, invalid, clients.state, alerts, alerts.check_interval_minutes * 60)
+    except Exception as error:
+        log.exception("feed=%s its invalid file could not be reported; the next check tries again", feed)
+        return error
+    return invalid

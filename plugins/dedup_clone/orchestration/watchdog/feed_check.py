@@ -14,7 +14,7 @@ from dedup_clone.freshness.feed_state import DagActivity, FeedState, GivenUpRun,
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
 from dedup_clone.freshness.metrics import feed_metrics, gauges_line
-from dedup_clone.freshness.verdict import FreshnessVerdict, write_verdict
+from dedup_clone.freshness.verdict import FreshnessVerdict, read_verdict, write_verdict
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import Clients, open_feed_services
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
@@ -60,7 +60,7 @@ def _check_other_environment(
     The next check by that environment ends the incident.
     """
     feed, now = services.feed.feed, services.now()
-    verdict = services.store.read_record(FreshnessVerdict, services.layout.freshness)
+    verdict = read_verdict(services.store, feed)
     if verdict is None or not verdict.is_stale(now):
         services.log(f"environment [{environment}] publishes the feed, and checks it")
         return []
@@ -103,6 +103,7 @@ def refresh_verdict(setup: FeedSetup) -> None:
 
 def _evaluate(setup: FeedSetup, services: Services) -> tuple[FeedState, FreshnessVerdict]:
     now = services.now()  # before reading: of two verdicts, the one whose state was read later is stored
+    before = read_verdict(services.store, services.feed.feed)
     state = read_feed_state(
         services,
         watch_dag=dag_activity(setup.dag_id("watch")),
@@ -110,7 +111,7 @@ def _evaluate(setup: FeedSetup, services: Services) -> tuple[FeedState, Freshnes
         find_given_up_run=lambda waiting: _given_up_run(services, setup.dag_id("publish"), waiting),
         check_interval=check_interval(setup.folders.profiles),
     )
-    return state, evaluate(now, state)
+    return state, evaluate(now, state, before=before, runbook=setup.deployment.alerts.runbook)
 
 
 def _given_up_run(services: Services, dag_id: str, waiting: tuple[Delivery, ...]) -> GivenUpRun | None:

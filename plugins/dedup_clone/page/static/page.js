@@ -76,7 +76,7 @@ function wantedFeed(feeds) {
       .find((name) => feeds.some((feed) => feed.feed === name));
     return owner ? { feed: owner } : { none: `The DAG ${dag} belongs to no feed. Choose a feed above.` };
   }
-  const order = ["late", "unknown", "at risk", "fresh", "empty"];
+  const order = ["stopped", "late", "unknown", "at risk", "fresh", "empty"];
   const pressing = [...feeds].sort((a, b) => order.indexOf(a.status) - order.indexOf(b.status))[0];
   return pressing ? { feed: pressing.feed } : {
     none: "No feed is known yet. A feed appears here as soon as its first snapshot has arrived.",

@@ -1,0 +1,65 @@
+"""The watchdog's check of a feed whose file is invalid: one alert, and a verdict that says what readers see."""
+
+from __future__ import annotations
+
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.freshness.evaluation import since_first_seen
+from dedup_clone.freshness.feed_state import describe_live
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
+from dedup_clone.freshness.verdict import (
+    VERDICT_VERSION,
+    FreshnessStatus,
+    FreshnessVerdict,
+    read_verdict,
+    write_verdict,
+)
+from dedup_clone.orchestration.shared.task_runtime import environment_name
+from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
+from dedup_clone.publish.services import utc_now
+from dedup_clone.settings.alert_settings import AlertSettings
+from dedup_clone.state.current import CurrentFile
+from dedup_clone.state.index import published_records
+from dedup_clone.state.store import ObjectStore
+
+
+def report_invalid_feed_file(
+    feed: str, error: ConfigurationError, store: ObjectStore, settings: AlertSettings, check_interval_s: float
+) -> None:
+    """Open the incident and store the verdict. Does nothing if another environment publishes the feed.
+
+    The first check after the file was corrected ends the incident.
+    """
+    now, current, before = utc_now(), CurrentFile(store, feed).read(), read_verdict(store, feed)
+    if current.environment not in ("", environment_name()):
+        return
+    live = next((r for r in reversed(published_records(store, feed)) if r.generation == current.generation), None)
+    readers_see = describe_live(live, current.generation, now)
+    found = Incident(
+        IncidentKind.FEED_FILE_INVALID,
+        Severity.ALERT,
+        since=now,
+        what=f"the file of feed [{feed}] is invalid: no delivery is registered and nothing is published. {error}",
+        readers_see=readers_see,
+        next_step="correct the file and deploy it; deliveries that have landed meanwhile are found.",
+    )
+    (incident,) = since_first_seen([found], now, before)
+    notifiers = AlertNotifiers(settings)
+
+    def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
+        return notifiers.send(build_alert(record, feed=feed, readers_see=readers_see, settings=settings), names)
+
+    IncidentRecords(store, feed, notifiers.names, send).open(incident, now)
+    verdict = FreshnessVerdict(
+        format_version=VERDICT_VERSION,
+        feed=feed,
+        status=FreshnessStatus.STOPPED,
+        headline=f"The feed's file is invalid, and nothing is registered or published. Readers see {readers_see}.",
+        incidents=(incident,),
+        checked_at=now,
+        check_interval_s=check_interval_s,
+        next_expected_at=None,
+        waiting=before.waiting if before else 0,
+        runbook=settings.runbook,
+    )
+    write_verdict(store, verdict)
