@@ -13,7 +13,6 @@ from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.candidate.new_manifest import Results
 from dedup_spark.execution.date_fan_out import HELD_BYTES, largest_first, over_dates
-from dedup_spark.execution.fan_out import FanOut
 from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.session import SPARK_FAILURES, SessionSource
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
@@ -23,7 +22,6 @@ from dedup_spark.plan_selection import DatePlan
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.adopt_task_builder import with_spare_threads
-from dedup_spark.plans.adopt.adopted_files import adopt_files
 from dedup_spark.plans.dataframe.dataframe_plan import run_dataframe_plan
 from dedup_spark.plans.fused_scan import FusedScan
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
@@ -71,8 +69,6 @@ def run_plans(
     if to_adopt:
         with job_log.phase(DateOutcome.ADOPT):
             stream(to_adopt, AdoptDate.of(request, scan.seed, HELD_BYTES), "adopt, compare keys")
-            adopted = adopt_files(to_adopt, outcomes, request, FanOut(session))
-            outcomes.update((outcome.day, outcome) for outcome in adopted)
     _log_not_adopted(job_log, [plan.after(outcomes[day]) if day in outcomes else plan for day, plan in plans.items()])
     with job_log.phase(DateOutcome.REWRITE):
         rewrite = RewriteDate(request.table, scan.seed, request.data_uri, size, HELD_BYTES)

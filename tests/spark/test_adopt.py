@@ -20,7 +20,6 @@ from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison import duplicate_keys, ranged_rows
 from dedup_spark.fingerprints import stored
-from dedup_spark.plans import fused_scan
 from dedup_spark.plans.adopt import adopt_date
 from dedup_spark.plans.adopt.differences import Limits
 from testkit.spark_job_feed import SparkJobFeed
@@ -390,14 +389,14 @@ def test_landed_object_that_changed_since_the_inventory_is_not_adopted(
 ) -> None:
     arrival = area.land(1, rows(1, 1))
     target = Path(area.uri(arrival.objects[0].name))
-    look = fused_scan.DateScan.__call__
+    compare = adopt_date.find_differences
 
-    def change_afterwards(*arguments: Any) -> Any:
-        looked = look(*arguments)
+    def change_afterwards(*arguments: Any, **named: Any) -> Any:
+        compared = compare(*arguments, **named)
         target.write_bytes(target.read_bytes() + b"")
-        return looked
+        return compared
 
-    monkeypatch.setattr(fused_scan.DateScan, "__call__", change_afterwards)
+    monkeypatch.setattr(adopt_date, "find_differences", change_afterwards)
     with pytest.raises(DeliveryRefused, match=r"it was replaced or deleted, expected generation"):
         area.publish(arrival)
 

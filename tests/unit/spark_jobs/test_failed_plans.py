@@ -43,8 +43,8 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_failure_of_adopt_reads_no_landed_file_again(
     area: SparkJobFeed, probed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For example a copy that the storage refuses even when repeated."""
-    monkeypatch.setattr(dispatch, "adopt_files", fail)
+    """For example when Spark loses its executors."""
+    monkeypatch.setattr(dispatch, "over_dates", fail)
     with pytest.raises(PySparkException, match="503"):
         area.publish(area.land(1, [ROW]))
     assert probed == []

@@ -19,6 +19,7 @@ from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptTask, DeclinedAdoption
+from dedup_spark.plans.adopt.adopted_files import copy_adopted
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredFingerprints, open_inputs
 from dedup_spark.plans.adopt.diff_result import EXAMPLES, DiffResult
 from dedup_spark.plans.adopt.differences import DEFAULT_LIMITS, Limits, find_differences
@@ -57,7 +58,10 @@ class AdoptDate:
         )
 
     def __call__(self, task: AdoptTask) -> AdoptOutcome:
-        """Write the date's survivors and fingerprints below the data folder, or leave the date to another plan."""
+        """Write the date's files and fingerprints below the data folder, or leave the date to another plan.
+
+        Raises DeliveryRefused if a landed object has changed since the inventory was frozen.
+        """
         began, reader = time.monotonic(), KeyReader(self.table)
         inputs = self._open(task, reader, task.newest.rows)
         return self.decide(task, inputs, inputs.fingerprints(), reader, began)
@@ -100,12 +104,12 @@ class AdoptDate:
             return DeclinedAdoption(task.day, decline_reason, diff.fingerprints.digest(), cost)
         survivors = write_survivors(task, diff, reader, self.data_uri)
         normalized = write_normalized(task, diff, reader, self.data_uri)
+        adopted = copy_adopted(task, normalized.uris, self.data_uri, self.table)
         new_files = (*normalized.files, *survivors.written)
         return AdoptedDate(
             day=task.day,
             delivery=task.newest.delivery,
-            normalized=normalized.uris,
-            files=(*survivors.copied, *new_files),
+            files=(*adopted, *survivors.copied, *new_files),
             new_keys=diff.new_keys,
             changed=diff.changed if task.parent else 0,
             survivors=sum(file.rows for file in (*survivors.copied, *survivors.written)),

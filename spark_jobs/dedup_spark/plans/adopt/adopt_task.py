@@ -37,14 +37,10 @@ class AdoptTask:
 
 @dataclass(frozen=True, kw_only=True)
 class AdoptedDate(WrittenDate):
-    """A date whose survivors are written. `files` lack the delivery's own files until these are copied.
-
-    `normalized`: the URIs of landed files that were written anew; the new files are in `files`.
-    """
+    """A date whose rows are those of `delivery` and survivors. `files`: copies of landed files, and written ones."""
 
     files: tuple[DataFile, ...]
     delivery: Delivery
-    normalized: frozenset[str]
     reason: str
 
 
