@@ -12,7 +12,7 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import digest, from_json
 from dedup_clone.contract.request import DedupRequest, ParentGeneration
-from dedup_clone.contract.schema_change import added_columns, refused_changes
+from dedup_clone.contract.schema_change import added_columns, refused_table_changes
 from dedup_spark import storage
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.hashing import KeyHasher
@@ -145,23 +145,10 @@ def _without_fingerprints(entry: DateEntry) -> DateEntry:
 
 
 def _require_same_table(request: DedupRequest, manifest: Manifest, named: ParentGeneration) -> None:
-    """Keys may not change between generations, and columns only be added; retention may change.
-
-    Clustering is not compared here: files do not depend on it, and the check `layout` refuses a publish while staging
-    or target has another clustering than the feed file.
-    """
-    refused = refused_changes(manifest.table.columns, request.table.columns)
+    """The first task of the publish refuses the same; this protects the files if it is wrong."""
+    refused = refused_table_changes(manifest.table, request.table)
     if refused:
         raise ContractViolation(
-            f"Generation [{manifest.generation}] of feed [{request.feed}] ({named.manifest_uri}) has other columns "
-            f"than the feed file: {'; '.join(refused)}. Undo the change there, or publish the changed table as a feed "
-            f"of its own."
+            f"Generation [{manifest.generation}] of feed [{request.feed}] ({named.manifest_uri}) has another table "
+            f"than the feed file: {'; '.join(refused)}. Undo the change there (docs/change-a-feed.md)."
         )
-    for what in ("keys", "partition_column", "snapshot_id_column"):
-        found, expected = getattr(manifest.table, what), getattr(request.table, what)
-        if found != expected:
-            raise ContractViolation(
-                f"Generation [{manifest.generation}] of feed [{request.feed}] ({named.manifest_uri}) has {what} "
-                f"[{found}], expected [{expected}] as the feed file says: undo the change there, or publish the "
-                f"changed table as a feed of its own."
-            )

@@ -80,9 +80,11 @@ def no_materialized_views(dependents: list[str]) -> CheckResult:
 
 
 def target_is_ours(
-    target: TableMetadata | None, parent: int | None, generation: int, bootstrapped_version: str | None = None
+    target: TableMetadata | None, parent: int | None, generation: int | None, bootstrapped_version: str | None = None
 ) -> CheckResult:
     """Target does not exist, or holds the parent generation or already this one, so no other table is replaced.
+
+    `generation`: the one that is published; None before it has a number.
 
     The exception is a bootstrap that takes target itself over: target's version must be `bootstrapped_version`.
     """

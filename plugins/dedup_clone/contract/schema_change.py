@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dedup_clone.contract.table import Column, ColumnMode
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
 
 
 def added_columns(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
@@ -21,6 +21,24 @@ def added_columns(before: Sequence[Column], after: Sequence[Column], prefix: str
         else:
             added.append(path)
     return added
+
+
+def refused_table_changes(before: TableContract, after: TableContract) -> list[str]:
+    """What stands in the way of a table `before` that shall become `after`: one text for each.
+
+    Another retention is possible. Clustering is not compared, because files do not depend on it: the check `layout`
+    compares it with that of the tables.
+    """
+    refused = refused_changes(before.columns, after.columns)
+    for what in ("keys", "partition_column", "snapshot_id_column"):
+        found, expected = getattr(after, what), getattr(before, what)
+        if found != expected:
+            refused.append(f"{what} is [{_listed(found)}], it was [{_listed(expected)}]")
+    return refused
+
+
+def _listed(names: str | Sequence[str]) -> str:
+    return names if isinstance(names, str) else ", ".join(names)
 
 
 def refused_changes(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:

@@ -65,6 +65,28 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     return swap
 
 
+def check_before_dedup(services: Services, parent: int | None) -> None:
+    """Run the checks of tables that do not depend on the new generation. Raises CheckFailed in their words.
+
+    They run again before the swap: staging and target may change meanwhile. `parent`: the live generation.
+    """
+    results = CheckResults("before", tuple(early_results(services, parent)))
+    require(results, "Nothing was deduplicated, target keeps its old content.")
+
+
+def early_results(services: Services, parent: int | None) -> list[CheckResult]:
+    """The results of the checks that `check_before_dedup` runs."""
+    feed = services.feed
+    staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
+    results = [table_checks.target_is_ours(target, parent, None)]
+    if target is not None:
+        results.append(table_checks.no_materialized_views(services.warehouse.materialized_views_of(feed.target)))
+    if staging is not None:
+        results.append(table_checks.layout_matches(staging, target, feed.table.to_contract()))
+        results += [*check_policies(services, "staging_policies", feed.staging), *_check_access(services)]
+    return results
+
+
 def check_policies(services: Services, check: str, table: str) -> list[CheckResult]:
     """Return one result for the table's policies. Without declared policies return none and do not call BigQuery."""
     declared = services.feed.table.policies

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
+from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.planning.date_ranges import format_dates
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.dedup_request import build_dedup_request
 from dedup_clone.publish.planning.parent_generation import parent_reference
+from dedup_clone.publish.planning.staging_table import prepare_staging
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest, PublishSpec
@@ -19,7 +21,8 @@ from dedup_clone.state.current import Intent, IntentKind
 def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec | str:
     """Return the spec for the following tasks, or the reason why there is nothing to publish.
 
-    Raises LeaseHeld while another run works on the feed, LostRace, and what `decide` raises.
+    Raises LeaseHeld while another run works on the feed, LostRace, what `decide` raises, and CheckFailed if a check of
+    the tables would fail after the dedup job.
     """
     dag_id, run_id = publish_request.dag_id, publish_request.run_id
     require_own_feed(services)
@@ -29,11 +32,11 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
     decision = decide(services, publish_request)
     if decision.skip_reason:
         return decision.skip_reason
-    if services.warehouse.table(services.feed.staging) is None:
-        services.warehouse.create_staging(services.names, services.feed.table.to_contract())
+    check_before_dedup(services, decision.parent_generation)
     intent = acquire_lease(
         services, IntentKind.PUBLISH, dag_id=dag_id, run_id=run_id, parent=decision.parent_generation
     )
+    prepare_staging(services)
     request_uri = services.manifests.write_request(_dedup_request(services, publish_request, intent, decision))
     backlog, snapshot_id = decision.backlog, _snapshot_shown(publish_request, decision)
     services.log(

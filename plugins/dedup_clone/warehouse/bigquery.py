@@ -15,6 +15,7 @@ from dedup_clone.contract.table import TableContract
 from dedup_clone.warehouse.jobs import Jobs, poll_intervals
 from dedup_clone.warehouse.materialized_views import read_materialized_views, reads_table
 from dedup_clone.warehouse.metadata import (
+    MILLISECONDS_PER_DAY,
     JobMetadata,
     Observation,
     PartitionMetadata,
@@ -69,6 +70,14 @@ class Warehouse:
     def create_staging(self, names: TableNames, table: TableContract) -> None:
         """Create staging with the feed's schema, unless it exists."""
         self._run(render(self._sql_folder, "ddl/create_staging.sql", names=names, table=table), [])
+
+    def set_partition_expiration(self, table_name: str, days: int) -> None:
+        """Let BigQuery delete each partition of the table `days` after its date."""
+        table = self._client.get_table(self._reference(table_name))
+        partitioning = table.time_partitioning
+        partitioning.expiration_ms = days * MILLISECONDS_PER_DAY
+        table.time_partitioning = partitioning
+        self._client.update_table(table, ["time_partitioning"])
 
     def drop_table(self, name: str) -> None:
         """Drop a table of the dataset, if it exists."""

@@ -213,12 +213,15 @@ def test_a_foreign_load_between_check_and_swap_is_not_published(world: FeedOnSta
 
 
 def test_a_foreign_table_of_targets_name_is_never_replaced(world: FeedOnStandIn) -> None:
-    world.bigquery.query_and_wait(f"CREATE TABLE warehouse.{world.feed.target} (x INT64)")
     spec = world.resolve(world.land(7, FIRST))
     world.dedup.run(spec.request_uri)
     world.load(spec)
+    world.bigquery.query_and_wait(f"CREATE TABLE warehouse.{world.feed.target} (x INT64)")
     with pytest.raises(CheckFailed, match="target_is_parent"):
         world.check(spec)
+    with pytest.raises(CheckFailed, match=r"target_is_parent.*\n?.*bootstrap the feed"):  # the next run, at once
+        world.resolve(world.land(8, FIRST))
+    assert world.services.current.read().intent is None
 
 
 def test_a_refused_delivery_is_set_aside_and_blocks_no_other(world: FeedOnStandIn) -> None:

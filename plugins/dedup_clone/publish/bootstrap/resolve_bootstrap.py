@@ -21,6 +21,7 @@ from dedup_clone.publish.bootstrap.existing_table import (
 )
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.lease import acquire_lease
+from dedup_clone.publish.planning.staging_table import prepare_staging
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
@@ -66,8 +67,7 @@ def resolve_bootstrap(services: Services, bootstrap_request: BootstrapRequest, v
     if problems:
         raise BootstrapRefused("The bootstrap cannot run with this form; nothing was changed:\n" + "\n".join(problems))
     intent = acquire_lease(services, IntentKind.BOOTSTRAP, dag_id=dag_id, run_id=run_id, parent=None)
-    if services.warehouse.table(services.feed.staging) is None:
-        services.warehouse.create_staging(services.names, services.feed.table.to_contract())
+    prepare_staging(services)
     record = BootstrapRecord(existing, bootstrap_request.duplicates, bootstrap_request.compared_dates)
     save_bootstrap_record(services, intent.attempt, record)
     services.log(

@@ -8,7 +8,7 @@ from dedup_clone.contract.delivery import Backlog, Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, DeliveryRefused, LostRace
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.publish.planning.changed_columns import require_possible_change
+from dedup_clone.publish.planning.declared_changes import require_possible_changes
 from dedup_clone.publish.planning.replayed_dates import require_replayable
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog, find_backlog_with_replay
 from dedup_clone.publish.services import Services
@@ -39,7 +39,7 @@ def decide(services: Services, publish_request: PublishRequest) -> Decision:
     generation = services.current.read().generation
     parent = None if generation is None else services.manifests.read(generation)
     backlog = _backlog(services, publish_request, parent)
-    require_possible_change(services, engine_of(services, publish_request), parent)
+    require_possible_changes(services, engine_of(services, publish_request), parent)
     skip_reason = _skip_reason(services, publish_request.delivery, backlog, parent)
     if publish_request.dates is not None and skip_reason is None:
         require_replayable(services, publish_request.delivery, publish_request.dates, parent)

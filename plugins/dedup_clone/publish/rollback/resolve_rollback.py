@@ -152,6 +152,7 @@ def _restored_manifest(services: Services, wanted: RestorableGeneration, intent:
     reason = f"content of generation {source.generation}"
     return replace(
         source,
+        table=replace(source.table, retention_days=_retention_of_staging(services, source)),
         generation=intent.generation,
         parent=intent.parent,
         restores=source.generation,
@@ -169,6 +170,12 @@ def _restored_manifest(services: Services, wanted: RestorableGeneration, intent:
             for e in source.dates
         ),
     )
+
+
+def _retention_of_staging(services: Services, source: Manifest) -> int:
+    """How many days staging keeps now: a rollback changes no retention."""
+    staging = services.warehouse.table(services.feed.staging)
+    return round(staging.expiration_days) if staging and staging.expiration_days else source.table.retention_days
 
 
 def _candidate(services: Services, wanted: RestorableGeneration, manifest: Manifest) -> Candidate:

@@ -1,0 +1,64 @@
+"""Compares a feed file with its published table, before anything is deduplicated: which changes no publish makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.contract.schema_change import added_columns, refused_table_changes
+from dedup_clone.publish.services import Services
+from dedup_clone.warehouse.metadata import TableMetadata
+
+
+def require_possible_changes(services: Services, engine: Engine, parent: Manifest | None) -> None:
+    """Raise ConfigurationError if a publish cannot give the live table the form that the feed file declares."""
+    feed = services.feed
+    problems = refusals(services, engine, parent, services.warehouse.table(feed.staging))
+    if problems:
+        raise ConfigurationError(
+            f"Feed [{feed.feed}] changes the live table in a way that no publish can make: "
+            f"{'; '.join(problems)}. Nothing was changed. docs/change-a-feed.md says what to do; `make plan "
+            f"FEED={feed.feed}` shows all differences."
+        )
+
+
+def refusals(services: Services, engine: Engine, parent: Manifest | None, staging: TableMetadata | None) -> list[str]:
+    """Why no publish can make the live table as the feed file declares it, with the next step. Empty if one can."""
+    if parent is None:
+        return []
+    return list(_refusals(services, engine, parent, staging))
+
+
+def _refusals(services: Services, engine: Engine, parent: Manifest, staging: TableMetadata | None) -> Iterator[str]:
+    declared = services.feed.table.to_contract()
+    refused = refused_table_changes(parent.table, declared)
+    yield from refused
+    added = [] if refused else added_columns(parent.table.columns, declared.columns)
+    if added and engine is not Engine.SPARK:
+        yield (
+            f"engine [{engine}] cannot add the new columns {added}, because it reads target, which lacks them: publish "
+            f"one snapshot with engine [{Engine.SPARK}], then go on with engine [{engine}]"
+        )
+    if staging is not None and is_shorter(declared.retention_days, staging):
+        lost = lost_dates(services, parent)
+        kept = "all" if staging.expiration_days is None else f"{staging.expiration_days:g}"
+        yield (
+            f"retention_days is [{declared.retention_days}], staging keeps [{kept}] days, and readers would lose "
+            f"[{len(lost)}] dates with [{sum(lost.values())}] rows: approve that with "
+            f"`make plan FEED={services.feed.feed} APPLY=1`"
+        )
+
+
+def is_shorter(retention_days: int, staging: TableMetadata) -> bool:
+    """Whether staging keeps partitions longer than `retention_days`."""
+    return staging.expiration_days is None or retention_days < staging.expiration_days
+
+
+def lost_dates(services: Services, parent: Manifest) -> dict[str, int]:
+    """The rows of each live date that the feed file's retention does not keep, though the live generation's does."""
+    oldest, _ = services.retention_window()
+    former = oldest + timedelta(days=services.feed.table.retention_days - parent.table.retention_days)
+    return {str(entry.date): entry.rows for entry in parent.dates if former <= entry.date < oldest}
