@@ -30,7 +30,7 @@ PORTABILITY := dataproc-2.3 spark-3.5 spark-4.1
 # the many short ones, and nobody waits for a long one at the end.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo up down status land test exhaustive soak many-feeds portability foreign bench check golden lock deploy alert-test doctor probe recover
+.PHONY: help setup demo up down status land test exhaustive soak many-feeds portability foreign bench check golden lock deploy alert-test doctor plan probe recover
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -154,6 +154,9 @@ doctor: setup ## Look at the live environment, change nothing, and say what to m
 probe: setup ## Try what the design assumes of BigQuery and Cloud Storage in a throwaway dataset (PROJECT=, LOCATION=, REPORT=file)
 	@PYTHONPATH=plugins:spark_jobs $(PY) -m deploy.probe $(if $(PROJECT),--project $(PROJECT)) $(if $(LOCATION),--location $(LOCATION)) \
 		$(if $(REPORT),--report $(REPORT))
+
+plan: setup ## Compare feed files with the published tables: changes, costs, problems (FEED=, MARKDOWN=1; APPLY=1 approves a shorter retention)
+	@PYTHONPATH=plugins $(PY) -m deploy.plan $(if $(FEED),--feed $(FEED)) $(if $(MARKDOWN),--markdown) $(if $(APPLY),--apply)
 
 recover: setup ## Show how to recover a feed whose records were lost or damaged (FEED=name; APPLY=1 does it; TABLE_IS_GONE=1)
 	@PYTHONPATH=plugins $(PY) -m deploy.recover $(FEED) $(if $(APPLY),--apply) $(if $(TABLE_IS_GONE),--table-is-gone)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
 from dedup_clone.publish.lost_records.recovery_plan import RecoveryPlan, carry_out, plan_recovery
-from dedup_clone.publish.services import Services, open_services
+from dedup_clone.publish.services import Services
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.feed import read_feed
-from dedup_clone.state.store import ObjectStore
-from dedup_clone.warehouse.bigquery import Warehouse
 from deploy.command_errors import run_command_line
 from deploy.environment_settings import REPOSITORY
+from deploy.live_services import open_live_clients
 
 DAGS = REPOSITORY / "dags"
 
@@ -42,34 +40,9 @@ def main(arguments: list[str], dags: Path = DAGS) -> int:
 
 
 def live_services(feed_name: str, dags: Path) -> Services:
-    """The feed's services with the user's own credentials, in the profile that DEDUP_CLONE_PROFILE names.
-
-    Google's clients go to the local stack if STORAGE_EMULATOR_HOST and BIGQUERY_EMULATOR_HOST say so. Raises
-    ConfigurationError.
-    """
-    from google.auth.credentials import AnonymousCredentials
-    from google.cloud import bigquery, storage
-
-    feed, profile = read_feed(dags / "feeds" / f"{feed_name}.yaml"), read_deployment(dags / "profiles")
-    is_local = "BIGQUERY_EMULATOR_HOST" in os.environ
-    credentials = AnonymousCredentials() if is_local else None  # type: ignore[no-untyped-call]
-    gcs = storage.Client(project=profile.project, credentials=credentials)
-    client = bigquery.Client(project=profile.project, location=profile.location, credentials=credentials)
-    return open_services(
-        feed,
-        state=ObjectStore(gcs, profile.state_bucket),
-        landing=ObjectStore(gcs, profile.landing_bucket),
-        warehouse=Warehouse(
-            client,
-            project=profile.project,
-            dataset=profile.dataset,
-            location=profile.location,
-            sql_folder=REPOSITORY / "sql",
-        ),
-        job_poll_s=profile.job_poll_interval_s,
-        environment="",
-        is_running=lambda dag_id, run_id: False,
-    )
+    """The feed's services in the profile that DEDUP_CLONE_PROFILE names. Raises ConfigurationError."""
+    feed = read_feed(dags / "feeds" / f"{feed_name}.yaml")
+    return open_live_clients(read_deployment(dags / "profiles")).services(feed)
 
 
 def plan_as_text(services: Services, plan: RecoveryPlan) -> str:

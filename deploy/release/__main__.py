@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 
+from dedup_clone.contract.errors import DedupCloneError
+from dedup_clone.publish.previews.feed_plan_text import plans_as_text
+from dedup_clone.settings.deployment import Deployment
 from dedup_clone.state.store import ObjectStore
 from deploy.command_errors import run_command_line
 from deploy.environment_settings import REPOSITORY, read_environment, read_profile
+from deploy.live_services import open_live_clients
+from deploy.plan import FEEDS, plan_feeds
 from deploy.release.release import Release, run_command
 from deploy.release.release_content import make_release
 from deploy.release.release_plan import plan_as_text
@@ -34,6 +39,7 @@ def _release(options: argparse.Namespace) -> int:
     plan = release.plan()
     print(f"{len(items)} objects for environment [{environment.name}] in project [{profile.project}]:")
     print(plan_as_text(plan))
+    _show_table_changes(profile)
     if options.plan:
         return 0
     if plan.changes and not options.yes and not _is_confirmed():
@@ -42,6 +48,19 @@ def _release(options: argparse.Namespace) -> int:
     release.apply(plan, take_over=options.take_over)
     print("Deployed. Airflow reads the new files within a few minutes." if plan.changes else "Nothing had to change.")
     return 0
+
+
+def _show_table_changes(profile: Deployment) -> None:
+    """Shows what the feed files of the release change on published tables. Whoever releases may lack the rights."""
+    from google.api_core.exceptions import GoogleAPIError
+    from google.auth.exceptions import GoogleAuthError
+
+    try:
+        plans = list(plan_feeds(open_live_clients(profile), sorted(FEEDS.glob("*.yaml"))))
+    except (DedupCloneError, GoogleAPIError, GoogleAuthError) as error:
+        print(f"The feed files could not be compared with the tables, `make plan` does that alone: {error}")
+        return
+    print(plans_as_text(plans))
 
 
 def _is_confirmed() -> bool:

@@ -1,0 +1,60 @@
+"""The services of feeds for commands, with the user's own credentials.
+
+Google's clients go to the local stack if STORAGE_EMULATOR_HOST and BIGQUERY_EMULATOR_HOST say so.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from dedup_clone.publish.services import Services, open_services
+from dedup_clone.settings.deployment import Deployment
+from dedup_clone.settings.feed import Feed
+from dedup_clone.state.store import ObjectStore
+from dedup_clone.warehouse.bigquery import Warehouse
+from deploy.environment_settings import REPOSITORY
+
+
+@dataclass(frozen=True)
+class LiveClients:
+    """The buckets and the warehouse of one profile, shared by the services of all feeds."""
+
+    state: ObjectStore
+    landing: ObjectStore
+    warehouse: Warehouse
+    job_poll_s: float
+
+    def services(self, feed: Feed) -> Services:
+        return open_services(
+            feed,
+            state=self.state,
+            landing=self.landing,
+            warehouse=self.warehouse,
+            job_poll_s=self.job_poll_s,
+            environment="",
+            is_running=lambda dag_id, run_id: False,
+        )
+
+
+def open_live_clients(profile: Deployment) -> LiveClients:
+    """Opens Google's clients. Raises GoogleAuthError without a login."""
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import bigquery, storage
+
+    is_local = "BIGQUERY_EMULATOR_HOST" in os.environ
+    credentials = AnonymousCredentials() if is_local else None  # type: ignore[no-untyped-call]
+    gcs = storage.Client(project=profile.project, credentials=credentials)
+    client = bigquery.Client(project=profile.project, location=profile.location, credentials=credentials)
+    return LiveClients(
+        state=ObjectStore(gcs, profile.state_bucket),
+        landing=ObjectStore(gcs, profile.landing_bucket),
+        warehouse=Warehouse(
+            client,
+            project=profile.project,
+            dataset=profile.dataset,
+            location=profile.location,
+            sql_folder=REPOSITORY / "sql",
+        ),
+        job_poll_s=profile.job_poll_interval_s,
+    )

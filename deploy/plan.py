@@ -1,0 +1,80 @@
+"""`python -m deploy.plan`: compares feed files with the published tables, and says what the next publishes will do."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.publish.planning.staging_table import approve_retention
+from dedup_clone.publish.previews.feed_plan import FeedPlan, PlannedChange, plan_feed
+from dedup_clone.publish.previews.feed_plan_text import exit_status, plans_as_markdown, plans_as_text
+from dedup_clone.settings.deployment import read_deployment
+from dedup_clone.settings.feed import read_feed
+from dedup_clone.state.current import CurrentFile
+from deploy.command_errors import run_command_line
+from deploy.environment_settings import REPOSITORY
+from deploy.live_services import LiveClients, open_live_clients
+
+DAGS = REPOSITORY / "dags"
+FEEDS = DAGS / "feeds"
+
+
+def main(arguments: list[str], dags: Path = DAGS) -> int:
+    """Returns the exit status: 0 if nothing changes, 2 if something does, 1 for problems and errors."""
+    parser = argparse.ArgumentParser(prog="python -m deploy.plan", description=__doc__)
+    parser.add_argument("--feed", help="only this feed")
+    parser.add_argument("--markdown", action="store_true", help="write Markdown, for a comment on a pull request")
+    parser.add_argument("--apply", action="store_true", help="approve the shorter retention of the feed")
+    options = parser.parse_args(arguments)
+    if options.apply and not options.feed:
+        parser.error("--apply needs --feed")
+    return run_command_line("plan", lambda: _plan(options, dags))
+
+
+def _plan(options: argparse.Namespace, dags: Path) -> int:
+    files = [dags / "feeds" / f"{options.feed}.yaml"] if options.feed else sorted((dags / "feeds").glob("*.yaml"))
+    clients = open_live_clients(read_deployment(dags / "profiles"))
+    plans = [*plan_feeds(clients, files), *([] if options.feed else plan_removed_feeds(clients, files))]
+    print(plans_as_markdown(plans) if options.markdown else plans_as_text(plans))
+    if not options.apply:
+        return exit_status(plans)
+    if not plans[0].approvable:
+        print("There is no shorter retention to approve. Nothing was changed.")
+        return exit_status(plans)
+    approve_retention(clients.services(read_feed(files[0])))
+    print("The shorter retention is approved: staging has it from now on, target follows with the next publish.")
+    return exit_status(plan_feeds(clients, files))
+
+
+def plan_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[FeedPlan]:
+    """The plans of feed files. A file that is not valid is a problem of its feed."""
+    clients.warehouse.remember_materialized_views()
+    for file in files:
+        try:
+            feed = read_feed(file)
+        except ConfigurationError as error:
+            yield FeedPlan(file.stem, None, problems=(str(error),))
+        else:
+            yield plan_feed(clients.services(feed))
+
+
+def plan_removed_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[FeedPlan]:
+    """A plan for each feed that has a published table in the state bucket, but no file among `files`."""
+    declared = {file.stem for file in files}
+    for folder in clients.state.folders(""):
+        name = folder.rstrip("/")
+        generation = None if name in declared else CurrentFile(clients.state, name).read().generation
+        if generation is not None:
+            removed = PlannedChange(
+                "the feed file is gone",
+                "there is none: the feed's DAGs are gone too",
+                "the table stays as it is, and nobody is told that it gets old",
+            )
+            yield FeedPlan(name, generation, (removed,))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,156 @@
+"""What a feed file changes on its published table: what the next publish does, what it costs, and what would stop it.
+
+Reads state and the metadata of tables; changes nothing and acquires no lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dedup_clone.checks.check_result import Level
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.contract.schema_change import added_columns
+from dedup_clone.publish.check import early_results
+from dedup_clone.publish.planning.declared_changes import is_shorter, lost_dates, refusals
+from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.publish.records.publish_costs import expected_cost
+from dedup_clone.publish.services import Services
+from dedup_clone.settings.check_settings import CheckSettings
+from dedup_clone.state.index import published_records
+from dedup_clone.warehouse.metadata import TableMetadata
+
+NO_COST = "nothing"
+
+
+@dataclass(frozen=True)
+class PlannedChange:
+    """One difference between the feed file and the published table.
+
+    `effect`: what the next publish does. `readers`: what readers notice. `cost`: what this adds to the next publish.
+    """
+
+    change: str
+    effect: str
+    readers: str
+    cost: str = NO_COST
+
+
+@dataclass(frozen=True)
+class FeedPlan:
+    """The differences of one feed. `live_generation`: None before the first publish.
+
+    `problems`: why the next publish is refused, with the next step. `notes`: what may stop a later publish.
+    `approvable`: a problem is a shorter retention, which an operator may approve. `waiting`: deliveries that the next
+    publish would include.
+    """
+
+    feed: str
+    live_generation: int | None
+    changes: tuple[PlannedChange, ...] = ()
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    approvable: bool = False
+    waiting: tuple[str, ...] = ()
+
+
+def plan_feed(services: Services) -> FeedPlan:
+    """Compare the feed file with the live generation, staging and target. Raises ContractViolation for bad records."""
+    feed, generation = services.feed, services.current.read().generation
+    live = None if generation is None else services.manifests.read(generation)
+    staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
+    failed = [str(result) for result in early_results(services, generation) if result.level is Level.FAIL]
+    shorter = live is not None and staging is not None and is_shorter(feed.table.retention_days, staging)
+    return FeedPlan(
+        feed=feed.feed,
+        live_generation=generation,
+        changes=tuple(_changes(services, live, staging, target)),
+        problems=(*refusals(services, feed.engine, live, staging), *failed),
+        notes=tuple(_notes(services, feed.checks)),
+        approvable=shorter,
+        waiting=tuple(delivery.name for delivery in find_backlog(services, live).apply),
+    )
+
+
+def _changes(
+    services: Services, live: Manifest | None, staging: TableMetadata | None, target: TableMetadata | None
+) -> Iterator[PlannedChange]:
+    feed, contract = services.feed, services.feed.table.to_contract()
+    if live is None:
+        yield PlannedChange(
+            f"table {feed.target} is new", "the first publish makes it and its staging table", "the table appears"
+        )
+        return
+    added = added_columns(live.table.columns, contract.columns)
+    if added:
+        yield PlannedChange(
+            f"new columns {', '.join(added)}",
+            "adds them, with NULL in rows of files that lack them; all files are written anew once",
+            f"{len(added)} more columns from the swap on, no query fails; SELECT * returns them",
+            f"the Spark job reads and writes {_live_size(services, live)} more; BigQuery bills nothing",
+        )
+    yield from _retention(services, live, staging, target)
+    if live.update_id_mode is not feed.update_id_mode:
+        yield PlannedChange(
+            f"update_id_mode {live.update_id_mode} becomes {feed.update_id_mode}",
+            "compares with the files of the live generation, because fingerprints of the other mode are not used",
+            f"{contract.snapshot_id_column} of rows that are published from now on follows the new mode",
+            f"the Spark job reads {_live_size(services, live)} more",
+        )
+    if live.engine is not feed.engine:
+        yield PlannedChange(
+            f"engine {live.engine} becomes {feed.engine}",
+            "exports the table first, free of charge" if feed.engine is Engine.SPARK else "scans target in BigQuery",
+            "nothing: the rows are the same",
+            _query_cost(services, live, staging),
+        )
+
+
+def _retention(
+    services: Services, live: Manifest, staging: TableMetadata | None, target: TableMetadata | None
+) -> Iterator[PlannedChange]:
+    days, published = services.feed.table.retention_days, target.expiration_days if target else None
+    if target is None or published == days:
+        return
+    change = f"retention of {'all dates' if published is None else f'{published:g} days'} becomes {days} days"
+    if published is not None and days > published:
+        effect = "keeps dates longer; those that BigQuery has deleted come back only by a snapshot that has them"
+        yield PlannedChange(change, effect, "older dates stay; none vanishes", "storage of the dates that stay")
+        return
+    lost = lost_dates(services, live)
+    waits = staging is not None and is_shorter(days, staging)
+    yield PlannedChange(
+        change,
+        "is refused until the shorter retention is approved" if waits else "drops the dates; the retention is approved",
+        f"{len(lost)} dates with {sum(lost.values())} rows vanish"
+        + (f", {min(lost)} to {max(lost)}" if lost else "")
+        + "; time travel reads them for seven days",
+    )
+
+
+def _notes(services: Services, settings: CheckSettings) -> Iterator[str]:
+    """Limits of the feed file that the newest publish, if it came again, would not pass."""
+    records = [r for r in published_records(services.store, services.feed.feed) if r.restores is None]
+    for name, share in records[-1].shares.items() if records else ():
+        limit = getattr(settings, f"max_{name}")
+        if share > limit:
+            yield (
+                f"check {name} fails for a snapshot like the newest published one: it had {share:.2%}, "
+                f"checks.max_{name} is {limit:.2%}"
+            )
+
+
+def _live_size(services: Services, live: Manifest) -> str:
+    """The stored bytes of the live generation's files, as text."""
+    listed = services.manifests.files(live.generation)
+    return f"{sum(file.size for file in listed.files) / (1 << 30):.2f} GiB" if listed else "the exported table"
+
+
+def _query_cost(services: Services, live: Manifest, staging: TableMetadata | None) -> str:
+    if services.feed.engine is Engine.SPARK or staging is None or not staging.rows:
+        return NO_COST
+    row_bytes = staging.size / staging.rows
+    table = services.feed.table.to_contract()
+    cost = expected_cost(services.feed.engine, table, row_bytes, delivered=live.rows, held=live.rows)
+    return f"about {cost.query_usd:.2f} USD on demand for each complete snapshot, from now on"

@@ -1,0 +1,154 @@
+"""`make plan`: what a changed feed file does to its published table, by the command on the stand-in."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import CheckFailed, ConfigurationError
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.settings.table_settings import ColumnSettings
+from deploy import plan as command
+from testkit.feed_on_stand_in import REPOSITORY, YESTERDAY, FeedOnStandIn, row
+
+FIRST = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
+
+
+class Plans:
+    """The command, for a folder with one profile and the feed files that a test writes."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self._capsys = capsys
+        shutil.copytree(REPOSITORY / "dags" / "profiles", folder / "profiles")
+        (folder / "feeds").mkdir()
+
+    def write(self, world: FeedOnStandIn) -> None:
+        text = yaml.safe_dump(world.feed.model_dump(mode="json", exclude_defaults=True))
+        (self.folder / "feeds" / f"{world.feed.feed}.yaml").write_text(text)
+
+    def show(self, world: FeedOnStandIn, *options: str) -> tuple[int, str]:
+        """The exit status and the output of the command for the world's feed."""
+        self.write(world)
+        status = command.main(["--feed", world.feed.feed, *options], self.folder)
+        captured = self._capsys.readouterr()
+        return status, captured.out + captured.err
+
+
+@pytest.fixture
+def plans(
+    world: FeedOnStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Plans:
+    monkeypatch.setenv("DEDUP_CLONE_PROFILE", "local")
+    monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", world.bigquery._connection.API_BASE_URL)
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", world.storage._connection.API_BASE_URL)
+    return Plans(tmp_path, capsys)
+
+
+def change_table(world: FeedOnStandIn, **changes: Any) -> None:
+    table = world.feed.table.model_copy(update=changes)
+    world.feed = world.feed.model_copy(update={"table": table})
+
+
+def add_column(world: FeedOnStandIn) -> None:
+    change_table(world, columns=(*world.feed.table.columns, ColumnSettings(name="colour", type="STRING", since=9)))
+
+
+def test_an_unchanged_feed_file_has_nothing_to_do(world: FeedOnStandIn, plans: Plans) -> None:
+    status, shown = plans.show(world)
+    assert (status, "is new" in shown) == (2, True)
+    world.publish(world.land(7, FIRST))
+    assert plans.show(world) == (0, f"{world.feed.feed}: nothing to do (generation 1 is live)\n")
+
+
+def test_a_new_column_is_shown_with_its_cost_and_what_readers_notice(world: FeedOnStandIn, plans: Plans) -> None:
+    world.publish(world.land(7, FIRST))
+    add_column(world)
+    status, shown = plans.show(world)
+    assert status == 2
+    assert "change   new columns colour" in shown
+    assert "costs: the Spark job reads and writes 0.00 GiB more; BigQuery bills nothing" in shown
+    assert "readers: 1 more columns" in shown
+
+
+def test_a_pull_request_gets_a_table(world: FeedOnStandIn, plans: Plans) -> None:
+    world.publish(world.land(7, FIRST))
+    add_column(world)
+    change_table(world, retention_days=400)
+    status, shown = plans.show(world, "--markdown")
+    assert status == 1
+    assert "| Change | The next publish | Readers | Costs |" in shown
+    assert "| new columns colour | adds them" in shown
+    assert "- **Problem**: retention_days is [400], staging keeps [730] days" in shown
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"keys": ("date", "product_id")},
+        {"retention_days": 400},
+        {"cluster_by": ("store_id",)},
+    ],
+    ids=["keys", "retention", "clustering"],
+)
+def test_what_the_plan_calls_a_problem_is_refused_in_the_same_words_before_the_dedup(
+    world: FeedOnStandIn, plans: Plans, change: dict[str, Any]
+) -> None:
+    world.publish(world.land(7, FIRST))
+    change_table(world, **change)
+    status, shown = plans.show(world)
+    assert status == 1
+    (problem,) = [line.removeprefix("  problem  ") for line in shown.splitlines() if line.startswith("  problem")]
+    with pytest.raises((CheckFailed, ConfigurationError)) as refused:
+        world.resolve(world.land(8, FIRST))
+    assert problem in str(refused.value)
+    assert world.services.current.read().intent is None
+
+
+def test_a_shorter_retention_is_approved_by_the_command(world: FeedOnStandIn, plans: Plans) -> None:
+    world.publish(world.land(7, FIRST))
+    assert "no shorter retention to approve" in plans.show(world, "--apply")[1]
+    change_table(world, retention_days=1)
+    status, shown = plans.show(world)
+    assert status == 1
+    assert f"1 dates with 1 rows vanish, {YESTERDAY} to {YESTERDAY}" in shown
+    status, shown = plans.show(world, "--apply")
+    assert (status, "is approved" in shown) == (2, True)
+    status, shown = plans.show(world)
+    assert (status, "the retention is approved" in shown) == (2, True)
+
+
+def test_another_mode_and_another_engine_are_shown(world: FeedOnStandIn, plans: Plans) -> None:
+    world.publish(world.land(7, FIRST))
+    changes = {"engine": Engine.BIGQUERY, "update_id_mode": UpdateIdMode.LAST_SEEN}
+    world.feed = world.feed.model_copy(update=changes)
+    status, shown = plans.show(world)
+    assert status == 2
+    assert "engine spark becomes bigquery" in shown
+    assert "USD on demand for each complete snapshot" in shown
+
+
+def test_a_limit_that_the_newest_publish_exceeds_is_noted(world: FeedOnStandIn, plans: Plans) -> None:
+    world.publish(world.land(7, FIRST))
+    world.publish(world.land(8, [row(8, 1), row(8, 2), row(8, 4)]))
+    checks = world.feed.checks.model_copy(update={"max_new_share": 0.01})
+    world.feed = world.feed.model_copy(update={"checks": checks})
+    status, shown = plans.show(world)
+    assert status == 0
+    assert "note     check new_share fails for a snapshot like the newest published one" in shown
+
+
+def test_all_feeds_are_compared_and_a_removed_file_is_noticed(
+    world: FeedOnStandIn, plans: Plans, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.publish(world.land(7, FIRST))
+    (plans.folder / "feeds" / "broken.yaml").write_text("feed: broken\n")
+    assert command.main([], plans.folder) == 1
+    shown = capsys.readouterr().out
+    assert "broken: 1 problem (never published)" in shown
+    assert f"{world.feed.feed}: 1 change (generation 1 is live)\n  change   the feed file is gone" in shown
