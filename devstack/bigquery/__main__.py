@@ -1,9 +1,13 @@
-"""Starts the BigQuery stand-in: `python -m devstack.bigquery --host 127.0.0.1 --port 9050 --data DIR`."""
+"""Starts the BigQuery stand-in: `python -m devstack.bigquery --host 127.0.0.1 --port 9050 --data DIR`.
+
+It serves BigQuery's REST API and, on another port, the Storage Write API by gRPC.
+"""
 
 from __future__ import annotations
 
 import argparse
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import uvicorn
@@ -11,6 +15,7 @@ import uvicorn
 from devstack.bigquery.rest.application import create_application
 from devstack.bigquery.stand_in import open_stand_in
 from devstack.bigquery.storage.quotas import QuotaLimits
+from devstack.bigquery.write_api.server import WriteApiServer
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -18,6 +23,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m devstack.bigquery", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=9050)
+    parser.add_argument("--grpc-port", type=int, default=0, help="of the Storage Write API; 0: any, health shows it")
     parser.add_argument("--data", type=Path, required=True, help="folder of all tables and jobs")
     parser.add_argument("--object-store", help="http://host:port of the object store; else STORAGE_EMULATOR_HOST")
     parser.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
@@ -38,6 +44,9 @@ def main() -> None:
         dml_per_10_s=arguments.dml_per_10_s,
     )
     stand_in = open_stand_in(arguments.data, limits, arguments.object_store)
+    write_api = WriteApiServer(stand_in.catalog, arguments.host, arguments.grpc_port)
+    stand_in = replace(stand_in, write_api_address=write_api.address)
+    write_api.start()
     stand_in.garbage_collector.start()
     try:
         uvicorn.run(
@@ -49,6 +58,7 @@ def main() -> None:
             timeout_graceful_shutdown=2,
         )
     finally:
+        write_api.stop()
         stand_in.garbage_collector.stop()
 
 

@@ -22,7 +22,10 @@ from devstack.bigquery.storage.quotas import QuotaLimits
 
 @dataclass(frozen=True)
 class StandIn:
-    """All parts of one stand-in. The REST handlers and the tests use it."""
+    """All parts of one stand-in. The REST handlers and the tests use it.
+
+    `write_api_address`: host:port of the Storage Write API, empty if it is not served.
+    """
 
     clock: Clock
     catalog: Catalog
@@ -32,6 +35,7 @@ class StandIn:
     jobs: JobRunner
     queries: QueryJob
     uploads: Path
+    write_api_address: str = ""
 
     def caller(self, user: str) -> Caller:
         return Caller(user, self.grants)

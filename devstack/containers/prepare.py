@@ -39,8 +39,9 @@ def prepare_files(layout: Layout, environ: Mapping[str, str]) -> None:
 def prepare_stores(layout: Layout, environ: Mapping[str, str]) -> None:
     """Make buckets and dataset, and stack.env, from which producer and demo take the addresses."""
     buckets_and_dataset.create_missing(environ["STORAGE_EMULATOR_HOST"], environ["BIGQUERY_EMULATOR_HOST"])
-    urls = (environ[name] for name in ("STORAGE_EMULATOR_HOST", "BIGQUERY_EMULATOR_HOST", "AIRFLOW_URL"))
-    client_config.write_variables(layout.stack_env, client_config.connection_variables(*urls))
+    names = ("STORAGE_EMULATOR_HOST", "BIGQUERY_EMULATOR_HOST", "AIRFLOW_URL", "BIGQUERY_STORAGE_EMULATOR_HOST")
+    variables = client_config.connection_variables(*(environ[name] for name in names))
+    client_config.write_variables(layout.stack_env, variables)
 
 
 def _password(path: Path) -> str:

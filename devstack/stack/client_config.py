@@ -45,11 +45,14 @@ def bigqueryrc_text(ports: Ports) -> str:
     return f"api = {ports.bigquery_url}\nproject_id = {PROJECT_ID}\n"
 
 
-def connection_variables(storage_url: str, bigquery_url: str, airflow_url: str) -> dict[str, str]:
+def connection_variables(
+    storage_url: str, bigquery_url: str, airflow_url: str, bigquery_write_address: str
+) -> dict[str, str]:
     """The environment variables from which devstack.connection makes a Connection."""
     return {
         "STORAGE_EMULATOR_HOST": storage_url,
         "BIGQUERY_EMULATOR_HOST": bigquery_url,
+        "BIGQUERY_STORAGE_EMULATOR_HOST": bigquery_write_address,
         "AIRFLOW_URL": airflow_url,
         "AIRFLOW_USER": AIRFLOW_USER,
         "AIRFLOW_PASSWORD": AIRFLOW_PASSWORD,
@@ -64,7 +67,7 @@ def variables(layout: Layout, ports: Ports) -> dict[str, str]:
     """The environment variables in stack.env."""
     tools = layout.client_tools
     return {
-        **connection_variables(ports.gcs_url, ports.bigquery_url, ports.airflow_url),
+        **connection_variables(ports.gcs_url, ports.bigquery_url, ports.airflow_url, ports.bigquery_write_address),
         "CLOUDSDK_CONFIG": str(tools / "gcloud"),
         "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(tools / "token"),
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{ports.gcs_for_gcloud_url}/storage/v1/",

@@ -13,15 +13,17 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Ports:
-    """The ports of the stack's servers. Cloud Storage has three.
+    """The ports of the stack's servers. Cloud Storage has three, BigQuery two.
 
     `gcs`: plain HTTP. `gcs_tls`: TLS, which gsutil needs. `gcs_for_gcloud`: the proxy that gcloud needs.
+    `bigquery_write`: the Storage Write API, by gRPC.
     """
 
     gcs: int = 4443
     gcs_tls: int = 4444
     gcs_for_gcloud: int = 4445
     bigquery: int = 9050
+    bigquery_write: int = 9060
     airflow: int = 8080
     spark_history: int = 18080
 
@@ -36,6 +38,10 @@ class Ports:
     @property
     def bigquery_url(self) -> str:
         return f"http://{HOST}:{self.bigquery}"
+
+    @property
+    def bigquery_write_address(self) -> str:
+        return f"{HOST}:{self.bigquery_write}"
 
     @property
     def airflow_url(self) -> str:

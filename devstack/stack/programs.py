@@ -92,7 +92,8 @@ def gcloud_proxy(ports: Ports) -> Program:
 def bigquery(layout: Layout, ports: Ports) -> Program:
     command = (
         *(sys.executable, "-m", "devstack.bigquery", "--host", HOST),
-        *("--port", str(ports.bigquery), "--data", str(layout.bigquery_data)),
+        *("--port", str(ports.bigquery), "--grpc-port", str(ports.bigquery_write)),
+        *("--data", str(layout.bigquery_data)),
     )
     return Program(
         name="bigquery",

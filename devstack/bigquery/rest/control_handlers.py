@@ -13,7 +13,7 @@ from devstack.bigquery.stand_in import StandIn
 
 
 def health(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    return ApiResponse({"status": "ok"})
+    return ApiResponse({"status": "ok", "write_api": stand_in.write_api_address})
 
 
 def get_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:

@@ -1,0 +1,179 @@
+"""One AppendRows connection: writes the rows of its requests, and answers each in order.
+
+Sources: "Overview of the Storage Write API"; RPC reference, AppendRowsRequest and AppendRowsResponse.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import grpc
+import pyarrow as pa
+from google.cloud.bigquery_storage_v1.types import AppendRowsRequest, AppendRowsResponse, RowError
+from google.protobuf.message import Message
+
+from devstack.bigquery.bigquery_errors import NotImplementedConstruct, StandInError
+from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
+from devstack.bigquery.storage.catalog import Catalog
+from devstack.bigquery.storage.model import BufferedRows, TableSettings, TableVersion
+from devstack.bigquery.storage.segment_store import SegmentBatch
+from devstack.bigquery.storage.streaming_buffer import days_of_streaming, stream_rows
+from devstack.bigquery.write_api.storage_errors import RowsRefused, WriteApiError, invalid_argument, write_api_error
+from devstack.bigquery.write_api.stream_names import StreamName, parse_stream
+from devstack.bigquery.write_api.table_schema import table_schema
+from devstack.bigquery.write_api.writer_schema import Row, RowReader, message_class
+
+MAXIMUM_REQUEST_BYTES = 20_000_000
+LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class _Destination:
+    """A stream to which the connection writes: its writer's schema, and the table's schema of the last request."""
+
+    stream: StreamName
+    rows: type[Message]
+    columns: tuple[TableField, ...]
+    reader: RowReader | None = None
+
+    def reader_for(self, columns: tuple[TableField, ...]) -> RowReader:
+        if self.reader is None or columns != self.columns:
+            self.reader = RowReader(self.rows, columns, str(self.stream))
+        return self.reader
+
+
+class AppendConnection:
+    """The state of one connection. One thread uses it."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._destinations: dict[str, _Destination] = {}
+        self._current: _Destination | None = None
+
+    def responses(self, requests: Iterable[AppendRowsRequest]) -> Iterator[AppendRowsResponse]:
+        """The response to each request. Raises WriteApiError, which ends the connection, if the first one is wrong."""
+        for request in requests:
+            try:
+                destination = self._destination(request)
+            except WriteApiError as error:
+                if self._current is None:
+                    raise
+                yield _failed(request.write_stream, error)
+                continue
+            yield self._respond(destination, request)
+
+    def _respond(self, destination: _Destination, request: AppendRowsRequest) -> AppendRowsResponse:
+        name = str(destination.stream)
+        before = destination.columns
+        try:
+            _check_request(request)
+            response = AppendRowsResponse(
+                append_result=AppendRowsResponse.AppendResult(offset=self._append(destination, request)),
+                write_stream=name,
+            )
+        except WriteApiError as error:
+            response = _failed(name, error)
+        except StandInError as error:
+            response = _failed(name, write_api_error(error, name))
+        except Exception as error:
+            LOG.exception("A request failed inside the stand-in.")
+            response = _failed(name, WriteApiError(grpc.StatusCode.INTERNAL, f"The stand-in failed: {error!r}."))
+        if destination.columns != before:
+            response.updated_schema = table_schema(destination.columns)
+        return response
+
+    def _destination(self, request: AppendRowsRequest) -> _Destination:
+        """The stream of the request. Only a request for the same stream as the one before may leave out its name."""
+        name = request.write_stream
+        if not name:
+            if self._current is None or len(self._destinations) > 1:
+                raise invalid_argument(
+                    "The request names no write_stream: the first request of a connection must, and every request once "
+                    "the connection has written to another stream."
+                )
+            name = str(self._current.stream)
+        try:
+            stream = parse_stream(name)
+            if self._current is not None and stream != self._current.stream:
+                self._check_switch(stream)
+            columns = self._catalog.get(stream.table).settings.schema
+        except StandInError as error:
+            raise write_api_error(error, name) from error
+        known = self._destinations.get(str(stream))
+        message = AppendRowsRequest.pb(request)
+        if message.HasField("arrow_rows"):
+            raise write_api_error(NotImplementedConstruct("rows in the Arrow format"), name)
+        if message.proto_rows.HasField("writer_schema"):
+            descriptor = message.proto_rows.writer_schema.proto_descriptor
+            known = _Destination(stream, message_class(descriptor), columns)
+        elif known is None:
+            raise invalid_argument(f"The first request for [{stream}] has no writer_schema: send it.", entity=name)
+        self._destinations[str(stream)] = self._current = known
+        return known
+
+    def _check_switch(self, stream: StreamName) -> None:
+        assert self._current is not None  # the caller compares with it
+        if not (stream.is_default and self._current.stream.is_default):
+            raise invalid_argument(
+                f"A connection to [{self._current.stream}] cannot write to [{stream}]: only default streams share one."
+            )
+
+    def _append(self, destination: _Destination, request: AppendRowsRequest) -> int | None:
+        """Writes the rows. Returns the number of the first one in its stream, None for the default stream."""
+        serialized = AppendRowsRequest.pb(request).proto_rows.rows.serialized_rows
+        if request.offset is not None:
+            raise invalid_argument("The default stream takes no offset: leave it out.")
+
+        def make(version: TableVersion, commit_us: int, batch: SegmentBatch) -> Sequence[BufferedRows]:
+            rows = self._read(destination, version.settings, serialized, commit_us)
+            return [BufferedRows(batch.write(rows), commit_us)]
+
+        stream_rows(self._catalog, destination.stream.table, make)
+        return None
+
+    def _read(
+        self, destination: _Destination, settings: TableSettings, serialized: Sequence[bytes], now_us: int
+    ) -> pa.Table:
+        reader = destination.reader_for(settings.schema)
+        destination.columns = settings.schema
+        if reader.has_changes:
+            raise NotImplementedConstruct("_CHANGE_TYPE")
+        rows = reader.read(serialized)
+        _check_days(settings, rows, now_us)
+        return conform(pa.Table.from_pylist(rows, schema=arrow_schema(settings.schema)), settings.schema)
+
+
+def _check_request(request: AppendRowsRequest) -> None:
+    size = AppendRowsRequest.pb(request).ByteSize()
+    if size >= MAXIMUM_REQUEST_BYTES:
+        raise invalid_argument(
+            f"The request has [{size}] bytes, allowed are fewer than [{MAXIMUM_REQUEST_BYTES}]: send fewer rows."
+        )
+    unspecified = AppendRowsRequest.MissingValueInterpretation.MISSING_VALUE_INTERPRETATION_UNSPECIFIED
+    if unspecified in request.missing_value_interpretations.values():
+        raise invalid_argument("A missing value has the interpretation UNSPECIFIED: use NULL_VALUE or DEFAULT_VALUE.")
+    if not AppendRowsRequest.pb(request).proto_rows.rows.serialized_rows:
+        raise invalid_argument("The request has no rows.")
+
+
+def _check_days(settings: TableSettings, rows: Sequence[Row], now_us: int) -> None:
+    """Raises RowsRefused for days that the partitioning column of a streamed row cannot have."""
+    if settings.partition_column is None:
+        return
+    first, last = days_of_streaming(now_us)
+    errors = []
+    for index, row in enumerate(rows):
+        day = row.get(settings.partition_column)
+        if day is not None and not first <= day <= last:
+            text = f"Field {settings.partition_column}: [{day}] is not from {first} to {last}, as streamed rows must be"
+            errors.append(RowError(index=index, code=RowError.RowErrorCode.FIELDS_ERROR, message=text))
+    if errors:
+        raise RowsRefused(errors)
+
+
+def _failed(stream: str, error: WriteApiError) -> AppendRowsResponse:
+    row_errors = error.row_errors if isinstance(error, RowsRefused) else ()
+    return AppendRowsResponse(error=error.status(), write_stream=stream, row_errors=row_errors)

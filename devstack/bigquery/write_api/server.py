@@ -1,0 +1,79 @@
+"""The gRPC server of google.cloud.bigquery.storage.v1.BigQueryWrite."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+from google.cloud.bigquery_storage_v1 import types
+from grpc_status import rpc_status
+
+from devstack.bigquery.bigquery_errors import StandInError
+from devstack.bigquery.storage.catalog import Catalog
+from devstack.bigquery.write_api.append_connection import AppendConnection
+from devstack.bigquery.write_api.storage_errors import WriteApiError, write_api_error
+from devstack.bigquery.write_api.stream_methods import StreamMethods
+
+SERVICE = "google.cloud.bigquery.storage.v1.BigQueryWrite"
+THREADS = 100  # an open connection occupies one
+STOP_S = 1.0
+# The server itself refuses requests of 20 MB, with an answer; gRPC would end the connection.
+_OPTIONS = (("grpc.max_receive_message_length", 64 << 20), ("grpc.so_reuseport", 0))
+LOG = logging.getLogger(__name__)
+
+
+class WriteApiServer:
+    """Serves the Storage Write API for the tables of a catalog. It is bound to its port once it is made."""
+
+    def __init__(self, catalog: Catalog, host: str, port: int) -> None:
+        """`port`: 0 for any free one. Raises RuntimeError if another program uses it."""
+        self._server = grpc.server(ThreadPoolExecutor(THREADS), options=_OPTIONS)
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, _handlers(catalog)),))
+        self.address = f"{host}:{self._server.add_insecure_port(f'{host}:{port}')}"
+
+    def start(self) -> None:
+        self._server.start()
+
+    def stop(self) -> None:
+        """Ends the connections and returns when the requests that are being carried out are done."""
+        self._server.stop(STOP_S).wait()
+
+
+def _handlers(catalog: Catalog) -> dict[str, Any]:
+    methods = StreamMethods(catalog)
+
+    def append_rows(requests: Iterator[Any], context: Any) -> Iterator[Any]:
+        try:
+            yield from AppendConnection(catalog).responses(requests)
+        except WriteApiError as error:
+            context.abort_with_status(rpc_status.to_status(error.status()))
+
+    handlers = {
+        "AppendRows": grpc.stream_stream_rpc_method_handler(
+            append_rows, types.AppendRowsRequest.deserialize, types.AppendRowsResponse.serialize
+        )
+    }
+    for name, method, request, response in (
+        ("GetWriteStream", methods.get, types.GetWriteStreamRequest, types.WriteStream),
+    ):
+        handlers[name] = grpc.unary_unary_rpc_method_handler(_unary(method), request.deserialize, response.serialize)
+    return handlers
+
+
+def _unary(method: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    def handle(request: Any, context: Any) -> Any:
+        try:
+            return method(request)
+        except WriteApiError as error:
+            failure = error
+        except StandInError as error:
+            failure = write_api_error(error, request.name)
+        except Exception as error:
+            LOG.exception("A request failed inside the stand-in.")
+            failure = WriteApiError(grpc.StatusCode.INTERNAL, f"The stand-in failed: {error!r}. See its log.")
+        return context.abort_with_status(rpc_status.to_status(failure.status()))
+
+    return handle

@@ -1,0 +1,25 @@
+"""A table's schema as a message of the Storage Write API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from google.cloud.bigquery_storage_v1.types import TableFieldSchema, TableSchema
+
+from devstack.bigquery.sql.field_types import TableField
+
+_TYPES = {"FLOAT64": "DOUBLE"}  # the others have the names of SQL
+
+
+def table_schema(columns: Sequence[TableField]) -> TableSchema:
+    return TableSchema(fields=[_field(column) for column in columns])
+
+
+def _field(column: TableField) -> TableFieldSchema:
+    return TableFieldSchema(
+        name=column.name,
+        type_=getattr(TableFieldSchema.Type, _TYPES.get(column.type, column.type)),
+        mode=getattr(TableFieldSchema.Mode, column.mode),
+        fields=[_field(child) for child in column.fields],
+        description=column.description or "",
+    )

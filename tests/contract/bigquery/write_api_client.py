@@ -1,0 +1,102 @@
+"""A client of the stand-in's Storage Write API, and protocol buffer messages for its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date
+from typing import Any
+
+import grpc
+import requests
+from google.cloud.bigquery_storage_v1 import BigQueryWriteClient, types
+from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2, wrappers_pb2
+from google.protobuf.message import Message
+
+from tests.contract.bigquery.emulator_client import PROJECT
+
+REPEATED = "repeated "
+_TYPES = {
+    name.removeprefix("TYPE_").lower(): number for name, number in descriptor_pb2.FieldDescriptorProto.Type.items()
+}
+EPOCH = date(1970, 1, 1)
+
+
+def days_since_epoch(day: date) -> int:
+    return (day - EPOCH).days
+
+
+@contextmanager
+def write_client(stand_in: str) -> Iterator[BigQueryWriteClient]:
+    """Google's client, connected to the port that the stand-in's health shows."""
+    address = requests.get(f"http://{stand_in}/_standin/health", timeout=30).json()["write_api"]
+    with grpc.insecure_channel(address) as channel:
+        yield BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=channel))
+
+
+def message_class(fields: Mapping[str, Any], name: str = "Row") -> type[Message]:
+    """A proto2 message with these fields by name.
+
+    A field's type is that of proto (`int64`, `repeated string`), the full name of a message of google.protobuf, or a
+    mapping for a nested message.
+    """
+    file = descriptor_pb2.FileDescriptorProto(name="row.proto", syntax="proto2")
+    pool = descriptor_pool.DescriptorPool()
+    for known in (timestamp_pb2.DESCRIPTOR, wrappers_pb2.DESCRIPTOR):
+        pool.AddSerializedFile(known.serialized_pb)
+        file.dependency.append(known.name)
+    _add_fields(file.message_type.add(name=name), fields, f".{name}")
+    pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def _add_fields(message: descriptor_pb2.DescriptorProto, fields: Mapping[str, Any], path: str) -> None:
+    for number, (name, kind) in enumerate(fields.items(), start=1):
+        field = message.field.add(name=name, number=number, label="LABEL_OPTIONAL")
+        if isinstance(kind, Mapping):
+            _add_fields(message.nested_type.add(name=f"{name}_message"), kind, f"{path}.{name}_message")
+            field.type, field.type_name = _TYPES["message"], f"{path}.{name}_message"
+            continue
+        if kind.startswith(REPEATED):
+            field.label = descriptor_pb2.FieldDescriptorProto.LABEL_REPEATED
+        kind = kind.removeprefix(REPEATED)
+        if "." in kind:
+            field.type, field.type_name = _TYPES["message"], f".{kind}"
+        else:
+            field.type = _TYPES[kind]
+
+
+def table_path(table: str) -> str:
+    dataset, name = table.split(".")
+    return f"projects/{PROJECT}/datasets/{dataset}/tables/{name}"
+
+
+def default_stream(table: str) -> str:
+    return f"{table_path(table)}/streams/_default"
+
+
+def append_request(
+    stream: str, kind: type[Message] | None, rows: Sequence[Message], offset: int | None = None, **more: Any
+) -> types.AppendRowsRequest:
+    """`kind`: the class of the rows if the request has the writer's schema, as the first one of a connection must."""
+    data = types.AppendRowsRequest.ProtoData(
+        rows=types.ProtoRows(serialized_rows=[row.SerializePartialToString() for row in rows])
+    )
+    if kind is not None:
+        descriptor = descriptor_pb2.DescriptorProto()
+        kind.DESCRIPTOR.CopyToProto(descriptor)
+        data.writer_schema = types.ProtoSchema(proto_descriptor=descriptor)
+    return types.AppendRowsRequest(write_stream=stream, proto_rows=data, offset=offset, **more)
+
+
+def append(client: BigQueryWriteClient, *requests: types.AppendRowsRequest) -> list[types.AppendRowsResponse]:
+    """The responses of one connection that sends these requests."""
+    return list(client.append_rows(iter(requests)))
+
+
+def storage_error(status: Any) -> types.StorageError:
+    """The StorageError in the details of a status."""
+    found = types.StorageError.pb(types.StorageError())
+    assert status.details[0].Unpack(found)
+    return types.StorageError(found)
