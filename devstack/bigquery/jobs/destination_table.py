@@ -181,4 +181,5 @@ def write_change(
         clone=current.clone if current and keeps_clone else None,
         modified_partitions=len(modified),
         buffer=() if current is None or (truncates and partition is None) else current.buffer,
+        replaces_rows=truncates and partition is None,
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from devstack.bigquery.jobs.dml_merge import MergeEvaluator
-from devstack.bigquery.jobs.dml_target import DmlTarget, RowChanges
+from devstack.bigquery.jobs.dml_target import DmlTarget
+from devstack.bigquery.jobs.row_changes import RowChanges
 from devstack.bigquery.jobs.script_state import StatementSql
 from devstack.bigquery.sql.statements import Delete, Merge, MutatingStatement, Update
 from devstack.bigquery.storage.arrow_schema import arrow_schema

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import InvalidQuery
-from devstack.bigquery.jobs.dml_target import RowChanges
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
+from devstack.bigquery.jobs.row_changes import RowChanges
 from devstack.bigquery.sql.field_types import quote_identifier
 from devstack.bigquery.storage.catalog import Catalog, Change
 from devstack.bigquery.storage.model import BufferedRows, Partition, Segment, TableId, TableVersion
@@ -168,4 +168,4 @@ def truncate_change(table: TableId, now: TableVersion | None) -> Change:
         raise ConcurrentUpdate(table)
     if now.buffer:
         raise affects_buffer("TRUNCATE TABLE", table)
-    return Change("truncate", now.settings, {}, now.clone, modified_partitions=len(now.partitions))
+    return Change("truncate", now.settings, {}, now.clone, modified_partitions=len(now.partitions), replaces_rows=True)

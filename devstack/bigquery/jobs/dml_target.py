@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -17,19 +16,6 @@ from devstack.bigquery.storage.model import TableId, TableVersion
 from devstack.bigquery.storage.version_relation import ROW_ID, relation_sql
 
 _TOO_MANY_MATCHES = "UPDATE/MERGE must match at most one source row for each target row"
-
-
-@dataclass(frozen=True)
-class RowChanges:
-    """What a statement changes in its target.
-
-    `removed`: a temporary table with the ids of the deleted rows and of the old versions of updated rows. `new_rows`:
-    the inserted rows and the new versions of updated rows. `counts`: the API's `dmlStats`, by kind of change.
-    """
-
-    removed: str
-    new_rows: pa.Table
-    counts: dict[str, int]
 
 
 class DmlTarget:

@@ -2,7 +2,7 @@
 
 Some queries are never cached: those with a destination table, external tables or `useQueryCache: false`, those with
 functions of the current time, of chance or of the user, and those that read the past, INFORMATION_SCHEMA or tables with
-policies or with rows in the streaming buffer. Source: "Using cached query results".
+policies, with rows in the streaming buffer or with pending row changes. Source: "Using cached query results".
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class QueryCache:
         key = _key(record)
         if key is None or outcome.destination is None or not outcome.versions:
             return
-        if any(version.is_protected or version.buffer for version in outcome.versions.values()):
+        if any(
+            version.is_protected or version.buffer or version.pending_changes for version in outcome.versions.values()
+        ):
             return
         with self._lock:
             self._results[key] = _Result(outcome.destination, outcome.versions)

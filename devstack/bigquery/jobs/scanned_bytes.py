@@ -89,8 +89,13 @@ def count_scanned_bytes(
     scans = _scans(tree, reader, constants)
     chosen: dict[tuple[TableId, int], dict[str, set[str]]] = {}
     versions: dict[tuple[TableId, int], TableVersion] = {}
+    merging: dict[TableId, int] = {}
     for scan in scans:
         check_read(reader.caller, reader.catalog, scan.table, scan.version, scan.columns)
+        if reader.merges_changes(scan.table, scan.version):
+            _check_runtime_merge(scan)
+            merging[scan.table] = bytes_with_changes(scan.version)
+            continue
         key = (scan.table, scan.version.number)
         versions[key] = scan.version
         columns = {column.name for column in scan.version.settings.schema} if scan.columns is None else scan.columns
@@ -98,10 +103,26 @@ def count_scanned_bytes(
             chosen.setdefault(key, {}).setdefault(partition, set()).update(columns)
     sizes: dict[TableId, int] = {scan.table: 0 for scan in scans}
     whole = dict(sizes)
+    for table, size in merging.items():
+        sizes[table] += size
+        whole[table] += size
     for key, partitions in chosen.items():
         sizes[key[0]] += _size(versions[key], partitions)
         whole[key[0]] += sum(versions[key].partitions[partition].bytes for partition in partitions)
     return ScannedBytes(sizes, reader.views, whole)
+
+
+def bytes_with_changes(version: TableVersion) -> int:
+    """What an apply job or a query that merges row changes reads: all rows and the changes. It prunes no partition."""
+    return version.bytes + sum(segment.bytes for segment in version.pending_changes)
+
+
+def _check_runtime_merge(scan: _Scan) -> None:
+    if scan.version.settings.require_partition_filter:
+        raise InvalidQuery(
+            f"Table {scan.table} has require_partition_filter, which queries that merge streamed row changes do not "
+            "support: set a higher max_staleness, or wait until the changes are applied"
+        )
 
 
 def _size(version: TableVersion, partitions: Mapping[str, set[str]]) -> int:

@@ -13,11 +13,13 @@ from sqlglot import exp
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound
 from devstack.bigquery.callers import Caller
 from devstack.bigquery.clock import from_datetime
+from devstack.bigquery.jobs.change_merge import merged_version
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import FILE_NAME, ExternalTable, ExternalTables
 from devstack.bigquery.jobs.information_schema import view_rows
 from devstack.bigquery.sql.statements import TableName
 from devstack.bigquery.storage.catalog import Catalog
+from devstack.bigquery.storage.change_log import needs_runtime_merge
 from devstack.bigquery.storage.model import DatasetId, TableId, TableVersion
 from devstack.bigquery.storage.protection import check_read, check_time_travel
 from devstack.bigquery.storage.version_relation import ROW_ID, relation_sql, segment_number
@@ -79,6 +81,9 @@ class TableReader:
         self._pins = ExitStack()
         self._views: dict[tuple[DatasetId, str], pa.Table] = {}
         self._read: dict[tuple[TableId, int | None], TableVersion] = {}
+        self._now_us = catalog.clock.now_us()
+        self._merging: set[tuple[TableId, int]] = set()  # tables with the numbers of their versions
+        self._merged_versions: dict[tuple[TableId, int], TableVersion] = {}
 
     def __enter__(self) -> TableReader:
         return self
@@ -108,7 +113,20 @@ class TableReader:
             return self._external_relation(external, system_time)
         table, version = self.version(name, system_time)
         check_read(self.caller, self.catalog, table, version, columns=())  # `scanned_bytes` checks the columns
+        if self.merges_changes(table, version):
+            version = self._merged(table, version)
         return relation_sql(table, version, self.catalog.segments)
+
+    def merges_changes(self, table: TableId, version: TableVersion) -> bool:
+        """Whether the statement merges pending row changes into this version that it reads of the table."""
+        return (table, version.number) in self._merging
+
+    def _merged(self, table: TableId, version: TableVersion) -> TableVersion:
+        key = (table, version.number)
+        if key not in self._merged_versions:
+            batch = self._pins.enter_context(self.catalog.segments.temporary_batch())
+            self._merged_versions[key] = merged_version(self.catalog, self._session, table, version, batch)
+        return self._merged_versions[key]
 
     def external(self, name: TableName) -> ExternalTable | None:
         """A table that the job defines over files. Its name has no dataset."""
@@ -154,6 +172,8 @@ class TableReader:
                 raise NotFound(
                     f"Not found: Table {table} was not found in location {self.defaults.location}"
                 ) from error
+            if needs_runtime_merge(self._read[key], self._now_us if moment_us is None else moment_us):
+                self._merging.add((table, self._read[key].number))
             if moment_us is not None:
                 check_time_travel(self.caller, self.catalog, table, self._read[key])
         return table, self._read[key]

@@ -20,6 +20,7 @@ from devstack.bigquery.storage.dataset_store import DatasetStore
 from devstack.bigquery.storage.expiration import without_expired
 from devstack.bigquery.storage.model import (
     BufferedRows,
+    ChangeLog,
     CloneDefinition,
     CommitInfo,
     DatasetId,
@@ -42,7 +43,8 @@ class Change:
 
     `kind`: what changed the table, such as `load` or `merge`. `recreates`: whether the table gets a new creation time,
     as CREATE OR REPLACE does; it loses its streaming buffer then. `modified_partitions`: how many partitions the change
-    modified. `buffer`: the streaming buffer afterwards, None if it stays as it is.
+    modified. `buffer`, `change_log`: the streaming buffer and the change log afterwards, None if they stay as they are.
+    `replaces_rows`: whether no row is left of those before; the change log begins anew then.
     """
 
     kind: str
@@ -52,11 +54,26 @@ class Change:
     recreates: bool = False
     modified_partitions: int = 0
     buffer: tuple[BufferedRows, ...] | None = None
+    change_log: ChangeLog | None = None
+    replaces_rows: bool = False
 
     def buffer_after(self, current: TableVersion | None) -> tuple[BufferedRows, ...]:
         if self.buffer is not None:
             return self.buffer
         return current.buffer if current and not self.recreates else ()
+
+    def change_log_after(self, table: TableId, current: TableVersion | None) -> ChangeLog | None:
+        """Raises Invalid for a change that does away with row changes that are not applied yet."""
+        if self.change_log is not None or current is None or self.recreates:
+            return self.change_log
+        if not (self.replaces_rows or self.settings.primary_key != current.settings.primary_key):
+            return current.change_log
+        if current.pending_changes:
+            raise Invalid(
+                f"Table {table} is active with change data capture: its rows cannot all be replaced, nor its primary "
+                "key be changed, before the streamed changes are applied. Wait for upsert_stream_apply_watermark."
+            )
+        return None
 
 
 # Makes a change from the current version (None: no table) and the commit time in microseconds.
@@ -134,7 +151,7 @@ class Catalog:
         """
         with self.pin_lock:
             version = find()
-            files = [segment.file for segment in version.queried_segments()]
+            files = [segment.file for segment in version.all_segments()]
             self.segments.pin(files)
         try:
             yield version
@@ -196,6 +213,7 @@ class Catalog:
                 modified_partitions=quotas.counted_modifications(change.kind, change.modified_partitions),
                 had_row_policies=bool(change.settings.row_policies) or (latest is not None and latest.had_row_policies),
                 buffer=change.buffer_after(current),
+                change_log=change.change_log_after(table_id, current),
             )
             self.segments.sync()
             history.append(without_expired(version, commit_us))
@@ -252,11 +270,13 @@ class Catalog:
         if latest is None:
             raise NotFound(f"Not found: Table {table_id}")
         number, committed_us = latest.number + 1, max(self.clock.now_us(), latest.committed_us + 1)
-        partitions, buffer = ({}, ()) if dropped else (version.partitions, version.buffer)
+        partitions, buffer, log = (
+            ({}, (), None) if dropped else (version.partitions, version.buffer, version.change_log)
+        )
         history.append(
             replace(
                 version, number=number, committed_us=committed_us, change_kind=kind, partitions=partitions, job=job,
-                dropped=dropped, modified_partitions=0, buffer=buffer,
+                dropped=dropped, modified_partitions=0, buffer=buffer, change_log=log,
             )
         )  # fmt: skip
 

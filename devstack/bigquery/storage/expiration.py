@@ -34,7 +34,7 @@ def without_expired(version: TableVersion, now_us: int) -> TableVersion:
         return version
     expires_us = version.settings.expires_us
     if expires_us is not None and expires_us < now_us:
-        return replace(version, dropped=True, partitions={}, buffer=())
+        return replace(version, dropped=True, partitions={}, buffer=(), change_log=None)
     expiration_ms = version.settings.partition_expiration_ms
     if expiration_ms is None:
         return version

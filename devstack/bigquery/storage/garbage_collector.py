@@ -53,7 +53,7 @@ def remove_unreferenced_segments(catalog: Catalog) -> int:
         segment.file
         for _, history in catalog.histories()
         for version in history.all_versions()
-        for segment in version.queried_segments()
+        for segment in version.all_segments()
     }
     return catalog.segments.remove(files - pinned - referenced)
 

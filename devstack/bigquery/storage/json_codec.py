@@ -1,6 +1,6 @@
 """Encodes table versions and datasets as JSON, and decodes them.
 
-A version that lacks a key is an error, but for the streaming buffer, which versions of older releases do not have.
+A version that lacks a key is an error, but for what versions of older releases do not have.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Any
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.model import (
     BufferedRows,
+    ChangeLog,
     CloneDefinition,
     CommitInfo,
     Dataset,
     DatasetId,
     Partition,
+    PendingChanges,
     RowPolicy,
     Segment,
     TableId,
@@ -49,6 +51,7 @@ def encode_version(version: TableVersion) -> bytes:
             for key, partition in version.partitions.items()
         },
         "buffer": [asdict(rows) for rows in version.buffer],
+        "change_log": None if version.change_log is None else asdict(version.change_log),
     }
     return json.dumps(document, separators=(",", ":")).encode()
 
@@ -80,7 +83,16 @@ def decode_version(content: bytes) -> TableVersion:
             for key, partition in document["partitions"].items()
         },
         buffer=tuple(_buffered_rows(rows) for rows in document.get("buffer", ())),
+        change_log=_change_log(document.get("change_log")),
     )
+
+
+def _change_log(document: dict[str, Any] | None) -> ChangeLog | None:
+    if document is None:
+        return None
+    pending = (PendingChanges(Segment(**item["segment"]), item["acknowledged_us"]) for item in document["pending"])
+    applied = None if document["applied"] is None else Segment(**document["applied"])
+    return ChangeLog(**{**document, "pending": tuple(pending), "applied": applied})
 
 
 def _buffered_rows(document: dict[str, Any]) -> BufferedRows:

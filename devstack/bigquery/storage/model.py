@@ -84,6 +84,33 @@ class BufferedRows:
 
 
 @dataclass(frozen=True)
+class PendingChanges:
+    """The row changes of one request, which no apply job has applied yet."""
+
+    segment: Segment
+    acknowledged_us: int
+
+
+@dataclass(frozen=True)
+class ChangeLog:
+    """The change data capture of a table.
+
+    `pending`: in the order of acknowledgement. `applied`: the last applied change of every key, against which later
+    ones are compared. `watermark_us`: changes acknowledged up to then are applied; None before the first apply job.
+    `has_sequences`: whether the changes have sequence numbers.
+    """
+
+    pending: tuple[PendingChanges, ...]
+    acknowledged_us: int  # the last change
+    has_sequences: bool
+    applied: Segment | None = None
+    watermark_us: int | None = None
+
+    def segments(self) -> Sequence[Segment]:
+        return [*(changes.segment for changes in self.pending), *((self.applied,) if self.applied else ())]
+
+
+@dataclass(frozen=True)
 class CloneDefinition:
     """What a clone was made of: the table `base`, as of the time `clone_us`."""
 
@@ -165,11 +192,17 @@ class TableVersion:
     modified_us: int = 0
     had_row_policies: bool = False  # now or at any time before, also before the table was replaced
     buffer: tuple[BufferedRows, ...] = ()  # in the order of their requests; in no partition yet
+    change_log: ChangeLog | None = None  # None for a table without change data capture
 
     @property
     def is_protected(self) -> bool:
         """Whether the version has a row access policy or a policy tag."""
         return bool(self.settings.row_policies) or any(column.first_policy_tag() for column in self.settings.schema)
+
+    @property
+    def pending_changes(self) -> Sequence[Segment]:
+        """The row changes that no apply job has applied yet. With any, the table is active with change data capture."""
+        return [changes.segment for changes in self.change_log.pending] if self.change_log else ()
 
     @property
     def rows(self) -> int:
@@ -191,6 +224,10 @@ class TableVersion:
     def queried_segments(self) -> Sequence[Segment]:
         """The segments that a query reads: those of all partitions, then those of the streaming buffer."""
         return [*self.segments(), *(rows.segment for rows in self.buffer)]
+
+    def all_segments(self) -> Sequence[Segment]:
+        """All segments of which the version consists: those that a query reads, then those of the change log."""
+        return [*self.queried_segments(), *(self.change_log.segments() if self.change_log else ())]
 
 
 @dataclass(frozen=True)

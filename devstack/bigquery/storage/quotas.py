@@ -13,7 +13,9 @@ RATE_WINDOW_US = 10_000_000
 # Kinds of changes that count against the daily quota of an unpartitioned table. BigQuery counts a clone as a copy.
 _TABLE_MODIFICATIONS = frozenset({"clone", "load", "query"})
 _DML = frozenset({"insert", "update", "delete", "merge", "truncate"})
-STREAMED, FLUSHED = "stream", "flush"  # kinds of changes by streaming, to which the limits of updates do not apply
+# Kinds of changes by streaming, to which the limits of updates do not apply.
+STREAMED, FLUSHED, APPLIED = "stream", "flush", "apply"
+_BY_STREAMING = frozenset({STREAMED, FLUSHED, APPLIED})
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,8 @@ class QuotaLimits:
 
 
 def counted_modifications(kind: str, modified: int) -> int:
-    """How many of a change's modified partitions count against the daily quota: none for DML, otherwise all."""
-    return 0 if kind in _DML else modified
+    """How many of a change's modified partitions count against the daily quota: none for DML and streaming."""
+    return 0 if kind in _DML | _BY_STREAMING else modified
 
 
 def check_update_rate(
@@ -40,7 +42,7 @@ def check_update_rate(
 
     DML statements have a limit of their own. They are not refused by the limit for other updates, but count against it.
     """
-    if kind in (STREAMED, FLUSHED):
+    if kind in _BY_STREAMING:
         return
     if kind in _DML:
         recent = sum(other in _DML for other in history.changes_since(now_us - RATE_WINDOW_US))
@@ -52,7 +54,7 @@ def check_update_rate(
             )
         return
     allowed = limits.updates_per_10_s_partitioned if partitioned else limits.updates_per_10_s
-    recent = sum(other not in (STREAMED, FLUSHED) for other in history.changes_since(now_us - RATE_WINDOW_US))
+    recent = sum(other not in _BY_STREAMING for other in history.changes_since(now_us - RATE_WINDOW_US))
     if recent >= allowed:
         raise RateLimitExceeded(
             f"Exceeded rate limits: too many table update operations for this table [{table}]: "

@@ -45,6 +45,15 @@ class SegmentStore:
         finally:
             self.unpin(batch.files)
 
+    @contextmanager
+    def temporary_batch(self) -> Iterator[SegmentBatch]:
+        """Yields a batch whose segments are removed when the block ends: no version may reference them."""
+        with self.batch() as batch:
+            try:
+                yield batch
+            finally:
+                self.remove(batch.files)
+
     def pin(self, files: Iterable[str]) -> None:
         with self._lock:
             self._pins.update(files)

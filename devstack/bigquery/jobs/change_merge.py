@@ -1,0 +1,102 @@
+"""Merges a table's pending row changes into its rows, for apply jobs and for queries that cannot wait for these.
+
+The largest change of a key decides, by sequence number and then by order of acknowledgement. Those that were applied
+before are compared too, so that a late change does not undo a newer one. Source: "Stream table updates with change data
+capture".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from devstack.bigquery.jobs.dml_commit import PartitionWrites, dml_change, updated_rows, write_partitions
+from devstack.bigquery.jobs.duckdb_session import DuckDbSession
+from devstack.bigquery.jobs.row_changes import RowChanges
+from devstack.bigquery.sql.field_types import TableField, quote_identifier
+from devstack.bigquery.storage.arrow_schema import conform
+from devstack.bigquery.storage.catalog import Catalog
+from devstack.bigquery.storage.change_log import CHANGE_COLUMNS, CHANGE_TYPE, SEQUENCE_NUMBER, change_columns
+from devstack.bigquery.storage.model import Segment, TableId, TableVersion
+from devstack.bigquery.storage.quotas import APPLIED
+from devstack.bigquery.storage.segment_store import SegmentBatch
+from devstack.bigquery.storage.version_relation import ROW_ID, relation_sql
+
+# A change that is older than an applied DELETE is recognised for two days. Source: deleted data considerations.
+DELETE_RETENTION_US = 2 * 86_400_000_000
+_ACKNOWLEDGED, _POSITION = "_acknowledged_us", "_position"
+_APPLIED_COLUMNS = (*CHANGE_COLUMNS, TableField(_ACKNOWLEDGED, "INT64"))
+
+
+@dataclass(frozen=True)
+class MergedChanges:
+    """The rows that the changes replace and add, and the last change of every key, with the applied ones."""
+
+    writes: PartitionWrites
+    applied: Segment
+
+
+def merge_changes(
+    catalog: Catalog, session: DuckDbSession, table: TableId, version: TableVersion, batch: SegmentBatch, now_us: int
+) -> MergedChanges:
+    """Writes the segments that the pending changes of the version make, and commits nothing."""
+    version = replace(version, buffer=())  # what happens to rows of other streams is not documented: they stay
+    keys = [quote_identifier(name) for name in version.settings.primary_key]
+    last = session.materialize(_last_changes_sql(catalog, session, version, keys))
+    new = f"{last} WHERE {_POSITION} >= 0"
+    same_key = " AND ".join(f"_old.{key} = _new.{key}" for key in keys)
+    old = relation_sql(table, version, catalog.segments, with_row_id=True)
+    removed = session.materialize(
+        f"SELECT _old.{ROW_ID} FROM {old} AS _old SEMI JOIN (FROM {new}) AS _new ON {same_key}"
+    )
+    columns = ", ".join(quote_identifier(column.name) for column in version.settings.schema)
+    _, upserts = session.run(f"SELECT {columns} FROM {new} AND {CHANGE_TYPE} = 'UPSERT' ORDER BY {_POSITION}")
+    changes = RowChanges(removed, conform(upserts, version.settings.schema), {})
+    updated = updated_rows(table, version, changes, session)
+    writes = write_partitions(table, version, changes, updated, session, catalog, batch)
+    _, applied = session.run(
+        f"SELECT {', '.join((*keys, *(column.name for column in _APPLIED_COLUMNS)))} FROM {last} "
+        f"WHERE {CHANGE_TYPE} = 'UPSERT' OR {_ACKNOWLEDGED} > {now_us - DELETE_RETENTION_US} ORDER BY {', '.join(keys)}"
+    )
+    return MergedChanges(writes, batch.write(applied))
+
+
+def merged_version(
+    catalog: Catalog, session: DuckDbSession, table: TableId, version: TableVersion, batch: SegmentBatch
+) -> TableVersion:
+    """The version as it is with its pending changes. Its new segments are in the batch, and it is not committed."""
+    merged = merge_changes(catalog, session, table, version, batch, version.committed_us)
+    change = dml_change(APPLIED, catalog, table, version, version, merged.writes, version.committed_us)
+    return replace(version, partitions=change.partitions)
+
+
+def _last_changes_sql(catalog: Catalog, session: DuckDbSession, version: TableVersion, keys: list[str]) -> str:
+    """SQL of the last change of every key; applied ones have a negative position."""
+    log = version.change_log
+    assert log is not None  # the caller has seen pending changes
+    parts, position = [], 0
+    for changes in log.pending:
+        rows = conform(_read(catalog, changes.segment), _nullable(change_columns(version)))
+        positions = pa.array(range(position, position + rows.num_rows), pa.int64())
+        acknowledged = pa.array([changes.acknowledged_us] * rows.num_rows, pa.int64())
+        parts.append(rows.append_column(_ACKNOWLEDGED, acknowledged).append_column(_POSITION, positions))
+        position += rows.num_rows
+    if log.applied is not None:
+        rows = _read(catalog, log.applied)
+        parts.append(rows.append_column(_POSITION, pa.array([-1] * rows.num_rows, pa.int64())))
+    all_changes = session.register(pa.concat_tables(parts, promote_options="default"))
+    order = f"{SEQUENCE_NUMBER} DESC NULLS LAST, {_POSITION} DESC"
+    return (
+        f"SELECT * FROM {all_changes} QUALIFY row_number() OVER (PARTITION BY {', '.join(keys)} ORDER BY {order}) = 1"
+    )
+
+
+def _read(catalog: Catalog, segment: Segment) -> pa.Table:
+    return pq.read_table(catalog.segments.path(segment), partitioning=None)
+
+
+def _nullable(columns: tuple[TableField, ...]) -> list[TableField]:
+    """A DELETE has NULL in REQUIRED columns too."""
+    return [replace(column, mode="NULLABLE") if column.mode == "REQUIRED" else column for column in columns]

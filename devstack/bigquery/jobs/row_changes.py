@@ -1,0 +1,20 @@
+"""Defines which rows of a table a statement or an apply job changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """What a statement changes in its target.
+
+    `removed`: a temporary table with the ids of the deleted rows and of the old versions of updated rows. `new_rows`:
+    the inserted rows and the new versions of updated rows. `counts`: the API's `dmlStats`, by kind of change.
+    """
+
+    removed: str
+    new_rows: pa.Table
+    counts: dict[str, int]

@@ -1,0 +1,190 @@
+"""Change data capture: takes streamed upserts and deletes of rows into a table's change log.
+
+Queries and apply jobs bring the changes into the table's rows. Source: "Stream table updates with change data capture".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from devstack.bigquery.bigquery_errors import Invalid, NotFound
+from devstack.bigquery.callers import Caller
+from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.sql.interval_values import interval_microseconds
+from devstack.bigquery.storage.arrow_schema import arrow_schema
+from devstack.bigquery.storage.catalog import Catalog, Change
+from devstack.bigquery.storage.model import ChangeLog, PendingChanges, TableId, TableVersion
+from devstack.bigquery.storage.protection import check_all_rows, check_columns
+from devstack.bigquery.storage.quotas import STREAMED
+
+CHANGE_TYPE, SEQUENCE_NUMBER = "_CHANGE_TYPE", "_CHANGE_SEQUENCE_NUMBER"
+# What a change has besides the table's columns.
+CHANGE_COLUMNS = (TableField(CHANGE_TYPE, "STRING"), TableField(SEQUENCE_NUMBER, "STRING"))
+MAXIMUM_COLUMNS = 2_000
+INVALID_CHANGE_TYPE = "The given value is not a valid CHANGE_TYPE"
+_SEQUENCE_NUMBER = re.compile(r"[0-9A-Fa-f]{1,16}(/[0-9A-Fa-f]{1,16}){0,3}")
+_SECTIONS, _SECTION_LENGTH = 4, 16
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """One row of a request: `kind` is UPSERT, with the whole row, or DELETE, with its primary key."""
+
+    kind: str
+    sequence: str | None
+    row: dict[str, object]
+
+
+class InvalidRows(Invalid):
+    """Rows of a request cannot be taken. `rows`: what is wrong with each of them, by its position."""
+
+    def __init__(self, rows: Mapping[int, str]) -> None:
+        first = min(rows)
+        super().__init__(f"[{len(rows)}] of the rows cannot be taken, row [{first}]: {rows[first]}")
+        self.rows = rows
+
+
+def is_change_stream(kinds: Sequence[str | None], before: bool | None) -> bool:
+    """Whether the rows of a request are row changes. `before`: the same of earlier requests of the connection.
+
+    `kinds`: the _CHANGE_TYPE of each row, None for a row without one. Raises Invalid if the connection mixes row
+    changes with plain rows.
+    """
+    changes = {kind not in (None, "", "INSERT") for kind in kinds}
+    if before is not None:
+        changes.add(before)
+    if len(changes) > 1:
+        raise Invalid(INVALID_CHANGE_TYPE)
+    return changes == {True}
+
+
+def sequence_order(sequence: str) -> str:
+    """A text for which the order of texts is that of the sequence numbers. A missing section counts as 0."""
+    sections = [section.upper().zfill(_SECTION_LENGTH) for section in sequence.split("/")]
+    return "/".join(sections + ["0" * _SECTION_LENGTH] * (_SECTIONS - len(sections)))
+
+
+def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Sequence[RowChange]) -> TableVersion:
+    """Stores the changes durably behind those that the table has already, and returns the version that has them.
+
+    Raises NotFound, AccessDenied, Invalid if the table takes no changes, and InvalidRows for wrong changes; then none
+    of them is stored.
+    """
+    if not changes:
+        return catalog.get(table)
+    with catalog.segments.batch() as batch:
+        version = catalog.get(table)
+        _check_table(caller, catalog, table, version)
+        segment = batch.write(_change_rows(table, version, changes))
+        has_sequences = _has_sequences(changes)
+
+        def build(current: TableVersion | None, commit_us: int) -> Change:
+            if current is None:
+                raise NotFound(f"Not found: Table {table}")
+            if _shape(current) != _shape(version):
+                raise Invalid(f"Table {table} changed while the rows were taken: send them again.")
+            log = current.change_log
+            if log is not None and log.has_sequences != has_sequences:
+                raise _mixed_sequences()
+            pending = (*(log.pending if log else ()), PendingChanges(segment, commit_us))
+            after = ChangeLog(
+                pending, commit_us, has_sequences, log.applied if log else None, log.watermark_us if log else None
+            )
+            return Change(STREAMED, current.settings, current.partitions, current.clone, change_log=after)
+
+        return catalog.commit(table, build)
+
+
+def needs_runtime_merge(version: TableVersion, moment_us: int) -> bool:
+    """Whether a query at that moment merges pending changes itself: they are staler than the table allows."""
+    if version.change_log is None or not version.pending_changes:
+        return False
+    limit_us = staleness_us(version)
+    return limit_us == 0 or moment_us - stale_since_us(version.change_log) > limit_us
+
+
+def staleness_us(version: TableVersion) -> int:
+    """The table's max_staleness in microseconds; 0 if it has none."""
+    return interval_microseconds(version.settings.max_staleness) if version.settings.max_staleness else 0
+
+
+def stale_since_us(log: ChangeLog) -> int:
+    """The time as of which the table's rows are. Without pending changes, when the last ones were applied."""
+    return max(log.watermark_us or 0, log.pending[0].acknowledged_us if log.pending else 0)
+
+
+def change_columns(version: TableVersion) -> tuple[TableField, ...]:
+    """The columns of a segment with pending changes; a DELETE has NULL in all but the primary key."""
+    return (*version.settings.schema, *CHANGE_COLUMNS)
+
+
+def _check_table(caller: Caller, catalog: Catalog, table: TableId, version: TableVersion) -> None:
+    settings = version.settings
+    if not settings.primary_key:
+        raise Invalid(
+            f"Change data capture needs a primary key, and table {table} has none: add PRIMARY KEY (…) NOT ENFORCED."
+        )
+    if len(settings.schema) > MAXIMUM_COLUMNS:
+        raise Invalid(
+            f"Change data capture takes tables of at most [{MAXIMUM_COLUMNS}] columns: {table} has "
+            f"[{len(settings.schema)}]."
+        )
+    check_all_rows(caller, catalog, table, version, "Change data capture")
+    check_columns(caller, table, version, settings.primary_key)
+
+
+def _shape(version: TableVersion) -> object:
+    return version.table_created_us, version.settings.schema, version.settings.primary_key
+
+
+def _change_rows(table: TableId, version: TableVersion, changes: Sequence[RowChange]) -> pa.Table:
+    problems = {position: problem for position, change in enumerate(changes) if (problem := _problem(version, change))}
+    if problems:
+        raise InvalidRows(problems)
+    spelling = {column.name.lower(): column.name for column in version.settings.schema}
+    rows = [
+        {spelling.get(name.lower(), name): value for name, value in change.row.items()}
+        | {CHANGE_TYPE: change.kind, SEQUENCE_NUMBER: change.sequence and sequence_order(change.sequence)}
+        for change in changes
+    ]
+    try:
+        return pa.Table.from_pylist(rows, schema=arrow_schema(change_columns(version)))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise Invalid(f"A row cannot be stored in table {table}: {error}") from error
+
+
+def _problem(version: TableVersion, change: RowChange) -> str | None:
+    if change.kind not in ("UPSERT", "DELETE"):
+        return INVALID_CHANGE_TYPE
+    if change.sequence is not None and not _SEQUENCE_NUMBER.fullmatch(change.sequence):
+        return (
+            f"{SEQUENCE_NUMBER} is [{change.sequence}], expected one to four sections of 1 to 16 hexadecimal digits, "
+            "separated by slashes"
+        )
+    present = {name.lower() for name, value in change.row.items() if value is not None}
+    for name in version.settings.primary_key:
+        if name.lower() not in present:
+            return f"Field {name} of the primary key has no value"
+    if change.kind == "UPSERT":
+        for column in version.settings.schema:
+            if column.mode == "REQUIRED" and column.name.lower() not in present:
+                return f"Required field {column.name} has no value"
+    return None
+
+
+def _has_sequences(changes: Sequence[RowChange]) -> bool:
+    with_sequence = {change.sequence is not None for change in changes}
+    if len(with_sequence) > 1:
+        raise _mixed_sequences()
+    return with_sequence == {True}
+
+
+def _mixed_sequences() -> Invalid:
+    return Invalid(
+        f"Some changes of the table have a {SEQUENCE_NUMBER} and others have none: their order would be unpredictable. "
+        "Send it with every change."
+    )
