@@ -16,6 +16,7 @@ from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.manifests import Manifests
 from dedup_clone.state.store import ObjectStore
 
+ENDED_STATES = ("success", "failed")  # of a run in Airflow
 NEXT_STEP = "open the run and read the log of the task that it has reached."
 
 
@@ -33,7 +34,10 @@ class LateRun:
 
 
 def check_late_run(store: ObjectStore, run: LateRun, now: datetime) -> Incident | None:
-    """The incident of the late run. None if another run published the delivery in time, or if it was refused."""
+    """The incident of the late run.
+
+    None if another run published the delivery in time, if it was refused, or if the run is a replay that has ended.
+    """
     generation = CurrentFile(store, run.feed).read().generation
     records = published_records(store, run.feed)
     live = next((r for r in reversed(records) if r.generation == generation), None)
@@ -87,7 +91,10 @@ def _progress(store: ObjectStore, run: LateRun) -> str:
     return f"is {run.state} and has reached {current_task(store, run.feed, run.run_id)}"
 
 
-def _slow_replay(store: ObjectStore, run: LateRun, now: datetime, readers_see: str) -> Incident:
+def _slow_replay(store: ObjectStore, run: LateRun, now: datetime, readers_see: str) -> Incident | None:
+    """None if the replay has ended: whoever started it saw that it was refused, failed, or only a dry run."""
+    if run.state in ENDED_STATES:
+        return None
     ago = format_duration(now - run.started_at)
     return Incident(
         IncidentKind.REPLAY_LATE,

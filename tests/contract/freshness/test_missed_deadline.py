@@ -124,6 +124,13 @@ def test_a_slow_replay_is_told_and_leaves_no_record(world: FeedOnStandIn, callba
     assert list(world.services.store.objects(world.services.layout.incidents)) == []
 
 
+@pytest.mark.parametrize("state", ["failed", "success"])
+def test_a_replay_that_has_ended_pages_nobody(world: FeedOnStandIn, callback: Callback, state: str) -> None:
+    """A mistyped replay and a dry run end in their first task, and somebody who starts a run sees it fail."""
+    name = world.land(7, [row(7, 1)])
+    assert callback.call({**run_of(name, arrived=None, run_id="manual__1"), "state": state}) == []
+
+
 def test_it_is_told_although_the_state_bucket_cannot_be_read(
     world: FeedOnStandIn, callback: Callback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
