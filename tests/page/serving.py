@@ -63,11 +63,34 @@ def application(store: MemoryStore, *, may_trigger: bool = True, now: Any = None
     )
 
 
+def approval(now: datetime) -> dict[str, Any]:
+    """What Airflow's REST API tells of a task that waits for a person."""
+    return {
+        "subject": "Roll store_visits back to generation 119?",
+        "body": "Asked by vera. Reason given: <b>prices</b>",
+        "created_at": (now - timedelta(minutes=9)).isoformat(),
+        "assigned_users": [],
+        "task_instance": {
+            "dag_id": "store_visits_rollback",
+            "dag_run_id": "manual__1",
+            "task_id": "approve_rollback",
+            "state": "awaiting_input",
+        },
+    }
+
+
 def site(now: datetime) -> Any:
     """All that the page can look like: fresh, late and empty; to a viewer; unchecked and unknown; before any feed."""
     from fastapi import FastAPI
 
     shown = FastAPI()
+
+    @shown.get("/api/v2/dags/{dag_id}/dagRuns/~/hitlDetails")
+    def questions(dag_id: str) -> dict[str, Any]:
+        asked = [approval(now)] if dag_id == "store_visits_rollback" else []
+        answered = [{**one, "task_instance": {**one["task_instance"], "state": "success"}} for one in asked]
+        return {"hitl_details": [*answered, *asked], "total_entries": 2 * len(asked)}
+
     full = MemoryStore(indexes.fresh(now), indexes.late(now), indexes.empty(now), verdicts=indexes.verdicts(now))
     shown.mount("/dedup-clone", application(full))
     shown.mount("/viewer", application(full, may_trigger=False))

@@ -157,6 +157,38 @@ def test_before_the_first_arrival_the_page_says_what_will_happen(browser: Browse
     assert "A feed appears here as soon as its first snapshot has arrived." in dom(browser, f"{address}/nothing/")
 
 
+def test_what_needs_a_person_is_on_a_card_with_since_readers_next_step_and_runbook(
+    browser: Browser, address: str
+) -> None:
+    page = show(browser, f"{address}/dedup-clone/#store_visits")
+    cards = page.value("[...document.querySelectorAll('#incidents article')].map((one) => one.innerText)")
+    assert [card.splitlines()[0].split()[0] for card in cards] == ["stopped", "waits", "alert", "alert"]
+    stopped, asked, missed, refused = cards
+    assert "Snapshot 2122 was stopped by a check" in stopped
+    assert "at most 20.00% as configured" in stopped
+    assert "Roll store_visits back to generation 119?" in asked
+    assert "everybody who may edit runs of store_visits_rollback" in asked
+    assert all(word in missed for word in ("Since", "(12 min)", "Readers see", "snapshot 2120", "Next step"))
+    assert "delivery [2121-1795000000000121] was refused" in refused.lower()
+    links = page.value("[...document.querySelectorAll('#incidents a[target]')].map((a) => a.href)")
+    assert links == [f"https://example.org/runbook.md#{kind}" for kind in ("promise_missed", "delivery_refused")]
+    assert page.value("document.querySelector('#incidents time').title") != ""
+
+
+def test_without_anything_to_do_there_is_no_such_card(browser: Browser, address: str) -> None:
+    page = show(browser, f"{address}/dedup-clone/#product_attributes")
+    assert page.value("document.getElementById('incidents').closest('section').hidden") is True
+
+
+def test_a_check_is_accepted_by_a_replay_that_is_filled_in_already(browser: Browser, address: str) -> None:
+    page = show(browser, f"{address}/dedup-clone/#store_visits")
+    page.value("document.querySelector('#incidents button').click()")
+    form = "document.querySelector('#replay form')"
+    assert page.value(f"{form}.querySelector('select').selectedOptions[0].text").startswith("2122, ")
+    assert page.value(f"[...{form}.querySelectorAll('input:checked')].map((box) => box.value)") == ["new_share"]
+    assert page.value("document.activeElement.required") is True
+
+
 def test_what_failed_is_seen_at_once_and_what_passed_is_folded(browser: Browser, address: str) -> None:
     page = show(browser, f"{address}/dedup-clone/#store_visits")
     pills = "[...document.querySelectorAll('#checks tr .pill')]"

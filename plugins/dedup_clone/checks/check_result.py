@@ -28,6 +28,7 @@ class CheckResult:
     """The outcome of one check, with its evidence.
 
     `found`, `expected`: the evidence, as text. `next_step`: what the operator should do; not shown if the check passed.
+    `brief`: found and expected in a few words, for a headline; empty if the check passed, or has no such words.
     """
 
     check: str
@@ -35,6 +36,7 @@ class CheckResult:
     found: str
     expected: str
     next_step: str = ""
+    brief: str = ""
 
     def __str__(self) -> str:
         line = f"{self.level.upper()} {self.check}: [{self.found}], expected [{self.expected}]"
@@ -50,10 +52,19 @@ class CheckResults:
 
 
 def check_result(
-    check: str, good: bool, *, found: str, expected: str, next_step: str, otherwise: Level = Level.FAIL
+    check: str,
+    good: bool,
+    *,
+    found: str,
+    expected: str,
+    next_step: str,
+    brief: str = "",
+    otherwise: Level = Level.FAIL,
 ) -> CheckResult:
     """PASS when `good`, else `otherwise`. Operators read `found` and `expected`: write prose, not Python values."""
-    return CheckResult(check, Level.PASS if good else otherwise, found, expected, "" if good else next_step)
+    return CheckResult(
+        check, Level.PASS if good else otherwise, found, expected, "" if good else next_step, "" if good else brief
+    )
 
 
 def listed(items: Collection[object], *, between: str = ", ", most: int = 5) -> str:

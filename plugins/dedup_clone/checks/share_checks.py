@@ -78,6 +78,7 @@ def shares_within_bounds(
                 found=text if good else text + _most_affected(check, counts, rows, key_examples),
                 expected=f"at most {limit:.2%} as configured" + ("" if usual is None else f" and {usual}"),
                 next_step=f"look at the snapshot with its producer; if it is right, rerun and accept [{check.name}].",
+                brief=_brief(check, share or 0.0, limit if usual is None else min(limit, usual.limit)),
             )
         )
     return results
@@ -146,6 +147,11 @@ def _found(check: ShareCheck, share: float | None, counts: dict[date, int], rows
     text = f"{sum(counts.values())} of {sum(rows[day] for day in counts)} rows {check.description} ({share:.4%})"
     uncounted = len(rows) - len(counts)
     return f"{text}; not compared on {uncounted} of {len(rows)} dates" if uncounted else text
+
+
+def _brief(check: ShareCheck, share: float, limit: float) -> str:
+    """Such as `50 % new rows, 20 % allowed`."""
+    return f"{share * 100:.3g} % {check.description} rows, {limit * 100:.3g} % allowed"
 
 
 def _most_affected(

@@ -105,9 +105,7 @@ def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
     """Why the snapshot that readers see is not, or may not be, the newest one."""
     waiting, first = len(state.waiting), state.current.generation is None
     if waiting:
-        run, verb = state.given_up_run, "waits" if waiting == 1 else "wait"
-        until = "" if run is None else f" until a person acts, because {run.reason}"
-        yield f"{waiting}{'' if first else ' more'} {verb}{until}"
+        yield f"{waiting}{'' if first else ' more'} {'waits' if waiting == 1 else 'wait'}{_until(state)}"
     live_snapshot = state.live.snapshot_id if state.live else -1
     refused = sum(refused.delivery.snapshot_id > live_snapshot for refused in state.refused)
     if refused:
@@ -123,3 +121,11 @@ def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
     for incident in incidents:
         if incident.kind in _NOT_MOVING:
             yield f"{_NOT_MOVING[incident.kind]} since {format_time(incident.since)}"
+
+
+def _until(state: FeedState) -> str:
+    """What the waiting deliveries wait for, if it is a person; empty if they are published without."""
+    intent, run = state.current.intent, state.given_up_run
+    if state.failed_checks and (intent is None or intent.waits_for_approval):
+        return f", stopped: {'; '.join(r.brief or f'check [{r.check}] failed' for r in state.failed_checks)}"
+    return "" if run is None else f" until a person acts, because {run.reason}"

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
-from dedup_clone.publish.records.attempt_records import find_swap
+from dedup_clone.publish.records.attempt_records import failed_checks, find_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.freshness_settings import FreshnessSettings
 from dedup_clone.state.arrivals import Refusal
@@ -46,10 +47,7 @@ class RefusedDelivery:
 
 @dataclass(frozen=True)
 class InvalidMarker:
-    """A marker in landing that identifies no delivery; `text` says why and what to do.
-
-    `generation` is the marker's object generation.
-    """
+    """A marker in landing, by its object generation, that identifies no delivery; `text` says why and what to do."""
 
     generation: int
     text: str
@@ -99,6 +97,7 @@ class FeedState:
     """One feed. `live` is the ledger record of the generation in CURRENT.
 
     `history` are the records of publishes, `failures` those of attempts that changed nothing, both newest last.
+    `failed_checks` are the checks before the swap that ended the last attempt at the newest delivery that waits.
     `excluded` are deliveries that a rollback took out. `arrivals` are the times at which deliveries arrived,
     `check_interval` is the time until the next check. `target`, `watch_dag` and `publish_dag` are None if nothing is
     known of them.
@@ -111,6 +110,7 @@ class FeedState:
     live: LedgerRecord | None
     history: tuple[LedgerRecord, ...]
     failures: tuple[LedgerRecord, ...]
+    failed_checks: tuple[CheckResult, ...]
     arrivals: tuple[datetime, ...]
     waiting: tuple[WaitingDelivery, ...]
     refused: tuple[RefusedDelivery, ...]
@@ -156,11 +156,9 @@ def read_feed_state(
     find_given_up_run: Callable[[tuple[Delivery, ...]], GivenUpRun | None],
     check_interval: timedelta,
 ) -> FeedState:
-    """Read the feed.
+    """Read the feed. `find_given_up_run` asks Airflow about the runs of the registered deliveries that wait.
 
     CURRENT is read right before target: a swap between the two reads has its intent in CURRENT already.
-
-    `find_given_up_run` asks Airflow about the runs of the registered deliveries that wait.
     """
     listing = services.landing.list_markers()
     registered_at = _registration_times(services)
@@ -174,6 +172,8 @@ def read_feed_state(
     intent = current.intent
     manifest = None if current.generation is None else services.manifests.read(current.generation)
     waiting = tuple(_waiting(services, manifest, marked_at, registered_at))
+    failures = tuple(r for r in attempts if r.outcome is not Outcome.PUBLISHED)
+    newest_failed = bool(waiting and failures) and max(w.delivery for w in waiting) in failures[-1].deliveries
     arrival_times = {*(registered_at | marked_at).values(), *(r.arrived_at for r in records if not r.is_bootstrap)}
     return FeedState(
         feed=feed,
@@ -182,7 +182,8 @@ def read_feed_state(
         lease_holder_running=intent is not None and services.is_running(intent.dag_id, intent.run_id),
         live=live,
         history=tuple(r for r in records if r.restores is None),
-        failures=tuple(r for r in attempts if r.outcome is not Outcome.PUBLISHED),
+        failures=failures,
+        failed_checks=failed_checks(services, failures[-1].attempt) if newest_failed else (),
         arrivals=tuple(sorted(arrival_times)),
         waiting=waiting,
         refused=tuple(_refused(services, live)),

@@ -51,16 +51,23 @@ def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:
     run = state.given_up_run
     if run is None:
         return
+    next_step = "read the log of the failed task, correct what it names, then clear the run from its first task."
+    if state.failed_checks:
+        names = ", ".join(f"[{result.check}]" for result in state.failed_checks)
+        next_step = (
+            f"look at the snapshot with its producer. If it is right, replay it and accept {names} with a reason (page "
+            f"Snapshots); if not, wait: a corrected delivery, or the next one, is published by itself."
+        )
     yield Incident(
         IncidentKind.PUBLISH_FAILED,
         Severity.ALERT,
         since=run.ended_at,
         what=(
             f"run [{run.run_id}] failed, delivery [{run.delivery.name}] waits, and no further run is started for it: "
-            f"{run.reason}."
+            f"{run.reason}." + "".join(f" {r.check}: {r.found}, expected {r.expected}." for r in state.failed_checks)
         ),
         readers_see=state.readers_see(now),
-        next_step="read the log of the failed task, correct what it names, then clear the run from its first task.",
+        next_step=next_step,
         dag_id=f"{state.feed}_publish",
         run_id=run.run_id,
     )

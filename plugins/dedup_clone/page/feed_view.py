@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS
+from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS, Level
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.request import Plan
@@ -59,6 +59,7 @@ def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> 
         "live": _live(index, kinds, now),
         "today": today_view(index, now),
         "waiting": [arrival_view(a) for a in _waiting(index)],
+        "stopped": _stopped(index),
         "publishes": [_publish(r, kinds[r.generation]) for r in shown],
         "failures": [_failure(r) for r in index.failures],
         "dates": _dates(index, now),
@@ -75,6 +76,7 @@ def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> 
             "acceptable_checks": [*ACCEPTABLE_CHECKS, *_sql_checks(index)],
             "publish_dag": publish_dag(index.feed),
             "rollback_dag": rollback_dag(index.feed),
+            "dags_with_approval": [f"{index.feed}_{family}" for family in ("publish", "rollback", "bootstrap")],
         },
     }
 
@@ -82,6 +84,26 @@ def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> 
 def _waiting(index: Index) -> list[IndexArrival]:
     """Deliveries that are not live yet, oldest first."""
     return [a for a in index.arrivals if a.fate is Fate.WAITING]
+
+
+def _stopped(index: Index) -> dict[str, Any] | None:
+    """The newest waiting delivery, if a check before the swap ended its last attempt, with the evidence; else None."""
+    waiting, last = _waiting(index), index.failures[-1] if index.failures else None
+    if not waiting or last is None or waiting[-1].delivery not in last.deliveries:
+        return None
+    verdicts = next((c.verdicts for c in index.checks if c.attempt == last.attempt), ())
+    failed = [v for v in verdicts if v.phase == "before" and v.level == str(Level.FAIL)]
+    if not failed:
+        return None
+    acceptable = {*ACCEPTABLE_CHECKS, *_sql_checks(index)}
+    return {
+        "snapshot_id": str(waiting[-1].delivery.snapshot_id),
+        "marker_generation": str(waiting[-1].delivery.marker_generation),
+        "dag_id": last.dag_id,
+        "run_id": last.run_id,
+        "failed": [to_plain(v) for v in failed],
+        "acceptable": all(v.check in acceptable for v in failed),
+    }
 
 
 def _live(index: Index, kinds: dict[int, PublishKind], now: datetime) -> dict[str, Any] | None:

@@ -74,6 +74,7 @@ def test_a_fail_names_the_dates_that_stand_out_and_some_of_their_keys() -> None:
     assert f"most on {TODAY}: 900 of 1000, {YESTERDAY}: 1 of 1000; for example product_id=5, store_id=1" in (
         changed.found
     )
+    assert changed.brief == "45.1 % changed rows, 10 % allowed"
 
 
 def test_rows_that_were_missing_before_are_not_missing_again() -> None:

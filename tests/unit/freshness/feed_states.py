@@ -122,6 +122,7 @@ def feed_state(
         live=history[-1],
         history=history,
         failures=(),
+        failed_checks=(),
         arrivals=(NOW - timedelta(hours=2),),
         waiting=(),
         refused=(),

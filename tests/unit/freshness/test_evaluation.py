@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.feed_state import FeedState, GivenUpRun, InvalidMarker, RefusedDelivery
@@ -37,6 +38,14 @@ def refused(snapshot_id: int) -> RefusedDelivery:
 
 EQUAL, UNEQUAL, OVER_BUDGET = AuditOutcome.EQUAL, AuditOutcome.UNEQUAL, AuditOutcome.OVER_BUDGET
 DAILY = ExpectedArrivals(times=("11:00",), zone="UTC", grace_minutes=30)
+MANY_NEW = CheckResult(
+    "new_share",
+    Level.FAIL,
+    "5 of 10 rows new",
+    "at most 20.00% as configured",
+    "accept it.",
+    "50 % new rows, 20 % allowed",
+)
 GIVEN_UP = GivenUpRun("publish__8__1__4", Delivery(8, 1), NOW, "all runs failed")
 OLD_FAILURE, NEW_FAILURE = NOW - minutes(40), NOW - minutes(3)
 
@@ -302,6 +311,18 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
             "Readers see snapshot 7; 1 more waits until a person acts, because all runs failed.",
         ),
         (
+            feed_state(waiting=(waits(minutes(1)),), failed_checks=(MANY_NEW,), given_up_run=GIVEN_UP),
+            "Readers see snapshot 7; 1 more waits, stopped: 50 % new rows, 20 % allowed.",
+        ),
+        (
+            feed_state(waiting=(waits(minutes(1)),), failed_checks=(MANY_NEW,), current=current(intent(minutes(0)))),
+            "Readers see snapshot 7; 1 more waits.",
+        ),
+        (
+            feed_state(waiting=(waits(minutes(1)),), failed_checks=(replace(MANY_NEW, brief=""),)),
+            "Readers see snapshot 7; 1 more waits, stopped: check [new_share] failed.",
+        ),
+        (
             feed_state(current=current(replace(intent(minutes(1)), waits_for_approval=True))),
             "Readers see snapshot 7, the newest one. Generation 8 waits for an approval (Required Actions).",
         ),
@@ -332,3 +353,15 @@ def test_an_incident_without_a_date_of_its_own_began_when_a_check_first_found_it
     well = evaluate(NOW + minutes(25), feed_state(), before=second)
     again = evaluate(NOW + minutes(30), paused, before=well)
     assert [i.since for i in again.incidents] == [NOW + minutes(30)]
+
+
+def test_a_snapshot_that_a_check_stopped_has_its_evidence_and_the_two_ways_on_in_the_alert() -> None:
+    (incident,) = [
+        i
+        for i in find_incidents(NOW, feed_state(failed_checks=(MANY_NEW,), given_up_run=GIVEN_UP))
+        if i.kind is IncidentKind.PUBLISH_FAILED
+    ]
+    assert incident.what.endswith("new_share: 5 of 10 rows new, expected at most 20.00% as configured.")
+    assert "accept [new_share] with a reason" in incident.next_step
+    assert "wait: a corrected delivery, or the next one, is published by itself." in incident.next_step
+    assert (incident.dag_id, incident.run_id) == ("sales_publish", "publish__8__1__4")

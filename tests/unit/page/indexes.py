@@ -220,6 +220,7 @@ def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
             now,
             headline="Readers see snapshot 2120; 1 more waits.",
             incidents=(missed, refused),
+            runbook="https://example.org/runbook.md",
             check_interval_s=3600.0,
         ),
         verdict(

@@ -10,8 +10,8 @@ from dedup_clone.page.feed_reader import FeedOverview
 from dedup_clone.page.feed_view import feed_summary, feed_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
-from dedup_clone.state.index import TimeTravel
-from tests.unit.page.indexes import NOW, empty, fresh, late, make_index, verdict
+from dedup_clone.state.index import Fate, TimeTravel
+from tests.unit.page.indexes import NOW, arrival, empty, fresh, late, make_index, verdict
 
 
 def test_the_view_is_json_whatever_the_feed_is_like() -> None:
@@ -49,6 +49,18 @@ def test_refused_failed_and_excluded_are_shown_with_their_reasons() -> None:
     assert view["excluded"] == ["2090-1795000000000090"]
     assert [a["snapshot_id"] for a in view["waiting"]] == ["2122"]
     assert (view["checks"][-1]["published"], view["checks"][-1]["verdicts"][1]["level"]) == (False, "fail")
+
+
+def test_a_snapshot_that_a_check_stopped_is_shown_with_its_evidence_until_another_waits() -> None:
+    stopped = feed_view(late(), None, NOW)["stopped"]
+    assert (stopped["snapshot_id"], stopped["marker_generation"]) == ("2122", "1795000000000122")
+    assert [(f["check"], f["expected"]) for f in stopped["failed"]] == [
+        ("new_share", "at most 20.00% as configured and 1.00% as usual")
+    ]
+    assert stopped["acceptable"]
+    newer = replace(late(), arrivals=(*late().arrivals, arrival(123, NOW, Fate.WAITING)))
+    assert feed_view(newer, None, NOW)["stopped"] is None
+    assert feed_view(fresh(), None, NOW)["stopped"] is None
 
 
 def test_generations_show_whether_and_from_what_they_can_be_restored() -> None:

@@ -17,7 +17,13 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec, push_result
+from dedup_clone.orchestration.shared.task_runtime import (
+    fail_without_retry,
+    open_feed_services,
+    pull_spec,
+    push_result,
+    triggered_by,
+)
 from dedup_clone.publish.approval import approval_text, begin_wait, end_wait
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.streamed_rows import reason_to_wait
@@ -49,7 +55,7 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
                 self.defer(trigger=TimeDeltaTrigger(STREAMED_ROWS_INTERVAL), method_name="look_again")
             swap: dict[str, Any] = to_plain(check_before_swap(services, spec))
         if self.approve_task is not None:
-            evidence = approval_text(services, spec)
+            evidence = approval_text(services, spec, triggered_by(context))
             if evidence is None:
                 push_result(context, swap)
                 self.skip(context["ti"], [self.dag.get_task(self.approve_task)])

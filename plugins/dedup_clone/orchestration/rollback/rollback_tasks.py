@@ -10,7 +10,12 @@ from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.rollback.rollback_form import requested_generation
 from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.orchestration.shared.task_runtime import (
+    fail_without_retry,
+    open_feed_services,
+    pull_spec,
+    triggered_by,
+)
 from dedup_clone.publish.previews.rollback_preview import preview_rollback
 from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 
@@ -18,10 +23,12 @@ from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resol
 def show_difference(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """Returns what would change, with a text for the approver. Does not acquire the lease."""
     services, run = open_feed_services(setup), context["dag_run"]
+    reason = (context["params"]["reason"] or "").strip() or "none"
     with fail_without_retry():
         preview = preview_rollback(services, requested_generation(context), dag_id=run.dag_id, run_id=run.run_id)
     services.log("a rollback would do this:\n" + preview.text, generation=preview.live_generation)
-    return to_plain(preview)  # type: ignore[no-any-return]
+    asked = f"Asked by {triggered_by(context) or 'somebody unknown to Airflow'}. Reason given: {reason}"
+    return {**to_plain(preview), "text": f"{preview.text}\n\n{asked}"}
 
 
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from typing import Any
 
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-from dedup_clone.checks.check_result import Level
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.publish.records.attempt_records import find_check_results
+from dedup_clone.publish.records.attempt_records import failed_checks
 from dedup_clone.publish.services import Services
 from dedup_clone.state.index import ended_attempts
 
@@ -115,5 +114,4 @@ def _failed_by_check(services: Services, run_id: str) -> bool:
     """Whether the last attempt of the run failed a check before the swap."""
     records = ended_attempts(services.store, services.feed.feed)
     attempts = sorted(r.attempt for r in records if r.run_id == run_id)
-    results = find_check_results(services, attempts[-1], "before") if attempts else None
-    return results is not None and any(item.level is Level.FAIL for item in results.items)
+    return bool(attempts and failed_checks(services, attempts[-1]))

@@ -31,6 +31,21 @@ export async function startRun(dagId, conf) {
   throw new Error(await errorText(response));
 }
 
+const ENDED = ["success", "failed", "skipped", "upstream_failed", "removed"];
+
+/** What Airflow asks people about runs of these DAGs, oldest first. Empty if the user may not see it, or Airflow fails. */
+export async function openApprovals(dagIds) {
+  const asked = await Promise.all(dagIds.map(async (dagId) => {
+    try {
+      return (await read(`../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/~/hitlDetails?response_received=false&limit=20`)).hitl_details;
+    } catch {
+      return [];
+    }
+  }));
+  return asked.flat().filter((one) => !ENDED.includes(one.task_instance.state))
+    .sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
+}
+
 const POLL_INTERVAL_MS = 1500;
 const MAXIMUM_POLLS = 200;
 

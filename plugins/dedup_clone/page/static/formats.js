@@ -1,4 +1,7 @@
-// The form of numbers, times and durations. Times are UTC; durations are as in freshness/durations.py.
+// The form of numbers, times and durations. Times are UTC, and in the reader's zone on hover; durations are as in
+// freshness/durations.py.
+
+import { h } from "./dom.js";
 
 const COUNT = new Intl.NumberFormat("en");
 const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -33,6 +36,13 @@ export const clock = (iso) => new Date(iso).toISOString().slice(11, 16);
 export function moment(iso, now) {
   if (!iso) return "–";
   return day(iso) === day(now) ? clock(iso) : `${day(iso)} ${clock(iso)}`;
+}
+
+/** The moment as an element that shows, on hover, the same time in the reader's zone. */
+export function time(iso, now) {
+  if (!iso) return "–";
+  const local = new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+  return h("time", { datetime: iso, title: local }, moment(iso, now));
 }
 
 export function bytes(n) {

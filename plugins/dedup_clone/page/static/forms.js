@@ -67,6 +67,16 @@ export function renderReplay(container, { replayable, choices, engine, may, now 
     type: "text", pattern: ` *(${DATES}( *, *${DATES})*)? *`, autocomplete: "off", placeholder: "all of them",
     title: "Dates or ranges, with commas: 2026-01-01..2026-01-31, 2026-02-03",
   });
+  const fill = ({ detail: { snapshot, marker, checks: accepted } }) => {
+    delivery.value = replayable.findIndex((a) => a.snapshot_id === snapshot && a.marker_generation === marker);
+    for (const box of checks) box.checked = accepted.includes(box.value);
+    container.dataset.busy = "yes";
+    reason.focus();
+    reason.scrollIntoView({ block: "center" });
+  };
+  container.onfill?.abort();
+  container.onfill = new AbortController();
+  container.addEventListener("fill", fill, { signal: container.onfill.signal });
   const dryRun = h("input", { type: "checkbox", onchange: () => { reason.required = !dryRun.checked; } });
   runForm(container, {
     dagId: choices.publish_dag, may, button: "Replay",

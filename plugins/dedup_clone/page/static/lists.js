@@ -2,7 +2,7 @@
 
 import { openInAirflow } from "./airflow.js";
 import { h, pill, table } from "./dom.js";
-import { count, duration, moment, usd } from "./formats.js";
+import { count, duration, time, usd } from "./formats.js";
 
 const FIRST_SHOWN = 12;
 const GENERATIONS_FIRST_SHOWN = 6;
@@ -22,8 +22,8 @@ export function renderPublishes(container, { publishes, sla, now }) {
   const columns = [
     { title: "Generation", number: true, cell: (p) => runLink(p.dag_id, p.run_id, String(p.generation)) },
     { title: "Snapshot", number: true, cell: (p) => p.snapshot_id },
-    { title: "Arrived", short: true, cell: (p) => moment(p.arrived_at, now) },
-    { title: "Swapped", short: true, cell: (p) => moment(p.swapped_at, now) },
+    { title: "Arrived", short: true, cell: (p) => time(p.arrived_at, now) },
+    { title: "Swapped", short: true, cell: (p) => time(p.swapped_at, now) },
     { title: "Lag", number: true, cell: (p) => p.lag_s === null ? p.kind : h("span", { class: p.lag_s > sla * 60 ? "over" : null }, duration(p.lag_s)) },
     { title: "Rows", number: true, cell: (p) => count(p.rows) },
     { title: "New", number: true, cell: (p) => count(p.new_rows) },
@@ -44,7 +44,7 @@ export function renderPublishes(container, { publishes, sla, now }) {
 
 function state(generation, now) {
   if (generation.is_live) return pill("live", "fresh");
-  if (generation.restorable === "time travel") return `until ${moment(generation.until, now)}`;
+  if (generation.restorable === "time travel") return ["until ", time(generation.until, now)];
   return generation.restorable === "files" ? "from its files" : "no longer";
 }
 
@@ -58,7 +58,7 @@ export function renderGenerations(container, { generations, now }) {
       { title: "Generation", number: true, cell: (g) => String(g.generation) },
       { title: "Snapshot", number: true, cell: (g) => g.snapshot_id },
       { title: "Restores", number: true, cell: (g) => g.restores === null ? "–" : String(g.restores) },
-      { title: "Swapped", short: true, cell: (g) => moment(g.swapped_at, now) },
+      { title: "Swapped", short: true, cell: (g) => time(g.swapped_at, now) },
       { title: "Rows", number: true, cell: (g) => count(g.rows) },
       { title: "Can be restored", short: true, cell: (g) => state(g, now) },
     ], rows),
@@ -72,7 +72,7 @@ export function renderRefused(container, { refused, failures, excluded, now }) {
   const parts = [];
   if (refused.length) parts.push(h("h3", {}, "Refused deliveries"), table("Refused deliveries", [
     { title: "Snapshot", number: true, cell: (a) => a.snapshot_id },
-    { title: "Arrived", short: true, cell: (a) => moment(a.arrived_at, now) },
+    { title: "Arrived", short: true, cell: (a) => time(a.arrived_at, now) },
     { title: "Why", words: true, cell: (a) => a.reason },
   ], refused));
   if (failures.length) parts.push(h("h3", {}, "Attempts that changed nothing"), table("Attempts that changed nothing", [

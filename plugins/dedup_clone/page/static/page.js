@@ -1,6 +1,6 @@
 // The page: chooses a feed, reads its view every 15 seconds, and renders the parts that changed.
 
-import { read } from "./airflow.js";
+import { openApprovals, read } from "./airflow.js";
 import { renderCalendar } from "./calendar.js";
 import { renderChecks } from "./checks.js";
 import { renderCost } from "./cost.js";
@@ -8,6 +8,7 @@ import { renderLag, renderRows } from "./charts.js";
 import { h } from "./dom.js";
 import { renderReplay, renderRollback } from "./forms.js";
 import { renderHero } from "./hero.js";
+import { renderIncidents } from "./incidents.js";
 import { renderGenerations, renderPublishes, renderRefused } from "./lists.js";
 import { renderPhases } from "./phases.js";
 import { followTheme } from "./theme.js";
@@ -23,6 +24,9 @@ let reading = 0;
 
 /** The parts of the page: the id of its element, its values of the view, and the function that renders them. */
 const PARTS = [
+  ["incidents", (v) => ({
+    stopped: v.stopped, approvals: v.approvals, incidents: v.freshness.incidents, runbook: v.freshness.runbook, may: v.may_replay, now: `${v.now.slice(0, 16)}Z`,
+  }), renderIncidents],
   ["lag", (v) => ({ publishes: v.publishes, sla: v.sla_minutes, now: v.now.slice(0, 10) }), renderLag],
   ["phases", (v) => v.publishes.filter((p) => p.lag_s !== null).at(-1) ?? null, renderPhases],
   ["rows", (v) => v.publishes, renderRows],
@@ -97,8 +101,9 @@ async function renew() {
       showNotice(wanted.none);
     } else {
       const view = await read(`api/feeds/${encodeURIComponent(wanted.feed)}`);
+      const approvals = await openApprovals(view.choices.dags_with_approval);
       if (turn !== reading) return;
-      show(view);
+      show({ ...view, approvals });
     }
   } catch (error) {
     if (turn === reading) showNotice(error.message);

@@ -1,7 +1,7 @@
 // The day's arrivals on a line of 24 hours: expected ones as rings, deliveries as dots.
 
 import { h, pill, svg, table } from "./dom.js";
-import { bytes, clock } from "./formats.js";
+import { bytes, clock, time } from "./formats.js";
 
 const LISTED = 8;
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -40,7 +40,7 @@ export function renderToday(container, today) {
     h("ul", { class: "key" },
       today.expected.map((slot) => h("li", { class: slot.state === "overdue" ? "over" : null }, `${slot.clock} ${STATES[slot.state]}`))),
     today.seen.length ? table("Arrivals today, newest first", [
-      { title: "Arrived (UTC)", short: true, cell: (a) => clock(a.arrived_at) },
+      { title: "Arrived (UTC)", short: true, cell: (a) => time(a.arrived_at, a.arrived_at) },
       { title: "Snapshot", cell: (a) => a.snapshot_id },
       { title: "Files", number: true, cell: (a) => String(a.files) },
       { title: "Size", number: true, cell: (a) => bytes(a.bytes) },

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from dedup_clone.checks.check_result import CheckResults, Level
+from dedup_clone.checks.check_result import CheckResult, CheckResults, Level
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.records import to_json
@@ -38,6 +38,12 @@ def read_check_results(services: Services, attempt: str, phase: str) -> CheckRes
         name = services.store.uri(services.layout.verdicts(attempt, phase))
         raise ContractViolation(f"[{name}] is gone: restore an earlier version of it (docs/runbook.md, lost records).")
     return results
+
+
+def failed_checks(services: Services, attempt: str) -> tuple[CheckResult, ...]:
+    """The checks before the swap that ended the attempt; none if it ended for another reason, or was pruned."""
+    results = find_check_results(services, attempt, "before")
+    return tuple(r for r in results.items if r.level is Level.FAIL) if results else ()
 
 
 def save_swap(services: Services, swap: SwapSpec) -> None:

@@ -1,0 +1,72 @@
+// What a person should know or do now: a publish that a check stopped, approvals that wait, and open incidents.
+
+import { openInAirflow } from "./airflow.js";
+import { h, pill, table } from "./dom.js";
+import { duration, time } from "./formats.js";
+import { runLink } from "./lists.js";
+
+function facts(pairs) {
+  return h("dl", { class: "facts" }, pairs.filter(([, value]) => value).map(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
+}
+
+/** A link to the incident's entry in the runbook; plain text where the profile names no address. */
+function entry(runbook, kind) {
+  if (!/^https?:/.test(runbook)) return runbook ? `${runbook}, ${kind}` : null;
+  return h("a", { href: `${runbook}#${kind}`, target: "_blank", rel: "noopener" }, kind);
+}
+
+function incident({ severity, kind, since, what, readers_see: see, next_step: next, dag_id: dag, run_id: run }, { now, runbook }) {
+  return h("article", { class: `incident ${severity}` },
+    h("h3", {}, pill(severity), " ", what[0].toUpperCase() + what.slice(1)),
+    facts([
+      ["Since", [time(since, now), ` (${duration((new Date(now) - new Date(since)) / 1000)})`]],
+      ["Readers see", see],
+      ["Next step", next],
+      ["Run", run ? runLink(dag, run, run) : null],
+      ["Runbook", entry(runbook, kind)],
+    ]));
+}
+
+/** The snapshot that a check stopped, the evidence, and the two ways on. */
+function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag, run_id: run, failed, acceptable }, may) {
+  const accept = () => document.getElementById("replay").dispatchEvent(new CustomEvent("fill", {
+    detail: { snapshot, marker, checks: failed.map((f) => f.check) },
+  }));
+  return h("article", { class: "incident alert" },
+    h("h3", {}, pill("stopped"), ` Snapshot ${snapshot} was stopped by ${failed.length === 1 ? "a check" : `${failed.length} checks`} before readers saw it`),
+    table("Why it was stopped", [
+      { title: "Check", short: true, cell: (f) => f.check },
+      { title: "Found", words: true, cell: (f) => f.found },
+      { title: "Expected", words: true, cell: (f) => f.expected },
+    ], failed),
+    facts([
+      ["If the snapshot is right", acceptable
+        ? may ? h("button", { type: "button", onclick: accept }, "Accept with a reason …") : "somebody who may start runs accepts the check with a reason, in a replay."
+        : "correct what the check names, then replay it: this check cannot be accepted."],
+      ["If it is wrong", "wait: a corrected delivery of it, or the next snapshot, is published without anything else to do."],
+      ["Run", runLink(dag, run, run)],
+    ]));
+}
+
+function approval({ subject, body, created_at: since, assigned_users: users, task_instance: task }, now) {
+  const path = ["dags", task.dag_id, "runs", task.dag_run_id, "tasks", task.task_id, "required_actions"].map(encodeURIComponent).join("/");
+  return h("article", { class: "incident warning" },
+    h("h3", {}, pill("waits for a person", "waiting"), " ", subject),
+    facts([
+      ["Since", time(since, now)],
+      ["Who is asked", users?.length ? users.map((user) => user.name).join(", ") : `everybody who may edit runs of ${task.dag_id}`],
+      ["Answer", h("a", { href: `../${path}`, onclick: (event) => { event.preventDefault(); openInAirflow(path); } }, "Required Actions of this run")],
+    ]),
+    body ? h("details", {}, h("summary", {}, "What is asked"), h("pre", { tabindex: 0, role: "region", "aria-label": "What is asked" }, body)) : null);
+}
+
+/** Shows the card, or hides it if there is nothing to show. */
+export function renderIncidents(container, view) {
+  const items = [
+    view.stopped ? stopped(view.stopped, view.may) : null,
+    ...view.approvals.map((one) => approval(one, view.now)),
+    ...view.incidents.map((one) => incident(one, view)),
+  ].filter(Boolean);
+  container.closest("section").hidden = !items.length;
+  container.replaceChildren(...items);
+}
