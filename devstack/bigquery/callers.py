@@ -1,8 +1,8 @@
 """Identifies the caller of a request, and stores which permissions callers have beyond those of a dataset's owner.
 
-Every caller has the permissions of roles/bigquery.dataOwner and roles/bigquery.jobUser. The stand-in enforces two
-permissions that these roles lack: reading the past of a table that has or had row access policies, and reading columns
-with a policy tag. Source: "BigQuery IAM roles and permissions".
+Every caller has the permissions of roles/bigquery.dataOwner and roles/bigquery.jobUser. The stand-in enforces
+permissions that these roles lack: reading the past of a table that has or had row access policies, reading columns
+with a policy tag, and using connections. Source: "BigQuery IAM roles and permissions".
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from devstack.bigquery.storage.model import RowPolicy
 
 OVERRIDE_TIME_TRAVEL = "bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"
 FINE_GRAINED_READ = "datacatalog.categories.fineGrainedGet"
-PERMISSIONS = (FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL)
+DELEGATE_CONNECTION = "bigquery.connections.delegate"  # to create a procedure for Spark with a connection
+USE_CONNECTION = "bigquery.connections.use"  # to call one
+PERMISSIONS = (DELEGATE_CONNECTION, FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL, USE_CONNECTION)
 DEFAULT_USER = "stand-in@local.invalid"  # of a request without a token, or with a token that is no email address
 _SERVICE_ACCOUNTS = ".gserviceaccount.com"
 

@@ -26,7 +26,7 @@ from devstack.bigquery.jobs.job_configuration import (
 from devstack.bigquery.jobs.object_store import MAXIMUM_URIS
 from devstack.bigquery.rest.supported_methods import METHODS, ONLY_VALUES, REFUSED_METHODS
 from devstack.bigquery.sql import statements
-from devstack.bigquery.sql.ddl_options import SCHEMA_OPTIONS, TABLE_OPTIONS
+from devstack.bigquery.sql.ddl_options import PROCEDURE_OPTIONS, SCHEMA_OPTIONS, TABLE_OPTIONS
 from devstack.bigquery.sql.transpile import supported_functions
 from devstack.bigquery.storage.quotas import QuotaLimits
 from devstack.bigquery.storage.table_rules import MAXIMUM_CLONE_DEPTH, MAXIMUM_CLONES
@@ -54,6 +54,10 @@ STATEMENTS: dict[type, str] = {
     statements.DropRowPolicy: "`DROP ROW ACCESS POLICY [IF EXISTS] … ON …`, `DROP ALL ROW ACCESS POLICIES ON …`",
     statements.CreateSchema: "`CREATE SCHEMA [IF NOT EXISTS] … [OPTIONS]`",
     statements.DropSchema: "`DROP SCHEMA [IF EXISTS] … [CASCADE]`",
+    statements.CreateProcedure: "`CREATE [OR REPLACE] PROCEDURE [IF NOT EXISTS] …(…) WITH CONNECTION … "
+    "OPTIONS (engine = 'SPARK', …) LANGUAGE PYTHON [AS code]`",
+    statements.DropProcedure: "`DROP PROCEDURE [IF EXISTS]`",
+    statements.Call: "`CALL` of such a procedure",
     statements.Declare: "`DECLARE`",
     statements.SetVariable: "`SET`",
     statements.If: "`IF … ELSEIF … ELSE … END IF`",
@@ -87,7 +91,8 @@ def render() -> str:
         "\n### Statements\n",
         *(f"- {text}" for text in STATEMENTS.values()),
         "",
-        f"Table options: {_codes(TABLE_OPTIONS)}. Dataset options: {_codes(SCHEMA_OPTIONS)}.",
+        f"Table options: {_codes(TABLE_OPTIONS)}. Dataset options: {_codes(SCHEMA_OPTIONS)}. "
+        f"Procedure options: {_codes(PROCEDURE_OPTIONS)}.",
         "\n### Functions\n",
         f"{_codes(sorted(supported_functions()))}.",
         "\n### INFORMATION_SCHEMA (of a dataset)\n",

@@ -15,6 +15,7 @@ from devstack.bigquery.jobs.job_store import JobStore
 from devstack.bigquery.jobs.load_job import LoadJob
 from devstack.bigquery.jobs.object_store import ObjectStore
 from devstack.bigquery.jobs.query_job import QueryJob
+from devstack.bigquery.jobs.spark_submit import SparkSubmit
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.garbage_collector import GarbageCollector
 from devstack.bigquery.storage.quotas import QuotaLimits
@@ -57,7 +58,7 @@ def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store:
     faults = FaultRegistry()
     objects = ObjectStore(object_store)
     grants = Grants(folder / "grants.json")
-    queries = QueryJob(catalog, objects, grants)
+    queries = QueryJob(catalog, objects, grants, SparkSubmit(folder / "spark", objects))
     functions: dict[str, JobFunction] = {
         "extract": ExtractJob(catalog, objects, grants),
         "load": LoadJob(catalog, objects, uploads),

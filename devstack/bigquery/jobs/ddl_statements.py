@@ -131,13 +131,18 @@ def ddl_operation(current: TableVersion | None, or_replace: bool, if_not_exists:
 
     Raises Duplicate if it exists and must not be replaced.
     """
-    if current is None:
+    return ddl_operation_of(current is not None, or_replace, if_not_exists, f"Table {table}")
+
+
+def ddl_operation_of(exists: bool, or_replace: bool, if_not_exists: bool, named: str) -> str:
+    """As `ddl_operation`, for an object of any kind."""
+    if not exists:
         return "CREATE"
     if or_replace:
         return "REPLACE"
     if if_not_exists:
         return "SKIP"
-    raise Duplicate(f"Already Exists: Table {table}")
+    raise Duplicate(f"Already Exists: {named}")
 
 
 def create_settings(statement: CreateTable, query_columns: tuple[TableField, ...], sql: StatementSql) -> TableSettings:

@@ -9,6 +9,7 @@ from sqlglot import exp
 from devstack.bigquery.jobs import ddl_statements
 from devstack.bigquery.jobs.dml_changes import check_names_and_types
 from devstack.bigquery.jobs.dml_runner import maximum_scanned_bytes, target_version
+from devstack.bigquery.jobs.procedure_statements import create_procedure
 from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
 from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
 from devstack.bigquery.sql import statements
@@ -42,6 +43,8 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
         if isinstance(statement, statements.TruncateTable):
             table, _ = target_version(statement.table, sql)
             return _defined(Outcome("TRUNCATE_TABLE", tables=(table,)))
+        if isinstance(statement, statements.CreateProcedure):
+            return _defined(create_procedure(statement, sql, dry_run=True))
     kind = _OTHER_KINDS[type(statement)]
     return _defined(Outcome(kind, ddl_operation=kind.partition("_")[0]))
 
@@ -50,6 +53,7 @@ _OTHER_KINDS = {
     statements.AlterTableSetOptions: "ALTER_TABLE",
     statements.AlterTablePrimaryKey: "ALTER_TABLE",
     statements.DropTable: "DROP_TABLE",
+    statements.DropProcedure: "DROP_PROCEDURE",
     statements.CreateRowPolicy: "CREATE_ROW_ACCESS_POLICY",
     statements.DropRowPolicy: "DROP_ROW_ACCESS_POLICY",
     statements.CreateSchema: "CREATE_SCHEMA",

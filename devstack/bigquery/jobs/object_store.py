@@ -40,6 +40,17 @@ class ObjectStore:
             maxsize=8, retries=urllib3.Retry(3, backoff_factor=0.1, status_forcelist=[503])
         )
 
+    @property
+    def host(self) -> str:
+        """The server's address as http://host:port. Raises BackendError if there is none."""
+        address = self._address or os.environ.get(HOST_VARIABLE)
+        if not address:
+            raise BackendError(
+                f"There is no object store: {HOST_VARIABLE} is not set, expected its http://host:port. "
+                "Start the stand-in with it."
+            )
+        return (address if "://" in address else f"http://{address}").rstrip("/")
+
     def read(self, file: SourceFile) -> bytes:
         return self._get(self._object_path(file.bucket, file.name) + "?alt=media", file.uri)
 
@@ -111,16 +122,10 @@ class ObjectStore:
 
     def _request(self, method: str, path: str, uri: str, content: bytes | None = None) -> bytes:
         verb = "read" if method == "GET" else "write"
-        address = self._address or os.environ.get(HOST_VARIABLE)
-        if not address:
-            raise BackendError(
-                f"Cannot {verb} {uri}: {HOST_VARIABLE} is not set, expected the object store's http://host:port. "
-                "Start the stand-in with it."
-            )
-        address = address if "://" in address else f"http://{address}"
+        address = self.host
         headers = {"Content-Type": "application/octet-stream"} if content is not None else None
         try:
-            response = self._pool.request(method, address.rstrip("/") + path, body=content, headers=headers)
+            response = self._pool.request(method, address + path, body=content, headers=headers)
         except urllib3.exceptions.HTTPError as error:
             raise BackendError(f"Cannot {verb} {uri} at the object store at {address}: {error}") from error
         if response.status == 404:

@@ -27,11 +27,12 @@ from devstack.bigquery.jobs.query_cache import QueryCache
 from devstack.bigquery.jobs.query_parameters import parse_parameters
 from devstack.bigquery.jobs.script_runner import ScriptRunner
 from devstack.bigquery.jobs.script_state import ScriptState
+from devstack.bigquery.jobs.spark_submit import SparkSubmit
 from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import ResultTable, StatementRunner
 from devstack.bigquery.jobs.table_reader import NameDefaults
 from devstack.bigquery.sql.script_parser import parse_script, parsed_script
-from devstack.bigquery.sql.statements import Declare, If, MutatingStatement, Query, Script, SetVariable
+from devstack.bigquery.sql.statements import Call, Declare, If, MutatingStatement, Query, Script, SetVariable
 from devstack.bigquery.storage.catalog import HOUR_US, Catalog
 from devstack.bigquery.storage.model import CommitInfo, DatasetId, TableId
 from devstack.bigquery.storage.partition_decorators import split_decorator
@@ -42,10 +43,11 @@ RESULT_LIFETIME_US = 24 * HOUR_US
 class QueryJob:
     """Runs one query job."""
 
-    def __init__(self, catalog: Catalog, objects: ObjectStore, grants: Grants) -> None:
+    def __init__(self, catalog: Catalog, objects: ObjectStore, grants: Grants, spark: SparkSubmit) -> None:
         self._catalog = catalog
         self._objects = objects
         self._grants = grants
+        self._spark = spark
         self._dml_queue = DmlQueue(catalog.clock)
         self._cache = QueryCache(catalog)
 
@@ -104,7 +106,7 @@ class QueryJob:
 
     def _single(self, context: JobContext, script: Script, runner: StatementRunner) -> Mapping[str, Any]:
         statement = script.statements[0]
-        assert not isinstance(statement, Declare | SetVariable | If)  # those are multi-statement scripts
+        assert not isinstance(statement, Declare | SetVariable | If | Call)  # those are multi-statement scripts
         result = self._result_table(context.record) if isinstance(statement, Query) else None
         if result is None and context.record.configuration["query"].get("destinationTable"):
             raise InvalidQuery("Cannot set destination table in jobs with DDL or DML statements")
@@ -122,7 +124,7 @@ class QueryJob:
         if context.record.configuration["query"].get("tableDefinitions"):
             raise InvalidQuery("configuration.query.tableDefinitions cannot be set for scripts")
         context.statistics = script_statistics([])
-        run = ScriptRunner(context, state, runner, self._anonymous_table, self._dml_queue)
+        run = ScriptRunner(context, state, runner, self._anonymous_table, self._dml_queue, self._spark)
         run.run_block(script.statements, ends_script=True)
         with_rows = [outcome for outcome in run.outcomes if outcome.destination is not None]
         if with_rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -12,11 +13,13 @@ from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError
 from devstack.bigquery.jobs.dml_queue import DmlQueue
 from devstack.bigquery.jobs.job_record import DONE, PENDING, RUNNING, JobRecord, error_proto
 from devstack.bigquery.jobs.job_runner import JobContext
+from devstack.bigquery.jobs.procedure_statements import bind_call
 from devstack.bigquery.jobs.script_state import ScriptState
+from devstack.bigquery.jobs.spark_submit import SparkSubmit
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import ExecutableStatement, ResultTable, StatementRunner
 from devstack.bigquery.sql.field_types import QueryValue
-from devstack.bigquery.sql.statements import Declare, If, MutatingStatement, Query, SetVariable, Statement
+from devstack.bigquery.sql.statements import Call, Declare, If, MutatingStatement, Query, SetVariable, Statement
 from devstack.bigquery.sql.type_parser import field_of_type
 from devstack.bigquery.storage.model import CommitInfo
 
@@ -32,6 +35,7 @@ class ScriptRunner:
     runner: StatementRunner
     anonymous: AnonymousTable
     dml_queue: DmlQueue
+    spark: SparkSubmit
     outcomes: list[Outcome] = field(default_factory=list)
 
     def run_block(self, statements: Sequence[Statement], ends_script: bool) -> None:
@@ -106,7 +110,7 @@ class ScriptRunner:
         with self.state.statement() as sql:
             return sql.value(expression)
 
-    def _child(self, statement: ExecutableStatement, last: bool) -> None:
+    def _child(self, statement: ExecutableStatement | Call, last: bool) -> None:
         parent, now_us = self.context.record, self.context.clock.now_us()
         number, waits = len(self.outcomes), isinstance(statement, MutatingStatement)
         child = JobRecord(
@@ -128,7 +132,10 @@ class ScriptRunner:
                     child = self.context.store.save(
                         replace(child, state=RUNNING, started_us=self.context.clock.now_us())
                     )
-                outcome = self.runner.run(statement, self._commit_info(child, last), result)
+                if isinstance(statement, Call):
+                    outcome = self._call(statement, child)
+                else:
+                    outcome = self.runner.run(statement, self._commit_info(child, last), result)
         except StandInError as error:
             self._save(replace(child, error=error_proto(error)))
             raise
@@ -139,7 +146,16 @@ class ScriptRunner:
         self._save(replace(child, statistics=outcome.statistics()))
         self.context.statistics = script_statistics(self.outcomes)
 
-    def _dml_slot(self, statement: ExecutableStatement) -> AbstractContextManager[None]:
+    def _call(self, statement: Call, child: JobRecord) -> Outcome:
+        started = time.perf_counter()
+        with self.state.statement() as sql:
+            procedure, arguments = bind_call(statement, sql)
+        self.spark.run(procedure, arguments, child.job_id, self.context)
+        slot_ms = max(1, int((time.perf_counter() - started) * 1000))
+        spark_job = {"sparkJobId": child.job_id, "sparkJobLocation": child.location}
+        return Outcome("CALL", slot_ms=slot_ms, spark_job=spark_job)
+
+    def _dml_slot(self, statement: ExecutableStatement | Call) -> AbstractContextManager[None]:
         """Mutating DML waits in the queue of its table."""
         if isinstance(statement, MutatingStatement):
             return self.dml_queue.slot(self.state.defaults.table(statement.table), self.context.stop)

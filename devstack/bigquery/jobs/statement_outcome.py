@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from devstack.bigquery.storage.model import CommitInfo, TableId, TableVersion
+from devstack.bigquery.storage.routine_store import RoutineId
 from devstack.bigquery.storage.row_policy_rules import policy_reference
 
 
@@ -25,6 +26,8 @@ class Outcome:
     dropped_row_policies: int | None = None  # of DROP ALL ROW ACCESS POLICIES
     changed_rows: Mapping[str, int] | None = None  # of DML: how many were `inserted`, `updated`, `deleted`
     destination: TableId | None = None  # of a SELECT
+    ddl_routine: RoutineId | None = None  # of CREATE PROCEDURE and DROP PROCEDURE
+    spark_job: Mapping[str, str] | None = None  # of a CALL, as in SparkStatistics of the API
     versions: Mapping[TableId, TableVersion] = field(default_factory=dict)  # of the tables read without time travel
     cache_hit: bool = False
 
@@ -47,6 +50,10 @@ class Outcome:
                 query["ddlTargetRowAccessPolicy"] = policy_reference(self.ddl_table, self.ddl_row_policy)
         if self.dropped_row_policies is not None:
             query["ddlAffectedRowAccessPolicyCount"] = str(self.dropped_row_policies)
+        if self.ddl_routine is not None:
+            query["ddlTargetRoutine"] = self.ddl_routine.to_api()
+        if self.spark_job is not None:
+            query["sparkStatistics"] = dict(self.spark_job)
         if self.changed_rows is not None:
             query["numDmlAffectedRows"] = str(sum(self.changed_rows.values()))
             query["dmlStats"] = {f"{kind}RowCount": str(count) for kind, count in self.changed_rows.items()}

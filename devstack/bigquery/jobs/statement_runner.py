@@ -15,6 +15,7 @@ from devstack.bigquery.jobs.destination_table import check_dispositions, resolve
 from devstack.bigquery.jobs.dml_runner import DmlRunner, target_version
 from devstack.bigquery.jobs.job_configuration import TableLayout
 from devstack.bigquery.jobs.null_elements import refuse_null_elements
+from devstack.bigquery.jobs.procedure_statements import create_procedure, drop_procedure
 from devstack.bigquery.jobs.row_policy_changes import run_row_policy_statement
 from devstack.bigquery.jobs.scanned_bytes import NOTHING_SCANNED, ScannedBytes, check_bytes_billed
 from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
@@ -31,8 +32,10 @@ from devstack.bigquery.storage.segment_store import SegmentBatch
 ExecutableStatement = (
     statements.Assert
     | CreateTable
+    | statements.CreateProcedure
     | statements.CreateRowPolicy
     | ddl_statements.DdlStatement
+    | statements.DropProcedure
     | statements.DropRowPolicy
     | Insert
     | MutatingStatement
@@ -73,7 +76,11 @@ class StatementRunner:
         if isinstance(statement, statements.CreateRowPolicy | statements.DropRowPolicy):
             table = state.target(statement.table)
             return run_row_policy_statement(statement, state.catalog, state.session, table, commit_info)
+        if isinstance(statement, statements.DropProcedure):
+            return drop_procedure(statement, state)
         with state.statement() as sql:
+            if isinstance(statement, statements.CreateProcedure):
+                return create_procedure(statement, sql)
             if isinstance(statement, statements.Query):
                 return self._query(statement.tree, sql, commit_info, result, started)
             if isinstance(statement, Insert):

@@ -39,12 +39,6 @@ def list_projects(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     return ApiResponse(body | next_page)
 
 
-def list_routines(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    """An empty list, because nothing creates a routine."""
-    stand_in.catalog.datasets.get(DatasetId(request.project(), request.path["dataset"]))
-    return ApiResponse({"routines": []})
-
-
 def insert_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     reference = request.body.get("datasetReference") or {}
     if reference.get("projectId", request.project()) != request.project():

@@ -1,4 +1,4 @@
-"""Parses OPTIONS(…) of tables and datasets, and checks the values of the supported options."""
+"""Parses OPTIONS(…) of tables, datasets and procedures, and checks the values of the supported options."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class SchemaOptions:
 
 
 def parse_options(cursor: TokenCursor, kind: str) -> Options:
-    """Parses `OPTIONS (name = expression, …)`, which is optional. `kind` is table or schema."""
+    """Parses `OPTIONS (name = expression, …)`, which is optional. `kind` is table, schema or procedure."""
     if not cursor.accept("OPTIONS"):
         return ()
-    known = TABLE_OPTIONS if kind == "table" else SCHEMA_OPTIONS
+    known = _OPTIONS[kind]
     cursor.expect("(")
     options: list[tuple[str, exp.Expression]] = []
     while not (cursor.at(")") and not options):
@@ -83,6 +83,11 @@ def evaluate_options(options: Options, evaluate: Evaluate) -> TableOptions:
 def evaluate_schema_options(options: Options, evaluate: Evaluate) -> SchemaOptions:
     """A dataset's options. `evaluate` returns the Python value of an expression."""
     return SchemaOptions(frozenset(name for name, _ in options), **_values(options, evaluate, SCHEMA_OPTIONS))
+
+
+def evaluate_procedure_options(options: Options, evaluate: Evaluate) -> dict[str, Any]:
+    """The values of a procedure's options, by name. `evaluate` returns the Python value of an expression."""
+    return {name: value for name, value in _values(options, evaluate, PROCEDURE_OPTIONS).items() if value is not None}
 
 
 def _values(options: Options, evaluate: Evaluate, known: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
@@ -136,7 +141,13 @@ def _interval(name: str, value: Any) -> str:
         raise InvalidQuery(error.message) from error
 
 
-def _labels(name: str, value: Any) -> tuple[tuple[str, str], ...]:
+def _strings(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise _wrong_type(name, "ARRAY<STRING>", value)
+    return tuple(value)
+
+
+def _pairs(name: str, value: Any) -> tuple[tuple[str, str], ...]:
     expected = "ARRAY<STRUCT<STRING, STRING>>"
     if not isinstance(value, list | tuple):
         raise _wrong_type(name, expected, value)
@@ -144,7 +155,11 @@ def _labels(name: str, value: Any) -> tuple[tuple[str, str], ...]:
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
             raise _wrong_type(name, expected, value)
-    labels = tuple((str(key), str(text)) for key, text in pairs)
+    return tuple((str(key), str(text)) for key, text in pairs)
+
+
+def _labels(name: str, value: Any) -> tuple[tuple[str, str], ...]:
+    labels = _pairs(name, value)
     for key, text in labels:
         if not _LABEL_KEY.match(key) or key != key.lower():
             raise InvalidQuery(f"Label key [{key}] is not valid, expected [lower-case letters, digits, _ and -]")
@@ -172,3 +187,15 @@ SCHEMA_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "description": _string,
     "labels": _labels,
 }
+PROCEDURE_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
+    "engine": _string,
+    "runtime_version": _string,
+    "main_file_uri": _string,
+    "py_file_uris": _strings,
+    "jar_uris": _strings,
+    "file_uris": _strings,
+    "archive_uris": _strings,
+    "properties": _pairs,
+    "description": _string,
+}
+_OPTIONS = {"table": TABLE_OPTIONS, "schema": SCHEMA_OPTIONS, "procedure": PROCEDURE_OPTIONS}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.checked_parse import parse_expression, parse_query
 from devstack.bigquery.sql.ddl_options import parse_options
+from devstack.bigquery.sql.procedure_parser import parse_create_procedure, parse_drop_procedure
 from devstack.bigquery.sql.statements import (
     AlterTablePrimaryKey,
     AlterTableSetOptions,
@@ -12,6 +15,7 @@ from devstack.bigquery.sql.statements import (
     CreateRowPolicy,
     CreateSchema,
     CreateTable,
+    DropProcedure,
     DropRowPolicy,
     DropSchema,
     DropTable,
@@ -30,12 +34,11 @@ def parse_create(cursor: TokenCursor) -> Statement:
     """Parses a CREATE statement."""
     cursor.expect("CREATE")
     replace = cursor.accept("OR", "REPLACE")
-    if cursor.accept("SCHEMA"):
-        return _create_schema(cursor, replace)
+    for words, parse in _OTHER_OBJECTS.items():
+        if cursor.accept(*words):
+            return parse(cursor, replace)
     if cursor.at("OR"):
         raise cursor.unexpected()
-    if cursor.accept("ROW", "ACCESS", "POLICY"):
-        return parse_row_policy(cursor, replace)
     if not cursor.accept("TABLE"):
         prefix = "CREATE OR REPLACE" if replace else "CREATE"
         raise NotImplementedConstruct(f"{prefix} {_kind(cursor)}")
@@ -158,8 +161,8 @@ def parse_alter(cursor: TokenCursor) -> AlterTableSetOptions | AlterTablePrimary
     return AlterTableSetOptions(name, parse_options(cursor, "table"), if_exists)
 
 
-def parse_drop(cursor: TokenCursor) -> DropTable | DropSchema | DropRowPolicy:
-    """Parses DROP TABLE, DROP SCHEMA, DROP ROW ACCESS POLICY and DROP ALL ROW ACCESS POLICIES."""
+def parse_drop(cursor: TokenCursor) -> DropTable | DropSchema | DropRowPolicy | DropProcedure:
+    """Parses DROP TABLE, SCHEMA, PROCEDURE, ROW ACCESS POLICY, and DROP ALL ROW ACCESS POLICIES."""
     cursor.expect("DROP")
     if cursor.at("ROW", "ACCESS") or cursor.at("ALL", "ROW", "ACCESS"):
         return parse_drop_row_policies(cursor)
@@ -170,6 +173,8 @@ def parse_drop(cursor: TokenCursor) -> DropTable | DropSchema | DropRowPolicy:
         if not cascade:
             cursor.accept("RESTRICT")
         return DropSchema(dataset, if_exists, cascade, project)
+    if cursor.accept("PROCEDURE"):
+        return parse_drop_procedure(cursor)
     if not cursor.accept("TABLE") or cursor.at("FUNCTION"):
         raise NotImplementedConstruct(f"DROP {_kind(cursor)}")
     if_exists = cursor.accept("IF", "EXISTS")
@@ -211,6 +216,11 @@ def parse_drop_row_policies(cursor: TokenCursor) -> DropRowPolicy:
     return DropRowPolicy(name, parse_table_name(cursor), if_exists)
 
 
+_OTHER_OBJECTS: dict[tuple[str, ...], Callable[[TokenCursor, bool], Statement]] = {
+    ("SCHEMA",): _create_schema,
+    ("ROW", "ACCESS", "POLICY"): parse_row_policy,
+    ("PROCEDURE",): parse_create_procedure,
+}
 _TWO_WORD_KINDS = ("TEMP", "TEMPORARY", "EXTERNAL", "SNAPSHOT", "MATERIALIZED", "ROW", "SEARCH", "VECTOR", "AGGREGATE")
 
 

@@ -16,6 +16,7 @@ from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstr
 from devstack.bigquery.sql.checked_parse import parse_expression, parse_query
 from devstack.bigquery.sql.ddl_parser import parse_alter, parse_create, parse_drop
 from devstack.bigquery.sql.dml_parser import parse_delete, parse_merge, parse_truncate, parse_update
+from devstack.bigquery.sql.procedure_parser import parse_call
 from devstack.bigquery.sql.statements import (
     Assert,
     Declare,
@@ -91,6 +92,7 @@ def _statement(cursor: TokenCursor) -> Statement:
         "DELETE": parse_delete,
         "MERGE": parse_merge,
         "TRUNCATE": parse_truncate,
+        "CALL": parse_call,
         "SELECT": lambda at: Query(parse_query(at)),
         "WITH": lambda at: Query(parse_query(at)),
         "(": lambda at: Query(parse_query(at)),

@@ -244,6 +244,41 @@ class Query:
     tree: exp.Expression
 
 
+@dataclass(frozen=True)
+class ProcedureParameter:
+    """An IN parameter of a procedure. `type_name` is its type as SQL text."""
+
+    name: str
+    type_name: str
+
+
+@dataclass(frozen=True)
+class CreateProcedure:
+    """CREATE [OR REPLACE] PROCEDURE [IF NOT EXISTS] name(…) WITH CONNECTION … OPTIONS(…) LANGUAGE PYTHON [AS code]."""
+
+    name: TableName
+    parameters: tuple[ProcedureParameter, ...]
+    connection: tuple[str, str, str]  # project, location, id
+    options: Options
+    code: str | None = None
+    replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropProcedure:
+    name: TableName
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """CALL procedure(argument, …)."""
+
+    name: TableName
+    arguments: tuple[exp.Expression, ...]
+
+
 MutatingStatement = Update | Delete | Merge  # DML that BigQuery queues per table
 Statement = (
     Declare
@@ -264,17 +299,20 @@ Statement = (
     | Delete
     | Merge
     | TruncateTable
+    | CreateProcedure
+    | DropProcedure
+    | Call
     | Query
 )
 
 
 @dataclass(frozen=True)
 class Script:
-    """The whole text of a job. BigQuery reports a SCRIPT job if `is_multi_statement`."""
+    """The whole text of a job. BigQuery reports a SCRIPT job if `is_multi_statement`; a CALL alone is one too."""
 
     statements: tuple[Statement, ...]
     text: str = field(default="", compare=False)
 
     @property
     def is_multi_statement(self) -> bool:
-        return len(self.statements) != 1 or isinstance(self.statements[0], If | Declare | SetVariable)
+        return len(self.statements) != 1 or isinstance(self.statements[0], If | Declare | SetVariable | Call)

@@ -31,6 +31,16 @@ def parse_dataset_name(cursor: TokenCursor) -> tuple[str | None, str]:
     return (parts[0] if len(parts) == 2 else None), parts[-1]
 
 
+def parse_connection_name(cursor: TokenCursor) -> tuple[str, str, str]:
+    """Returns the project, the location and the id of a connection, which must all be written."""
+    start = cursor.current
+    parts = _parse_path(cursor)
+    if len(parts) != 3:
+        message = f"Invalid connection name [{'.'.join(parts)}]: expected PROJECT.LOCATION.CONNECTION"
+        raise InvalidQuery(message, *(line_and_column(cursor.text, start.start) if start else ()))
+    return parts[0], parts[1], parts[2]
+
+
 def table_name(parts: list[str], cursor: TokenCursor | None = None, start: Token | None = None) -> TableName:
     """A name from its parts. Wildcard tables and partition decorators are refused."""
     path = ".".join(parts)

@@ -30,6 +30,7 @@ from devstack.bigquery.storage.model import (
     TableVersion,
 )
 from devstack.bigquery.storage.quotas import QuotaLimits
+from devstack.bigquery.storage.routine_store import RoutineStore
 from devstack.bigquery.storage.segment_store import SegmentStore
 from devstack.bigquery.storage.table_history import TableHistory
 
@@ -87,6 +88,7 @@ class Catalog:
         self.clock = clock
         self.limits = limits or QuotaLimits()
         self.datasets = DatasetStore(folder / "datasets", clock)
+        self.routines = RoutineStore(folder / "routines", clock)
         self.segments = SegmentStore(folder / "segments")
         self._folder = folder / "tables"
         self._histories_lock = threading.Lock()
@@ -225,11 +227,13 @@ class Catalog:
 
     def drop_dataset(self, dataset_id: DatasetId, delete_contents: bool) -> None:
         self.datasets.get(dataset_id)
-        tables = self.list_tables(dataset_id)
-        if tables and not delete_contents:
+        tables, routines = self.list_tables(dataset_id), self.routines.list(dataset_id)
+        if (tables or routines) and not delete_contents:
             raise ResourceInUse(
-                f"Dataset {dataset_id} is still in use: delete its tables first or ask to delete contents."
+                f"Dataset {dataset_id} is still in use: delete its tables and routines first or ask to delete contents."
             )
+        for procedure in routines:
+            self.routines.drop(procedure.id)
         # The dataset is removed first, so that no commit can add a table after the tables are dropped.
         self.datasets.remove(dataset_id)
         self._drop_tables_without_dataset()

@@ -14,7 +14,12 @@ CONSTRUCTS: dict[str, str] = {
     "CREATE SNAPSHOT TABLE d.t CLONE d.s": "CREATE SNAPSHOT TABLE",
     "CREATE TABLE d.t LIKE d.s": "CREATE TABLE LIKE",
     "CREATE TABLE d.t COPY d.s": "CREATE TABLE COPY",
-    "CREATE PROCEDURE d.p() BEGIN SELECT 1; END": "CREATE PROCEDURE",
+    "CREATE PROCEDURE d.p() BEGIN SELECT 1; END": "CREATE PROCEDURE in SQL",
+    "CREATE PROCEDURE d.p(OUT x INT64) WITH CONNECTION `p.us.c` LANGUAGE PYTHON": "procedure argument mode OUT",
+    "CREATE PROCEDURE d.p() WITH CONNECTION `p.us.c` LANGUAGE SCALA": "CREATE PROCEDURE LANGUAGE SCALA",
+    "CREATE PROCEDURE d.p() WITH CONNECTION `p.us.c` OPTIONS (container_image = 'x') LANGUAGE PYTHON": (
+        "procedure option container_image"
+    ),
     "CREATE FUNCTION d.f(x INT64) AS (x)": "CREATE FUNCTION",
     "INSERT INTO d.t (a) VALUES (DEFAULT)": "DEFAULT in VALUES",
     "DROP VIEW d.v": "DROP VIEW",
@@ -26,7 +31,6 @@ CONSTRUCTS: dict[str, str] = {
     "BEGIN SELECT 1; END": "BEGIN … END block",
     "LOOP SELECT 1; END LOOP": "LOOP statement",
     "WHILE FALSE DO SELECT 1; END WHILE": "WHILE statement",
-    "CALL d.p()": "CALL statement",
     "EXECUTE IMMEDIATE 'SELECT 1'": "EXECUTE IMMEDIATE",
     "SET @@time_zone = 'UTC'": "system variable @@",
     "CREATE TABLE d.t (a INT64) OPTIONS (kms_key_name = 'x')": "table option kms_key_name",

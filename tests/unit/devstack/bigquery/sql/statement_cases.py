@@ -13,13 +13,16 @@ from devstack.bigquery.sql.statements import (
     AlterTableSetOptions,
     Assert,
     Assignment,
+    Call,
     ColumnSpec,
     CreateClone,
+    CreateProcedure,
     CreateRowPolicy,
     CreateSchema,
     CreateTable,
     Declare,
     Delete,
+    DropProcedure,
     DropRowPolicy,
     DropSchema,
     DropTable,
@@ -30,6 +33,7 @@ from devstack.bigquery.sql.statements import (
     MergeDelete,
     MergeInsert,
     MergeUpdate,
+    ProcedureParameter,
     Query,
     SetVariable,
     Statement,
@@ -238,6 +242,23 @@ SINGLE: dict[str, tuple[str, Statement]] = {
 }
 
 SCRIPTS: dict[str, tuple[str, tuple[Statement, ...]]] = {
+    "procedure": (
+        "CREATE OR REPLACE PROCEDURE `p.d.run`(request STRING, IN n ARRAY<INT64>) WITH CONNECTION `p.us.spark` "
+        "OPTIONS (engine = 'SPARK') LANGUAGE PYTHON AS r'print()'; CALL p.d.run(@a, [1]); DROP PROCEDURE IF EXISTS d.x",
+        (
+            CreateProcedure(
+                TableName("run", "d", "p"),
+                (ProcedureParameter("request", "STRING"), ProcedureParameter("n", "ARRAY<INT64>")),
+                ("p", "us", "spark"),
+                (("engine", tree("'SPARK'")),),
+                "print()",
+                replace=True,
+            ),
+            Call(TableName("run", "d", "p"), (tree("@a"), tree("[1]"))),
+            DropProcedure(TableName("x", "d"), if_exists=True),
+        ),
+    ),
+    "call": ("CALL d.run()", (Call(TableName("run", "d"), ()),)),
     "variables": (
         "DECLARE a, b INT64 DEFAULT 3; DECLARE c DEFAULT 'x'; DECLARE d ARRAY<STRUCT<x INT64>>; SET a = b + 1;",
         (

@@ -1,0 +1,135 @@
+"""Runs a stored procedure for Apache Spark: spark-submit on this machine, as BigQuery runs it on its own machines.
+
+The procedure's arguments are in the environment of driver and executors, as JSON. Source: "Work with stored procedures
+for Apache Spark", Pass a value as an input parameter.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from devstack.bigquery.bigquery_errors import BackendError, InvalidQuery
+from devstack.bigquery.jobs.job_runner import JobContext
+from devstack.bigquery.jobs.object_store import HOST_VARIABLE, ObjectStore
+from devstack.bigquery.storage.routine_store import Procedure
+
+PARAMETER_PREFIX = "BIGQUERY_PROC_PARAM."
+_GUARD = Path(__file__).with_name("guarded_command.py")
+_FILE_FLAGS = {
+    "py_file_uris": "--py-files",
+    "jar_uris": "--jars",
+    "file_uris": "--files",
+    "archive_uris": "--archives",
+}
+_ERROR = re.compile(r" ERROR |^[\w.]*(Error|Exception)\b")  # a line of a logger, or the end of a traceback
+
+
+@dataclass(frozen=True)
+class SparkSubmit:
+    """`folder` has the log of each run, named after its job, and files of runs that are under way."""
+
+    folder: Path
+    objects: ObjectStore
+
+    def run(self, procedure: Procedure, arguments: Mapping[str, str], job_id: str, context: JobContext) -> None:
+        """Runs the procedure until it ends or the job is cancelled.
+
+        Raises InvalidQuery with the log's last error if it fails, and StoppedJob if the job was cancelled.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        log, cancel = self.folder / f"{job_id}.log", context.on_cancel
+        with tempfile.TemporaryDirectory(dir=self.folder) as work, log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, str(_GUARD), *self._command(procedure, Path(work))],
+                cwd=work,
+                env=self._environment(arguments),
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            assert process.stdin
+            context.on_cancel = process.stdin.close
+            try:
+                if context.stop.is_set():
+                    process.stdin.close()
+                code = process.wait()
+            finally:
+                context.on_cancel = cancel
+                process.stdin.close()
+        context.check_cancelled()
+        if code != 0:
+            raise InvalidQuery(
+                f"Procedure {procedure.id} failed: Spark ended with exit code {code}. {_last_error(log)} Log: {log}"
+            )
+
+    def _command(self, procedure: Procedure, work: Path) -> list[str]:
+        """Spark's settings of this machine come last, so that they hold whatever the procedure's properties say."""
+        conf = {**procedure.properties, **_machine_conf(self.objects.host)}
+        command = [str(_spark_home() / "bin" / "spark-submit"), "--master", "local[*]", "--name", str(procedure.id)]
+        for name, value in conf.items():
+            command += ["--conf", f"{name}={value}"]
+        for option, uris in procedure.uris.items():
+            command += [_FILE_FLAGS[option], ",".join(str(self._download(uri, work)) for uri in uris)]
+        if procedure.code is None:
+            assert procedure.main_file_uri
+            return [*command, str(self._download(procedure.main_file_uri, work))]
+        main = work / "main.py"
+        main.write_text(procedure.code, encoding="utf-8")
+        return [*command, str(main)]
+
+    def _download(self, uri: str, work: Path) -> Path:
+        (file,) = self.objects.resolve([uri], is_manifest=False)
+        path = Path(tempfile.mkdtemp(dir=work)) / file.name.rpartition("/")[2]
+        path.write_bytes(self.objects.read(file))
+        return path
+
+    def _environment(self, arguments: Mapping[str, str]) -> dict[str, str]:
+        """No source tree is on the path, as on BigQuery's machines."""
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        given = {f"{PARAMETER_PREFIX}{name}": value for name, value in arguments.items()}
+        return {**inherited, "SPARK_HOME": str(_spark_home()), HOST_VARIABLE: self.objects.host, **given}
+
+
+def _machine_conf(object_store: str) -> dict[str, str]:
+    """One process, reachable from this machine only, with `gs://` on the object store."""
+    connector = _package_folder("pyspark_gcs") / "jars"
+    jar = str(next(connector.glob("gcs-connector-*.jar"), connector))
+    return {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.pyspark.python": sys.executable,
+        "spark.ui.enabled": "false",
+        "spark.driver.extraClassPath": jar,
+        "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
+        "spark.hadoop.fs.gs.storage.root.url": f"{object_store}/",
+        "spark.hadoop.fs.gs.auth.service.account.enable": "false",
+        "spark.hadoop.fs.gs.auth.null.enable": "true",
+        "spark.hadoop.fs.gs.project.id": "local",
+    }
+
+
+def _spark_home() -> Path:
+    return _package_folder("pyspark")
+
+
+def _package_folder(module: str) -> Path:
+    found = importlib.util.find_spec(module)
+    if found is None or found.origin is None:
+        raise BackendError(f"The package of module {module} is not installed: CALL of a Spark procedure needs it.")
+    return Path(found.origin).parent
+
+
+def _last_error(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((line for line in reversed(lines) if _ERROR.search(line)), "Its log has no error.")
