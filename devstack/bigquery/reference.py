@@ -24,7 +24,7 @@ from devstack.bigquery.jobs.job_configuration import (
     SOURCE_FORMATS,
 )
 from devstack.bigquery.jobs.object_store import MAXIMUM_URIS
-from devstack.bigquery.rest.supported_methods import METHODS, ONLY_VALUES, REFUSED_METHODS
+from devstack.bigquery.rest.supported_methods import METHODS, ONLY_VALUES
 from devstack.bigquery.sql import statements
 from devstack.bigquery.sql.ddl_options import PROCEDURE_OPTIONS, SCHEMA_OPTIONS, TABLE_OPTIONS
 from devstack.bigquery.sql.transpile import supported_functions
@@ -76,9 +76,7 @@ def render() -> str:
         + "; ".join(f"`{path}`: {_codes(sorted(map(str, values)))}" for path, values in ONLY_VALUES.items())
         + ".",
         "",
-        "Refused with the reason: "
-        + "; ".join(f"`{name}` ({reason})" for name, _, _, reason in REFUSED_METHODS)
-        + ". Every other method is `notImplemented`.",
+        "Every other method is `notImplemented`.",
         "\n### Load jobs\n",
         f"Formats {_codes(SOURCE_FORMATS)}; write {_codes(LOAD_WRITE_DISPOSITIONS)}; create "
         f"{_codes(CREATE_DISPOSITIONS)}; file sets {_codes(FILE_SET_SPECS)}; at most {MAXIMUM_URIS:,} URIs.",

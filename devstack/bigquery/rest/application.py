@@ -19,6 +19,7 @@ from devstack.bigquery.callers import user_of
 from devstack.bigquery.rest import (
     control_handlers,
     dataset_handlers,
+    insert_all,
     job_handlers,
     query_handlers,
     routine_handlers,
@@ -31,7 +32,7 @@ from devstack.bigquery.rest.fault_middleware import FaultMiddleware
 from devstack.bigquery.rest.field_mask import apply_mask, parse_mask
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse
 from devstack.bigquery.rest.request_validation import check_body, check_parameters
-from devstack.bigquery.rest.supported_methods import METHODS, REFUSED_METHODS, Method
+from devstack.bigquery.rest.supported_methods import METHODS, Method
 from devstack.bigquery.rest.uploads import Uploads
 from devstack.bigquery.stand_in import StandIn
 
@@ -55,6 +56,7 @@ HANDLERS: Mapping[str, Handler] = {
     "tables.update": table_handlers.update_table,
     "tables.delete": table_handlers.delete_table,
     "tables.testIamPermissions": row_policy_handlers.test_table_permissions,
+    "tabledata.insertAll": insert_all.insert_all,
     "tabledata.list": table_data_handlers.list_rows,
     "rowAccessPolicies.insert": row_policy_handlers.insert_policy,
     "routines.list": routine_handlers.list_routines,
@@ -91,8 +93,6 @@ def create_application(stand_in: StandIn) -> Any:
     routes = [
         Route(f"/bigquery/v2/{method.path}", server.api_endpoint(method), methods=[method.http]) for method in METHODS
     ]
-    for method_id, http, path, reason in REFUSED_METHODS:
-        routes.append(Route(f"/bigquery/v2/{path}", server.refuse(f"{method_id}: {reason}"), methods=[http]))
     for http, path, handler in CONTROL_ROUTES:
         routes.append(Route(f"/_standin/{path}", server.control_endpoint(handler), methods=[http]))
     upload = "/upload/bigquery/v2/projects/{project}/jobs"
@@ -126,12 +126,6 @@ class _Server:
 
     def control_endpoint(self, handler: Handler) -> Endpoint:
         return self._endpoint(lambda request: handler(self._stand_in, request))
-
-    def refuse(self, construct: str) -> Endpoint:
-        def handle(request: ApiRequest) -> ApiResponse:
-            raise NotImplementedConstruct(construct)
-
-        return self._endpoint(handle)
 
     async def discovery(self, request: Request) -> Response:
         if request.query_params.get("version", "v2") != "v2":

@@ -59,7 +59,7 @@ def _check_value(value: Any, schema: Mapping[str, Any], path: str) -> None:
     if value is None:
         return
     if "$ref" in schema:
-        _check_object(value, schema_of(schema["$ref"]), path)
+        _check_value(value, schema_of(schema["$ref"]), path)
     elif schema["type"] == "object":
         _check_object(value, schema, path)
     elif schema["type"] == "array":

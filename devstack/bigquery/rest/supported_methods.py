@@ -90,6 +90,7 @@ READ_ONLY_FIELDS = {
     ),
     "Job": _words("kind etag id selfLink status statistics user_email"),
     "QueryRequest": frozenset(),
+    "TableDataInsertAllRequest": frozenset(),
     "RowAccessPolicy": _words("etag creationTime lastModifiedTime"),
     "TestIamPermissionsRequest": frozenset(),
 }
@@ -127,6 +128,8 @@ METHODS = (
     Method("tables.delete", "DELETE", _TABLE),
     Method("tables.testIamPermissions", "POST", f"{_TABLE}:testIamPermissions", body="TestIamPermissionsRequest",
            fields=_words("permissions")),
+    Method("tabledata.insertAll", "POST", f"{_TABLE}/insertAll", body="TableDataInsertAllRequest",
+           fields=_words("kind skipInvalidRows ignoreUnknownValues rows.* traceId")),
     Method("tabledata.list", "GET", f"{_TABLE}/data",
            _words(_FORMAT + "maxResults pageToken selectedFields startIndex")),
     Method("rowAccessPolicies.insert", "POST", _ROW_POLICIES, body="RowAccessPolicy", fields=ROW_POLICY_FIELDS),
@@ -147,10 +150,4 @@ METHODS = (
     Method("jobs.query", "POST", "projects/{project}/queries", body="QueryRequest", fields=QUERY_REQUEST_FIELDS),
     Method("jobs.getQueryResults", "GET", "projects/{project}/queries/{job}",
            _words(_FORMAT + "location maxResults pageToken startIndex timeoutMs")),
-)  # fmt: skip
-
-# Methods that are refused with a reason.
-REFUSED_METHODS = (
-    ("tabledata.insertAll", "POST", f"{_TABLE}/insertAll",
-     "streamed rows stay in a buffer that clones do not see (load jobs only)"),
 )  # fmt: skip

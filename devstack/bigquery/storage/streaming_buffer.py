@@ -7,18 +7,19 @@ table clones", limitations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from devstack.bigquery.bigquery_errors import NotFound
-from devstack.bigquery.clock import MICROSECONDS
+from devstack.bigquery.clock import MICROSECONDS, to_datetime
 from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
 from devstack.bigquery.storage.catalog import Catalog, Change
-from devstack.bigquery.storage.model import BufferedRows, Partition, Segment, TableId, TableVersion
+from devstack.bigquery.storage.model import BufferedRows, Partition, Segment, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.partition_rows import split_rows
 from devstack.bigquery.storage.quotas import FLUSHED, STREAMED
 from devstack.bigquery.storage.segment_store import SegmentBatch
@@ -58,10 +59,15 @@ def recent_insert_ids(version: TableVersion, now_us: int) -> set[str]:
     return {insert_id for rows in recent for insert_id in rows.insert_ids}
 
 
-def days_of_streaming(now_us: int) -> tuple[date, date]:
-    """The first and the last day of a partitioning column that streamed rows may have."""
-    today = datetime.fromtimestamp(now_us / MICROSECONDS, UTC).date()
-    return today - timedelta(days=_PAST_DAYS), today + timedelta(days=_FUTURE_DAYS)
+def check_day(settings: TableSettings, row: Mapping[str, Any], now_us: int) -> None:
+    """Raises ValueError if the row's partitioning column has a day that streamed rows cannot have."""
+    day = None if settings.partition_column is None else row.get(settings.partition_column)
+    today = to_datetime(now_us).date()
+    first, last = today - timedelta(days=_PAST_DAYS), today + timedelta(days=_FUTURE_DAYS)
+    if day is not None and not first <= day <= last:
+        raise ValueError(
+            f"Field {settings.partition_column}: [{day}] is not from {first} to {last}, as streamed rows must be"
+        )
 
 
 def flush_buffers(catalog: Catalog) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import grpc
 import pyarrow as pa
-from google.cloud.bigquery_storage_v1.types import AppendRowsRequest, AppendRowsResponse, RowError
+from google.cloud.bigquery_storage_v1.types import AppendRowsRequest, AppendRowsResponse
 from google.protobuf.message import Message
 
 from devstack.bigquery.bigquery_errors import NotImplementedConstruct, StandInError
@@ -20,11 +20,11 @@ from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import BufferedRows, TableSettings, TableVersion
 from devstack.bigquery.storage.segment_store import SegmentBatch
-from devstack.bigquery.storage.streaming_buffer import days_of_streaming, stream_rows
+from devstack.bigquery.storage.streaming_buffer import check_day, stream_rows
 from devstack.bigquery.write_api.storage_errors import RowsRefused, WriteApiError, invalid_argument, write_api_error
 from devstack.bigquery.write_api.stream_names import StreamName, parse_stream
 from devstack.bigquery.write_api.table_schema import table_schema
-from devstack.bigquery.write_api.writer_schema import Row, RowReader, message_class
+from devstack.bigquery.write_api.writer_schema import RowReader, message_class
 
 MAXIMUM_REQUEST_BYTES = 20_000_000
 LOG = logging.getLogger(__name__)
@@ -141,8 +141,7 @@ class AppendConnection:
         destination.columns = settings.schema
         if reader.has_changes:
             raise NotImplementedConstruct("_CHANGE_TYPE")
-        rows = reader.read(serialized)
-        _check_days(settings, rows, now_us)
+        rows = reader.read(serialized, lambda row: check_day(settings, row, now_us))
         return conform(pa.Table.from_pylist(rows, schema=arrow_schema(settings.schema)), settings.schema)
 
 
@@ -157,21 +156,6 @@ def _check_request(request: AppendRowsRequest) -> None:
         raise invalid_argument("A missing value has the interpretation UNSPECIFIED: use NULL_VALUE or DEFAULT_VALUE.")
     if not AppendRowsRequest.pb(request).proto_rows.rows.serialized_rows:
         raise invalid_argument("The request has no rows.")
-
-
-def _check_days(settings: TableSettings, rows: Sequence[Row], now_us: int) -> None:
-    """Raises RowsRefused for days that the partitioning column of a streamed row cannot have."""
-    if settings.partition_column is None:
-        return
-    first, last = days_of_streaming(now_us)
-    errors = []
-    for index, row in enumerate(rows):
-        day = row.get(settings.partition_column)
-        if day is not None and not first <= day <= last:
-            text = f"Field {settings.partition_column}: [{day}] is not from {first} to {last}, as streamed rows must be"
-            errors.append(RowError(index=index, code=RowError.RowErrorCode.FIELDS_ERROR, message=text))
-    if errors:
-        raise RowsRefused(errors)
 
 
 def _failed(stream: str, error: WriteApiError) -> AppendRowsResponse:

@@ -5,7 +5,7 @@ Source: "Overview of the Storage Write API", protocol buffer handling.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,14 +80,19 @@ class RowReader:
         """Whether the rows are changes of rows, of change data capture."""
         return self._change_fields[0] is not None
 
-    def read(self, serialized: Sequence[bytes]) -> list[Row]:
-        """The rows by column name. Raises RowsRefused, with an error for each wrong row."""
+    def read(self, serialized: Sequence[bytes], check: Callable[[Row], None]) -> list[Row]:
+        """The rows by column name. Raises RowsRefused, with an error for each wrong row.
+
+        `check`: raises ValueError for a wrong row.
+        """
         rows, errors = [], []
         for index, content in enumerate(serialized):
             try:
                 message = self._class()
                 message.ParseFromString(content)
-                rows.append(_row(message, self._values))
+                row = _row(message, self._values)
+                check(row)
+                rows.append(row)
             except (DecodeError, ValueError) as error:
                 errors.append(
                     RowError(index=index, code=RowError.RowErrorCode.FIELDS_ERROR, message=str(error) or "not a row")

@@ -53,12 +53,6 @@ def test_change_with_a_stale_etag_is_refused(client: bigquery.Client, dataset: s
         client.update_table(second, ["description"])
 
 
-def test_streaming_rows_is_refused(client: bigquery.Client, dataset: str) -> None:
-    table = make_table(client, f"{dataset}.t")
-    with pytest.raises(exceptions.MethodNotImplemented, match="insertAll"):
-        client.insert_rows_json(table, [{"id": 1}])
-
-
 @pytest.mark.parametrize(
     ("change", "name"),
     [

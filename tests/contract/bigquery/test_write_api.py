@@ -125,7 +125,7 @@ def test_one_wrong_row_keeps_all_rows_of_its_request_out(
         writer, append_request(default_stream(table), ROW, wrong), append_request(default_stream(table), None, [row(4)])
     )
     fields_error = types.RowError.RowErrorCode.FIELDS_ERROR
-    assert [(error.index, error.code) for error in failed.row_errors] == [(1, fields_error)]
+    assert [(error.index, error.code) for error in failed.row_errors] == [(1, fields_error), (2, fields_error)]
     assert (failed.error.code, "append_result" in good) == (INVALID_ARGUMENT, True)
     assert ids(client, table) == [4]
 

@@ -48,13 +48,18 @@ def test_stores_are_made_and_the_demo_finds_the_parts(
     with start_fake_gcs(tmp_path / "gcs") as gcs, start_stand_in(tmp_path, gcs) as bigquery:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://{gcs}")
         monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", f"http://{bigquery}")
+        monkeypatch.setenv("BIGQUERY_STORAGE_EMULATOR_HOST", "bigquery:9060")
         monkeypatch.setenv("AIRFLOW_URL", "http://api-server:8080")
         assert main(["stores"]) == 0
         assert main(["stores"]) == 0  # a second start finds all of it
         assert is_healthy(f"http://{gcs}/storage/v1/b/landing")
         assert is_healthy(f"http://{bigquery}/bigquery/v2/projects/local-dev/datasets/warehouse")
         assert main(["healthy", f"http://{bigquery}/_standin/health"]) == 0
-    assert client_config.read(layout.stack_env)["AIRFLOW_URL"] == "http://api-server:8080"
+    written = client_config.read(layout.stack_env)
+    assert (written["AIRFLOW_URL"], written["BIGQUERY_STORAGE_EMULATOR_HOST"]) == (
+        "http://api-server:8080",
+        "bigquery:9060",
+    )
 
 
 def test_a_part_that_does_not_answer_is_not_healthy() -> None:
