@@ -10,7 +10,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from devstack.bigquery.faults import JOB_EFFECTS, REQUEST_EFFECTS
-from devstack.bigquery.jobs.dml_queue import MAXIMUM_RUNNING, MAXIMUM_WAITING
+from devstack.bigquery.jobs.dml_queue import (
+    INSERTS_AT_ONCE_PER_DAY,
+    MAXIMUM_RUNNING,
+    MAXIMUM_RUNNING_INSERTS,
+    MAXIMUM_WAITING,
+    MAXIMUM_WAITING_INSERTS,
+)
 from devstack.bigquery.jobs.dml_runner import MAXIMUM_RETRIES
 from devstack.bigquery.jobs.external_tables import DEFINITION_FIELDS, EXTERNAL_FORMATS, FILE_NAME
 from devstack.bigquery.jobs.extract_job import MAXIMUM_FILE_BYTES
@@ -23,10 +29,12 @@ from devstack.bigquery.jobs.job_configuration import (
     LOAD_WRITE_DISPOSITIONS,
     SOURCE_FORMATS,
 )
+from devstack.bigquery.jobs.jobs_view import jobs_columns
 from devstack.bigquery.jobs.object_store import MAXIMUM_URIS
 from devstack.bigquery.rest.supported_methods import METHODS, ONLY_VALUES
 from devstack.bigquery.sql import statements
 from devstack.bigquery.sql.ddl_options import PROCEDURE_OPTIONS, SCHEMA_OPTIONS, TABLE_OPTIONS
+from devstack.bigquery.sql.table_names import REGIONAL_VIEWS
 from devstack.bigquery.sql.transpile import supported_functions
 from devstack.bigquery.storage.quotas import QuotaLimits
 from devstack.bigquery.storage.table_rules import MAXIMUM_CLONE_DEPTH, MAXIMUM_CLONES
@@ -95,6 +103,8 @@ def render() -> str:
         f"{_codes(sorted(supported_functions()))}.",
         "\n### INFORMATION_SCHEMA (of a dataset)\n",
         *(f"- `{view}`: {_codes(column.name for column in view_columns(view))}" for view in VIEWS),
+        "\n### INFORMATION_SCHEMA (of a region)\n",
+        *(f"- `{view}`: {_codes(column.name for column in jobs_columns())}" for view in REGIONAL_VIEWS),
         "\n### Limits\n",
         f"- Clone depth {MAXIMUM_CLONE_DEPTH}, clones of a base table {MAXIMUM_CLONES:,}.",
         f"- Partition modifications of a table, without DML: {limits.partition_modifications_per_day:,} in 24 hours "
@@ -106,6 +116,8 @@ def render() -> str:
         "hours.",
         f"- `UPDATE`, `DELETE` and `MERGE` of a table: {MAXIMUM_RUNNING} at a time, {MAXIMUM_WAITING} wait, "
         f"{MAXIMUM_RETRIES} retries when another one changed the same partitions.",
+        f"- `INSERT` into a table: {INSERTS_AT_ONCE_PER_DAY:,} in 24 hours at once; then {MAXIMUM_RUNNING_INSERTS} at "
+        f"a time, {MAXIMUM_WAITING_INSERTS} wait.",
         "\n### Fault effects\n",
         f"Requests: {_codes(REQUEST_EFFECTS)}. Jobs: {_codes(JOB_EFFECTS)}.",
     ]

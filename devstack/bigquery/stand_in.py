@@ -58,7 +58,7 @@ def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store:
     faults = FaultRegistry()
     objects = ObjectStore(object_store)
     grants = Grants(folder / "grants.json")
-    queries = QueryJob(catalog, objects, grants, SparkSubmit(folder / "spark", objects))
+    queries = QueryJob(catalog, objects, grants, SparkSubmit(folder / "spark", objects), store)
     functions: dict[str, JobFunction] = {
         "extract": ExtractJob(catalog, objects, grants),
         "load": LoadJob(catalog, objects, uploads),

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError
+from devstack.bigquery.bigquery_errors import InvalidQuery
 from devstack.bigquery.callers import Caller, Grants
 from devstack.bigquery.jobs.dml_queue import DmlQueue
+from devstack.bigquery.jobs.dml_statement import admission, dml_statement, name_defaults
 from devstack.bigquery.jobs.dry_run import dry_run_statistics
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import open_external_tables, parse_table_definitions
@@ -22,6 +23,7 @@ from devstack.bigquery.jobs.job_configuration import (
 )
 from devstack.bigquery.jobs.job_record import JobRecord
 from devstack.bigquery.jobs.job_runner import JobContext
+from devstack.bigquery.jobs.job_store import JobStore
 from devstack.bigquery.jobs.object_store import ObjectStore
 from devstack.bigquery.jobs.query_cache import QueryCache
 from devstack.bigquery.jobs.query_parameters import parse_parameters
@@ -30,9 +32,8 @@ from devstack.bigquery.jobs.script_state import ScriptState
 from devstack.bigquery.jobs.spark_submit import SparkSubmit
 from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import ResultTable, StatementRunner
-from devstack.bigquery.jobs.table_reader import NameDefaults
-from devstack.bigquery.sql.script_parser import parse_script, parsed_script
-from devstack.bigquery.sql.statements import Call, Declare, If, MutatingStatement, Query, Script, SetVariable
+from devstack.bigquery.sql.script_parser import parse_script
+from devstack.bigquery.sql.statements import Call, Declare, If, Query, Script, SetVariable
 from devstack.bigquery.storage.catalog import HOUR_US, Catalog
 from devstack.bigquery.storage.model import CommitInfo, DatasetId, TableId
 from devstack.bigquery.storage.partition_decorators import split_decorator
@@ -43,12 +44,15 @@ RESULT_LIFETIME_US = 24 * HOUR_US
 class QueryJob:
     """Runs one query job."""
 
-    def __init__(self, catalog: Catalog, objects: ObjectStore, grants: Grants, spark: SparkSubmit) -> None:
+    def __init__(
+        self, catalog: Catalog, objects: ObjectStore, grants: Grants, spark: SparkSubmit, jobs: JobStore
+    ) -> None:
         self._catalog = catalog
         self._objects = objects
         self._grants = grants
         self._spark = spark
-        self._dml_queue = DmlQueue(catalog.clock)
+        self._jobs = jobs
+        self._dml_queue = DmlQueue(catalog.clock, self._inserts_of_day)
         self._cache = QueryCache(catalog)
 
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
@@ -76,22 +80,18 @@ class QueryJob:
 
     @contextmanager
     def admission(self, context: JobContext) -> Iterator[None]:
-        """A job of one mutating DML statement stays PENDING in the queue of its table."""
-        table = self._target_of_dml(context.record)
-        if table is None:
+        """A job of one DML statement stays PENDING in the queue of its table."""
+        found = dml_statement(context.record)
+        if found is None:
             yield
             return
-        with self._dml_queue.slot(table, context.stop):
+        statement, table = found
+        with admission(self._dml_queue, statement, table, context):
             yield
 
-    def _target_of_dml(self, record: JobRecord) -> TableId | None:
-        try:
-            statements = parsed_script(record.configuration["query"]["query"]).statements
-            if len(statements) == 1 and isinstance(statements[0], MutatingStatement):
-                return _name_defaults(record).table(statements[0].table)
-        except StandInError:
-            return None  # the job will fail with this error when it runs
-        return None
+    def _inserts_of_day(self, table: TableId) -> int:
+        since_us = self._catalog.clock.now_us() - 24 * HOUR_US
+        return self._catalog.history(table).changes_since(since_us).count("insert")
 
     def dry_run(self, record: JobRecord) -> Mapping[str, Any]:
         """The statistics that the job would have. The query is not run."""
@@ -142,12 +142,14 @@ class QueryJob:
 
     @contextmanager
     def _state(self, record: JobRecord, session: DuckDbSession) -> Iterator[ScriptState]:
-        query, defaults = record.configuration["query"], _name_defaults(record)
+        query, defaults = record.configuration["query"], name_defaults(record)
         parameters = parse_parameters(query.get("queryParameters") or (), query.get("parameterMode"))
         definitions = parse_table_definitions(query.get("tableDefinitions") or {})
         with open_external_tables(definitions, self._objects, self._catalog.segments, query["query"]) as externals:
             caller = Caller(record.user, self._grants)
-            yield ScriptState(self._catalog, session, caller, defaults, parameters, externals=externals)
+            yield ScriptState(
+                self._catalog, session, caller, defaults, parameters, jobs=self._jobs, externals=externals
+            )
 
     def _result_table(self, record: JobRecord) -> ResultTable:
         query = record.configuration["query"]
@@ -169,8 +171,3 @@ class QueryJob:
         name = f"anon{hashlib.sha256(record.key.encode()).hexdigest()}"
         expires_us = self._catalog.clock.now_us() + RESULT_LIFETIME_US
         return ResultTable(TableId(record.project, dataset.dataset, name), expires_us=expires_us)
-
-
-def _name_defaults(record: JobRecord) -> NameDefaults:
-    default = record.configuration["query"].get("defaultDataset") or {}
-    return NameDefaults(record.project, default.get("datasetId"), default.get("projectId"), record.location)

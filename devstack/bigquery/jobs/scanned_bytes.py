@@ -159,10 +159,14 @@ def _scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]
     renamed = tree.copy()
     tables: dict[str, tuple[TableId, TableVersion]] = {}
     schema: dict[str, dict[str, str]] = {}
+    renamed_sources: set[int] = set()
     for scope in traverse_scope(renamed):
         for alias, source in scope.sources.items():
             if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
                 continue
+            if id(source) in renamed_sources:  # of an outer scope, which an UNNEST beside it sees too
+                continue
+            renamed_sources.add(id(source))
             name = table_name_of(source)
             new_name = f"t{len(schema)}"
             if is_information_schema_view(name):

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError
 from devstack.bigquery.jobs.dml_queue import DmlQueue
+from devstack.bigquery.jobs.dml_statement import DmlStatement, admission
 from devstack.bigquery.jobs.job_record import DONE, PENDING, RUNNING, JobRecord, error_proto
 from devstack.bigquery.jobs.job_runner import JobContext
 from devstack.bigquery.jobs.procedure_statements import bind_call
@@ -19,7 +20,7 @@ from devstack.bigquery.jobs.spark_submit import SparkSubmit
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import ExecutableStatement, ResultTable, StatementRunner
 from devstack.bigquery.sql.field_types import QueryValue
-from devstack.bigquery.sql.statements import Call, Declare, If, MutatingStatement, Query, SetVariable, Statement
+from devstack.bigquery.sql.statements import Call, Declare, If, Query, SetVariable, Statement
 from devstack.bigquery.sql.type_parser import field_of_type
 from devstack.bigquery.storage.model import CommitInfo
 
@@ -112,12 +113,15 @@ class ScriptRunner:
 
     def _child(self, statement: ExecutableStatement | Call, last: bool) -> None:
         parent, now_us = self.context.record, self.context.clock.now_us()
-        number, waits = len(self.outcomes), isinstance(statement, MutatingStatement)
+        number, waits = len(self.outcomes), isinstance(statement, DmlStatement)
+        query = _child_query(parent)
+        if isinstance(statement, DmlStatement):
+            query["destinationTable"] = self.state.defaults.table(statement.table).to_api()
         child = JobRecord(
             project=parent.project,
             location=parent.location,
             job_id=f"script_job_{parent.job_id}_{number}"[-200:],
-            configuration={"jobType": "QUERY", "query": _child_query(parent)},
+            configuration={"jobType": "QUERY", "query": query},
             created_us=now_us,
             started_us=None if waits else now_us,
             state=PENDING if waits else RUNNING,
@@ -127,7 +131,7 @@ class ScriptRunner:
         self.context.store.add(child)
         result = self.anonymous(child) if isinstance(statement, Query) else None
         try:
-            with self._dml_slot(statement):
+            with self._admission(statement):
                 if waits:
                     child = self.context.store.save(
                         replace(child, state=RUNNING, started_us=self.context.clock.now_us())
@@ -155,10 +159,9 @@ class ScriptRunner:
         spark_job = {"sparkJobId": child.job_id, "sparkJobLocation": child.location}
         return Outcome("CALL", slot_ms=slot_ms, spark_job=spark_job)
 
-    def _dml_slot(self, statement: ExecutableStatement | Call) -> AbstractContextManager[None]:
-        """Mutating DML waits in the queue of its table."""
-        if isinstance(statement, MutatingStatement):
-            return self.dml_queue.slot(self.state.defaults.table(statement.table), self.context.stop)
+    def _admission(self, statement: ExecutableStatement | Call) -> AbstractContextManager[None]:
+        if isinstance(statement, DmlStatement):
+            return admission(self.dml_queue, statement, self.state.defaults.table(statement.table), self.context)
         return nullcontext()
 
     def _save(self, child: JobRecord) -> None:

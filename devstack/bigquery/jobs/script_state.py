@@ -15,9 +15,11 @@ from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound
 from devstack.bigquery.callers import Caller
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import ExternalTables
+from devstack.bigquery.jobs.job_store import JobStore
+from devstack.bigquery.jobs.name_defaults import NameDefaults
 from devstack.bigquery.jobs.query_parameters import Parameters
 from devstack.bigquery.jobs.scanned_bytes import ScannedBytes, count_scanned_bytes
-from devstack.bigquery.jobs.table_reader import NameDefaults, TableReader, check_location, is_information_schema_view
+from devstack.bigquery.jobs.table_reader import TableReader, check_location, is_information_schema_view
 from devstack.bigquery.sql.field_types import QueryValue, TableField, quote_identifier, to_duckdb_type
 from devstack.bigquery.sql.referenced_tables import referenced_tables
 from devstack.bigquery.sql.statements import TableName
@@ -37,6 +39,7 @@ class ScriptState:
     caller: Caller
     defaults: NameDefaults
     parameters: Parameters
+    jobs: JobStore
     variables: dict[str, QueryValue] = field(default_factory=dict)
     externals: ExternalTables | None = None
 
@@ -44,7 +47,7 @@ class ScriptState:
     def statement(self) -> Iterator[StatementSql]:
         """Yield the SQL evaluation for one statement. Its current time and the version of each table are fixed."""
         with TableReader(
-            self.catalog, self.session, self.caller, self.defaults, self._constant, self.externals
+            self.catalog, self.jobs, self.session, self.caller, self.defaults, self._constant, self.externals
         ) as reader:
             yield StatementSql(self, reader, self.catalog.clock.now())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
@@ -17,7 +16,11 @@ from devstack.bigquery.jobs.change_merge import merged_version
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import FILE_NAME, ExternalTable, ExternalTables
 from devstack.bigquery.jobs.information_schema import view_rows
+from devstack.bigquery.jobs.job_store import JobStore
+from devstack.bigquery.jobs.jobs_view import jobs_rows
+from devstack.bigquery.jobs.name_defaults import NameDefaults
 from devstack.bigquery.sql.statements import TableName
+from devstack.bigquery.sql.table_names import REGIONAL_VIEWS
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.change_log import needs_runtime_merge
 from devstack.bigquery.storage.model import DatasetId, TableId, TableVersion
@@ -26,31 +29,6 @@ from devstack.bigquery.storage.version_relation import ROW_ID, relation_sql, seg
 
 VIEW_PREFIX = "INFORMATION_SCHEMA."
 EvaluateTime = Callable[[exp.Expression], object]
-
-
-@dataclass(frozen=True)
-class NameDefaults:
-    """Completes table names without project or dataset. A job can use only datasets in its `location`."""
-
-    project: str
-    dataset: str | None
-    dataset_project: str | None
-    location: str
-
-    def table(self, name: TableName) -> TableId:
-        return TableId(*self._dataset(name.dataset, name.project, name.table), name.table)
-
-    def dataset_id(self, name: TableName) -> DatasetId:
-        return DatasetId(*self._dataset(name.dataset, name.project, name.table))
-
-    def _dataset(self, dataset: str | None, project: str | None, table: str) -> tuple[str, str]:
-        if dataset is not None:
-            return project or self.project, dataset
-        if self.dataset is None:
-            raise InvalidQuery(
-                f'Table "{table}" must be qualified with a dataset (e.g. dataset.table): the job has no default dataset'
-            )
-        return self.dataset_project or self.project, self.dataset
 
 
 def check_location(catalog: Catalog, dataset: DatasetId, location: str) -> None:
@@ -66,6 +44,7 @@ class TableReader:
     def __init__(
         self,
         catalog: Catalog,
+        jobs: JobStore,
         session: DuckDbSession,
         caller: Caller,
         defaults: NameDefaults,
@@ -73,6 +52,7 @@ class TableReader:
         externals: ExternalTables | None = None,
     ) -> None:
         self.catalog = catalog
+        self._jobs = jobs
         self.caller = caller
         self.defaults = defaults
         self._session = session
@@ -151,9 +131,13 @@ class TableReader:
     def view(self, name: TableName) -> pa.Table:
         """The rows of a view, which are the same for the whole statement."""
         dataset, view = self.defaults.dataset_id(name), name.table.removeprefix(VIEW_PREFIX)
-        check_location(self.catalog, dataset, self.defaults.location)
         if (dataset, view) not in self._views:
-            self._views[dataset, view] = view_rows(self.catalog, dataset, view)
+            if view in REGIONAL_VIEWS:
+                rows = jobs_rows(self._jobs, self.catalog.clock, dataset, self.defaults.location)
+            else:
+                check_location(self.catalog, dataset, self.defaults.location)
+                rows = view_rows(self.catalog, dataset, view)
+            self._views[dataset, view] = rows
         return self._views[dataset, view]
 
     def version(self, name: TableName, system_time: exp.Expression | None) -> tuple[TableId, TableVersion]:

@@ -161,6 +161,9 @@ AGGREGATES: Mapping[str, Aggregate] = {
     "VAR_SAMP": _over_floats("VAR_SAMP", "var_samp"),
 }
 
+QUANTILES = "APPROX_QUANTILES"  # written by a handler of its own
+AGGREGATE_NAMES = frozenset({*AGGREGATES, QUANTILES})
+
 # Window functions, named as in DuckDB: the possible numbers of arguments, and whether ORDER BY is required.
 WINDOW: Mapping[str, tuple[tuple[int, ...], bool]] = {
     "CUME_DIST": ((0,), True),

@@ -12,6 +12,8 @@ from devstack.bigquery.sql.statements import TableName
 from devstack.bigquery.sql.tokens import TokenCursor, line_and_column
 
 INFORMATION_SCHEMA = "INFORMATION_SCHEMA"
+REGION_PREFIX = "region-"
+REGIONAL_VIEWS = ("JOBS", "JOBS_BY_PROJECT")  # their dataset is a region, such as `region-us`
 _TABLE = re.compile(r"[\w\- ]{1,1024}\Z")
 _DATASET = re.compile(r"\w{1,1024}\Z")
 _PROJECT = re.compile(r"(?:[a-z0-9.\-]+:)?[a-z][a-z0-9\-]*\Z")
@@ -70,8 +72,11 @@ def table_name_of(node: exp.Table) -> TableName:
 
 def _information_schema(parts: list[str], at: int) -> TableName:
     view = ".".join(part.upper() for part in parts[at:])
-    if at == 0 or len(parts) - at != 2 or at > 2 or parts[at - 1].lower().startswith("region-"):
-        raise NotImplementedConstruct(f"{'.'.join(parts)} (only DATASET.INFORMATION_SCHEMA.VIEW)")
+    is_regional = at > 0 and parts[at - 1].lower().startswith(REGION_PREFIX)
+    if at == 0 or len(parts) - at != 2 or at > 2 or is_regional != (parts[-1].upper() in REGIONAL_VIEWS):
+        raise NotImplementedConstruct(
+            f"{'.'.join(parts)} (only DATASET.INFORMATION_SCHEMA.VIEW, and {', '.join(REGIONAL_VIEWS)} of a region)"
+        )
     return TableName(view, parts[at - 1], parts[0] if at == 2 else None)
 
 

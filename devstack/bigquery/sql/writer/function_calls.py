@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
-from devstack.bigquery.sql.functions import AGGREGATES, SCALAR, WINDOW, Aggregate
+from devstack.bigquery.sql.functions import AGGREGATE_NAMES, AGGREGATES, QUANTILES, SCALAR, WINDOW, Aggregate
 from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_literal, invalid_call
 from devstack.bigquery.sql.writer.ordering import is_nan, order_by, window_text
 
@@ -46,7 +46,7 @@ def call(writer: Writer, node: exp.Anonymous) -> str:
 
 @handles(exp.SafeFunc, parts="this")
 def _safe(writer: Writer, node: exp.SafeFunc) -> str:
-    if node.this.name.upper() in (*AGGREGATES, *WINDOW):
+    if node.this.name.upper() in (*AGGREGATE_NAMES, *WINDOW):
         raise NotImplementedConstruct(f"SAFE. before aggregate {node.this.name.upper()}")
     return f"TRY({writer.write(node.this)})"
 
@@ -114,6 +114,7 @@ class _Modifiers:
     arguments: list[exp.Expr]
     distinct: bool = False
     ignore_nulls: bool = False
+    respect_nulls: bool = False
     order: exp.Order | None = None
     limit: int | None = None
     having: exp.HavingMax | None = None
@@ -121,7 +122,7 @@ class _Modifiers:
 
 def _modifiers(items: list[exp.Expr]) -> _Modifiers:
     """SQLGlot wraps LIMIT, ORDER BY and NULLS around the last argument, and DISTINCT around all of them."""
-    arguments, distinct, ignore_nulls = list(items), False, False
+    arguments, distinct, ignore_nulls, respect_nulls = list(items), False, False, False
     order: exp.Order | None = None
     limit: int | None = None
     having: exp.HavingMax | None = None
@@ -139,6 +140,8 @@ def _modifiers(items: list[exp.Expr]) -> _Modifiers:
             having = last
         elif isinstance(last, exp.IgnoreNulls):
             ignore_nulls = True
+        elif isinstance(last, exp.RespectNulls):
+            respect_nulls = True
         elif isinstance(last, exp.Distinct):
             distinct = True
             arguments[-1:] = last.expressions
@@ -147,7 +150,7 @@ def _modifiers(items: list[exp.Expr]) -> _Modifiers:
     if arguments and isinstance(arguments[0], exp.Distinct):
         distinct = True
         arguments[:1] = arguments[0].expressions
-    return _Modifiers(arguments, distinct, ignore_nulls, order, limit, having)
+    return _Modifiers(arguments, distinct, ignore_nulls, respect_nulls, order, limit, having)
 
 
 def _aggregate(writer: Writer, name: str, items: list[exp.Expr], window: str) -> str:
@@ -176,6 +179,24 @@ def _aggregate(writer: Writer, name: str, items: list[exp.Expr], window: str) ->
     if call.limit is not None:
         return _limited(name, known, written, distinct + written[0] + order, nulls, call.limit)
     return known.result.replace("{0}", f"{known.name}({distinct}{', '.join(written)}{order}){nulls}{window}")
+
+
+@special_function(QUANTILES)
+def _quantiles(writer: Writer, name: str, items: list[exp.Expr]) -> str:
+    """The smallest value, those at each of n equal shares, and the largest: exact. NULLs do not count."""
+    call = _modifiers(items)
+    if len(call.arguments) != 2:
+        raise invalid_call(name, len(call.arguments), "2")
+    if call.order is not None or call.limit is not None:
+        raise InvalidQuery(f"{name} does not support ORDER BY or LIMIT in its arguments")
+    if call.having is not None or call.respect_nulls:
+        raise NotImplementedConstruct(f"{name} with RESPECT NULLS or HAVING")
+    number = integer_literal(call.arguments[1])
+    if number is None or number < 1:
+        raise InvalidQuery(f"The second argument of {name} must be a positive integer literal")
+    shares = ", ".join(repr(i / number) for i in range(number + 1))
+    distinct = "DISTINCT " if call.distinct else ""
+    return f"quantile_disc({distinct}{writer.write(call.arguments[0])}, [{shares}])"
 
 
 def _minimum(value: str, window: str) -> str:

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.field_types import quote_identifier
-from devstack.bigquery.sql.functions import AGGREGATES
+from devstack.bigquery.sql.functions import AGGREGATE_NAMES
 from devstack.bigquery.sql.writer.columns_and_structs import struct, struct_field_name
 from devstack.bigquery.sql.writer.literals import parameter_value
 from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_literal, refuse_other_parts
@@ -113,7 +113,7 @@ def _group_by_all(writer: Writer, projections: list[exp.Expr]) -> str:
     for item in projections:
         if item.is_star:
             raise NotImplementedConstruct("GROUP BY ALL with *")
-        if not any(call.name.upper() in AGGREGATES for call in item.find_all(exp.Anonymous)):
+        if not any(call.name.upper() in AGGREGATE_NAMES for call in item.find_all(exp.Anonymous)):
             keys.append(writer.write(item.this if isinstance(item, exp.Alias) else item))
     return f" GROUP BY {', '.join(keys)}" if keys else ""
 

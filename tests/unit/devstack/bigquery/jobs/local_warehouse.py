@@ -42,6 +42,13 @@ class Warehouse:
         found: Mapping[str, Any] = record.statistics["query"]
         return found
 
+    def view(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query, in its order."""
+        record = self.run(sql)
+        assert record.error is None, record.error
+        table = record.configuration["query"]["destinationTable"]
+        return self.rows(f"{table['datasetId']}.{table['tableId']}")
+
     def rows(self, table: str) -> list[tuple[Any, ...]]:
         """All rows of `dataset.table`."""
         dataset, name = table.split(".")

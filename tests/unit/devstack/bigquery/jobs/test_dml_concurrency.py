@@ -6,7 +6,9 @@ Source: "Using data manipulation language (DML)", concurrent jobs.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,15 @@ import pytest
 
 from devstack.bigquery.bigquery_errors import ResourcesExceeded, StoppedJob
 from devstack.bigquery.clock import Clock
-from devstack.bigquery.jobs import dml_runner
-from devstack.bigquery.jobs.dml_queue import MAXIMUM_RUNNING, MAXIMUM_WAITING, DmlQueue
+from devstack.bigquery.jobs import dml_queue, dml_runner
+from devstack.bigquery.jobs.dml_queue import (
+    INSERTS_AT_ONCE_PER_DAY,
+    MAXIMUM_RUNNING,
+    MAXIMUM_RUNNING_INSERTS,
+    MAXIMUM_WAITING,
+    MAXIMUM_WAITING_INSERTS,
+    DmlQueue,
+)
 from devstack.bigquery.storage.catalog import HOUR_US
 from devstack.bigquery.storage.model import TableId
 from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse
@@ -54,6 +63,14 @@ def meanwhile(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Callable
         return attempts
 
     return arrange
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    for _ in range(WAIT_S * 100):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("the statements are not where they should be")
 
 
 def values(warehouse: Warehouse) -> list[int]:
@@ -123,13 +140,7 @@ def test_statement_for_a_full_queue_is_refused_at_once(tmp_path: Path) -> None:
     threads = [threading.Thread(target=work) for _ in range(MAXIMUM_RUNNING + MAXIMUM_WAITING)]
     for thread in threads:
         thread.start()
-    full = threading.Event()
-    for _ in range(WAIT_S * 100):
-        if len(queue._queues[T].waiting) == MAXIMUM_WAITING and inside[0] == MAXIMUM_RUNNING:
-            full.set()
-            break
-        full.wait(0.01)
-    assert full.is_set()
+    wait_until(lambda: len(queue._queues[T].waiting) == MAXIMUM_WAITING and inside[0] == MAXIMUM_RUNNING)
     with pytest.raises(ResourcesExceeded, match="limit is 20"), queue.slot(T, stop):
         pass
     with queue.slot(TableId("local-dev", "d", "other"), stop):
@@ -158,3 +169,67 @@ def test_cancelled_statement_leaves_the_queue(tmp_path: Path) -> None:
             pass
     with queue.slot(T, running):
         assert not queue._queues[T].waiting
+
+
+def test_inserts_wait_only_after_the_first_ones_of_a_day(tmp_path: Path) -> None:
+    """ "Data manipulation language", INSERT DML concurrency."""
+    before = [INSERTS_AT_ONCE_PER_DAY - 12]
+    queue, stop = DmlQueue(Clock(tmp_path / "clock.json"), lambda table: before[0]), threading.Event()
+    with ExitStack() as running:
+        for _ in range(12):
+            running.enter_context(queue.insert_slot(T, stop))  # more than ten at once
+        stop.set()
+        with pytest.raises(StoppedJob), queue.insert_slot(T, stop):  # it would wait
+            pass
+    stop.clear()
+    before[0] = INSERTS_AT_ONCE_PER_DAY
+    with ExitStack() as running:
+        for _ in range(MAXIMUM_RUNNING_INSERTS):
+            running.enter_context(queue.insert_slot(T, stop))
+        with queue.slot(T, stop):  # the queue of UPDATE, DELETE and MERGE is another one
+            pass
+        cancel = threading.Event()
+
+        def wait() -> None:
+            with pytest.raises(StoppedJob), queue.insert_slot(T, cancel):
+                pass
+
+        threads = [threading.Thread(target=wait) for _ in range(MAXIMUM_WAITING_INSERTS)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: len(queue._inserts[T].waiting) == MAXIMUM_WAITING_INSERTS)
+        with pytest.raises(ResourcesExceeded, match="limit is 100"), queue.insert_slot(T, stop):
+            pass
+        cancel.set()
+        for thread in threads:
+            thread.join(WAIT_S)
+
+
+def test_inserts_of_the_last_24_hours_count(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = warehouse.stand_in.queries._dml_queue
+    assert queue._inserts_of_day(T) == 1
+    monkeypatch.setattr(dml_queue, "INSERTS_AT_ONCE_PER_DAY", 1)
+    with ExitStack() as running:
+        for _ in range(MAXIMUM_RUNNING_INSERTS):
+            running.enter_context(queue.insert_slot(T, threading.Event()))
+        jobs = [
+            warehouse.start("INSERT d.t VALUES (DATE '2026-01-03', 9)"),
+            warehouse.start("INSERT d.t VALUES (DATE '2026-01-03', 9); SELECT 1"),
+        ]
+        wait_until(lambda: len(queue._inserts[T].waiting) == len(jobs))
+        view = warehouse.view(
+            "SELECT job_id, destination_table.table_id FROM `region-us`.INFORMATION_SCHEMA.JOBS "
+            "WHERE state = 'PENDING' AND start_time IS NULL ORDER BY creation_time"
+        )
+        child = f"script_job_{jobs[1].job_id}_0"
+        assert view == [(jobs[0].job_id, "t"), (child, "t")]
+        warehouse.stand_in.clock.advance(60 * 1_000_000)
+    done = [warehouse.wait(job) for job in jobs]
+    assert [job.error for job in done] == [None, None]
+    (waited,) = warehouse.view(
+        "SELECT MIN(TIMESTAMP_DIFF(start_time, creation_time, SECOND)) FROM `region-us`.INFORMATION_SCHEMA.JOBS "
+        f"WHERE job_id IN ('{jobs[0].job_id}', '{child}')"
+    )
+    assert waited[0] >= 60
+    warehouse.stand_in.clock.advance(24 * HOUR_US)
+    assert queue._inserts_of_day(T) == 0

@@ -46,13 +46,18 @@ CONSTRUCTS: dict[str, str] = {
     "SELECT a FROM d.t PIVOT (SUM(a) FOR b IN ('x'))": "PIVOT or UNPIVOT",
     "SELECT a FROM `d.t_*`": "wildcard table d.t_*",
     "SELECT a FROM `region-us`.INFORMATION_SCHEMA.TABLES": (
-        "region-us.INFORMATION_SCHEMA.TABLES (only DATASET.INFORMATION_SCHEMA.VIEW)"
+        "region-us.INFORMATION_SCHEMA.TABLES (only DATASET.INFORMATION_SCHEMA.VIEW, and JOBS, JOBS_BY_PROJECT of a "
+        "region)"
+    ),
+    "SELECT a FROM d.INFORMATION_SCHEMA.JOBS": (
+        "d.INFORMATION_SCHEMA.JOBS (only DATASET.INFORMATION_SCHEMA.VIEW, and JOBS, JOBS_BY_PROJECT of a region)"
     ),
     "SELECT 1 FROM d.t AS t WHERE EXISTS (SELECT 1 FROM t.items)": "implicit UNNEST of t.items: write UNNEST(…)",
     "WITH RECURSIVE a AS (SELECT 1 AS x) SELECT x FROM a": "WITH RECURSIVE",
     "SELECT a, SUM(b) FROM d.t GROUP BY ROLLUP (a)": "ROLLUP",
     "SELECT SHA1('x')": "function SHA1",
-    "SELECT APPROX_QUANTILES(a, 2) FROM d.t": "function APPROX_QUANTILES",
+    "SELECT APPROX_QUANTILES(a, 2 RESPECT NULLS) FROM d.t": "APPROX_QUANTILES with RESPECT NULLS or HAVING",
+    "SELECT SAFE.APPROX_QUANTILES(a, 2) FROM d.t": "SAFE. before aggregate APPROX_QUANTILES",
     "SELECT APPROX_TOP_COUNT(a, 2) FROM d.t": "function APPROX_TOP_COUNT",
     "SELECT RAND()": "function RAND",
     "SELECT d.f(1)": "function d.f",

@@ -1,0 +1,43 @@
+"""The table that a DML statement changes, and the queue of that table in which a job of the statement waits."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from devstack.bigquery.bigquery_errors import StandInError
+from devstack.bigquery.jobs.dml_queue import DmlQueue
+from devstack.bigquery.jobs.job_record import JobRecord
+from devstack.bigquery.jobs.job_runner import JobContext
+from devstack.bigquery.jobs.name_defaults import NameDefaults
+from devstack.bigquery.sql.script_parser import parsed_script
+from devstack.bigquery.sql.statements import Insert, MutatingStatement
+from devstack.bigquery.storage.model import TableId
+
+DmlStatement = MutatingStatement | Insert
+
+
+def name_defaults(record: JobRecord) -> NameDefaults:
+    default = record.configuration["query"].get("defaultDataset") or {}
+    return NameDefaults(record.project, default.get("datasetId"), default.get("projectId"), record.location)
+
+
+def dml_statement(record: JobRecord) -> tuple[DmlStatement, TableId] | None:
+    """The one DML statement of a query job and its table. None for other jobs, and for what does not parse."""
+    if record.kind != "query":
+        return None
+    try:
+        statements = parsed_script(record.configuration["query"]["query"]).statements
+        if len(statements) == 1 and isinstance(statements[0], DmlStatement):
+            return statements[0], name_defaults(record).table(statements[0].table)
+    except StandInError:
+        return None  # the job will fail with this error when it runs
+    return None
+
+
+def admission(
+    queue: DmlQueue, statement: DmlStatement, table: TableId, context: JobContext
+) -> AbstractContextManager[None]:
+    """What a statement enters before it runs: one of the places of its table's queue."""
+    if isinstance(statement, Insert):
+        return queue.insert_slot(table, context.stop)
+    return queue.slot(table, context.stop)
