@@ -179,7 +179,12 @@ class FeedOnStandIn:
 
     def swap(self, spec: PublishSpec, swap: SwapSpec, number: int = 1) -> None:
         template = swap_configuration(self.feed.feed, self.feed.target)
-        self.run_job(spec, "swap", _render(template, names=self.services.names, swap=swap), number)
+        self.run_job(
+            spec,
+            "swap",
+            _render(template, names=self.services.names, options=self.feed.table.options.to_contract(), swap=swap),
+            number,
+        )
 
     def commit(self, spec: PublishSpec) -> LedgerRecord:
         return commit_attempt(self.services, spec.attempt)[0]
@@ -275,7 +280,7 @@ def _render(value: Any, **context: Any) -> Any:
 
     def walk(item: Any) -> Any:
         if isinstance(item, str):
-            return _TEMPLATES.from_string(item).render(names=context["names"], ti=ti)
+            return _TEMPLATES.from_string(item).render(names=context["names"], options=context["options"], ti=ti)
         if isinstance(item, dict):
             return {key: walk(inner) for key, inner in item.items()}
         return [walk(inner) for inner in item] if isinstance(item, list) else item

@@ -14,10 +14,19 @@ IF live != @generation THEN
   OPTIONS (
     partition_expiration_days = @expiration_days,
     description = @description,
+{%- if options.friendly_name %}
+    friendly_name = "{{ options.friendly_name }}",
+{%- endif %}
+{%- if options.require_partition_filter %}
+    require_partition_filter = TRUE,
+{%- endif %}
     labels = [
       ('dedup_clone_generation', @generation),
       ('dedup_clone_snapshot', @snapshot),
       ('dedup_clone_manifest', @manifest)
+{%- for key, value in options.labels.items() %},
+      ('{{ key }}', '{{ value }}')
+{%- endfor %}
     ]
   );
 END IF;

@@ -27,12 +27,13 @@ def rendered_statements() -> dict[str, str]:
         for file in sorted(SQL.rglob("*.sql")):
             name = file.relative_to(SQL).as_posix()
             table = feed.table.to_contract()
-            statements[f"{feed.feed}/{name}"] = render(SQL, name, names=names, table=table)
-            first = render(SQL, name, names=names, table=table, has_parent=False)
+            options = feed.table.options.to_contract()
+            statements[f"{feed.feed}/{name}"] = render(SQL, name, names=names, table=table, options=options)
+            first = render(SQL, name, names=names, table=table, options=options, has_parent=False)
             if first != statements[f"{feed.feed}/{name}"]:
                 statements[f"{feed.feed}/{FIRST_PUBLISH}/{name}"] = first
             for form in OTHER_FORMS:
-                text = render(SQL, name, names=names, table=table, form=form)
+                text = render(SQL, name, names=names, table=table, options=options, form=form)
                 if text != statements[f"{feed.feed}/{name}"]:
                     statements[f"{feed.feed}/{form}/{name}"] = text
         for check in feed.checks.sql:

@@ -11,10 +11,12 @@ from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.bootstrap.bootstrap_checks import check_existing_table
 from dedup_clone.publish.bootstrap.existing_table import BootstrapRecord, read_bootstrap_record
 from dedup_clone.publish.load import read_candidate
+from dedup_clone.publish.planning.declared_options import swap_options
 from dedup_clone.publish.records.attempt_records import save_check_results, save_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import run_sql_checks
 from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
+from dedup_clone.publish.target_options import check_target_options
 from dedup_clone.state.current import IntentKind
 from dedup_clone.state.index import ended_attempts
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Outcome
@@ -60,6 +62,7 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
         reason=spec.reason,
         bytes_billed=staging.bytes_billed + sql_bytes_billed,
         staging_bytes=staging.table.size,
+        options=swap_options(services.feed.table),
     )
     save_swap(services, swap)
     return swap
@@ -84,6 +87,7 @@ def early_results(services: Services, parent: int | None) -> list[CheckResult]:
     if staging is not None:
         results.append(table_checks.layout_matches(staging, target, feed.table.to_contract()))
         results += [*check_policies(services, "staging_policies", feed.staging), *_check_access(services)]
+        results += check_target_options(services, target, parent)
     return results
 
 
@@ -109,6 +113,7 @@ def _check_tables(
         table_checks.no_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
         *check_policies(services, "staging_policies", services.feed.staging),
         *_check_access(services),
+        *check_target_options(services, target, spec.parent),
     ]
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from dedup_clone.checks import partition_checks, table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults
+from dedup_clone.checks.option_checks import declared_options_set
 from dedup_clone.checks.share_checks import shares
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
@@ -104,6 +105,7 @@ def _check_target(
         partition_checks.expiration_set("target_expiration", target, retention_days),
         partition_checks.oldest_within_retention(target, retention_days),
         partition_checks.ending_within_a_day(target, retention_days),
+        declared_options_set(target.table.options, swap.options),
         *check_policies(services, "target_policies", services.feed.target),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from dedup_clone.contract.delivery import Delivery
@@ -70,6 +70,7 @@ class SwapSpec:
 
     `generation`, `parent` and `snapshot` are text, because the swap's SQL takes them as text parameters; `parent` is
     empty for a first generation. `manifest` is the manifest's digest. `bytes_billed` is that of the checks' queries.
+    `options`: what the swap sets on target by the feed file (see warehouse/table_options.py).
     """
 
     attempt: str
@@ -83,3 +84,4 @@ class SwapSpec:
     reason: str
     bytes_billed: int
     staging_bytes: int
+    options: dict[str, str] = field(default_factory=dict)

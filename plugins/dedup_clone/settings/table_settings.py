@@ -8,10 +8,13 @@ from pydantic import Field, model_validator
 
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.settings.identifiers import ColumnName, DeclaredColumnName
+from dedup_clone.settings.option_settings import OptionSettings
 from dedup_clone.settings.strict_yaml import StrictModel
 
 KEY_TYPES = {"INT64", "STRING", "DATE", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
 MAX_CLUSTER_COLUMNS = 4  # BigQuery's limit
+
+MAX_KEY_COLUMNS = 16  # of a primary key, BigQuery's limit
 
 PolicyTag = Annotated[str, Field(pattern=r"^projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/policyTags/[^/]+$")]
 
@@ -29,6 +32,8 @@ class ColumnSettings(StrictModel):
     """For a column that was added later: the first snapshot id whose files must have it (null: all files).
 
     Files of older snapshots may lack it; their rows have NULL there. docs/change-a-feed.md describes how to add one."""
+    description: Annotated[str, Field(max_length=1024)] = ""
+    """Shown by BigQuery beside the column. One that is removed here stays on the table."""
     fields: tuple[ColumnSettings, ...] = ()
     """The nested columns of a STRUCT; other types have none."""
 
@@ -49,6 +54,12 @@ class ColumnSettings(StrictModel):
         path = f"{prefix}{self.name}"
         own = {} if self.since is None else {path: self.since}
         return own | {k: v for inner in self.fields for k, v in inner.since_by_path(f"{path}.").items()}
+
+    def descriptions(self, prefix: str = "") -> dict[str, str]:
+        """The descriptions of this column and those nested in it, by their paths."""
+        path = f"{prefix}{self.name}"
+        own = {path: self.description} if self.description else {}
+        return own | {k: v for inner in self.fields for k, v in inner.descriptions(f"{path}.").items()}
 
     def to_contract(self) -> Column:
         return Column(self.name, self.type, self.mode, tuple(f.to_contract() for f in self.fields))
@@ -83,6 +94,12 @@ class TableSettings(StrictModel):
     """BigQuery deletes a partition this many days after its date."""
     policies: PolicySettings = PolicySettings()
     """Policies that every published table must have."""
+    primary_key: bool = False
+    """Whether the keys are the tables' primary key. BigQuery does not enforce it, but its optimizer uses it.
+
+    One that is removed here stays on the tables."""
+    options: OptionSettings = OptionSettings()
+    """Options of target."""
 
     @model_validator(mode="after")
     def columns_fit_together(self) -> Self:
@@ -101,6 +118,8 @@ class TableSettings(StrictModel):
             raise ValueError(f"{unknown} are not among the columns {list(by_name)}")
         if len(set(self.keys)) != len(self.keys):
             raise ValueError(f"keys name a column twice: {list(self.keys)}")
+        if self.primary_key and len(self.keys) > MAX_KEY_COLUMNS:
+            raise ValueError(f"primary_key: [{len(self.keys)}] keys, BigQuery allows [{MAX_KEY_COLUMNS}]")
         if self.partition_column not in self.keys:
             raise ValueError(f"keys must contain the partition column [{self.partition_column}]")
         if by_name[self.partition_column].type != "DATE":
@@ -114,6 +133,10 @@ class TableSettings(StrictModel):
         if invalid:
             raise ValueError(f"keys {invalid} have a type that cannot be a key; keys may be {sorted(KEY_TYPES)}")
         return self
+
+    def descriptions(self) -> dict[str, str]:
+        """The declared descriptions of columns, nested ones too, by their paths."""
+        return {path: text for column in self.columns for path, text in column.descriptions().items()}
 
     def since(self) -> dict[str, int]:
         """The first snapshot id whose files must have a column, by its path. Columns of all files are left out."""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.table import TableContract
+from dedup_clone.contract.target_options import NO_OPTIONS, TargetOptions
 from dedup_clone.warehouse.jobs import Jobs, poll_intervals
 from dedup_clone.warehouse.materialized_views import read_materialized_views, reads_table
 from dedup_clone.warehouse.metadata import (
-    MILLISECONDS_PER_DAY,
     JobMetadata,
     Observation,
     PartitionMetadata,
@@ -24,8 +24,9 @@ from dedup_clone.warehouse.metadata import (
     table_metadata,
     to_milliseconds,
 )
-from dedup_clone.warehouse.policies import missing_access, read_policies
+from dedup_clone.warehouse.policies import missing_access, read_policies, read_row_policies
 from dedup_clone.warehouse.sql_files import TableNames, render
+from dedup_clone.warehouse.table_changes import TableChanges
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client, TableReference
@@ -44,6 +45,7 @@ class Warehouse:
         self._sql_folder = sql_folder
         self._views: dict[str, str] | None = None
         self.jobs = Jobs(client, project=project, location=location)
+        self.changes = TableChanges(client, project=project, dataset=dataset)
 
     def table_names(self, staging: str, target: str) -> TableNames:
         return TableNames(self._project, self._dataset, staging, target)
@@ -71,23 +73,9 @@ class Warehouse:
         """Create staging with the feed's schema, unless it exists."""
         self._run(render(self._sql_folder, "ddl/create_staging.sql", names=names, table=table), [])
 
-    def set_partition_expiration(self, table_name: str, days: int) -> None:
-        """Let BigQuery delete each partition of the table `days` after its date."""
-        table = self._client.get_table(self._reference(table_name))
-        partitioning = table.time_partitioning
-        partitioning.expiration_ms = days * MILLISECONDS_PER_DAY
-        table.time_partitioning = partitioning
-        self._client.update_table(table, ["time_partitioning"])
-
     def drop_table(self, name: str) -> None:
         """Drop a table of the dataset, if it exists."""
         self._client.delete_table(f"{self._project}.{self._dataset}.{name}", not_found_ok=True)
-
-    def remove_label(self, table_name: str, label: str) -> None:
-        """Remove a label of a table. Changes nothing if the table lacks it."""
-        table = self._client.get_table(self._reference(table_name))
-        table.labels = {**table.labels, label: None}
-        self._client.update_table(table, ["labels"])
 
     def render(
         self,
@@ -97,9 +85,12 @@ class Warehouse:
         table: TableContract,
         has_parent: bool = True,
         form: SqlForm = SqlForm.QUALIFY,
+        options: TargetOptions = NO_OPTIONS,
     ) -> str:
         """The statement `sql/<name>` for one feed."""
-        return render(self._sql_folder, name, names=names, table=table, has_parent=has_parent, form=form)
+        return render(
+            self._sql_folder, name, names=names, table=table, has_parent=has_parent, form=form, options=options
+        )
 
     def observe(self, names: TableNames, table_name: str) -> Observation:
         """The table's metadata and its partitions. One metadata query: 10 MB billed, no table data read."""
@@ -131,6 +122,10 @@ class Warehouse:
     def policies(self, table_name: str) -> Policies:
         """The table's row access policies and policy tags. Metadata calls, free of charge."""
         return read_policies(self._client, self._reference(table_name))
+
+    def row_policies(self, table_name: str) -> dict[str, str]:
+        """The filter of each row access policy of the table, by the policy's name."""
+        return read_row_policies(self._client, self._reference(table_name))
 
     def missing_access(self, table_name: str) -> list[str]:
         """What this account lacks to clone the table as of a past time; nothing if no row access policy is on it."""

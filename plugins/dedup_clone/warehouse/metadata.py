@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from dedup_clone.contract.table import Column, ColumnMode
+from dedup_clone.warehouse.table_options import table_options
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import SchemaField, Table
@@ -34,6 +35,7 @@ class TableMetadata:
 
     `streaming_buffer`: None when it is empty. `kind`: TABLE, VIEW, EXTERNAL, …. `granularity` of the time partitioning:
     DAY, HOUR, …; None without one. `version` changes with every change of rows, schema or description.
+    `options`: its labels, constraints, descriptions and so on (see table_options.py), without row access policies.
     """
 
     name: str
@@ -52,6 +54,7 @@ class TableMetadata:
     granularity: str | None = None
     location: str = ""
     version: str = ""
+    options: dict[str, str] = field(default_factory=dict)
 
     def is_cloned_as_of(self, moment: datetime) -> bool:
         """Whether the table is a clone as of that time. Compares milliseconds: former releases recorded more digits."""
@@ -139,6 +142,7 @@ def table_metadata(table: Table) -> TableMetadata:
         granularity=None if partitioning is None else partitioning.type_,
         location=table.location or "",
         version=f"{table.etag} {table.modified}",
+        options=table_options(table.to_api_repr()),
     )
 
 

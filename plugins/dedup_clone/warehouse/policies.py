@@ -25,6 +25,11 @@ def read_policies(client: Client, table: TableReference) -> Policies:
     )
 
 
+def read_row_policies(client: Client, table: TableReference) -> dict[str, str]:
+    """The filter of each row access policy of the table, by the policy's name."""
+    return {_id(policy): str(policy["filterPredicate"]) for policy in _row_policies(client, table)}
+
+
 def missing_access(client: Client, table: TableReference) -> list[str]:
     """What this account lacks to clone the table as of a past time; nothing if the table has no row access policy.
 

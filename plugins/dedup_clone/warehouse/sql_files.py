@@ -8,6 +8,7 @@ from pathlib import Path
 from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, nullable
+from dedup_clone.contract.target_options import NO_OPTIONS, TargetOptions
 from dedup_clone.warehouse.row_expressions import key_text, quoted, value_expressions
 from dedup_clone.warehouse.row_text_sql import row_text
 
@@ -62,11 +63,12 @@ def render(
     table: TableContract | None = None,
     has_parent: bool = True,
     form: SqlForm = SqlForm.QUALIFY,
+    options: TargetOptions = NO_OPTIONS,
 ) -> str:
     """The statement `folder/name` for one feed. An undefined name in it is an error.
 
     `has_parent`: whether target exists; it does not before the first publish. `form`: how engine `bigquery` chooses
-    rows.
+    rows. `options`: those of target.
     """
     import jinja2
 
@@ -78,6 +80,7 @@ def render(
         table=table,
         has_parent=has_parent,
         form=form,
+        options=options,
         column_sql=column_sql,
         nullable=nullable,
         quoted=quoted,

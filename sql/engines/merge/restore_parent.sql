@@ -1,5 +1,5 @@
 -- Purpose: make staging hold the parent again, for MERGE changes it in place.
--- Params: none.
+-- Params: @retention_day DATE; target may refuse queries without a filter on its dates.
 -- Writes: staging (emptied, filled); scans target whole.  Safe to retry: yes, as a whole.
 TRUNCATE TABLE {{ names.staging }};
 {%- if has_parent %}
@@ -10,5 +10,6 @@ SELECT
 {%- for column in table.columns %}
   {{ quoted(column.name) }}{{ "," if not loop.last }}
 {%- endfor %}
-FROM {{ names.target }};
+FROM {{ names.target }}
+WHERE {{ quoted(table.partition_column) }} >= @retention_day;
 {%- endif %}

@@ -229,7 +229,7 @@ def test_tables_that_are_gone_for_good_are_made_from_landing_or_from_a_copy(
 
 
 def test_a_label_that_somebody_removed_is_put_back_by_hand(published: FeedOnStandIn) -> None:
-    published.services.warehouse.remove_label(published.feed.target, "dedup_clone_generation")
+    published.services.warehouse.changes.remove_label(published.feed.target, "dedup_clone_generation")
     plan = recover(published)
     assert not plan.changes_anything
     assert "--set_label dedup_clone_generation:2 " in plan.next_step

@@ -172,11 +172,11 @@ def test_an_engine_in_sql_refuses_a_target_with_policies_that_nobody_declared(cl
     """A query would read only the rows that the policies show to it, and the others would be lost."""
     world = FeedOnStandIn(new_feed(), *clients)
     world.publish(world.land(7, FIRST))
+    spec = world.resolve(world.land(8, SECOND), replay=True, engine=Engine.BIGQUERY, reason="without Spark")
     world.bigquery.query_and_wait(
         f"CREATE ROW ACCESS POLICY {ROW_POLICY} ON warehouse.{world.feed.target} GRANT TO ('{STAND_IN_USER}') "
         "FILTER USING (product_id = 1)"
     )
-    spec = world.resolve(world.land(8, SECOND), replay=True, engine=Engine.BIGQUERY, reason="without Spark")
     with pytest.raises(ContractViolation, match=ROW_POLICY):
         world.deduplicate(spec)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.settings.feed import read_feed
+from dedup_clone.settings.table_settings import TableSettings
 
 FEEDS = Path(__file__).parents[3] / "dags" / "feeds"
 REFERENCE = (FEEDS / "product_attributes.yaml").read_text()
@@ -35,6 +37,13 @@ def test_value_columns_are_what_is_neither_key_nor_snapshot_id() -> None:
     [
         ("cluster_by:", "clusterby:", r":19: unknown key \[table.clusterby\]: did you mean \[cluster_by\]"),
         ("retention_days: 730", "retention_days: 0", r"table.retention_days.*greater than or equal to 1"),
+        (
+            "retention_days: 730",
+            "retention_days: 730\n  options: {labels: {dedup_clone_x: a}}",
+            r"begin with \[dedup_clone_\]",
+        ),
+        ("retention_days: 730", "retention_days: 730\n  options: {labels: {Team: a}}", r"options.labels.Team"),
+        ("retention_days: 730", "retention_days: 730\n  options: {friendly_name: 'a\"b'}", r"options.friendly_name"),
         ("retention_days: 730", 'retention_days: "730"', r"table.retention_days.*valid integer"),
         ("type: INT64}\n    - {name: store_id", "type: INT}\n    - {name: store_id", r":11: \[table.columns.1.type\]"),
         ("keys: [date, ", "keys: [", r"keys must contain the partition column \[date\]"),
@@ -93,3 +102,19 @@ def test_a_name_that_bigquery_reserves_is_refused(tmp_path: Path, name: str, fie
 def test_other_names_with_an_underscore_are_accepted(tmp_path: Path, name: str) -> None:
     feed = read_feed(write(tmp_path, REFERENCE.replace("name: attr_value", f"name: {name}", 1)))
     assert feed.table.columns[4].name == name
+
+
+def test_a_primary_key_of_too_many_columns_is_refused() -> None:
+    """BigQuery's page "Use primary and foreign keys": at most 16 columns."""
+    names = ["day", "id", *(f"key_{number}" for number in range(16))]
+    types = {"day": "DATE"}
+    values = {
+        "columns": tuple({"name": name, "type": types.get(name, "INT64")} for name in names),
+        "partition_column": "day",
+        "snapshot_id_column": "id",
+        "keys": tuple(name for name in names if name != "id"),
+        "retention_days": 1,
+    }
+    assert not TableSettings.model_validate(values).primary_key
+    with pytest.raises(ValidationError, match=r"\[17\] keys, BigQuery allows \[16\]"):
+        TableSettings.model_validate(values | {"primary_key": True})

@@ -32,7 +32,7 @@ def target_dag_arguments(setup: FeedSetup, *, task_timeout: timedelta = timedelt
         "auto_register": False,
         "is_paused_upon_creation": False,
         "template_searchpath": [str(setup.folders.sql)],
-        "user_defined_macros": {"names": setup.names},
+        "user_defined_macros": {"names": setup.names, "options": setup.feed.table.options.to_contract()},
         "default_args": {
             "owner": setup.feed.owner,
             **retry_arguments(timedelta(minutes=setup.feed.freshness.sla_minutes)),

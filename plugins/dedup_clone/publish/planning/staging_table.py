@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from dedup_clone.publish.planning.declared_changes import is_shorter
+from dedup_clone.publish.planning.declared_options import staging_options
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import lease_held_error
+from dedup_clone.warehouse.table_options import PRIMARY_KEY
 
 
 def prepare_staging(services: Services) -> None:
-    """Create staging, unless it exists, and let it keep its partitions longer if the feed file says so.
+    """Create staging, unless it exists. Set a longer retention, descriptions of columns and the primary key.
 
     Call it while the run holds the lease. A shorter retention deletes rows; `approve_retention` sets it.
     """
-    feed = services.feed
-    staging = services.warehouse.table(feed.staging)
+    table, name = services.feed.table, services.feed.staging
+    staging = services.warehouse.table(name)
     if staging is None:
-        services.warehouse.create_staging(services.names, feed.table.to_contract())
-    elif staging.expiration_days != feed.table.retention_days and not is_shorter(feed.table.retention_days, staging):
+        services.warehouse.create_staging(services.names, table.to_contract())
+    elif staging.expiration_days != table.retention_days and not is_shorter(table.retention_days, staging):
         _set_retention(services)
+    declared, found = staging_options(table), staging.options if staging else {}
+    if any(found.get(entry) != value for entry, value in declared.items()):
+        primary_key = table.keys if PRIMARY_KEY in declared else ()
+        services.warehouse.changes.describe(name, table.descriptions(), primary_key)
 
 
 def approve_retention(services: Services) -> None:
@@ -33,5 +39,5 @@ def approve_retention(services: Services) -> None:
 
 def _set_retention(services: Services) -> None:
     days = services.feed.table.retention_days
-    services.warehouse.set_partition_expiration(services.feed.staging, days)
+    services.warehouse.changes.set_partition_expiration(services.feed.staging, days)
     services.log(f"staging table {services.names.staging_table} keeps its partitions for {days} days from now on")

@@ -14,10 +14,12 @@ IF live != @generation THEN
   OPTIONS (
     partition_expiration_days = @expiration_days,
     description = @description,
+    friendly_name = "Store visits",
     labels = [
       ('dedup_clone_generation', @generation),
       ('dedup_clone_snapshot', @snapshot),
-      ('dedup_clone_manifest', @manifest)
+      ('dedup_clone_manifest', @manifest),
+      ('team', 'stores')
     ]
   );
 END IF;

@@ -1,0 +1,65 @@
+"""Checks that a swap removes nothing from target that somebody has put there, and sets what the feed declares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dedup_clone.checks.check_result import CheckResult, check_result, listed
+from dedup_clone.warehouse.table_options import FRIENDLY_NAME, KMS_KEY, PARTITION_FILTER, PRIMARY_KEY
+
+# Where a feed file declares an entry, by the entry's first words. What is not listed cannot be declared.
+_DECLARED_IN = {
+    "label": "table.options.labels",
+    FRIENDLY_NAME: "table.options.friendly_name",
+    PARTITION_FILTER: "table.options.require_partition_filter",
+    KMS_KEY: "table.options.kms_key",
+    PRIMARY_KEY: "table.primary_key",
+    "description of column": "the column's description",
+    "row access policy": "table.policies.row_access, and make it on staging",
+    "policy tag": "table.policies.column_tags, and set it on staging",
+}
+# Entries of these kinds are not part of what a clone takes from its source.
+_NOT_CLONED = ("label", FRIENDLY_NAME, PARTITION_FILTER, "expiration of the table")
+
+
+def nothing_undeclared(
+    target: Mapping[str, str], staging: Mapping[str, str], declared: Mapping[str, str], last_set: Mapping[str, str]
+) -> CheckResult:
+    """Whatever target has is declared, is on staging too, or was set by the last swap.
+
+    The arguments are entries of `table_options`. Clones take from staging what is part of its schema, constraints and
+    policies, so an equal entry there is enough.
+    """
+    lost = {
+        name: value
+        for name, value in target.items()
+        if name not in declared
+        and last_set.get(name) != value
+        and (name.startswith(_NOT_CLONED) or staging.get(name) != value)
+    }
+    return check_result(
+        "target_options",
+        not lost,
+        found=listed([f"{name}: {value}" for name, value in lost.items()], between="; "),
+        expected="nothing on target that the swap would remove",
+        next_step=f"{'; '.join(dict.fromkeys(map(_advice, lost)))} (docs/feed-file.md); or remove it from target.",
+    )
+
+
+def declared_options_set(target: Mapping[str, str], declared: Mapping[str, str]) -> CheckResult:
+    """After the swap, target has every option that the swap was to set."""
+    missing = [f"{name}: {value}" for name, value in declared.items() if target.get(name) != value]
+    return check_result(
+        "target_options_set",
+        not missing,
+        found=f"missing: {listed(missing, between='; ')}" if missing else "all set",
+        expected="the options that the feed file declares",
+        next_step="somebody changed target after the swap: see the job list; the next publish sets them again.",
+    )
+
+
+def _advice(name: str) -> str:
+    for words, place in _DECLARED_IN.items():
+        if name.startswith(words):
+            return f"declare {words} in {place}"
+    return f"set {name.split(' [', 1)[0]} on staging"

@@ -1,0 +1,20 @@
+"""Options of target that each swap sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+OWN_LABELS = "dedup_clone_"  # the keys of the labels that this project sets begin with it
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """Validated by the settings: `friendly_name` has no quote, keys and values of `labels` are identifiers."""
+
+    friendly_name: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    require_partition_filter: bool = False
+
+
+NO_OPTIONS = TargetOptions()

@@ -1,0 +1,35 @@
+"""Compares what target has beside its rows with what the next swap sets, so that a swap removes nothing of others."""
+
+from __future__ import annotations
+
+from dedup_clone.checks.check_result import CheckResult
+from dedup_clone.checks.option_checks import nothing_undeclared
+from dedup_clone.publish.planning.declared_options import staging_options, swap_options
+from dedup_clone.publish.records.attempt_records import find_swap
+from dedup_clone.publish.services import Services
+from dedup_clone.warehouse.metadata import TableMetadata
+from dedup_clone.warehouse.table_options import row_policy_entry
+
+
+def check_target_options(services: Services, target: TableMetadata | None, parent: int | None) -> list[CheckResult]:
+    """Return one result for target, none without target. `parent`: the live generation."""
+    staging = services.warehouse.table(services.feed.staging)
+    if target is None or staging is None:
+        return []
+    declared = {**swap_options(services.feed.table), **staging_options(services.feed.table)}
+    return [
+        nothing_undeclared(
+            _entries(services, target), _entries(services, staging), declared, _set_by_last_swap(services, parent)
+        )
+    ]
+
+
+def _entries(services: Services, table: TableMetadata) -> dict[str, str]:
+    policies = services.warehouse.row_policies(table.name)
+    return {**table.options, **{row_policy_entry(name): text for name, text in policies.items()}}
+
+
+def _set_by_last_swap(services: Services, parent: int | None) -> dict[str, str]:
+    """The options of the live generation's swap: what was taken out of the feed file since may go."""
+    swap = None if parent is None else find_swap(services, services.manifests.read(parent).attempt)
+    return swap.options if swap else {}

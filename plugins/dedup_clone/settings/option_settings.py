@@ -1,0 +1,36 @@
+"""A feed's section `table.options`: options of target that each swap sets."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from dedup_clone.contract.target_options import OWN_LABELS, TargetOptions
+from dedup_clone.settings.strict_yaml import StrictModel
+
+MAX_LABELS = 61  # BigQuery's limit is 64, and each swap sets three
+
+LabelKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
+LabelValue = Annotated[str, Field(pattern=r"^[a-z0-9_-]{0,63}$")]
+
+
+class OptionSettings(StrictModel):
+    """Options that every swap sets on target. Without them, a swap would remove what somebody has set there."""
+
+    friendly_name: Annotated[str, Field(pattern=r'^[^"\\\n]{1,1024}$')] | None = None
+    """The table's display name."""
+    labels: dict[LabelKey, LabelValue] = Field(default_factory=dict, max_length=MAX_LABELS)
+    """Labels, for example for the bill. This project adds three, whose keys begin with `dedup_clone_`."""
+    require_partition_filter: bool = False
+    """Whether BigQuery refuses queries of target without a filter on the partition column."""
+
+    @model_validator(mode="after")
+    def labels_are_free(self) -> Self:
+        taken = [key for key in self.labels if key.startswith(OWN_LABELS)]
+        if taken:
+            raise ValueError(f"labels {taken} begin with [{OWN_LABELS}], as this project's own do: rename them")
+        return self
+
+    def to_contract(self) -> TargetOptions:
+        return TargetOptions(self.friendly_name, self.labels, self.require_partition_filter)

@@ -1,0 +1,50 @@
+"""Changes tables' metadata, by one request each, which BigQuery refuses if the table was changed meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dedup_clone.warehouse.metadata import MILLISECONDS_PER_DAY
+from dedup_clone.warehouse.table_options import with_descriptions
+
+if TYPE_CHECKING:
+    from google.cloud.bigquery import Client, Table
+
+
+class TableChanges:
+    """Changes of the tables of one dataset."""
+
+    def __init__(self, client: Client, *, project: str, dataset: str) -> None:
+        self._client = client
+        self._dataset = f"{project}.{dataset}"
+
+    def set_partition_expiration(self, table_name: str, days: int) -> None:
+        """Let BigQuery delete each partition of the table `days` after its date."""
+        table = self._table(table_name)
+        partitioning = table.time_partitioning
+        partitioning.expiration_ms = days * MILLISECONDS_PER_DAY
+        table.time_partitioning = partitioning
+        self._client.update_table(table, ["time_partitioning"])
+
+    def describe(self, table_name: str, descriptions: Mapping[str, str], primary_key: Sequence[str]) -> None:
+        """Set descriptions of columns, by their paths, and the primary key, if one is given. Others stay."""
+        from google.cloud.bigquery import SchemaField
+        from google.cloud.bigquery.table import PrimaryKey, TableConstraints
+
+        table = self._table(table_name)
+        fields = with_descriptions([field.to_api_repr() for field in table.schema], descriptions)
+        table.schema = [SchemaField.from_api_repr(field) for field in fields]
+        if primary_key:
+            others = table.table_constraints.foreign_keys if table.table_constraints else None
+            table.table_constraints = TableConstraints(PrimaryKey(list(primary_key)), others)
+        self._client.update_table(table, ["schema", *(["table_constraints"] if primary_key else [])])
+
+    def remove_label(self, table_name: str, label: str) -> None:
+        """Remove a label of a table. Changes nothing if the table lacks it."""
+        table = self._table(table_name)
+        table.labels = {**table.labels, label: None}
+        self._client.update_table(table, ["labels"])
+
+    def _table(self, name: str) -> Table:
+        return self._client.get_table(f"{self._dataset}.{name}")

@@ -1,0 +1,87 @@
+"""What a table has beside its rows, columns and layout: options, constraints, descriptions, policies.
+
+Each is an entry `name: value`, both as text, so that two tables can be compared and a message can name the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dedup_clone.contract.target_options import OWN_LABELS
+
+FRIENDLY_NAME, PARTITION_FILTER = "friendly name", "require_partition_filter"
+KMS_KEY, PRIMARY_KEY = "KMS key", "primary key"
+
+
+def label_entry(key: str) -> str:
+    return f"label [{key}]"
+
+
+def description_entry(path: str) -> str:
+    return f"description of column [{path}]"
+
+
+def row_policy_entry(name: str) -> str:
+    return f"row access policy [{name}]"
+
+
+def table_options(resource: Mapping[str, Any]) -> dict[str, str]:
+    """The entries of a table as tables.get describes it. Labels of this project and row policies are left out."""
+    return dict(_entries(resource))
+
+
+def with_descriptions(
+    fields: Sequence[Mapping[str, Any]], descriptions: Mapping[str, str], prefix: str = ""
+) -> list[dict[str, Any]]:
+    """The fields of a schema, in the form of the REST API, with `descriptions` by column path."""
+    described = []
+    for field in fields:
+        path, new = f"{prefix}{field['name']}", dict(field)
+        if path in descriptions:
+            new["description"] = descriptions[path]
+        if field.get("fields"):
+            new["fields"] = with_descriptions(field["fields"], descriptions, f"{path}.")
+        described.append(new)
+    return described
+
+
+def _entries(resource: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in (resource.get("labels") or {}).items():
+        if not key.startswith(OWN_LABELS):
+            yield label_entry(key), str(value)
+    single = {
+        FRIENDLY_NAME: resource.get("friendlyName"),
+        KMS_KEY: (resource.get("encryptionConfiguration") or {}).get("kmsKeyName"),
+        "expiration of the table": resource.get("expirationTime"),
+        "max_staleness": resource.get("maxStaleness"),
+        "default collation": resource.get("defaultCollation"),
+        "default rounding mode": resource.get("defaultRoundingMode"),
+    }
+    yield from ((name, str(value)) for name, value in single.items() if value)
+    partitioning = resource.get("timePartitioning") or {}
+    if resource.get("requirePartitionFilter") or partitioning.get("requirePartitionFilter"):
+        yield PARTITION_FILTER, "true"
+    constraints = resource.get("tableConstraints") or {}
+    key = (constraints.get("primaryKey") or {}).get("columns")
+    if key:
+        yield PRIMARY_KEY, ", ".join(key)
+    for foreign in constraints.get("foreignKeys") or ():
+        other = foreign["referencedTable"]["tableId"]
+        pairs = (f"{c['referencingColumn']} = {other}.{c['referencedColumn']}" for c in foreign["columnReferences"])
+        yield f"foreign key [{foreign.get('name') or other}]", ", ".join(pairs)
+    yield from _column_entries((resource.get("schema") or {}).get("fields") or (), "")
+
+
+def _column_entries(fields: Sequence[Mapping[str, Any]], prefix: str) -> Iterator[tuple[str, str]]:
+    for field in fields:
+        path = f"{prefix}{field['name']}"
+        single = {
+            description_entry(path): field.get("description"),
+            f"default value of column [{path}]": field.get("defaultValueExpression"),
+            f"policy tag of column [{path}]": ", ".join((field.get("policyTags") or {}).get("names") or ()),
+            f"data policy of column [{path}]": ", ".join(p["name"] for p in field.get("dataPolicies") or ()),
+            f"collation of column [{path}]": field.get("collation"),
+        }
+        yield from ((name, str(value)) for name, value in single.items() if value)
+        yield from _column_entries(field.get("fields") or (), f"{path}.")

@@ -1,0 +1,79 @@
+"""What a table has beside rows, columns and layout, read from the form of REST resource tables."""
+
+from __future__ import annotations
+
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.option_checks import declared_options_set, nothing_undeclared
+from dedup_clone.warehouse.table_options import table_options, with_descriptions
+
+KEY = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
+TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
+RESOURCE = {
+    "labels": {"dedup_clone_generation": "7", "team": "stores"},
+    "encryptionConfiguration": {"kmsKeyName": KEY},
+    "timePartitioning": {"type": "DAY", "field": "day", "requirePartitionFilter": True},
+    "expirationTime": "1800000000000",
+    "tableConstraints": {
+        "primaryKey": {"columns": ["day", "id"]},
+        "foreignKeys": [
+            {
+                "name": "to_stores",
+                "referencedTable": {"projectId": "p", "datasetId": "d", "tableId": "stores"},
+                "columnReferences": [{"referencingColumn": "store", "referencedColumn": "id"}],
+            }
+        ],
+    },
+    "schema": {
+        "fields": [
+            {"name": "day", "type": "DATE"},
+            {"name": "id", "type": "INTEGER", "defaultValueExpression": "0", "policyTags": {"names": [TAG]}},
+            {"name": "at", "type": "RECORD", "fields": [{"name": "city", "type": "STRING", "description": "Town"}]},
+        ]
+    },
+}
+ENTRIES = {
+    "label [team]": "stores",
+    "KMS key": KEY,
+    "expiration of the table": "1800000000000",
+    "require_partition_filter": "true",
+    "primary key": "day, id",
+    "foreign key [to_stores]": "store = stores.id",
+    "default value of column [id]": "0",
+    "policy tag of column [id]": TAG,
+    "description of column [at.city]": "Town",
+}
+
+
+def test_everything_that_a_swap_could_remove_is_an_entry() -> None:
+    assert table_options(RESOURCE) == ENTRIES
+
+
+def test_descriptions_are_set_by_path_and_others_stay() -> None:
+    fields = with_descriptions(RESOURCE["schema"]["fields"], {"id": "Number"})  # type: ignore[index,arg-type]
+    assert [field.get("description") for field in fields] == [None, "Number", None]
+    assert fields[2]["fields"][0]["description"] == "Town"
+
+
+def test_what_staging_has_too_is_carried_by_the_clone_except_options_that_clones_lack() -> None:
+    found = nothing_undeclared(ENTRIES, staging=ENTRIES, declared={}, last_set={})
+    assert found.level is Level.FAIL
+    for lost in ("label [team]", "require_partition_filter", "expiration of the table"):
+        assert lost in found.found
+    assert "foreign key" not in found.found
+
+
+def test_what_nobody_can_declare_is_to_be_set_on_staging() -> None:
+    found = nothing_undeclared({"default value of column [id]": "0"}, staging={}, declared={}, last_set={})
+    assert found.next_step.startswith("set default value of column on staging")
+
+
+def test_another_policy_tag_than_that_of_staging_is_lost() -> None:
+    tag = {"policy tag of column [id]": TAG}
+    assert nothing_undeclared(tag, {"policy tag of column [id]": "other"}, {}, {}).level is Level.FAIL
+    assert nothing_undeclared(tag, tag, {}, {}).level is Level.PASS
+
+
+def test_options_missing_after_a_swap_are_named() -> None:
+    declared = {"label [team]": "stores"}
+    assert declared_options_set(ENTRIES, declared).level is Level.PASS
+    assert declared_options_set({}, declared).found == "missing: label [team]: stores"
