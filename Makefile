@@ -44,6 +44,7 @@ install:
 	{ test -x $(PY) || "$$python" -m venv $(VENV); } && \
 	$(PY) -m pip install --quiet --disable-pip-version-check $(UV) && \
 	$(PY) -m uv pip sync --python $(PY) --require-hashes $(LOCK) && \
+	{ ! command -v java >/dev/null || PYTHONPATH=plugins:. $(PY) -m devstack.spark_classes; } && \
 	cp $(LOCK) $(STAMP)
 
 demo: up ## Start the stack, land snapshots, follow them through the DAGs, judge the tables

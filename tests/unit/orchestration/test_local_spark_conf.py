@@ -13,7 +13,7 @@ from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_co
 def test_emulator_settings_name_its_address_and_a_connector_that_exists() -> None:
     conf = emulator_spark_conf("http://127.0.0.1:4443")
     assert conf["spark.hadoop.fs.gs.storage.root.url"] == "http://127.0.0.1:4443/"
-    assert Path(conf["spark.driver.extraClassPath"]).is_file()
+    assert Path(conf["spark.executor.extraClassPath"]).is_file()
 
 
 @pytest.mark.parametrize("host", ["", "127.0.0.1:4443", "http://"])

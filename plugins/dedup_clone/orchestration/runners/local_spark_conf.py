@@ -9,6 +9,10 @@ from urllib.parse import urlsplit
 
 from dedup_clone.contract.errors import ConfigurationError
 
+# These options save a third of the CPU time of jobs of up to a million rows, whose time is mostly the start of the JVM.
+# From about ten million rows on, the optimizing compiler saves more: set other options in the Spark connection then.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 
 def emulator_spark_conf(storage_host: str) -> dict[str, str]:
     """Settings that let Spark read and write `gs://` on the storage emulator at `storage_host` (`http://host:port`)."""
@@ -18,7 +22,6 @@ def emulator_spark_conf(storage_host: str) -> dict[str, str]:
             f"Storage emulator is [{storage_host}], expected [http://host:port]: correct STORAGE_EMULATOR_HOST."
         )
     return {
-        "spark.driver.extraClassPath": connector_jar(),
         "spark.executor.extraClassPath": connector_jar(),
         "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
         "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
@@ -35,10 +38,9 @@ def local_spark_conf(driver_memory: str = "2g") -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": driver_memory,
-        # These options save a third of the CPU time of jobs of up to a million rows, whose time is mostly the start of
-        # the JVM. From about ten million rows on, the optimizing compiler saves more: set other options in the Spark
-        # connection then.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:SharedArchiveFile={class_archive()}",
+        # Part of the class path of the archive above.
+        "spark.driver.extraClassPath": connector_jar(),
         # Driver and workers use the Python that runs this code, not the first one on PATH.
         "spark.pyspark.python": sys.executable,
         # The job's folder must be on PYTHONPATH.
@@ -53,6 +55,11 @@ def event_log_conf(folder_uri: str) -> dict[str, str]:
     if not folder_uri:
         return {}
     return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder_uri}
+
+
+def class_archive() -> Path:
+    """Where `make setup` puts the archive of the classes that Spark loads. Java does without it if it is missing."""
+    return Path(sys.prefix) / "share" / "spark-classes.jsa"
 
 
 def connector_jar() -> str:
