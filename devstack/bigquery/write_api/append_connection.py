@@ -11,20 +11,22 @@ from dataclasses import dataclass
 
 import grpc
 import pyarrow as pa
-from google.cloud.bigquery_storage_v1.types import AppendRowsRequest, AppendRowsResponse
+from google.cloud.bigquery_storage_v1.types import AppendRowsRequest, AppendRowsResponse, RowError
 from google.protobuf.message import Message
 
 from devstack.bigquery.bigquery_errors import NotImplementedConstruct, StandInError
+from devstack.bigquery.callers import Caller
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
 from devstack.bigquery.storage.catalog import Catalog
-from devstack.bigquery.storage.model import BufferedRows, TableSettings, TableVersion
+from devstack.bigquery.storage.change_log import InvalidRows, RowChange, append_changes, is_change_stream
+from devstack.bigquery.storage.model import BufferedRows, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.streaming_buffer import check_day, stream_rows
 from devstack.bigquery.write_api.storage_errors import RowsRefused, WriteApiError, invalid_argument, write_api_error
 from devstack.bigquery.write_api.stream_names import StreamName, parse_stream
 from devstack.bigquery.write_api.table_schema import table_schema
-from devstack.bigquery.write_api.writer_schema import RowReader, message_class
+from devstack.bigquery.write_api.writer_schema import RowReader, WrittenRow, message_class
 
 MAXIMUM_REQUEST_BYTES = 20_000_000
 LOG = logging.getLogger(__name__)
@@ -48,8 +50,10 @@ class _Destination:
 class AppendConnection:
     """The state of one connection. One thread uses it."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, caller: Caller) -> None:
         self._catalog = catalog
+        self._caller = caller
+        self._streams_changes: bool | None = None  # whether its rows are row changes; None before the first row
         self._destinations: dict[str, _Destination] = {}
         self._current: _Destination | None = None
 
@@ -127,22 +131,38 @@ class AppendConnection:
         if request.offset is not None:
             raise invalid_argument("The default stream takes no offset: leave it out.")
 
-        def make(version: TableVersion, commit_us: int, batch: SegmentBatch) -> Sequence[BufferedRows]:
-            rows = self._read(destination, version.settings, serialized, commit_us)
-            return [BufferedRows(batch.write(rows), commit_us)]
+        table = destination.stream.table
+        settings = self._catalog.get(table).settings
+        rows: list[WrittenRow] = []
+        if destination.reader_for(settings.schema).may_have_changes:
+            rows = self._read(destination, settings, serialized, self._catalog.clock.now_us())
+        self._streams_changes = is_change_stream([row.kind for row in rows] or [None], self._streams_changes)
+        if self._streams_changes:
+            self._append_changes(table, rows)
+            return None
 
-        stream_rows(self._catalog, destination.stream.table, make)
+        def make(version: TableVersion, commit_us: int, batch: SegmentBatch) -> Sequence[BufferedRows]:
+            schema = version.settings.schema
+            values = [row.values for row in self._read(destination, version.settings, serialized, commit_us)]
+            written = batch.write(conform(pa.Table.from_pylist(values, schema=arrow_schema(schema)), schema))
+            return [BufferedRows(written, commit_us)]
+
+        stream_rows(self._catalog, table, make)
         return None
+
+    def _append_changes(self, table: TableId, rows: Sequence[WrittenRow]) -> None:
+        changes = [RowChange(row.kind or "", row.sequence, row.values) for row in rows]
+        try:
+            append_changes(self._catalog, self._caller, table, changes)
+        except InvalidRows as error:
+            raise RowsRefused([_row_error(index, text) for index, text in error.rows.items()]) from error
 
     def _read(
         self, destination: _Destination, settings: TableSettings, serialized: Sequence[bytes], now_us: int
-    ) -> pa.Table:
+    ) -> list[WrittenRow]:
         reader = destination.reader_for(settings.schema)
         destination.columns = settings.schema
-        if reader.has_changes:
-            raise NotImplementedConstruct("_CHANGE_TYPE")
-        rows = reader.read(serialized, lambda row: check_day(settings, row, now_us))
-        return conform(pa.Table.from_pylist(rows, schema=arrow_schema(settings.schema)), settings.schema)
+        return reader.read(serialized, lambda row: check_day(settings, row, now_us))
 
 
 def _check_request(request: AppendRowsRequest) -> None:
@@ -156,6 +176,10 @@ def _check_request(request: AppendRowsRequest) -> None:
         raise invalid_argument("A missing value has the interpretation UNSPECIFIED: use NULL_VALUE or DEFAULT_VALUE.")
     if not AppendRowsRequest.pb(request).proto_rows.rows.serialized_rows:
         raise invalid_argument("The request has no rows.")
+
+
+def _row_error(index: int, message: str) -> RowError:
+    return RowError(index=index, code=RowError.RowErrorCode.FIELDS_ERROR, message=message)
 
 
 def _failed(stream: str, error: WriteApiError) -> AppendRowsResponse:

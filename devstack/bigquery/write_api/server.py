@@ -12,6 +12,7 @@ from google.cloud.bigquery_storage_v1 import types
 from grpc_status import rpc_status
 
 from devstack.bigquery.bigquery_errors import StandInError
+from devstack.bigquery.callers import Caller, Grants, user_of
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.write_api.append_connection import AppendConnection
 from devstack.bigquery.write_api.storage_errors import WriteApiError, write_api_error
@@ -28,10 +29,12 @@ LOG = logging.getLogger(__name__)
 class WriteApiServer:
     """Serves the Storage Write API for the tables of a catalog. It is bound to its port once it is made."""
 
-    def __init__(self, catalog: Catalog, host: str, port: int) -> None:
+    def __init__(self, catalog: Catalog, grants: Grants, host: str, port: int) -> None:
         """`port`: 0 for any free one. Raises RuntimeError if another program uses it."""
         self._server = grpc.server(ThreadPoolExecutor(THREADS), options=_OPTIONS)
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, _handlers(catalog)),))
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(SERVICE, _handlers(catalog, grants)),)
+        )
         self.address = f"{host}:{self._server.add_insecure_port(f'{host}:{port}')}"
 
     def start(self) -> None:
@@ -42,12 +45,14 @@ class WriteApiServer:
         self._server.stop(STOP_S).wait()
 
 
-def _handlers(catalog: Catalog) -> dict[str, Any]:
+def _handlers(catalog: Catalog, grants: Grants) -> dict[str, Any]:
     methods = StreamMethods(catalog)
 
     def append_rows(requests: Iterator[Any], context: Any) -> Iterator[Any]:
         try:
-            yield from AppendConnection(catalog).responses(requests)
+            headers = dict(context.invocation_metadata())
+            caller = Caller(user_of(headers.get("authorization")), grants)
+            yield from AppendConnection(catalog, caller).responses(requests)
         except WriteApiError as error:
             context.abort_with_status(rpc_status.to_status(error.status()))
 

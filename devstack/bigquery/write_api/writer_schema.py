@@ -16,10 +16,10 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from google.protobuf.message import DecodeError, Message
 
 from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.storage.change_log import CHANGE_TYPE, SEQUENCE_NUMBER
 from devstack.bigquery.write_api.protobuf_values import Convert, conversion, kind_of
 from devstack.bigquery.write_api.storage_errors import Code, RowsRefused, invalid_argument
 
-CHANGE_COLUMNS = ("_CHANGE_TYPE", "_CHANGE_SEQUENCE_NUMBER")  # of change data capture; no table has such columns
 Row = dict[str, Any]
 
 
@@ -65,6 +65,15 @@ class _Value:
             ) from error
 
 
+@dataclass(frozen=True)
+class WrittenRow:
+    """One row of a request: its values by column name, and its `_CHANGE_TYPE` and `_CHANGE_SEQUENCE_NUMBER`, if any."""
+
+    values: Row
+    kind: str | None
+    sequence: str | None
+
+
 class RowReader:
     """Reads the rows of requests for one table. Raises WriteApiError if the writer's fields do not fit the table."""
 
@@ -73,25 +82,25 @@ class RowReader:
         descriptor: Any = rows.DESCRIPTOR
         self._values = _values(descriptor, columns, stream, "")
         names = {field.name.upper(): field.name for field in descriptor.fields}
-        self._change_fields = [names.get(name) for name in CHANGE_COLUMNS]
+        self._kind, self._sequence = names.get(CHANGE_TYPE), names.get(SEQUENCE_NUMBER)
 
     @property
-    def has_changes(self) -> bool:
-        """Whether the rows are changes of rows, of change data capture."""
-        return self._change_fields[0] is not None
+    def may_have_changes(self) -> bool:
+        """Whether the rows have a `_CHANGE_TYPE`, of change data capture."""
+        return self._kind is not None
 
-    def read(self, serialized: Sequence[bytes], check: Callable[[Row], None]) -> list[Row]:
-        """The rows by column name. Raises RowsRefused, with an error for each wrong row.
+    def read(self, serialized: Sequence[bytes], check: Callable[[Row], None]) -> list[WrittenRow]:
+        """The rows of a request. Raises RowsRefused, with an error for each wrong row.
 
-        `check`: raises ValueError for a wrong row.
+        `check`: raises ValueError for the values of a wrong row.
         """
         rows, errors = [], []
         for index, content in enumerate(serialized):
             try:
                 message = self._class()
                 message.ParseFromString(content)
-                row = _row(message, self._values)
-                check(row)
+                row = self._row(message)
+                check(row.values)
                 rows.append(row)
             except (DecodeError, ValueError) as error:
                 errors.append(
@@ -101,13 +110,28 @@ class RowReader:
             raise RowsRefused(errors)
         return rows
 
+    def _row(self, message: Message) -> WrittenRow:
+        kind, sequence = _text(message, self._kind), _text(message, self._sequence)
+        row = {value.column.name: value.of(message) for value in self._values}
+        if kind != "DELETE":  # of which only the primary key counts
+            _check_required(row, self._values)
+        return WrittenRow(row, kind, sequence)
+
+
+def _text(message: Message, field: str | None) -> str | None:
+    return str(getattr(message, field)) if field is not None and message.HasField(field) else None
+
 
 def _row(message: Message, values: Sequence[_Value]) -> Row:
     row = {value.column.name: value.of(message) for value in values}
+    _check_required(row, values)
+    return row
+
+
+def _check_required(row: Row, values: Sequence[_Value]) -> None:
     for value in values:
         if value.column.mode == "REQUIRED" and row[value.column.name] is None:
             raise ValueError(f"Field {value.column.name} is required but has no value")
-    return row
 
 
 def _values(message: Descriptor, columns: Sequence[TableField], stream: str, prefix: str) -> tuple[_Value, ...]:
@@ -117,7 +141,7 @@ def _values(message: Descriptor, columns: Sequence[TableField], stream: str, pre
         column = known.pop(field.name.lower(), None)
         if column is not None:
             values.append(_value(field, column, stream, prefix))
-        elif prefix or field.name.upper() not in CHANGE_COLUMNS:
+        elif prefix or field.name.upper() not in (CHANGE_TYPE, SEQUENCE_NUMBER):
             raise invalid_argument(
                 f"The source object has fields unknown to BigQuery: {prefix}{field.name}. "
                 "Add the column to the table or leave the field out.",

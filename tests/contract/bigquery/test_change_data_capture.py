@@ -1,0 +1,132 @@
+"""Change data capture through google-cloud-bigquery-storage: upserts, deletes, retries, late changes, refusals.
+
+Page: "Stream table updates with change data capture".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.cloud import bigquery
+from google.cloud.bigquery_storage_v1 import BigQueryWriteClient, types
+
+from tests.contract.bigquery.emulator_client import rows_of
+from tests.contract.bigquery.write_api_client import append, append_request, default_stream, message_class, write_client
+
+CHANGE = message_class({"id": "int64", "name": "string", "_CHANGE_TYPE": "string", "_CHANGE_SEQUENCE_NUMBER": "string"})
+PLAIN = message_class({"id": "int64", "name": "string"})
+INVALID_ARGUMENT = 3
+
+
+@pytest.fixture(scope="module")
+def writer(stand_in: str) -> Iterator[BigQueryWriteClient]:
+    with write_client(stand_in) as client:
+        yield client
+
+
+@pytest.fixture
+def table(client: bigquery.Client, dataset: str) -> str:
+    client.query_and_wait(
+        f"CREATE TABLE {dataset}.t (id INT64 PRIMARY KEY NOT ENFORCED, name STRING NOT NULL) CLUSTER BY id"
+    )
+    client.query_and_wait(f"INSERT {dataset}.t VALUES (100, 'Charlie'), (101, 'Tal'), (102, 'Lee')")
+    return f"{dataset}.t"
+
+
+def upsert(key: int, name: str, **more: str) -> Any:
+    return CHANGE(id=key, name=name, _CHANGE_TYPE="UPSERT", **more)
+
+
+def delete(key: int, **more: str) -> Any:
+    return CHANGE(id=key, _CHANGE_TYPE="DELETE", **more)
+
+
+def at(sequence: str) -> dict[str, str]:
+    return {"_CHANGE_SEQUENCE_NUMBER": sequence}
+
+
+def send(writer: BigQueryWriteClient, table: str, *rows: Any, kind: Any = CHANGE) -> types.AppendRowsResponse:
+    (response,) = append(writer, append_request(default_stream(table), kind, rows))
+    return response
+
+
+def names(client: bigquery.Client, table: str) -> dict[int, str]:
+    return dict(rows_of(client, f"SELECT id, name FROM {table}"))
+
+
+def test_upserts_and_deletes_are_seen_by_the_next_query(
+    client: bigquery.Client, writer: BigQueryWriteClient, table: str
+) -> None:
+    response = send(writer, table, delete(100), upsert(101, "Tala"), upsert(105, "Izumi"))
+    assert "append_result" in response
+    assert names(client, table) == {101: "Tala", 102: "Lee", 105: "Izumi"}
+
+
+def test_a_retried_append_and_a_late_one_change_nothing(
+    client: bigquery.Client, writer: BigQueryWriteClient, table: str
+) -> None:
+    second = append_request(
+        default_stream(table), CHANGE, [upsert(101, "second", **at("2/0")), delete(100, **at("2/1"))]
+    )
+    first = append_request(
+        default_stream(table), None, [upsert(101, "first", **at("1/FF")), upsert(100, "x", **at("1"))]
+    )
+    responses = append(writer, second, second, first)
+    assert ["append_result" in response for response in responses] == [True] * 3
+    assert names(client, table) == {101: "second", 102: "Lee"}
+
+
+def test_changes_are_not_mixed_with_plain_rows_on_one_connection(
+    client: bigquery.Client, writer: BigQueryWriteClient, table: str
+) -> None:
+    plain = append_request(default_stream(table), PLAIN, [PLAIN(id=1, name="plain")])
+    accepted, refused = append(writer, append_request(default_stream(table), CHANGE, [delete(100)]), plain)
+    assert "append_result" in accepted
+    assert (refused.error.code, refused.error.message) == (
+        INVALID_ARGUMENT,
+        "The given value is not a valid CHANGE_TYPE",
+    )
+    assert "append_result" in append(writer, plain)[0]
+    assert names(client, table) == {1: "plain", 101: "Tal", 102: "Lee"}
+
+
+def test_an_insert_is_a_plain_row(client: bigquery.Client, writer: BigQueryWriteClient, table: str) -> None:
+    send(writer, table, CHANGE(id=101, name="again", _CHANGE_TYPE="INSERT"))
+    assert rows_of(client, f"SELECT COUNT(*) FROM {table} WHERE id = 101") == [(2,)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (CHANGE(id=1, name="x", _CHANGE_TYPE="MERGE"), "not a valid CHANGE_TYPE"),
+        (upsert(1, "x", **at("xyz")), "hexadecimal"),
+        (CHANGE(name="x", _CHANGE_TYPE="UPSERT"), "primary key"),
+        (CHANGE(id=1, _CHANGE_TYPE="UPSERT"), "required"),
+    ],
+)
+def test_a_wrong_change_is_named_and_its_request_changes_nothing(
+    client: bigquery.Client, writer: BigQueryWriteClient, table: str, wrong: Any, message: str
+) -> None:
+    more = at("1") if wrong.HasField("_CHANGE_SEQUENCE_NUMBER") else {}
+    response = send(writer, table, delete(100, **more), wrong)
+    assert response.error.code == INVALID_ARGUMENT
+    assert [(error.index, message in error.message) for error in response.row_errors] == [(1, True)]
+    assert 100 in names(client, table)
+
+
+def test_a_table_without_primary_key_refuses_changes(
+    client: bigquery.Client, writer: BigQueryWriteClient, table: str
+) -> None:
+    client.query_and_wait(f"ALTER TABLE {table} DROP PRIMARY KEY")
+    response = send(writer, table, delete(100))
+    assert response.error.code == INVALID_ARGUMENT
+    assert "needs a primary key" in response.error.message
+
+
+def test_pseudocolumns_cannot_be_queried(client: bigquery.Client, writer: BigQueryWriteClient, table: str) -> None:
+    send(writer, table, upsert(105, "Izumi"))
+    for column in ("_CHANGE_TYPE", "_CHANGE_SEQUENCE_NUMBER"):
+        with pytest.raises(Exception, match=column):
+            client.query_and_wait(f"SELECT {column} FROM {table}")
