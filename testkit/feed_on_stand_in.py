@@ -24,6 +24,8 @@ from dedup_clone.orchestration.shared.swap_job import swap_configuration
 from dedup_clone.publish.attempt_jobs import attempt_job_id
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.commit import commit_attempt
+from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
+from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_erasure
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
 from dedup_clone.publish.previews.rollback_preview import RollbackPreview, preview_rollback
 from dedup_clone.publish.records.reporting_tables import WATCHDOG, write_reporting_tables
@@ -47,6 +49,8 @@ TODAY = datetime.now(UTC).date()
 _TEMPLATES = jinja2.Environment(loader=jinja2.FileSystemLoader(SQL), undefined=jinja2.StrictUndefined)
 DAG = "feed_publish"
 ROLLBACK_DAG = "feed_rollback"
+ERASE_DAG = "feed_erase"
+KEYS_FILE = "keys.csv"
 
 
 def row(snapshot_id: int, product: int, value: int = 20, *, day: date = TODAY) -> Row:
@@ -221,6 +225,21 @@ class FeedOnStandIn:
             self.load(spec)
         self.swap(spec, self.check(spec))
         return self.commit(spec)
+
+    def erase(self, keys: str, *, run_id: str = "erase", reason: str = "request 7") -> LedgerRecord:
+        """Erase the keys of a CSV text, as the erase DAG does."""
+        spec = self.resolve_erasure(keys, run_id=run_id, reason=reason)
+        self.deduplicate(spec)
+        self.load(spec)
+        self.swap(spec, self.check(spec))
+        record = self.commit(spec)
+        delete_leftovers(self.services, KEYS_FILE)
+        return record
+
+    def resolve_erasure(self, keys: str, *, run_id: str = "erase", reason: str = "request 7") -> PublishSpec:
+        """Upload a CSV text as the file of keys, and run the first task that acquires the lease."""
+        self.services.store.put(self.services.layout.keys_to_erase(KEYS_FILE), keys)
+        return resolve_erasure(self.services, ErasureRequest(ERASE_DAG, run_id, KEYS_FILE, reason))
 
     def preview(self, generation: int, *, run_id: str = "rollback") -> RollbackPreview:
         return preview_rollback(self.services, generation, dag_id=ROLLBACK_DAG, run_id=run_id)

@@ -170,7 +170,7 @@ class DedupJob:
         parent: Parent,
     ) -> Candidate:
         """Write the file list and the list of URIs to load, and return the candidate that names both."""
-        generation, erased, erased_keys = self._erase(generation, applied)
+        generation, erased, erased_keys = self._erase(generation, applied, validated)
         attempt_uri = self.request.attempt_uri
         file_list_uri = storage.join(attempt_uri, f"files-{self.run_id}.json")
         load_uris_uri = storage.join(attempt_uri, f"uris-{self.run_id}.txt")
@@ -198,7 +198,7 @@ class DedupJob:
         )
 
     def _erase(
-        self, generation: NewGeneration, applied: tuple[Delivery, ...]
+        self, generation: NewGeneration, applied: tuple[Delivery, ...], validated: ValidatedDeliveries
     ) -> tuple[NewGeneration, ErasedRows | None, frozenset[tuple[date, str]]]:
         """The generation without rows of erased keys, and the record and the keys of these rows."""
         request = self.request
@@ -211,8 +211,9 @@ class DedupJob:
             generation, erased, erased_keys = eraser.erase(generation, newest, FanOut(self.session))
             for name in storage.list_objects(self.outcomes_uri):  # they have examples of keys
                 storage.delete(storage.join(self.outcomes_uri, name))
+        examined = tuple(sorted(validated.applied[-1].retained_rows)) if validated.applied else ()
         self.job_log.info(f"left {sum(erased.rows.values())} rows of erased keys out, on {len(erased.rows)} dates")
-        return generation, erased, erased_keys
+        return generation, replace(erased, examined=examined), erased_keys
 
 
 def _changed(manifest: Manifest) -> str:

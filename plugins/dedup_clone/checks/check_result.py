@@ -29,6 +29,8 @@ class CheckResult:
 
     `found`, `expected`: the evidence, as text. `next_step`: what the operator should do; not shown if the check passed.
     `brief`: found and expected in a few words, for a headline; empty if the check passed, or has no such words.
+    `examples`: keys or rows of the feed that show what was found. They are stored with the attempt and shown on the
+    page, but are in no log, error, alert or table: an erasure of keys deletes them with the attempt.
     """
 
     check: str
@@ -37,6 +39,7 @@ class CheckResult:
     expected: str
     next_step: str = ""
     brief: str = ""
+    examples: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         line = f"{self.level.upper()} {self.check}: [{self.found}], expected [{self.expected}]"
@@ -60,11 +63,12 @@ def check_result(
     next_step: str,
     brief: str = "",
     otherwise: Level = Level.FAIL,
+    examples: Collection[str] = (),
 ) -> CheckResult:
     """PASS when `good`, else `otherwise`. Operators read `found` and `expected`: write prose, not Python values."""
-    return CheckResult(
-        check, Level.PASS if good else otherwise, found, expected, "" if good else next_step, "" if good else brief
-    )
+    if good:
+        return CheckResult(check, Level.PASS, found, expected)
+    return CheckResult(check, otherwise, found, expected, next_step, brief, tuple(examples))
 
 
 def listed(items: Collection[object], *, between: str = ", ", most: int = 5) -> str:

@@ -16,6 +16,7 @@ from dedup_clone.settings.check_settings import CheckSettings
 
 PUBLISHES_FOR_MEDIAN = 5  # with fewer earlier publishes only the configured limit applies
 DATES_NAMED = 3
+_NOT_COMPARED = (DateOutcome.COPIED_FORWARD, DateOutcome.RESTORED, DateOutcome.ERASED)
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,8 @@ def shares_within_bounds(
 ) -> list[CheckResult]:
     """Check each share against its configured limit, and against a multiple of its median in earlier publishes.
 
-    `history`: the shares of the earlier publishes. `examples`: keys of rows that differ; a failure names some of them,
-    and the dates with the most such rows.
+    `history`: the shares of the earlier publishes. `examples`: keys of rows that differ; a failure has some of them,
+    and names the dates with the most such rows.
     """
     configured = {
         "new_share": settings.max_new_share,
@@ -75,10 +76,11 @@ def shares_within_bounds(
             check_result(
                 check.name,
                 good,
-                found=text if good else text + _most_affected(check, counts, rows, key_examples),
+                found=text if good else text + _most_affected(counts, rows),
                 expected=f"at most {limit:.2%} as configured" + ("" if usual is None else f" and {usual}"),
                 next_step=f"look at the snapshot with its producer; if it is right, rerun and accept [{check.name}].",
                 brief=_brief(check, share or 0.0, limit if usual is None else min(limit, usual.limit)),
+                examples=_examples(check, counts, key_examples),
             )
         )
     return results
@@ -107,11 +109,7 @@ def _history_limit(name: str, settings: CheckSettings, history: Sequence[dict[st
 def _compared_rows(manifest: Manifest, parent: Manifest | None) -> dict[date, int]:
     """The number of rows of each date that both the parent and an applied delivery have."""
     known = {e.date for e in parent.dates} if parent else set()
-    return {
-        e.date: e.rows
-        for e in manifest.dates
-        if e.date in known and e.plan not in (DateOutcome.COPIED_FORWARD, DateOutcome.RESTORED)
-    }
+    return {e.date: e.rows for e in manifest.dates if e.date in known and e.plan not in _NOT_COMPARED}
 
 
 def _counts(check: ShareCheck, manifest: Manifest, parent: Manifest | None) -> dict[date, int]:
@@ -154,10 +152,14 @@ def _brief(check: ShareCheck, share: float, limit: float) -> str:
     return f"{share * 100:.3g} % {check.description} rows, {limit * 100:.3g} % allowed"
 
 
-def _most_affected(
-    check: ShareCheck, counts: dict[date, int], rows: dict[date, int], examples: tuple[KeyExample, ...]
-) -> str:
-    worst = sorted(counts, key=lambda day: (-counts[day], day))[:DATES_NAMED]
-    dates = ", ".join(f"{day}: {counts[day]} of {rows[day]}" for day in worst if counts[day])
-    keys = [e.key for day in worst for e in examples if e.date == day and e.difference is check.difference]
-    return f"; most on {dates}" + (f"; for example {'; '.join(keys[:DATES_NAMED])}" if keys else "")
+def _most_affected(counts: dict[date, int], rows: dict[date, int]) -> str:
+    return "; most on " + ", ".join(f"{day}: {counts[day]} of {rows[day]}" for day in _worst(counts) if counts[day])
+
+
+def _worst(counts: dict[date, int]) -> list[date]:
+    return sorted(counts, key=lambda day: (-counts[day], day))[:DATES_NAMED]
+
+
+def _examples(check: ShareCheck, counts: dict[date, int], examples: tuple[KeyExample, ...]) -> list[str]:
+    keys = [e.key for day in _worst(counts) for e in examples if e.date == day and e.difference is check.difference]
+    return keys[:DATES_NAMED]

@@ -53,12 +53,13 @@ class Tombstones:
 class ErasedRows:
     """What the dedup job left out because its key is erased: the number of rows by date.
 
-    - delivered: digests of keys that the newest applied delivery contains.
+    - delivered: digests of keys that the newest applied delivery contains; examined: the dates of that delivery.
     - tombstones: of an erasure only, the keys that it erased.
     """
 
     rows: dict[date, int]
     delivered: tuple[str, ...] = ()
+    examined: tuple[date, ...] = ()
     tombstones: Tombstones | None = None
 
 
@@ -68,9 +69,9 @@ class Erasure:
 
     - rows: by date, of the live generation.
     - deleted_folders: folders of state whose files had the rows, or may have had them.
-    - time_travel_ends: from then on BigQuery's tables cannot be read as of a time when they had the rows;
-      `fail_safe_ends`: and BigQuery itself has no copy. `soft_delete_ends`: the same of the deleted objects in state;
-      None if it is not known.
+    - time_travel_ends: from then on BigQuery's tables cannot be read as of a time when they had the rows.
+    - fail_safe_ends: from then on BigQuery itself has no copy.
+    - versions_end: from then on Cloud Storage has no version of the deleted objects; None if the bucket keeps them.
     """
 
     format_version: int
@@ -85,7 +86,7 @@ class Erasure:
     deleted_folders: tuple[str, ...] = ()
     time_travel_ends: datetime | None = None
     fail_safe_ends: datetime | None = None
-    soft_delete_ends: datetime | None = None
+    versions_end: datetime | None = None
 
 
 @dataclass(frozen=True)

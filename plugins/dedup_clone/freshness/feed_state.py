@@ -181,7 +181,7 @@ def read_feed_state(
         current=current,
         lease_holder_running=intent is not None and services.is_running(intent.dag_id, intent.run_id),
         live=live,
-        history=tuple(r for r in records if r.restores is None),
+        history=tuple(r for r in records if r.is_publish),
         failures=failures,
         failed_checks=failed_checks(services, failures[-1].attempt) if newest_failed else (),
         arrivals=tuple(sorted(arrival_times)),

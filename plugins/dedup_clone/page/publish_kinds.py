@@ -16,6 +16,7 @@ class PublishKind(StrEnum):
     REPLAY = "replay"  # all its deliveries had been live before, or only some dates of one were published
     ROLLBACK = "rollback"
     BOOTSTRAP = "bootstrap"
+    ERASURE = "erasure"
 
 
 def publish_kinds(index: Index) -> dict[int, PublishKind]:
@@ -33,4 +34,6 @@ def _kind(record: LedgerRecord, published: set[Delivery]) -> PublishKind:
         return PublishKind.ROLLBACK
     if record.is_bootstrap:
         return PublishKind.BOOTSTRAP
+    if record.is_erasure:
+        return PublishKind.ERASURE
     return PublishKind.REPLAY if published.issuperset(record.deliveries) else PublishKind.PUBLISH

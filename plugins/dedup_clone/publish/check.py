@@ -27,6 +27,8 @@ from dedup_clone.warehouse.metadata import Observation
 def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     """Check staging and the manifest; returns what may be swapped. Raises CheckFailed: target then stays as it is.
 
+    An erasure skips the feed's own SQL checks: its rows are those of the live generation.
+
     A rollback skips the checks of the manifest, which ran when the restored generation was first published. If the spec
     has `restored_at`, the checks of staging's rows are skipped too, because staging holds another generation by now;
     the checks after the swap cover target's rows.
@@ -43,7 +45,7 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     if bootstrap is not None:
         items += check_existing_table(services, spec.attempt, bootstrap, manifest)
     sql_bytes_billed = 0
-    if spec.restores is None:
+    if spec.restores is None and intent.kind is not IntentKind.ERASURE:
         sql_results, sql_bytes_billed = run_sql_checks(services, staging.observed_at)
         items += sql_results
     results = CheckResults("before", accept(items, spec.accepted_checks, spec.reason))
@@ -151,7 +153,7 @@ def _check_manifest(
     settings = services.feed.checks
     parent = None if spec.parent is None else services.manifests.read(spec.parent)
     attempts = ended_attempts(services.store, services.feed.feed)
-    published = [r for r in attempts if r.outcome is Outcome.PUBLISHED and r.restores is None]
+    published = [r for r in attempts if r.outcome is Outcome.PUBLISHED and r.is_publish]
     history = [r.shares for r in published][-PUBLISHES_COMPARED:]
     own_loads = sum("-load-" in job_id for job_id in services.current.require_intent(spec.attempt).jobs)
     return [

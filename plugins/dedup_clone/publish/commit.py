@@ -14,6 +14,7 @@ from dedup_clone.checks.share_checks import shares
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.check import check_policies
+from dedup_clone.publish.erasure.erasure_records import record_erasure
 from dedup_clone.publish.records.attempt_records import (
     find_check_results,
     find_swap,
@@ -27,7 +28,7 @@ from dedup_clone.publish.records.publish_phases import publish_phases
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
-from dedup_clone.state.current import Intent
+from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.ledger import LedgerRecord, Outcome, count_loads
 from dedup_clone.warehouse.metadata import Observation
 
@@ -68,6 +69,7 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     save_check_results(services, intent.attempt, results, snapshot_id=int(swap.snapshot), generation=intent.generation)
     services.manifests.commit(manifest, candidate.file_list_uri)
     record_refusals(services, candidate.refused, run_id=intent.run_id)
+    record_erasure(services, intent, candidate, manifest, swap.reason)
     record = _record(services, intent, candidate, manifest, swap, target)
     before = find_check_results(services, intent.attempt, "before")
     record_attempt(services, record, (results,) if before is None else (before, results))
@@ -162,7 +164,13 @@ def _record(
             merged=merge_input(manifest, parent, swap.staging_bytes),
         ),
         loads=count_loads(intent.jobs),
+        erased_rows=_erased_rows(intent, candidate),
     )
+
+
+def _erased_rows(intent: Intent, candidate: Candidate) -> int | None:
+    is_erasure = intent.kind is IntentKind.ERASURE and candidate.erased is not None
+    return sum(candidate.erased.rows.values()) if is_erasure and candidate.erased else None
 
 
 def _replays_some_dates(services: Services, attempt: str) -> bool:

@@ -73,7 +73,7 @@ def _find_planned_publish(services: Services, intent: Intent, candidate: Candida
     request = services.manifests.request(intent.attempt)
     if request is None:
         return None
-    if intent.kind is IntentKind.BOOTSTRAP:
+    if intent.kind in (IntentKind.BOOTSTRAP, IntentKind.ERASURE):
         return _PlannedPublish(manifest.snapshot_id if manifest else 0, intent.taken_at, (), request.engine, None)
     deliveries = tuple(item.delivery for item in request.deliveries)
     arrived_at = services.arrivals.read(deliveries[-1]).arrived_at

@@ -6,6 +6,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
 from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.environments import require_own_feed
+from dedup_clone.publish.erasure.erasure_records import erasure_uris
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.planning.date_ranges import format_dates
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
@@ -97,6 +98,7 @@ def _dedup_request(
         excluded=tuple(d for d in (parent.excluded if parent else ()) if publish_request.dates or d not in applied),
         parent=parent_reference(services, intent.attempt, parent, engine, oldest=oldest),
         dates=publish_request.dates,
+        erasures=erasure_uris(services, decision.parent_generation),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from dedup_clone.checks.check_result import CheckResult, Level, check_result, listed
+from dedup_clone.checks.check_result import CheckResult, Level, check_result
 from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.errors import JobFailed
 from dedup_clone.publish.attempt_jobs import query_configuration
@@ -46,13 +46,13 @@ def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[Che
             raise
         step = f"correct [{file}], release it, and clear the run from check_staging."
         return CheckResult(check.check, Level.FAIL, f"the query fails: {error.message}", "a SELECT", step), 0
-    examples = listed([_row_text(row) for row in found_rows.first_rows], between="; ", most=ROWS_SHOWN)
     result = check_result(
         check.check,
         found_rows.row_count <= check.max_rows,
-        found=f"{found_rows.row_count} rows" + (f", for example {examples}" if found_rows.row_count else ""),
+        found=f"{found_rows.row_count} rows",
         expected=f"at most {check.max_rows} rows",
         next_step=f"look at the snapshot with its producer; if it is right, rerun and accept [{check.check}].",
+        examples=[_row_text(row) for row in found_rows.first_rows],
     )
     return result, found_rows.bytes_billed
 

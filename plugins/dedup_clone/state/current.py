@@ -15,7 +15,7 @@ from enum import StrEnum
 from dedup_clone.contract.errors import LeaseHeld, LostRace
 from dedup_clone.contract.manifest import FORMAT_VERSION
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.state.layout import GENERATION_DIGITS, FeedLayout
+from dedup_clone.state.layout import FeedLayout, generation_of
 from dedup_clone.state.store import ObjectStore
 
 
@@ -25,6 +25,7 @@ class IntentKind(StrEnum):
     PUBLISH = "publish"
     ROLLBACK = "rollback"
     BOOTSTRAP = "bootstrap"
+    ERASURE = "erasure"
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class CurrentFile:
         names = [*self._store.folders(layout.attempts), *self._store.folders(layout.data)]
         for prefix in (layout.manifests, layout.ledger):
             names += [info.name for info in self._store.objects(prefix)]
-        return max((int(name.rstrip("/").rsplit("/", 1)[1][:GENERATION_DIGITS]) for name in names), default=0)
+        return max(map(generation_of, names), default=0)
 
     def require_intent(self, attempt: str) -> Intent:
         """The intent of `attempt`. Raises LostRace when it does not hold the lease."""

@@ -64,6 +64,7 @@ class IndexVerdict:
     found: str
     expected: str
     next_step: str
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

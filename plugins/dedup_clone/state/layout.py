@@ -12,6 +12,11 @@ VERDICTS = "_freshness/"  # of all feeds; no feed can have this name
 GENERATION_DIGITS = 8  # at the start of the names of attempts and manifests
 
 
+def generation_of(name: str) -> int:
+    """The generation at the start of the last part of the name of an object or folder: data/00000012-abc/ -> 12."""
+    return int(name.rstrip("/").rsplit("/", 1)[-1][:GENERATION_DIGITS])
+
+
 @dataclass(frozen=True)
 class FeedLayout:
     """Object names of one feed (without bucket)."""
@@ -67,6 +72,10 @@ class FeedLayout:
         return f"{self.feed}/ledger/"
 
     @property
+    def erasures(self) -> str:
+        return f"{self.feed}/erasures/"
+
+    @property
     def data(self) -> str:
         return f"{self.feed}/data/"
 
@@ -92,6 +101,13 @@ class FeedLayout:
 
     def file_list(self, generation: int) -> str:
         return f"{self.manifests}{generation:0{GENERATION_DIGITS}d}.files.json"
+
+    def erasure(self, generation: int) -> str:
+        return f"{self.erasures}{generation:0{GENERATION_DIGITS}d}.json"
+
+    def keys_to_erase(self, name: str) -> str:
+        """A file of keys, which operators upload and the erasure deletes."""
+        return f"{self.feed}/to_erase/{name}"
 
     def data_folder(self, attempt: str) -> str:
         return f"{self.data}{attempt}/"

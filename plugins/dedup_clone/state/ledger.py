@@ -59,6 +59,7 @@ class LedgerRecord:
     - phases: seconds of each phase; of a publish with a lag, they add up to it (docs/hour.md).
     - shares: new, missing and changed rows as fractions of the rows on dates that the parent had, by check name.
     - loads: load jobs of the whole table, failed ones included; the loads of single dates count as one together.
+    - erased_rows: rows that an erasure removed; None for every other attempt.
     - kept_rows: survivors; ties: surplus rows of duplicate keys within single deliveries.
     """
 
@@ -90,6 +91,7 @@ class LedgerRecord:
     phases: dict[str, float]
     cost: Cost | None
     loads: int = 1
+    erased_rows: int | None = None
 
     @property
     def is_bootstrap(self) -> bool:
@@ -97,10 +99,20 @@ class LedgerRecord:
         return self.parent is None and self.restores is None and not self.deliveries
 
     @property
+    def is_erasure(self) -> bool:
+        """Whether the attempt removed rows of keys that an operator named."""
+        return self.erased_rows is not None
+
+    @property
+    def is_publish(self) -> bool:
+        """Whether the attempt published deliveries, so that its shares can be compared with those of others."""
+        return self.restores is None and not self.is_erasure
+
+    @property
     def is_replay(self) -> bool:
         """Whether the attempt published deliveries again that were live before, or some of their dates."""
         published_again = self.outcome is Outcome.PUBLISHED and self.lag_s is None
-        return published_again and self.restores is None and not self.is_bootstrap
+        return published_again and self.restores is None and not self.is_bootstrap and not self.is_erasure
 
     @property
     def failed_after_load(self) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING, TypeVar, cast
 
 from dedup_clone.contract.errors import LostRace
@@ -139,6 +139,18 @@ class ObjectStore:
     def stat(self, names: list[str]) -> list[ObjectInfo]:
         """The named objects, without those that do not exist, requested in parallel."""
         return [_info(blob) for blob in in_parallel(self._bucket.get_blob, names) if blob is not None]
+
+    def versions_end(self, deleted_at: datetime) -> datetime | None:
+        """When Cloud Storage has no version of an object deleted at `deleted_at` any more; None if it keeps them."""
+        bucket, end = self._bucket, deleted_at
+        bucket.reload()
+        if bucket.versioning_enabled:
+            days = [rule["condition"].get("daysSinceNoncurrentTime") for rule in bucket.lifecycle_rules]
+            kept = [int(day) for day in days if day is not None]
+            if not kept:
+                return None
+            end += timedelta(days=max(kept))
+        return end + timedelta(seconds=int(bucket.soft_delete_policy.retention_duration_seconds or 0))
 
     def delete(self, name: str, *, expected_object_generation: int) -> bool:
         """Delete the object if its object generation is as expected. Returns False when it changed or is gone."""

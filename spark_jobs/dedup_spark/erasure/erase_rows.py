@@ -134,7 +134,7 @@ class RowEraser:
             self.tombstones,
             keys=tuple(replace(key, dates=tuple(sorted(dates[key.digest]))) for key in self.tombstones.keys),
         )
-        return ErasedRows(dict(counts), tuple(sorted(delivered)), tombstones)
+        return ErasedRows(dict(counts), tuple(sorted(delivered)), tombstones=tombstones)
 
 
 def _entry(

@@ -49,7 +49,8 @@ def test_rows_that_a_query_returns_stop_the_publish_and_are_named(world: FeedOnS
         world.check(spec)
     assert world.services.warehouse.table(world.feed.target) is None
     found = result(world, spec)
-    assert found.found == "2 rows, for example (product_id 1, attr_value -3); (product_id 2, attr_value -4)"
+    assert found.found == "2 rows"
+    assert found.examples == ("(product_id 1, attr_value -3)", "(product_id 2, attr_value -4)")
 
 
 def test_a_query_without_rows_passes_and_its_bytes_are_part_of_the_cost(world: FeedOnStandIn, tmp_path: Path) -> None:

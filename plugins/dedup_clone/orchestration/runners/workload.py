@@ -66,7 +66,7 @@ def read_workload(services: Services, attempt: str) -> Workload:
         objects = [o for _, files in by_date for o in files]
     delivered_bytes = sum(o.size for o in objects)
     parent = services.manifests.read(request.parent.generation) if request.parent else None
-    older = len(request.deliveries) - 1
+    older = max(len(request.deliveries) - 1, 0)
     rows = parent.rows if parent else delivered_bytes // _BYTES_PER_ROW // (older + 1)
     dates = {day for day, _ in by_date}
     method, reason = _method(request, parent)
@@ -93,6 +93,8 @@ def _arrival(services: Services, uri: str) -> Arrival:
 
 def _method(request: DedupRequest, parent: Manifest | None) -> tuple[Method, str]:
     """The method, and why it is not ADOPT."""
+    if request.erases:
+        return Method.ADOPT, ""  # reads the keys of the parent, as adopt does
     if request.plan in (Plan.WINDOW, Plan.ANTIJOIN):
         return Method.JOIN, f"plan [{request.plan}] is asked for"
     if not request.date_folders:

@@ -29,6 +29,7 @@ from dedup_clone.warehouse.bigquery import Warehouse
 RESOLVE_PUBLISH = "resolve_publish"
 RESOLVE_ROLLBACK = "resolve_rollback"
 RESOLVE_BOOTSTRAP = "resolve_bootstrap"
+RESOLVE_ERASURE = "resolve_erasure"
 RETURN_VALUE = "return_value"  # the XCom key of a task's result
 
 
@@ -135,7 +136,8 @@ def spec_field(name: str, *, task_id: str = RESOLVE_PUBLISH) -> str:
 
 
 def _resolve_task_id(context: Context) -> str:
-    return next(t for t in (RESOLVE_PUBLISH, RESOLVE_ROLLBACK, RESOLVE_BOOTSTRAP) if context["dag"].has_task(t))
+    tasks = (RESOLVE_PUBLISH, RESOLVE_ROLLBACK, RESOLVE_BOOTSTRAP, RESOLVE_ERASURE)
+    return next(task_id for task_id in tasks if context["dag"].has_task(task_id))
 
 
 def push_result(context: Context, result: dict[str, Any]) -> None:

@@ -4,11 +4,14 @@ import { h, pill, table } from "./dom.js";
 
 const ORDER = ["fail", "warn", "pass"];
 
+/** What a check found, with the keys or rows that show it. */
+export const found = (v) => v.examples?.length ? `${v.found}; for example ${v.examples.join("; ")}` : v.found;
+
 function evidence(label, verdicts) {
   return table(label, [
     { title: "Verdict", short: true, cell: (v) => pill(v.level) },
     { title: "Check", short: true, cell: (v) => [v.check, h("div", { class: "muted" }, `${v.phase} the swap`)] },
-    { title: "Found", words: true, cell: (v) => [v.found, v.next_step ? h("div", { class: "muted" }, `Next: ${v.next_step}`) : null] },
+    { title: "Found", words: true, cell: (v) => [found(v), v.next_step ? h("div", { class: "muted" }, `Next: ${v.next_step}`) : null] },
     { title: "Expected", words: true, cell: (v) => v.expected },
   ], verdicts);
 }

@@ -1,5 +1,6 @@
 // What a person should know or do now: a publish that a check stopped, approvals that wait, and open incidents.
 
+import { found } from "./checks.js";
 import { openInAirflow } from "./airflow.js";
 import { h, pill, table } from "./dom.js";
 import { duration, time } from "./formats.js";
@@ -36,7 +37,7 @@ function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag
     h("h3", {}, pill("stopped"), ` Snapshot ${snapshot} was stopped by ${failed.length === 1 ? "a check" : `${failed.length} checks`} before readers saw it`),
     table("Why it was stopped", [
       { title: "Check", short: true, cell: (f) => f.check },
-      { title: "Found", words: true, cell: (f) => f.found },
+      { title: "Found", words: true, cell: found },
       { title: "Expected", words: true, cell: (f) => f.expected },
     ], failed),
     facts([

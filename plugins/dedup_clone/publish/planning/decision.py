@@ -8,6 +8,7 @@ from dedup_clone.contract.delivery import Backlog, Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, DeliveryRefused, LostRace
 from dedup_clone.contract.manifest import Manifest
+from dedup_clone.publish.erasure.erasure_records import last_erasure
 from dedup_clone.publish.planning.declared_changes import require_possible_changes
 from dedup_clone.publish.planning.replayed_dates import require_replayable
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog, find_backlog_with_replay
@@ -35,8 +36,8 @@ def decide(services: Services, publish_request: PublishRequest) -> Decision:
     DeliveryRefused when it was refused earlier, ContractViolation when it is not registered, LostRace when it was
     registered just now.
     """
-    _require_fitting_engine(services, publish_request)
     generation = services.current.read().generation
+    _require_fitting_engine(services, publish_request, generation)
     parent = None if generation is None else services.manifests.read(generation)
     backlog = _backlog(services, publish_request, parent)
     require_possible_changes(services, engine_of(services, publish_request), parent)
@@ -52,12 +53,20 @@ def engine_of(services: Services, publish_request: PublishRequest) -> Engine:
     return publish_request.engine or services.feed.engine
 
 
-def _require_fitting_engine(services: Services, publish_request: PublishRequest) -> None:
-    """Check an engine that a replay names; the feed's own was checked when its file was read."""
+def _require_fitting_engine(services: Services, publish_request: PublishRequest, live: int | None) -> None:
+    """Check an engine that a replay names; the feed's own was checked when its file was read.
+
+    No engine in SQL leaves erased keys out.
+    """
     feed, engine = services.feed, publish_request.engine
     problem = engine and feed.unsupported_reason(engine)
     if problem:
         raise ConfigurationError(f"Feed [{feed.feed}] cannot be replayed with engine [{engine}]: {problem}.")
+    if engine_of(services, publish_request) is not Engine.SPARK and last_erasure(services, live):
+        raise ConfigurationError(
+            f"Keys of feed [{feed.feed}] were erased, and engine [{engine_of(services, publish_request)}] would bring "
+            f"them back: publish with engine [{Engine.SPARK}], in the feed file or in the form."
+        )
 
 
 def _backlog(services: Services, publish_request: PublishRequest, parent: Manifest | None) -> Backlog:

@@ -28,6 +28,8 @@ def build_dedup_request(
     parent: ParentGeneration | None = None,
     dates: tuple[date, ...] | None = None,
     takes_over: Duplicates | None = None,
+    erasures: tuple[str, ...] = (),
+    erases: str = "",
 ) -> DedupRequest:
     """Return the request of the intent's attempt. The arguments are explained at `DedupRequest`."""
     feed, layout = services.feed, services.layout
@@ -58,5 +60,7 @@ def build_dedup_request(
         dates=dates,
         takes_over=takes_over,
         since=feed.table.since(),
+        erasures=erasures,
+        erases=erases,
         form=feed.form,
     )

@@ -131,7 +131,7 @@ def _retention(
 
 def _notes(services: Services, settings: CheckSettings) -> Iterator[str]:
     """Limits of the feed file that the newest publish, if it came again, would not pass."""
-    records = [r for r in published_records(services.store, services.feed.feed) if r.restores is None]
+    records = [r for r in published_records(services.store, services.feed.feed) if r.is_publish]
     for name, share in records[-1].shares.items() if records else ():
         limit = getattr(settings, f"max_{name}")
         if share > limit:

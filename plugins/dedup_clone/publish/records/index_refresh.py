@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Manifest
+from dedup_clone.publish.erasure.erasure_records import last_erasure
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.records.attempt_records import find_check_results, find_swap
 from dedup_clone.publish.records.best_effort import best_effort
@@ -155,14 +156,17 @@ def _checks(services: Services, inputs: Inputs) -> tuple[IndexChecks, ...]:
         results = [r for phase in ("before", "after") for r in _check_results(services, record.attempt, phase)]
         if results:
             checks.append(IndexChecks(record.attempt, record.generation, record.snapshot_id, tuple(results)))
-    return tuple(checks[-ATTEMPTS_WITH_CHECKS:])
+    erased = last_erasure(services, inputs.live.generation if inputs.live else None)
+    return tuple([c for c in checks if c.generation >= erased][-ATTEMPTS_WITH_CHECKS:])
 
 
 def _check_results(services: Services, attempt: str, phase: str) -> Iterable[IndexVerdict]:
     results = find_check_results(services, attempt, phase)
     if results is None:
         return []
-    return [IndexVerdict(phase, r.check, str(r.level), r.found, r.expected, r.next_step) for r in results.items]
+    return [
+        IndexVerdict(phase, r.check, str(r.level), r.found, r.expected, r.next_step, r.examples) for r in results.items
+    ]
 
 
 def _generations(services: Services, inputs: Inputs, records: tuple[LedgerRecord, ...]) -> tuple[IndexGeneration, ...]:

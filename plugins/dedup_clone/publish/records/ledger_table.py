@@ -31,6 +31,7 @@ _COLUMN_TYPES = {
     "changed_rows": "INTEGER",
     "kept_rows": "INTEGER",
     "dropped_rows": "INTEGER",
+    "erased_rows": "INTEGER",
     "ties": "INTEGER",
     "bytes_read": "INTEGER",
     "bytes_written": "INTEGER",

@@ -14,6 +14,7 @@ from dedup_clone.contract.errors import ConfigurationError, RollbackRefused
 from dedup_clone.contract.manifest import Candidate, DateOutcome, DedupMetrics, FileList, Manifest
 from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.publish.environments import require_own_feed
+from dedup_clone.publish.erasure.erasure_records import last_erasure
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.planning.waiting_deliveries import excluded_after
 from dedup_clone.publish.records.attempt_records import find_swap
@@ -56,9 +57,10 @@ def restorable_generations(services: Services) -> list[RestorableGeneration]:
     rows. A clone of staging as of then would lack them.
     """
     live, oldest = services.current.read().generation, _oldest_in_time_travel(services)
+    erased = last_erasure(services, live)
     target, restorable = services.warehouse.table(services.feed.target), []
     for record in reversed(published_records(services.store, services.feed.feed)[-GENERATIONS_LISTED:]):
-        if record.generation != live and record.swapped_at:
+        if record.generation != live and record.swapped_at and record.generation >= erased:
             manifest = services.manifests.read(record.generation)
             lacking = added_columns(manifest.table.columns, target.columns) if target else []
             restored_at = None if lacking else _clonable_as_of(services, manifest, oldest)
@@ -74,8 +76,8 @@ def find_restorable(services: Services, generation: int) -> RestorableGeneration
     if generation not in by_generation:
         raise ConfigurationError(
             f"Generation [{generation}] of [{services.feed.feed}] cannot be made live again: it is live, was "
-            f"never published, is neither within BigQuery's time travel nor among the retained files, or is older than "
-            f"nested columns of the table. "
+            f"never published, may contain keys that were erased since, is neither within BigQuery's time travel nor "
+            f"among the retained files, or is older than nested columns of the table. "
             f"Choose one of: {_names(restorable)}; or replay a snapshot."
         )
     return by_generation[generation]

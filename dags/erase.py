@@ -1,0 +1,78 @@
+"""
+### Erase: removes the rows of named keys from everything that this project keeps, for example at a person's request.
+
+Upload a CSV file of keys to the folder `to_erase/` of the feed in the state bucket, then trigger this DAG with the
+file's name. `show_erasure` shows how many rows the keys have; `approve_erasure` waits for your approval (Required
+Actions); the run holds no lease then. After the approval a new generation without these rows is published, and the
+files of all earlier generations are deleted. Later and replayed snapshots do not bring the keys back. No rollback
+reaches behind an erasure.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import DAG, Context, task
+
+from dedup_clone.orchestration.erasure import erasure_tasks
+from dedup_clone.orchestration.erasure.erasure_form import erasure_params
+from dedup_clone.orchestration.publish.publish_steps import load_to_commit, target_dag_arguments
+from dedup_clone.orchestration.runners import dedup_operator
+from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.task_runtime import RESOLVE_ERASURE, spec_field
+
+
+def erase(setup: FeedSetup) -> DAG:
+    with DAG(
+        setup.dag_id("erase"),
+        description=f"Removes the rows of named keys of {setup.feed.feed} for good",
+        schedule=None,
+        max_active_runs=4,  # some runs may wait for approval while another one works; only one run holds the lease
+        doc_md=__doc__,
+        tags=[TAG, setup.feed.feed, "erase"],
+        params=erasure_params(),
+        **target_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # the keys of a whole table are read
+    ) as dag:
+        # -- 1 show ------- in: the form, the keys runs: worker    out: what would be deleted
+        @task
+        def show_erasure(**context: Any) -> dict[str, Any]:
+            return erasure_tasks.show_erasure(setup, Context(**context))
+
+        # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
+        approve_erasure = ApprovalOperator(
+            task_id="approve_erasure",
+            subject=f"Erase keys of {setup.feed.feed} for good?",
+            body="{{ ti.xcom_pull(task_ids='show_erasure')['text'] }}",
+            response_timeout=timedelta(hours=12),
+        )
+
+        # -- 3 resolve ---- in: the form           runs: worker    out: publish spec (lease acquired, request written)
+        @task
+        def resolve_erasure(**context: Any) -> dict[str, Any]:
+            return erasure_tasks.resolve(setup, Context(**context))
+
+        # -- 4 dedup ------ in: request            runs: Spark     out: data folder, candidate manifest
+        dedup = dedup_operator(
+            setup, task_id="erase_rows", request_uri=spec_field("request_uri", task_id=RESOLVE_ERASURE)
+        )
+
+        # -- 5 load, 6 check, 7 swap, 8 commit, and reconcile_failure: see load_to_commit
+        steps = load_to_commit(setup, spark_task=dedup)
+
+        # -- 9 delete ----- in: state              runs: worker    out: the deleted folders; the file of keys goes too
+        @task
+        def delete_leftovers(**context: Any) -> list[str]:
+            return erasure_tasks.clean(setup, Context(**context))
+
+        resolve = resolve_erasure()
+        show_erasure() >> approve_erasure >> resolve >> dedup >> steps.load
+        steps.commit >> delete_leftovers()
+        [resolve, dedup] >> steps.on_failure
+    return dag
+
+
+globals().update(build_dags(Path(__file__).resolve().parent, "erase", erase))

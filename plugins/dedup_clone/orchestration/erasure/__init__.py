@@ -1,0 +1,1 @@
+"""The erase DAG: its trigger form and its own tasks."""

@@ -1,0 +1,35 @@
+"""The tasks of the erase DAG around the steps that it shares with publish."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Context
+
+from dedup_clone.contract.records import to_plain
+from dedup_clone.orchestration.erasure.erasure_form import count_limit_bytes, read_erasure_request
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services
+from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
+from dedup_clone.publish.erasure.preview_erasure import preview_erasure
+from dedup_clone.publish.erasure.resolve_erasure import resolve_erasure
+
+
+def show_erasure(setup: FeedSetup, context: Context) -> dict[str, Any]:
+    """Returns what would be deleted, with a text for the approver. Does not acquire the lease."""
+    services = open_feed_services(setup)
+    with fail_without_retry():
+        preview = preview_erasure(services, read_erasure_request(context), count_limit_bytes(context))
+    services.log("an erasure would do this:\n" + preview.text, generation=preview.live_generation)
+    return to_plain(preview)  # type: ignore[no-any-return]
+
+
+def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
+    """Acquires the lease and returns the publish spec."""
+    with fail_without_retry():
+        return to_plain(resolve_erasure(open_feed_services(setup), read_erasure_request(context)))  # type: ignore[no-any-return]
+
+
+def clean(setup: FeedSetup, context: Context) -> list[str]:
+    """Deletes what may still contain the keys. Returns the deleted folders."""
+    return delete_leftovers(open_feed_services(setup), read_erasure_request(context).keys_file)

@@ -1,0 +1,108 @@
+"""The records of a feed's erasures: which later publishes must obey, and what each publish learns about them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+from dedup_clone.contract.erasure import ErasedRows, Erasure, Tombstone
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.contract.records import FORMAT_VERSION, from_json, to_json
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.publish.services import Services
+from dedup_clone.state.current import Intent, IntentKind
+from dedup_clone.state.layout import generation_of
+
+FAIL_SAFE = timedelta(days=7)  # after time travel; BigQuery's page "Time travel and fail-safe"
+
+
+def erasures_up_to(services: Services, generation: int | None) -> list[int]:
+    """The committed erasures of `generation` and before it, ascending: the numbers of their generations."""
+    names = [info.name for info in services.store.objects(services.layout.erasures)]
+    return [number for number in map(generation_of, names) if generation is not None and number <= generation]
+
+
+def last_erasure(services: Services, generation: int | None) -> int:
+    """The generation of the last erasure up to `generation`; 0 without one. Everything older may have erased keys."""
+    return max(erasures_up_to(services, generation), default=0)
+
+
+def erasure_uris(services: Services, generation: int | None) -> tuple[str, ...]:
+    """The URIs of the records that a generation built on `generation` must obey."""
+    return tuple(services.store.uri(services.layout.erasure(n)) for n in erasures_up_to(services, generation))
+
+
+def record_erasure(services: Services, intent: Intent, candidate: Candidate, manifest: Manifest, reason: str) -> None:
+    """Write what a generation that is about to be committed says about erased keys. Safe to repeat."""
+    if candidate.erased is None:
+        return
+    if intent.kind is IntentKind.ERASURE:
+        _write_certificate(services, candidate.erased, manifest, reason)
+    elif _is_newest_snapshot(services, manifest):
+        _note_absent_keys(services, candidate.erased, manifest)
+
+
+def _write_certificate(services: Services, erased: ErasedRows, manifest: Manifest, reason: str) -> None:
+    if erased.tombstones is None:
+        raise ContractViolation(
+            f"The candidate of erasure [{manifest.attempt}] has no tombstones: report it, and mark the run as failed."
+        )
+    now = services.now()
+    time_travel_ends = now + services.warehouse.time_travel_window()
+    certificate = Erasure(
+        format_version=FORMAT_VERSION,
+        feed=services.feed.feed,
+        generation=manifest.generation,
+        attempt=manifest.attempt,
+        run_id=manifest.run_id,
+        reason=reason,
+        erased_at=now,
+        rows=erased.rows,
+        tombstones=erased.tombstones,
+        deleted_folders=tuple(_older_folders(services, manifest.generation)),
+        time_travel_ends=time_travel_ends,
+        fail_safe_ends=time_travel_ends + FAIL_SAFE,
+        versions_end=services.store.versions_end(now),
+    )
+    services.store.create(services.layout.erasure(manifest.generation), to_json(certificate))
+
+
+def _older_folders(services: Services, generation: int) -> list[str]:
+    layout, folders = services.layout, services.store.folders
+    found = [*folders(layout.data), *folders(layout.attempts)]
+    return [services.store.uri(folder) for folder in found if generation_of(folder) < generation]
+
+
+def _is_newest_snapshot(services: Services, manifest: Manifest) -> bool:
+    """Whether the generation tells which keys the producer's newest snapshot has.
+
+    In mode last_changed a row's update_id tells it only if a single delivery was applied.
+    """
+    request = services.manifests.request(manifest.attempt)
+    if request is None or request.dates is not None or not manifest.applied:
+        return False
+    is_single = manifest.update_id_mode is UpdateIdMode.LAST_SEEN or len(manifest.applied) == 1
+    return is_single and manifest.applied[-1] == manifest.deliveries[-1]
+
+
+def _note_absent_keys(services: Services, erased: ErasedRows, manifest: Manifest) -> None:
+    """Record of each erased key that the newest snapshot lacks that snapshots after this one may bring it back."""
+    delivered, examined = set(erased.delivered), set(erased.examined)
+
+    def is_absent(key: Tombstone) -> bool:
+        dates: set[date] = {day for day in key.dates if day >= manifest.retention_day}
+        return key.absent_since is None and key.digest not in delivered and dates <= examined
+
+    for number in erasures_up_to(services, manifest.parent):
+        name = services.layout.erasure(number)
+        stored = services.store.read(name)
+        if stored is None:
+            continue
+        record = from_json(Erasure, stored.text, where=services.store.uri(name))
+        keys = tuple(
+            replace(key, absent_since=manifest.snapshot_id) if is_absent(key) else key for key in record.tombstones.keys
+        )
+        if keys != record.tombstones.keys:
+            changed = replace(record, tombstones=replace(record.tombstones, keys=keys))
+            services.store.replace(name, to_json(changed), expected_object_generation=stored.object_generation)

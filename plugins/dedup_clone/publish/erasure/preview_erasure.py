@@ -1,0 +1,106 @@
+"""What an erasure would delete, for the operator who approves it. Changes nothing and acquires no lease."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+from dedup_clone.contract.billing import GIB
+from dedup_clone.contract.erasure import KeysToErase
+from dedup_clone.publish.attempt_jobs import query_configuration
+from dedup_clone.publish.environments import require_own_feed
+from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, read_keys, require_erasable
+from dedup_clone.publish.planning.date_ranges import LONGEST_RANGE, format_dates
+from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.publish.services import Services
+
+COUNT_SQL_FILE = "erasure/count_rows.sql"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class ErasurePreview:
+    """`rows`: by date, of the live generation; None if they were not counted. `text` is Markdown for the operator."""
+
+    feed: str
+    live_generation: int
+    keys: int
+    rows: dict[date, int] | None
+    text: str
+
+
+def preview_erasure(services: Services, erasure_request: ErasureRequest, count_limit_bytes: int) -> ErasurePreview:
+    """Count the rows in BigQuery, unless the query would read more than `count_limit_bytes`.
+
+    Raises ConfigurationError as `resolve_erasure` does, JobFailed.
+    """
+    require_own_feed(services)
+    live, keys = require_erasable(services), read_keys(services, erasure_request.keys_file)
+    size, rows = _count(services, keys, count_limit_bytes)
+    waiting = ", ".join(d.name for d in find_backlog(services, live).apply) or "none"
+    travel = services.now() + services.warehouse.time_travel_window()
+    found = (
+        f"They were not counted: the query would read {size / GIB:.1f} GiB, more than the form allows."
+        if rows is None
+        else f"They have **{sum(rows.values())} rows** in generation {live.generation}, on: {format_dates(rows)}."
+    )
+    lines = [
+        f"**{services.feed.feed}: erase {len(keys.rows)} keys, given by "
+        f"{', '.join(column.name for column in keys.columns)}**",
+        "",
+        f"- {found}",
+        "- A new generation without them is published. Data files, requests, check results and examples of all earlier "
+        "generations are deleted: **no rollback reaches behind this erasure**.",
+        f"- BigQuery's time travel has the rows until about {travel:%Y-%m-%d %H:%M} UTC.",
+        "- Snapshots that still contain the keys, replayed ones too, do not bring them back. Once the newest snapshot "
+        "lacks a key, later ones may. Delete the keys at the producer, and in landing.",
+        f"- Deliveries that wait now: {waiting}. They are published afterwards, without these keys.",
+        f"- Reason: {erasure_request.reason or 'none given'}.",
+    ]
+    return ErasurePreview(services.feed.feed, live.generation, len(keys.rows), rows, "\n".join(lines))
+
+
+def _count(services: Services, keys: KeysToErase, limit_bytes: int) -> tuple[int, dict[date, int] | None]:
+    """The bytes that the query reads, and the rows by date; None if it may not run."""
+    table = replace(services.feed.table.to_contract(), columns=keys.columns)
+    sql = services.warehouse.render(COUNT_SQL_FILE, names=services.names, table=table)
+    salt = secrets.token_hex(16)
+    digests = [hashlib.sha256(f"{salt}{key_text(keys, row)}".encode()).hexdigest() for row in keys.rows]
+    parameters = {
+        "salt": ("STRING", salt),
+        "digests": ("STRING", ",".join(digests)),
+        "retention_day": ("DATE", services.retention_window()[0].isoformat()),
+    }
+    configuration = query_configuration(services, "preview", sql, parameters)
+    size = services.warehouse.jobs.dry_run_select(configuration)
+    if size > limit_bytes:
+        return size, None
+    found = services.warehouse.jobs.select(configuration, rows=LONGEST_RANGE)
+    return size, {row["found_day"]: row["found_rows"] for row in found.first_rows}
+
+
+def key_text(keys: KeysToErase, row: tuple[Any, ...]) -> str:
+    """The text of a key as `warehouse.row_text_sql` makes it in BigQuery."""
+    return "".join(f"{_text(column.type, value)};" for column, value in zip(keys.columns, row, strict=True))
+
+
+def _text(kind: str, value: Any) -> str:
+    match kind:
+        case "BOOL":
+            return str(value).lower()
+        case "DATE":
+            return str((value - _EPOCH.date()).days)
+        case "TIMESTAMP":
+            since = value - _EPOCH
+            return str((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
+        case "NUMERIC":
+            return f"{Decimal(value).normalize() + 0:f}"
+        case "STRING":
+            return f"{len(value.encode())}:{value}"
+        case "BYTES":
+            return str(value.hex())
+    return str(value)

@@ -1,0 +1,108 @@
+"""First task of an erasure after the approval: acquires the lease and writes the dedup job's request.
+
+The new generation is the live one without the rows of the named keys. It is loaded, checked and swapped in like any
+other, so readers see one change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.erasure import KeysToErase, parse_keys
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.contract.request import Plan
+from dedup_clone.publish.environments import require_own_feed
+from dedup_clone.publish.erasure.erasure_records import erasure_uris
+from dedup_clone.publish.lease import acquire_lease
+from dedup_clone.publish.planning.declared_changes import require_possible_changes
+from dedup_clone.publish.planning.dedup_request import build_dedup_request
+from dedup_clone.publish.planning.parent_generation import parent_reference
+from dedup_clone.publish.recovery import recover
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.state.current import IntentKind
+
+
+@dataclass(frozen=True)
+class ErasureRequest:
+    """The form of an erasure run. `keys_file`: the name of the file below `to_erase/` of the feed in state."""
+
+    dag_id: str
+    run_id: str
+    keys_file: str
+    reason: str
+
+
+def resolve_erasure(services: Services, erasure_request: ErasureRequest) -> PublishSpec:
+    """Recover, acquire the lease, write the request. Returns the run's spec.
+
+    Raises ConfigurationError for a feed or a file of keys that does not fit, LeaseHeld, LostRace.
+    """
+    dag_id, run_id = erasure_request.dag_id, erasure_request.run_id
+    require_own_feed(services)
+    read_keys(services, erasure_request.keys_file)
+    recover(services, dag_id=dag_id, run_id=run_id)
+    live = require_erasable(services)
+    intent = acquire_lease(services, IntentKind.ERASURE, dag_id=dag_id, run_id=run_id, parent=live.generation)
+    oldest, latest = services.retention_window()
+    request = build_dedup_request(
+        services,
+        intent,
+        engine=Engine.SPARK,
+        plan=Plan.AUTO,
+        date_folders=services.feed.landing.date_folders,
+        oldest=oldest,
+        latest=latest,
+        deliveries=(),
+        folded=live.deliveries,
+        excluded=live.excluded,
+        parent=parent_reference(services, intent.attempt, live, Engine.SPARK, oldest=oldest),
+        erasures=erasure_uris(services, live.generation),
+        erases=services.store.uri(services.layout.keys_to_erase(erasure_request.keys_file)),
+    )
+    services.log(
+        f"acquired the lease for attempt [{intent.attempt}]: erases the keys of [{request.erases}]",
+        snapshot_id=live.snapshot_id,
+        generation=intent.generation,
+    )
+    return PublishSpec(
+        feed=services.feed.feed,
+        generation=intent.generation,
+        attempt=intent.attempt,
+        parent=intent.parent,
+        engine=Engine.SPARK,
+        snapshot_id=live.snapshot_id,
+        request_uri=services.manifests.write_request(request),
+        reason=erasure_request.reason,
+    )
+
+
+def require_erasable(services: Services) -> Manifest:
+    """The live generation. Raises ConfigurationError if there is none, or if the feed's engine cannot obey erasures."""
+    feed, generation = services.feed, services.current.read().generation
+    if generation is None:
+        raise ConfigurationError(
+            f"Feed [{feed.feed}] has no live generation, so there is nothing to erase: publish a snapshot first."
+        )
+    if feed.engine is not Engine.SPARK:
+        raise ConfigurationError(
+            f"Feed [{feed.feed}] has engine [{feed.engine}], which would bring erased keys back with the next "
+            f"snapshot: set [engine: {Engine.SPARK}] in the feed file, then erase."
+        )
+    live = services.manifests.read(generation)
+    require_possible_changes(services, Engine.SPARK, live)
+    return live
+
+
+def read_keys(services: Services, keys_file: str) -> KeysToErase:
+    """The keys of the file. Raises ConfigurationError if it is absent or has another form than it may have."""
+    name = services.layout.keys_to_erase(keys_file)
+    stored = services.store.read(name) if keys_file else None
+    if stored is None:
+        raise ConfigurationError(
+            f"There is no file of keys [{services.store.uri(name)}]: upload it, and name it in the form without its "
+            f"folder (docs/erase-keys.md)."
+        )
+    return parse_keys(stored.text, services.feed.table.to_contract())

@@ -1,0 +1,12 @@
+-- Purpose: how many rows of target have a key that an operator wants to erase, by date. Neither the statement nor its
+--   parameters contain a key: keys are compared by salted hashes. `table` has the named key columns only.
+-- Params: @salt STRING, @digests STRING (hexadecimal SHA-256 hashes, separated by commas), @retention_day DATE.
+-- Writes: nothing; scans the named key columns of target.  Safe to retry: yes.
+SELECT
+  {{ quoted(table.partition_column) }} AS found_day,
+  COUNT(*) AS found_rows
+FROM {{ names.target }}
+WHERE {{ quoted(table.partition_column) }} >= @retention_day
+  AND TO_HEX(SHA256(CONCAT(@salt, {{ row_text(table) }}))) IN UNNEST(SPLIT(@digests, ','))
+GROUP BY found_day
+ORDER BY found_day;

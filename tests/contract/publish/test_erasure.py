@@ -1,0 +1,242 @@
+"""Erasure: the rows of named keys leave target, staging and state, and no snapshot brings them back."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.erasure import Erasure, parse_keys
+from dedup_clone.contract.errors import CheckFailed, ConfigurationError
+from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.publish.erasure.preview_erasure import key_text, preview_erasure
+from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest
+from dedup_clone.publish.recovery import recover
+from dedup_clone.publish.rollback.resolve_rollback import restorable_generations
+from dedup_clone.settings.check_settings import CheckSettings
+from dedup_clone.state.ledger import Outcome
+from dedup_clone.warehouse.row_text_sql import row_text
+from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, YESTERDAY, FeedOnStandIn, expected, row
+from testkit.server_clients import open_clients
+from testkit.spark_dedup_process import SparkDedupProcess
+from tests.contract.publish.conftest import new_feed
+
+PERSON = 1_234_567_890_123_456_789  # a key that no other number resembles
+KEYS = f"product_id,store_id\n{PERSON},2072\n"
+FIRST = [row(7, 1), row(7, PERSON), row(7, PERSON, day=YESTERDAY), row(7, 3, day=YESTERDAY)]
+LEFT = [row(7, 1), row(7, 3, day=YESTERDAY)]
+
+
+@pytest.fixture
+def published(world: FeedOnStandIn, real_dedup: SparkDedupProcess) -> FeedOnStandIn:
+    world.dedup = real_dedup
+    world.publish(world.land(7, FIRST))
+    return world
+
+
+def certificate(world: FeedOnStandIn, generation: int) -> Erasure:
+    record = world.services.store.read_record(Erasure, world.services.layout.erasure(generation))
+    assert record
+    return record
+
+
+def names(world: FeedOnStandIn, folder: str = "") -> list[str]:
+    return [info.name for info in world.services.store.objects(f"{world.feed.feed}/{folder}")]
+
+
+def test_an_erasure_is_a_generation_without_the_rows(published: FeedOnStandIn) -> None:
+    record = published.erase(KEYS)
+    assert published.rows() == published.rows(published.feed.staging) == expected(*LEFT)
+    assert (record.generation, record.parent, record.snapshot_id, record.erased_rows) == (2, 1, 7, 2)
+    assert (record.is_erasure, record.is_replay, record.lag_s, record.reason) == (True, False, None, "request 7")
+    assert (record.deliveries, record.shares["new_share"]) == ((), 0.0)
+    found = certificate(published, 2)
+    assert found.rows == {FIRST[0]["date"]: 1, YESTERDAY: 1}
+    assert found.time_travel_ends
+    assert found.fail_safe_ends == found.time_travel_ends + timedelta(days=7)
+    assert found.versions_end
+    assert [uri.split("/")[4] for uri in found.deleted_folders] == ["data", "attempts"]
+
+
+def test_nothing_of_earlier_generations_is_left_in_state(published: FeedOnStandIn) -> None:
+    published.erase(KEYS)
+    folders = {"/".join(name.split("/")[:3]) for name in (*names(published, "data/"), *names(published, "attempts/"))}
+    attempt = published.services.manifests.read(2).attempt
+    assert folders == {f"{published.feed.feed}/{kind}/{attempt}" for kind in ("data", "attempts")}
+    assert names(published, "to_erase/") == []
+
+
+def test_replayed_and_later_snapshots_do_not_bring_a_key_back(published: FeedOnStandIn) -> None:
+    (delivery,) = [d.name for d in published.services.arrivals.deliveries()]
+    published.erase(KEYS)
+    published.publish(delivery, replay=True, plan="rewrite", run_id="again", reason="test")
+    assert published.rows() == expected(*LEFT)
+    record = published.publish(published.land(8, [row(8, PERSON, 99), row(8, 1), row(8, 4, day=YESTERDAY)]))
+    assert published.rows() == expected(row(8, 1), row(8, 4, day=YESTERDAY), row(7, 3, day=YESTERDAY))
+    assert (record.new_rows, record.erased_rows) == (1, None)
+    assert certificate(published, 2).tombstones.keys[0].absent_since is None
+
+
+def test_a_key_may_come_back_after_a_snapshot_that_lacked_it(published: FeedOnStandIn) -> None:
+    (delivery,) = [d.name for d in published.services.arrivals.deliveries()]
+    published.erase(KEYS)
+    published.publish(published.land(8, [row(8, 1), row(8, 3, day=YESTERDAY)]))
+    assert certificate(published, 2).tombstones.keys[0].absent_since == 8
+    published.publish(delivery, replay=True, plan="rewrite", run_id="again", reason="test")
+    assert published.rows() == expected(row(8, 1), row(8, 3, day=YESTERDAY))
+    published.publish(published.land(9, [row(9, PERSON), row(9, 3, day=YESTERDAY)]))
+    assert published.rows() == expected(row(8, 1), row(9, PERSON), row(9, 3, day=YESTERDAY))
+
+
+def test_a_replay_that_reads_nothing_does_not_end_an_erasure(published: FeedOnStandIn) -> None:
+    (delivery,) = [d.name for d in published.services.arrivals.deliveries()]
+    published.erase(KEYS)
+    published.publish(delivery, replay=True, run_id="again", reason="test")
+    assert certificate(published, 2).tombstones.keys[0].absent_since is None
+
+
+def test_no_rollback_reaches_behind_an_erasure(published: FeedOnStandIn) -> None:
+    published.erase(KEYS)
+    published.publish(published.land(8, [row(8, 1, 50), row(8, 3, day=YESTERDAY)]))
+    assert [r.manifest.generation for r in restorable_generations(published.services)] == [2]
+    with pytest.raises(ConfigurationError, match="may contain keys that were erased since"):
+        published.roll_back(1)
+    published.roll_back(2)
+    assert published.rows() == expected(*LEFT)
+
+
+def test_engines_in_sql_are_refused_after_an_erasure(published: FeedOnStandIn) -> None:
+    published.erase(KEYS)
+    name = published.land(8, FIRST)
+    with pytest.raises(ConfigurationError, match="would bring them back"):
+        published.resolve(name, replay=True, engine=Engine.MERGE, reason="test")
+
+
+def test_what_cannot_be_erased_is_refused_before_anything_happens(published: FeedOnStandIn) -> None:
+    with pytest.raises(ConfigurationError, match="another header"):
+        published.resolve_erasure("attr_value\n1\n")
+    with pytest.raises(ConfigurationError, match="There is no file of keys"):
+        preview_erasure(published.services, ErasureRequest(ERASE_DAG, "erase", "absent.csv", ""), 1 << 30)
+    published.feed = published.feed.model_copy(update={"engine": Engine.BIGQUERY})
+    with pytest.raises(ConfigurationError, match="would bring erased keys back"):
+        published.resolve_erasure(KEYS)
+    assert published.services.current.read().last_generation == 1
+
+
+def test_a_feed_without_a_generation_has_nothing_to_erase(world: FeedOnStandIn) -> None:
+    with pytest.raises(ConfigurationError, match="nothing to erase"):
+        world.resolve_erasure(KEYS)
+
+
+def test_a_run_that_died_after_its_swap_is_committed_with_its_record(published: FeedOnStandIn) -> None:
+    spec = published.resolve_erasure(KEYS)
+    published.deduplicate(spec)
+    published.load(spec)
+    published.swap(spec, published.check(spec))
+    recover(published.services, dag_id="other", run_id="other")
+    assert published.services.current.read().generation == 2
+    assert certificate(published, 2).rows == {FIRST[0]["date"]: 1, YESTERDAY: 1}
+
+
+def test_a_run_that_died_before_its_swap_leaves_no_record(published: FeedOnStandIn) -> None:
+    spec = published.resolve_erasure(KEYS)
+    published.deduplicate(spec)
+    recover(published.services, dag_id="other", run_id="other")
+    assert names(published, "erasures/") == []
+    assert published.services.ledger.read(spec.attempt).outcome is Outcome.FAILED  # type: ignore[union-attr]
+    assert published.rows() == expected(*FIRST)
+
+
+def test_the_preview_counts_rows_and_tells_bigquery_no_key(published: FeedOnStandIn) -> None:
+    published.services.store.put(published.services.layout.keys_to_erase(KEYS_FILE), KEYS)
+    request = ErasureRequest(ERASE_DAG, "erase", KEYS_FILE, "request 7")
+    shown = preview_erasure(published.services, request, 1 << 30)
+    assert shown.rows == {FIRST[0]["date"]: 1, YESTERDAY: 1}
+    assert "**2 rows** in generation 1" in shown.text
+    jobs = [j for j in published.bigquery.list_jobs() if j.labels.get("dedup_clone_step") == "preview"]
+    assert jobs
+    assert str(PERSON) not in shown.text + "".join(str(job.to_api_repr()) for job in jobs)
+    assert preview_erasure(published.services, request, 0).rows is None
+
+
+def test_the_text_of_a_key_is_the_same_in_bigquery(world: FeedOnStandIn) -> None:
+    columns = (
+        Column("day", "DATE"),
+        Column("name", "STRING"),
+        Column("born", "DATE"),
+        Column("price", "NUMERIC"),
+        Column("seen_at", "TIMESTAMP"),
+        Column("raw", "BYTES"),
+        Column("flag", "BOOL"),
+        Column("code", "INT64"),
+    )
+    table = TableContract(columns, "day", "version", tuple(c.name for c in columns), (), 30)
+    header = ",".join(c.name for c in columns[1:])
+    for price in ("1.50", "-0.000000001", "700", "0"):
+        keys = parse_keys(f"{header}\nMüller,1969-12-31,{price},1969-12-31T23:59:59.5Z,00ff,false,-7\n", table)
+        text = row_text(replace(table, columns=keys.columns))
+        sql = (
+            f"SELECT {text} AS text FROM (SELECT 'Müller' AS name, DATE '1969-12-31' AS born, -7 AS code, "
+            f"NUMERIC '{price}' AS price, TIMESTAMP '1969-12-31 23:59:59.5+00' AS seen_at, FROM_HEX('00ff') AS raw, "
+            f"FALSE AS flag)"
+        )
+        (found,) = world.bigquery.query_and_wait(sql)
+        assert key_text(keys, keys.rows[0]) == found["text"]
+
+
+def _contains(content: bytes, marker: int) -> bool:
+    """Whether the content has the number: as text, as eight bytes, or in a compressed column."""
+    if str(marker).encode() in content or marker.to_bytes(8, "little") in content:
+        return True
+    columns = pq.read_table(io.BytesIO(content)).columns if content.startswith(b"PAR1") else []
+    return any(pa.types.is_integer(c.type) and marker in c.to_pylist() for c in columns)
+
+
+def _places_of(marker: int, storage: Storage, tables: Path) -> set[str]:
+    """The objects of the state bucket, and the files of the stand-in, that contain the number."""
+    objects = {blob.name: blob.download_as_bytes() for blob in storage.list_blobs("state")}
+    files = {path.relative_to(tables).as_posix(): path.read_bytes() for path in tables.rglob("*") if path.is_file()}
+    return {name for name, content in {**objects, **files}.items() if _contains(content, marker)}
+
+
+def test_the_value_is_in_no_byte_of_state_and_tables_once_time_travel_has_passed(tmp_path: Path) -> None:
+    with open_clients(tmp_path) as clients, SparkDedupProcess(clients[0]) as dedup:
+        _search_everything(tmp_path, clients, dedup)
+
+
+def _search_everything(folder: Path, clients: tuple[Storage, BigQuery], dedup: SparkDedupProcess) -> None:
+    world = FeedOnStandIn(new_feed("erased_"), *clients)
+    world.dedup = dedup
+    world.publish(world.land(7, FIRST))
+    world.publish(world.land(8, [row(8, PERSON, 30), row(8, 1)]))
+    strict = CheckSettings(max_changed_share=0.1, max_new_share=1, max_survivor_share=1, max_times_usual=None)
+    world.feed = world.feed.model_copy(update={"checks": strict})
+    with pytest.raises(CheckFailed) as failed:  # its evidence has the key as an example
+        world.publish(world.land(9, [row(9, PERSON, 40), row(9, 1, 40)]))
+    assert str(PERSON) not in str(failed.value)
+    recover(world.services, dag_id="other", run_id="other")
+    world.write_reporting_tables()
+
+    def places() -> set[str]:
+        return _places_of(PERSON, clients[0], folder / "bigquery")
+
+    before = places()
+    assert any("checks_before.json" in place for place in before), before
+    assert any(place.endswith("index.json") for place in before), before
+    assert any("/data/" in place for place in before), before
+    assert any(place.startswith("segments/") for place in before), before
+    world.erase(KEYS)
+    loose = CheckSettings(max_changed_share=1, max_new_share=1, max_survivor_share=1, max_times_usual=None)
+    world.feed = world.feed.model_copy(update={"checks": loose})
+    world.publish(world.land(10, [row(10, PERSON, 50), row(10, 1)]))
+    world.write_reporting_tables()
+    world.control("/_standin/clock", {"advance_seconds": timedelta(days=15).total_seconds()})
+    assert places() == set()
