@@ -10,7 +10,13 @@ from dedup_clone.freshness.arrival_checks import check_arrivals, next_expected
 from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind
-from dedup_clone.freshness.operation_checks import check_dags, check_deliveries, check_lease, check_publish_runs
+from dedup_clone.freshness.operation_checks import (
+    check_dags,
+    check_deliveries,
+    check_lease,
+    check_pending_job,
+    check_publish_runs,
+)
 from dedup_clone.freshness.sla_checks import check_age, check_sla
 from dedup_clone.freshness.target_checks import check_contents, check_target
 from dedup_clone.freshness.verdict import IS_NEWEST, VERDICT_VERSION, FreshnessStatus, FreshnessVerdict
@@ -24,6 +30,7 @@ CHECKS = (
     check_dags,
     check_publish_runs,
     check_lease,
+    check_pending_job,
     check_target,
     check_deliveries,
 )

@@ -1,6 +1,7 @@
 """FeedState: everything that the freshness checks of one feed look at, read at one moment.
 
-Reading takes a few small objects, three listings and metadata of target. No query runs and nothing is billed.
+Reading takes a few small objects, three listings, metadata of target and of the running step's job. No query runs and
+nothing is billed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.settings.freshness_settings import FreshnessSettings
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import Audits, AuditsFile
-from dedup_clone.state.current import Current
+from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.index import ended_attempts
 from dedup_clone.state.ledger import LedgerRecord, Outcome
 from dedup_clone.warehouse.metadata import TableMetadata
@@ -83,6 +84,15 @@ class DagActivity:
 
 
 @dataclass(frozen=True)
+class PendingJob:
+    """A BigQuery job of the running attempt that has not started. `is_statement`: it is one statement of a script."""
+
+    job_id: str
+    since: datetime
+    is_statement: bool
+
+
+@dataclass(frozen=True)
 class GivenUpRun:
     """A failed publish run that is not repeated automatically, although its delivery waits. `reason` says why."""
 
@@ -122,6 +132,7 @@ class FeedState:
     given_up_run: GivenUpRun | None
     check_interval: timedelta
     audits: Audits
+    pending_job: PendingJob | None = None
 
     @property
     def sla(self) -> timedelta:
@@ -195,7 +206,21 @@ def read_feed_state(
         given_up_run=find_given_up_run(tuple(sorted(w.delivery for w in waiting if w.registered))),
         check_interval=check_interval,
         audits=AuditsFile(services.store, feed).read(),
+        pending_job=None if intent is None else _pending_job(services, intent),
     )
+
+
+def _pending_job(services: Services, intent: Intent) -> PendingJob | None:
+    """The attempt's last job, or a statement of it if it is a script, while it waits to start."""
+    job = services.warehouse.job(intent.jobs[-1]) if intent.jobs else None
+    if job is None or job.ended:
+        return None
+    if job.started_at is None:
+        return None if job.created_at is None else PendingJob(job.job_id, job.created_at, is_statement=False)
+    for child in services.warehouse.child_jobs(job.job_id):
+        if child.started_at is None and child.created_at is not None:
+            return PendingJob(child.job_id, child.created_at, is_statement=True)
+    return None
 
 
 def _registration_times(services: Services) -> dict[Delivery, datetime]:

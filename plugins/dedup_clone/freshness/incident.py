@@ -28,6 +28,7 @@ class IncidentKind(StrEnum):
     TARGET_DRIFT = "target_drift"
     TARGET_MATERIALIZED_VIEW = "target_materialized_view"
     LEASE_HELD = "lease_held"
+    JOB_PENDING = "job_pending"
     DELIVERY_REFUSED = "delivery_refused"
     INVALID_MARKER = "marker_misnamed"
     CONTENT_UNEQUAL = "content_unequal"

@@ -37,6 +37,7 @@ def feed_metrics(now: datetime, state: FeedState, open_incidents: int) -> dict[s
         last = state.history[-1]
         values |= {
             "lag_seconds": last.lag_s,
+            "queued_seconds": last.phases.get("queued"),
             "rows": last.rows,
             "rows_new": last.new_rows,
             "rows_changed": last.changed_rows,

@@ -9,6 +9,8 @@ from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 
+# A job may be PENDING for this share of the SLA: ten minutes of an hour, which is about its reserve (docs/hour.md).
+PENDING_SHARE = 1 / 6
 IDLE_AFTER = timedelta(minutes=10)  # the watch DAG starts its next run within seconds
 
 
@@ -97,6 +99,29 @@ def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
         ),
         dag_id=intent.dag_id,
         run_id=intent.run_id,
+    )
+
+
+def check_pending_job(now: datetime, state: FeedState) -> Iterator[Incident]:
+    """The BigQuery job of the running step must not wait so long that the SLA is used up by waiting."""
+    job, allowed = state.pending_job, state.sla * PENDING_SHARE
+    if job is None or now - job.since <= allowed:
+        return
+    waited = now - job.since
+    if job.is_statement:
+        next_step = "see which DML statements on staging run or wait before it, and stop those (docs/hour.md, PENDING)."
+    else:
+        next_step = "see whether jobs wait for slots or for the free pool (docs/hour.md, PENDING)."
+    yield Incident(
+        IncidentKind.JOB_PENDING,
+        Severity.WARNING,
+        since=job.since + allowed,
+        what=(
+            f"BigQuery job [{job.job_id}] has been PENDING for {format_duration(waited)}, "
+            f"{waited / state.sla:.0%} of the freshness SLA: nothing is wrong with the publish, it waits its turn."
+        ),
+        readers_see=state.readers_see(now),
+        next_step=next_step,
     )
 
 

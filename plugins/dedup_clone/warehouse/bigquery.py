@@ -21,6 +21,7 @@ from dedup_clone.warehouse.metadata import (
     PartitionMetadata,
     Policies,
     TableMetadata,
+    job_metadata,
     table_metadata,
     to_milliseconds,
 )
@@ -150,18 +151,12 @@ class Warehouse:
             job = self._client.get_job(job_id, project=self._project, location=self._location)
         except NotFound:
             return None
-        return JobMetadata(
-            job_id=job_id,
-            kind=job.job_type,
-            ended=job.state == "DONE",
-            error=None if not job.error_result else job.error_result.get("message", "unknown error"),
-            reason=None if not job.error_result else job.error_result.get("reason", "unknown"),
-            started_at=job.started,
-            ended_at=job.ended,
-            bytes_processed=getattr(job, "total_bytes_processed", None) or 0,
-            bytes_billed=getattr(job, "total_bytes_billed", None) or 0,
-            slot_ms=getattr(job, "slot_millis", None) or 0,
-        )
+        return job_metadata(job)
+
+    def child_jobs(self, job_id: str) -> list[JobMetadata]:
+        """The jobs of the statements of a script, in no particular order."""
+        children = self._client.list_jobs(project=self._project, parent_job=job_id)
+        return [job_metadata(child) for child in children if child.location == self._location]
 
     def fence_job_id(self, job_id: str) -> None:
         """Create a failing job with this id, unless the id is in use, so that no other job can have the id.

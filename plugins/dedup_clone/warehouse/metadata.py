@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.warehouse.table_options import table_options
@@ -93,7 +93,11 @@ class Observation:
 
 @dataclass(frozen=True)
 class JobMetadata:
-    """A BigQuery job. `started_at`, `ended_at`: None until it starts or ends. `error`, `reason`: of a failed job."""
+    """A BigQuery job. `started_at`, `ended_at`: None until it starts or ends. `error`, `reason`: of a failed job.
+
+    `created_at`: when it was accepted; from then until it starts it is PENDING. `child_jobs`: of a script, how many of
+    its statements have run as jobs of their own.
+    """
 
     job_id: str
     kind: str
@@ -105,6 +109,8 @@ class JobMetadata:
     bytes_processed: int
     bytes_billed: int
     slot_ms: int
+    created_at: datetime | None = None
+    child_jobs: int = 0
 
 
 def to_milliseconds(moment: datetime) -> datetime:
@@ -119,6 +125,24 @@ def contract_column(field: SchemaField) -> Column:
         type=_STANDARD_TYPES.get(field.field_type, field.field_type),
         mode=ColumnMode(field.mode or "NULLABLE"),
         fields=tuple(contract_column(inner) for inner in field.fields),
+    )
+
+
+def job_metadata(job: Any) -> JobMetadata:
+    """The job as the client library has it, of any kind."""
+    return JobMetadata(
+        job_id=job.job_id,
+        kind=job.job_type,
+        ended=job.state == "DONE",
+        error=None if not job.error_result else job.error_result.get("message", "unknown error"),
+        reason=None if not job.error_result else job.error_result.get("reason", "unknown"),
+        started_at=job.started,
+        ended_at=job.ended,
+        bytes_processed=getattr(job, "total_bytes_processed", None) or 0,
+        bytes_billed=getattr(job, "total_bytes_billed", None) or 0,
+        slot_ms=getattr(job, "slot_millis", None) or 0,
+        created_at=job.created,
+        child_jobs=job.num_child_jobs,
     )
 
 

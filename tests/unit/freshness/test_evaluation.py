@@ -10,7 +10,7 @@ import pytest
 from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
-from dedup_clone.freshness.feed_state import FeedState, GivenUpRun, InvalidMarker, RefusedDelivery
+from dedup_clone.freshness.feed_state import FeedState, GivenUpRun, InvalidMarker, PendingJob, RefusedDelivery
 from dedup_clone.freshness.incident import IncidentKind
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
@@ -148,6 +148,11 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     "a running run holds the lease too long": (
         feed_state(current=current(intent(minutes(121))), lease_holder_running=True),
         ["lease_held"],
+    ),
+    "a job waits, but not for long": (feed_state(pending_job=PendingJob("load-1", NOW - minutes(9), False)), []),
+    "a job waits for more than a sixth of the SLA": (
+        feed_state(pending_job=PendingJob("load-1", NOW - minutes(11), False)),
+        ["job_pending"],
     ),
     # -- target
     "target is gone": (feed_state(target=target(None, table=None)), ["target_drift"]),
@@ -365,3 +370,13 @@ def test_a_snapshot_that_a_check_stopped_has_its_evidence_and_the_two_ways_on_in
     assert "accept [new_share] with a reason" in incident.next_step
     assert "wait: a corrected delivery, or the next one, is published by itself." in incident.next_step
     assert (incident.dag_id, incident.run_id) == ("sales_publish", "publish__8__1__4")
+
+
+def test_a_statement_that_waits_names_dml_and_a_job_names_slots() -> None:
+    ((statement,), (job,)) = (
+        find_incidents(NOW, feed_state(pending_job=PendingJob("merge-1", NOW - minutes(30), is_statement)))
+        for is_statement in (True, False)
+    )
+    assert "[merge-1] has been PENDING for 30 min, 50% of the freshness SLA" in statement.what
+    assert ("DML statements on staging" in statement.next_step, "slots" in job.next_step) == (True, True)
+    assert statement.since == NOW - minutes(20)

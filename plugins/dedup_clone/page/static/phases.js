@@ -8,10 +8,12 @@ const PHASES = {
   task_start: "the dedup task started",
   spark_start: "Spark started",
   dedup: "dedup job",
-  load_queue: "the load waited to run",
+  load_start: "the load task started",
+  load_queue: "the load waited to run", // of records that lack `queued`
   load: "load into staging",
   checks: "checks, and the start of the swap",
   swap: "swap",
+  queued: "jobs waited in BigQuery (PENDING), in all phases",
 };
 
 export function renderPhases(container, newest) {

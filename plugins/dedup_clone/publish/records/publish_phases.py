@@ -10,8 +10,10 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.warehouse.metadata import JobMetadata
 
+# The time in which a BigQuery job of the publish was PENDING, whatever the phase; no other phase includes it.
+QUEUED = "queued"
 # In their order. docs/hour.md describes each.
-PHASES = ("until_lease", "task_start", "spark_start", "dedup", "load_queue", "load", "checks", "swap")
+PHASES = ("until_lease", "task_start", "spark_start", "dedup", "load_start", "load", "checks", "swap", QUEUED)
 
 
 def publish_phases(
@@ -40,26 +42,53 @@ def publish_phases(
         "task_start": dedup_started_at,
         "spark_start": job_started_at,
         "dedup": candidate_at,
-        "load_queue": min((begin for begin, _ in loads), default=None),
+        "load_start": min((begin for begin, _ in loads), default=None),
         "load": max((end for _, end in loads), default=None),
         "checks": min((begin for begin, _ in swaps), default=None),
         "swap": swapped_at,
     }
-    return divide(arrived_at or intent.taken_at, ends, until=swapped_at)
+    return divide(arrived_at or intent.taken_at, ends, pending_times(services, ended), until=swapped_at)
 
 
-def divide(begin: datetime, ends: dict[str, datetime | None], *, until: datetime) -> dict[str, float]:
-    """The seconds between consecutive ends, which add up to `until - begin`.
+def pending_times(services: Services, jobs: Iterable[JobMetadata]) -> list[tuple[datetime, datetime]]:
+    """From when to when each job was PENDING, and each statement of a script: DML waits in its table's queue."""
+    every = list(jobs)
+    every += [child for job in every if job.child_jobs for child in services.warehouse.child_jobs(job.job_id)]
+    return [(job.created_at, job.started_at) for job in every if job.created_at and job.started_at]
 
-    The ends are read from several clocks. One that is before the end of the phase before it gives a phase of 0 s.
+
+def divide(
+    begin: datetime,
+    ends: dict[str, datetime | None],
+    pending: Iterable[tuple[datetime, datetime]] = (),
+    *,
+    until: datetime,
+) -> dict[str, float]:
+    """The seconds between consecutive ends, without those of the `pending` times, which are the phase QUEUED.
+
+    All add up to `until - begin`. The ends are read from several clocks. One that is before the end of the phase before
+    it gives a phase of 0 s.
     """
-    seconds, since = {}, begin
+    waits = _united(pending)
+    seconds, since, queued = {}, begin, 0.0
     for phase, end in ends.items():
         if end is not None:
             end = max(since, min(end, until))
-            seconds[phase] = (end - since).total_seconds()
-            since = end
-    return seconds
+            waited = sum(max((min(end, last) - max(since, first)).total_seconds(), 0.0) for first, last in waits)
+            seconds[phase] = (end - since).total_seconds() - waited
+            since, queued = end, queued + waited
+    return {**seconds, QUEUED: queued}
+
+
+def _united(times: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:
+    """The same times without overlaps."""
+    united: list[tuple[datetime, datetime]] = []
+    for first, last in sorted(times):
+        if united and first <= united[-1][1]:
+            united[-1] = (united[-1][0], max(united[-1][1], last))
+        else:
+            united.append((first, last))
+    return united
 
 
 def _times_of(jobs: list[JobMetadata], step: str) -> list[tuple[datetime, datetime]]:

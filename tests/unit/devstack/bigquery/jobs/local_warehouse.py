@@ -22,8 +22,9 @@ class Warehouse:
     def __init__(self, folder: Path) -> None:
         self.stand_in: StandIn = open_stand_in(folder, UNLIMITED)
 
-    def start(self, sql: str) -> JobRecord:
-        configuration = {"jobType": "QUERY", "query": {"query": sql, "useLegacySql": False}}
+    def start(self, sql: str, **configured: Any) -> JobRecord:
+        """`configured`: further fields of the job's configuration."""
+        configuration = {"jobType": "QUERY", "query": {"query": sql, "useLegacySql": False}, **configured}
         record = JobRecord(
             "local-dev", "US", f"job_{uuid.uuid4().hex}", configuration, self.stand_in.clock.now_us()
         )  # fmt: skip

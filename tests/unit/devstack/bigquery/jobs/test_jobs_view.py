@@ -5,6 +5,7 @@ Source: "JOBS view", schema and examples.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from devstack.bigquery.storage.catalog import HOUR_US
 from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse
 
+HOUR = Path(__file__).parents[5] / "docs" / "hour.md"
 JOBS = "`region-us`.INFORMATION_SCHEMA.JOBS"
 RECENT = "creation_time BETWEEN TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 8 DAY) AND CURRENT_TIMESTAMP()"
 
@@ -23,6 +25,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     found.statistics("INSERT d.t VALUES (DATE '2026-01-01', 1), (DATE '2026-01-02', 2)")
     found.statistics("UPDATE d.t SET v = 3 WHERE day = DATE '2026-01-01'")
     found.statistics("SELECT v FROM d.t")
+    found.wait(found.start("SELECT day FROM d.t", labels={"dedup_clone_step": "load"}))
     assert found.run("SELECT nothing FROM d.t").error is not None
     return found
 
@@ -43,7 +46,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
         (
             f"SELECT t.table_id, COUNT(*) AS n FROM {JOBS}, UNNEST(referenced_tables) AS t WHERE t.dataset_id = 'd' "
             "AND statement_type = 'SELECT' GROUP BY t.table_id",
-            [("t", 1)],
+            [("t", 2)],
         ),
         (
             f"SELECT error_result.reason FROM {JOBS} WHERE error_result.reason IS NOT NULL ORDER BY creation_time DESC "
@@ -112,3 +115,12 @@ def test_jobs_are_shown_for_180_days(tmp_path: Path) -> None:
     warehouse.statistics("SELECT 1 AS x")
     warehouse.stand_in.clock.advance(181 * 24 * HOUR_US)
     assert warehouse.view(f"SELECT COUNT(*) AS n FROM {JOBS}") == [(1,)]  # this query
+
+
+@pytest.mark.parametrize("sql", re.findall(r"```sql\n(.*?)```", HOUR.read_text(), re.DOTALL))
+def test_the_queries_in_the_documents_run(warehouse: Warehouse, sql: str) -> None:
+    found = warehouse.view(sql)
+    if "state != 'DONE'" in sql:
+        assert [row[1:3] for row in found] == [("RUNNING", None)]  # this query
+    else:
+        assert found == [("load", 1, 0, 0, 0)]
