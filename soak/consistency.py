@@ -45,9 +45,15 @@ def _wrong_rows(stack: ProxiedStack, feed: str) -> list[str]:
 
 
 def _wrong_runs(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> list[str]:
-    """There must be exactly one publish run for each delivery."""
-    expected, found = sorted(publish_run_id(d) for d in deliveries), stack.run_ids(feed)
-    return [] if found == expected else [f"runs: {_difference(found, expected)}"]
+    """There must be one publish run for each delivery. Only a failed run may be repeated."""
+    runs = stack.run_ids(feed)
+    repeats = {repeat: run for run in runs for repeat in runs if repeat.removeprefix(run).startswith("__")}
+    expected, found = sorted(publish_run_id(d) for d in deliveries), [run for run in runs if run not in repeats]
+    problems = [] if found == expected else [f"runs: {_difference(found, expected)}"]
+    for repeat, run in repeats.items():
+        state = stack.run_state(feed, run)
+        problems += [] if state == "failed" else [f"run [{repeat}] repeats [{run}], which is [{state}]"]
+    return problems
 
 
 def _wrong_deliveries(

@@ -1,0 +1,48 @@
+"""Which publish runs of a delivery the soak tests take for right."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from devstack.producer.landing import Landed
+from soak.consistency import _wrong_runs
+
+LANDED = Landed("orders", 1, 2, datetime(2026, 3, 1, tzinfo=UTC), 1, 1, 1, False)
+RUN = "publish__1__2"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The publish runs of a feed, by id, with their states."""
+
+    states: dict[str, str]
+
+    def run_ids(self, feed: str) -> list[str]:
+        return sorted(self.states)
+
+    def run_state(self, feed: str, run_id: str) -> str:
+        return self.states[run_id]
+
+
+@pytest.mark.parametrize(
+    ("states", "problem"),
+    [
+        ({RUN: "success"}, None),
+        ({RUN: "failed", f"{RUN}__2": "success"}, None),
+        ({RUN: "success", f"{RUN}__2": "success"}, r"\[publish__1__2__2\] repeats \[publish__1__2\], which is \[succ"),
+        ({}, "runs: "),
+        ({RUN: "success", f"{RUN}5": "success"}, "runs: "),
+    ],
+)
+def test_only_a_failed_run_may_be_repeated(states: dict[str, str], problem: str | None) -> None:
+    found = _wrong_runs(cast("Any", Runs(states)), "orders", [LANDED])
+    if problem is None:
+        assert found == []
+    else:
+        (text,) = found
+        assert re.search(problem, text)
