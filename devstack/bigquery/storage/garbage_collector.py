@@ -49,13 +49,14 @@ def remove_unreferenced_segments(catalog: Catalog) -> int:
     with catalog.pin_lock:
         files = catalog.segments.files()
         pinned = catalog.segments.pinned()
+    of_streams = catalog.write_streams.files()  # before the versions too, to which rows of streams move
     referenced = {
         segment.file
         for _, history in catalog.histories()
         for version in history.all_versions()
         for segment in version.all_segments()
     }
-    return catalog.segments.remove(files - pinned - referenced)
+    return catalog.segments.remove(files - pinned - of_streams - referenced)
 
 
 class GarbageCollector:
@@ -82,7 +83,9 @@ class GarbageCollector:
         with self._lock:
             flush_buffers(self._catalog)
             commit_expired(self._catalog)
-            if remove_old_versions(self._catalog) or segments:
+            removed = remove_old_versions(self._catalog)
+            removed += self._catalog.write_streams.remove_old(self._catalog.clock.now_us())
+            if removed or segments:
                 remove_unreferenced_segments(self._catalog)
 
     def _run(self) -> None:

@@ -75,12 +75,16 @@ class BufferedRows:
     """The rows of one streaming request, in the table's streaming buffer, where queries see them and copies do not.
 
     `insert_ids`: the ids that the request gave its rows; empty once they are too old to recognise a repeated row.
+    `stream`: the id of the write stream, if a client has created it; `stream_rows`: how many of that stream's rows are
+    visible with these.
     """
 
     segment: Segment
     received_us: int
     by_insert_all: bool = False
     insert_ids: tuple[str, ...] = ()
+    stream: str = ""
+    stream_rows: int = 0
 
 
 @dataclass(frozen=True)

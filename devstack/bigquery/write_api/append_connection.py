@@ -23,6 +23,7 @@ from devstack.bigquery.storage.change_log import InvalidRows, RowChange, append_
 from devstack.bigquery.storage.model import BufferedRows, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.streaming_buffer import check_day, stream_rows
+from devstack.bigquery.write_api.created_streams import CreatedStreams
 from devstack.bigquery.write_api.storage_errors import RowsRefused, WriteApiError, invalid_argument, write_api_error
 from devstack.bigquery.write_api.stream_names import StreamName, parse_stream
 from devstack.bigquery.write_api.table_schema import table_schema
@@ -50,8 +51,9 @@ class _Destination:
 class AppendConnection:
     """The state of one connection. One thread uses it."""
 
-    def __init__(self, catalog: Catalog, caller: Caller) -> None:
+    def __init__(self, catalog: Catalog, streams: CreatedStreams, caller: Caller) -> None:
         self._catalog = catalog
+        self._streams = streams
         self._caller = caller
         self._streams_changes: bool | None = None  # whether its rows are row changes; None before the first row
         self._destinations: dict[str, _Destination] = {}
@@ -104,6 +106,8 @@ class AppendConnection:
             if self._current is not None and stream != self._current.stream:
                 self._check_switch(stream)
             columns = self._catalog.get(stream.table).settings.schema
+            if not stream.is_default and self._current is None:
+                self._streams.connect(stream, self)
         except StandInError as error:
             raise write_api_error(error, name) from error
         known = self._destinations.get(str(stream))
@@ -127,11 +131,21 @@ class AppendConnection:
 
     def _append(self, destination: _Destination, request: AppendRowsRequest) -> int | None:
         """Writes the rows. Returns the number of the first one in its stream, None for the default stream."""
-        serialized = AppendRowsRequest.pb(request).proto_rows.rows.serialized_rows
-        if request.offset is not None:
-            raise invalid_argument("The default stream takes no offset: leave it out.")
-
+        message = AppendRowsRequest.pb(request)
+        serialized = message.proto_rows.rows.serialized_rows
+        offset = message.offset.value if message.HasField("offset") else None
         table = destination.stream.table
+
+        def read(settings: TableSettings, now_us: int) -> pa.Table:
+            values = [row.values for row in self._read(destination, settings, serialized, now_us)]
+            return conform(pa.Table.from_pylist(values, schema=arrow_schema(settings.schema)), settings.schema)
+
+        if not destination.stream.is_default:
+            if destination.reader_for(self._catalog.get(table).settings.schema).may_have_changes:
+                raise invalid_argument("Only the default stream takes rows with a _CHANGE_TYPE: append them to it.")
+            return self._streams.append(destination.stream, self, offset, read)
+        if offset is not None:
+            raise invalid_argument("The default stream takes no offset: leave it out.")
         settings = self._catalog.get(table).settings
         rows: list[WrittenRow] = []
         if destination.reader_for(settings.schema).may_have_changes:
@@ -142,10 +156,7 @@ class AppendConnection:
             return None
 
         def make(version: TableVersion, commit_us: int, batch: SegmentBatch) -> Sequence[BufferedRows]:
-            schema = version.settings.schema
-            values = [row.values for row in self._read(destination, version.settings, serialized, commit_us)]
-            written = batch.write(conform(pa.Table.from_pylist(values, schema=arrow_schema(schema)), schema))
-            return [BufferedRows(written, commit_us)]
+            return [BufferedRows(batch.write(read(version.settings, commit_us)), commit_us)]
 
         stream_rows(self._catalog, table, make)
         return None

@@ -15,6 +15,7 @@ from devstack.bigquery.bigquery_errors import StandInError
 from devstack.bigquery.callers import Caller, Grants, user_of
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.write_api.append_connection import AppendConnection
+from devstack.bigquery.write_api.created_streams import CreatedStreams
 from devstack.bigquery.write_api.storage_errors import WriteApiError, write_api_error
 from devstack.bigquery.write_api.stream_methods import StreamMethods
 
@@ -46,13 +47,14 @@ class WriteApiServer:
 
 
 def _handlers(catalog: Catalog, grants: Grants) -> dict[str, Any]:
-    methods = StreamMethods(catalog)
+    streams = CreatedStreams(catalog)
+    methods = StreamMethods(catalog, streams)
 
     def append_rows(requests: Iterator[Any], context: Any) -> Iterator[Any]:
         try:
             headers = dict(context.invocation_metadata())
             caller = Caller(user_of(headers.get("authorization")), grants)
-            yield from AppendConnection(catalog, caller).responses(requests)
+            yield from AppendConnection(catalog, streams, caller).responses(requests)
         except WriteApiError as error:
             context.abort_with_status(rpc_status.to_status(error.status()))
 
@@ -62,7 +64,16 @@ def _handlers(catalog: Catalog, grants: Grants) -> dict[str, Any]:
         )
     }
     for name, method, request, response in (
+        ("CreateWriteStream", methods.create, types.CreateWriteStreamRequest, types.WriteStream),
         ("GetWriteStream", methods.get, types.GetWriteStreamRequest, types.WriteStream),
+        ("FinalizeWriteStream", methods.finalize, types.FinalizeWriteStreamRequest, types.FinalizeWriteStreamResponse),
+        ("FlushRows", methods.flush, types.FlushRowsRequest, types.FlushRowsResponse),
+        (
+            "BatchCommitWriteStreams",
+            methods.batch_commit,
+            types.BatchCommitWriteStreamsRequest,
+            types.BatchCommitWriteStreamsResponse,
+        ),
     ):
         handlers[name] = grpc.unary_unary_rpc_method_handler(_unary(method), request.deserialize, response.serialize)
     return handlers
@@ -75,10 +86,16 @@ def _unary(method: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
         except WriteApiError as error:
             failure = error
         except StandInError as error:
-            failure = write_api_error(error, request.name)
+            failure = write_api_error(error, _entity(request))
         except Exception as error:
             LOG.exception("A request failed inside the stand-in.")
             failure = WriteApiError(grpc.StatusCode.INTERNAL, f"The stand-in failed: {error!r}. See its log.")
         return context.abort_with_status(rpc_status.to_status(failure.status()))
 
     return handle
+
+
+def _entity(request: Any) -> str:
+    """The name of the stream or table of a request, whose field differs by method."""
+    fields = ("name", "parent", "write_stream")
+    return next(value for field in fields if isinstance(value := getattr(request, field, None), str))
