@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this ma
 FORM = "document.querySelector('#replay form')"
 TAB = {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
 SPACE = {"key": " ", "code": "Space", "windowsVirtualKeyCode": 32, "text": " "}
+RESULT = "{}: target would change <b>\nof a **dry run**\n\n| | |\n| --- | --- |\n| live generation | 7 \\| 8 |"
 FOCUSED = "((e) => e.type === 'checkbox' ? (e.value === 'on' ? 'dry run' : e.value) : e.placeholder || e.tagName)"
 
 
@@ -53,7 +55,7 @@ class Api:
 
         @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value")
         def result(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
-            return {"value": {"text": f"{task_id}: target would change <b>"}}
+            return {"value": {"text": RESULT.format(task_id)}}
 
         return api
 
@@ -115,6 +117,7 @@ def test_some_dates_are_replayed(browser: Browser, api: Api) -> None:
     assert asked["dag_id"] == "product_attributes_publish"
     assert asked["dates"] == ["2026-01-01..2026-01-31", "2026-02-03"]
     assert (asked["dry_run"], asked["reason"]) == (False, "yesterday was wrong")
+    assert sorted(asked) == ["dag_id", "dates", "dry_run", "marker_generation", "reason", "snapshot_id"]
 
 
 def test_a_dry_run_needs_no_reason_and_shows_its_result_as_text(browser: Browser, api: Api) -> None:
@@ -124,10 +127,13 @@ def test_a_dry_run_needs_no_reason_and_shows_its_result_as_text(browser: Browser
     press(page, SPACE)
     go_to(page, "BUTTON")
     page.press("Enter")
-    shown = page.wait_until("document.querySelector('#replay pre')?.textContent")
-    assert shown == "resolve_publish: target would change <b>"
+    shown = page.wait_until("document.querySelector('#replay .report')?.innerText")
+    assert shown.startswith("resolve_publish: target would change <b>")
+    cells = page.value("[...document.querySelectorAll('#replay .report td')].map((cell) => cell.textContent)")
+    assert cells == ["live generation", "7 | 8"]
+    assert page.value("document.querySelector('#replay .report strong').textContent") == "dry run"
     (asked,) = api.asked
-    assert (asked["dry_run"], asked["dates"], asked["reason"]) == (True, [], "")
+    assert (asked["dry_run"], "dates" in asked, "reason" in asked) == (True, False, False)
     assert page.value("document.querySelector('#replay .answer').textContent").startswith("Nothing was changed: ")
     assert page.problems == []
 
@@ -161,3 +167,52 @@ def test_what_is_no_date_is_refused_by_the_form(browser: Browser, api: Api, text
     page.press("Enter")
     assert page.value(f"{FORM}.checkValidity()") is False
     assert api.asked == []
+
+
+BUTTON = "document.querySelector('#replay form button').textContent"
+DATES = "document.querySelector('#replay input[placeholder]')"
+
+
+def test_the_button_says_what_it_does(browser: Browser, api: Api) -> None:
+    page = fill_form(browser, api, "")
+    assert page.value(BUTTON) == "Replay snapshot 2120"
+    go_to(page, "dry run")
+    press(page, SPACE)
+    assert page.value(BUTTON) == "Show what a replay of 2120 would do"
+
+
+def test_dates_are_chosen_from_those_of_the_delivery_with_their_state_in_the_table(browser: Browser, api: Api) -> None:
+    page = fill_form(browser, api, "")
+    today = datetime.now(UTC).date()
+    option = "[...document.querySelectorAll('#replay .day-option')].find((label) => label.textContent.startsWith('{}'))"
+    newest, expired = option.format(today), option.format(today - timedelta(days=740))
+    assert re.match(rf"{today} live: [0-9,]+ rows, [0-9,]+ retained$", page.value(f"{newest}.textContent"))
+    assert page.value(f"{expired}.textContent").endswith("older than the retention")
+    assert page.value(f"{expired}.querySelector('input').disabled") is True
+    for day in (today, today - timedelta(days=1)):
+        page.value(f"{option.format(day)}.querySelector('input').click()")
+    assert page.value(f"{DATES}.value") == f"{today - timedelta(days=1)}..{today}"
+
+
+@pytest.mark.parametrize(
+    ("days", "message"), [(-1, "This delivery has no "), (740, "is older than the retention of 730 days.")]
+)
+def test_a_date_that_cannot_be_replayed_is_refused_before_a_run_starts(
+    browser: Browser, api: Api, days: int, message: str
+) -> None:
+    page = fill_form(browser, api, str(datetime.now(UTC).date() - timedelta(days=days)))
+    page.fill("#replay input[required]", "why")
+    page.press("Enter")
+    assert message in page.value(f"{DATES}.validationMessage")
+    assert api.asked == []
+
+
+def test_whoever_asks_for_a_rollback_gets_the_difference_and_a_link_to_the_approval(browser: Browser, api: Api) -> None:
+    api.states = ["running", "success"]
+    page = fill_form(browser, api, "")
+    page.fill("#rollback input[required]", "bad prices")
+    page.press("Enter")
+    link = page.wait_until("document.querySelector('#rollback .answer.good a[href*=required_actions]')?.href")
+    assert link.endswith("/dags/product_attributes_rollback/runs/manual__1/tasks/approve_rollback/required_actions")
+    assert page.value("document.querySelector('#rollback .report').innerText").startswith("show_difference: ")
+    assert api.asked == [{"dag_id": "product_attributes_rollback", "generation": 119, "reason": "bad prices"}]

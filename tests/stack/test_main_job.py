@@ -169,7 +169,7 @@ def test_a_replay_by_hand_publishes_the_snapshot_again_and_changes_no_row(stack:
 
 
 def test_a_replay_of_a_snapshot_that_never_landed_is_refused_with_those_that_did(stack: StackClient) -> None:
-    run_id = stack.replay("worked_example", snapshot_id="99")
+    run_id = stack.replay("worked_example", snapshot_id="99", reason="a mistake")
     assert stack.wait_for_run("worked_example", run_id) == "failed"
     log = stack.failure_log("worked_example", run_id, "resolve_publish")
     assert "Snapshot [99]" in log

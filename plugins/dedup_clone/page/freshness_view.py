@@ -97,4 +97,5 @@ def arrival_view(arrival: IndexArrival) -> dict[str, Any]:
         "fate": str(arrival.fate),
         "reason": arrival.reason,
         "refused_at": to_plain(arrival.refused_at),
+        "dates": arrival.dates,
     }

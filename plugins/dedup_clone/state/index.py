@@ -43,7 +43,10 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class IndexArrival:
-    """One registered delivery. `bytes`: size of its files. `reason`, `refused_at`: set only if it was refused."""
+    """One registered delivery. `bytes`: size of its files. `reason`, `refused_at`: set only if it was refused.
+
+    `dates`: those of its folders, as ranges; empty if it has no date folders, or if they are not known.
+    """
 
     delivery: Delivery
     arrived_at: datetime
@@ -52,6 +55,7 @@ class IndexArrival:
     fate: Fate
     reason: str
     refused_at: datetime | None
+    dates: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dedup_clone.publish.recovery import finish_or_discard
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.state.index import Fate, Index, IndexFile, published_records
 from dedup_clone.state.ledger import Outcome
-from testkit.feed_on_stand_in import FeedOnStandIn, row
+from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 
 
 def index_of(world: FeedOnStandIn) -> Index:
@@ -31,7 +31,7 @@ def test_an_arrival_waits_in_the_index_before_anything_is_published(world: FeedO
     index = index_of(world)
     assert fates(world) == {name: Fate.WAITING}
     assert (index.generation, index.dates, index.records, index.time_travel) == (None, (), (), None)
-    assert (index.arrivals[0].files, index.promise_minutes) == (1, 60)
+    assert (index.arrivals[0].files, index.arrivals[0].dates, index.promise_minutes) == (1, str(TODAY), 60)
 
 
 def test_a_publish_adds_its_record_its_partitions_and_its_check_results(world: FeedOnStandIn) -> None:

@@ -20,10 +20,12 @@ from airflow.sdk.exceptions import (
 )
 
 from dedup_clone.contract.records import from_plain
+from dedup_clone.orchestration.bootstrap.bootstrap_form import bootstrap_params
 from dedup_clone.orchestration.publish import approval_operators, resolve_operator
 from dedup_clone.orchestration.publish.approval_operators import EVIDENCE, ApproveAcceptedOperator, CheckStagingOperator
 from dedup_clone.orchestration.publish.publish_form import publish_params
 from dedup_clone.orchestration.publish.resolve_operator import MAX_ACTIVE_RUNS, ResolvePublishOperator
+from dedup_clone.orchestration.rollback.rollback_form import rollback_params
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.publish.streamed_rows import SHARE_AFTER_WAIT
@@ -147,10 +149,12 @@ def test_a_run_waits_for_the_lease_of_another_at_work_and_then_acquires_it(by_ha
     spec = world.resolve(world.land(8, [row(8, 1)]), run_id="other")
     world.running.add("other")
     with pytest.raises(TaskDeferred) as deferred:
-        by_hand.resolve(snapshot_id="7")
+        by_hand.resolve(snapshot_id="7", reason="once more")
     assert deferred.value.method_name == "retry_resolve"
     world.services.current.release(spec.attempt)
-    again = by_hand.resolve_task.retry_resolve(by_hand.context(by_hand.resolve_task, snapshot_id="7"), None)
+    again = by_hand.resolve_task.retry_resolve(
+        by_hand.context(by_hand.resolve_task, snapshot_id="7", reason="once more"), None
+    )
     assert world.services.current.require_intent(again["attempt"]).run_id == "by-hand"
 
 
@@ -189,7 +193,7 @@ def test_the_checks_wait_for_a_streaming_buffer(by_hand: Run, monkeypatch: pytes
     world = by_hand.world
     world.publish(world.land(7, [row(7, 1)]))
     world.land(8, [row(8, 1)])
-    by_hand.resolve(snapshot_id="8")
+    by_hand.resolve(snapshot_id="8", reason="once more")
     name = {"staging": world.feed.staging, "target": world.feed.target}[buffered]
     read, streams = Warehouse.table, True
 
@@ -258,6 +262,23 @@ def test_a_late_approval_fails_without_retry_and_names_the_next_step(awaiting_ap
         awaiting_approval.answer("Approve")
 
 
+def test_a_form_as_it_opens_has_no_null_and_says_which_fields_are_required(world: FeedOnStandIn) -> None:
+    forms = {**publish_params(world.feed), **bootstrap_params()}
+    assert [name for name, param in forms.items() if param.value is None] == []
+    required = [name for name, param in publish_params(world.feed).items() if "(required" in param.schema["title"]]
+    assert required == ["snapshot_id", "reason"]
+    with pytest.raises(ParamValidationError):
+        rollback_params()["reason"].resolve("")
+
+
+def test_what_a_person_publishes_needs_a_reason_and_a_dry_run_none(by_hand: Run) -> None:
+    by_hand.world.land(7, [row(7, 1)])
+    with pytest.raises(AirflowFailException, match=r"Say why delivery \[7-[0-9]+\] is replayed"):
+        by_hand.resolve(snapshot_id="7", reason=" ")
+    with pytest.raises(DownstreamTasksSkipped):
+        by_hand.resolve(snapshot_id="7", dry_run=True)
+
+
 @pytest.mark.parametrize("text", ["yesterday", "2026-01-01...2026-01-02", "2026-01-01, 2026-01-02"])
 def test_the_form_refuses_an_invalid_date(text: str, world: FeedOnStandIn) -> None:
     dates = publish_params(world.feed)["dates"]
@@ -268,7 +289,7 @@ def test_the_form_refuses_an_invalid_date(text: str, world: FeedOnStandIn) -> No
 
 def test_the_form_offers_the_plans_of_an_operator_and_refuses_the_oracle_and_the_fallback(world: FeedOnStandIn) -> None:
     plan = publish_params(world.feed)["plan"]
-    assert [plan.resolve(name) for name in (None, "auto", "adopt", "rewrite")] == [None, "auto", "adopt", "rewrite"]
+    assert [plan.resolve(name) for name in ("", "auto", "adopt", "rewrite")] == ["", "auto", "adopt", "rewrite"]
     for name in ("window", "antijoin"):
         with pytest.raises(ParamValidationError, match=f"'{name}' is not one of .*'auto', 'adopt', 'rewrite'"):
             plan.resolve(name)

@@ -115,7 +115,10 @@ def make_index(publishes: int = 120, dates: int = 730, now: datetime = NOW, **ch
         ),
         "records": records,
         "failures": (),
-        "arrivals": tuple(arrival(number, at) for number, at in enumerate(moments, 1))[-200:],
+        "arrivals": tuple(
+            arrival(number, at, dates=f"{today - timedelta(days=740)}, {today - timedelta(days=700)}..{today}")
+            for number, at in enumerate(moments, 1)
+        )[-200:],
         "checks": tuple(checks(number) for number in range(max(1, publishes - 9), publishes + 1)),
         "generations": tuple(
             IndexGeneration(

@@ -15,7 +15,7 @@ def bootstrap_params() -> dict[str, Param]:
     """The defaults are the safe choices: duplicates are refused, and so are rows that would be left out."""
     return {
         "source_table": Param(
-            None,
+            "",
             type=["null", "string"],
             title="Existing table",
             description="TABLE or DATASET.TABLE of this project and location; empty: the feed's target itself, which "
@@ -60,7 +60,7 @@ def bootstrap_params() -> dict[str, Param]:
             "bootstrap: see the log or the result of show_existing.",
         ),
         "reason": Param(
-            None,
+            "",
             type=["null", "string"],
             title="Reason",
             description="Why the table is taken over; stored in the ledger.",

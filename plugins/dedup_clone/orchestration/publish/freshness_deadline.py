@@ -49,7 +49,7 @@ class ArrivalReference(BaseDeadlineReference):
 def arrival_of(conf: Any) -> datetime | None:
     """The arrival time in a run's configuration, never later than now; None when there is no valid one."""
     text = conf.get(ARRIVED_AT) if isinstance(conf, dict) else None
-    if not isinstance(text, str):
+    if not isinstance(text, str) or not text:
         return None
     try:
         parsed = datetime.fromisoformat(text)

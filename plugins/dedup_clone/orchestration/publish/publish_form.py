@@ -26,16 +26,16 @@ def publish_params(feed: Feed) -> dict[str, Param]:
     acceptable_checks = [*ACCEPTABLE_CHECKS, *(check.check for check in feed.checks.sql)]
     return {
         "snapshot_id": Param(
-            None,
+            "",
             type=["null", "string"],
-            pattern="^[0-9]{1,19}$",
-            title="Snapshot id",
+            pattern="^[0-9]{0,19}$",
+            title="Snapshot id (required)",
             description="The snapshot to publish (its update_id). Publishing it again changes no row that is right.",
         ),
         "marker_generation": Param(
-            None,
+            "",
             type=["null", "string"],
-            pattern="^[0-9]{1,19}$",
+            pattern="^[0-9]{0,19}$",
             title="Delivery",
             description="Object generation of the marker; empty: the latest delivery of the snapshot.",
         ),
@@ -48,16 +48,16 @@ def publish_params(feed: Feed) -> dict[str, Param]:
             "empty: all of it.",
         ),
         "engine": Param(
-            None,
-            type=["null", "string"],
-            enum=[None, *(str(engine) for engine in Engine)],
+            "",
+            type="string",
+            enum=["", *(str(engine) for engine in Engine)],
             title="Engine",
             description="What deduplicates; empty: the feed's engine.",
         ),
         "plan": Param(
-            None,
-            type=["null", "string"],
-            enum=[None, *(str(plan) for plan in _OFFERED_PLANS)],
+            "",
+            type="string",
+            enum=["", *(str(plan) for plan in _OFFERED_PLANS)],
             title="Plan",
             description="How Spark deduplicates; empty: the feed's plan.",
         ),
@@ -85,13 +85,13 @@ def publish_params(feed: Feed) -> dict[str, Param]:
             "that wait. Needs a reason.",
         ),
         "reason": Param(
-            None,
+            "",
             type=["null", "string"],
-            title="Reason",
-            description="Why this is published by hand; stored with the check results.",
+            title="Reason (required, but for a dry run)",
+            description="Why this is published by hand; stored in the ledger and with the check results.",
         ),
         ARRIVED_AT: Param(
-            None,
+            "",
             type=["null", "string"],
             title="Arrival",
             description="When the delivery arrived; the deadline counts from this time. Leave it empty for a replay.",
@@ -104,7 +104,7 @@ def read_publish_request(services: Services, context: Context) -> PublishRequest
     """Return the request that the filled form makes.
 
     Raises ConfigurationError when the delivery is not registered (the message names the registered ones), when a date
-    is malformed, and when checks are accepted without a reason.
+    is malformed, and when a person publishes something, or accepts checks, without a reason.
     """
     params, run = context["params"], context["dag_run"]
     delivery = _find_delivery(services, params["snapshot_id"], params["marker_generation"])
@@ -112,13 +112,16 @@ def read_publish_request(services: Services, context: Context) -> PublishRequest
     if accepted and not reason:
         raise ConfigurationError(f"Say why {list(accepted)} may fail this time, in the parameter [reason].")
     dates = parse_dates(params["dates"]) if params["dates"] else None
+    replay = dates is not None or not is_automatic_run(run.run_id, delivery)
+    if replay and not reason and not params["dry_run"]:
+        raise ConfigurationError(f"Say why delivery [{delivery.name}] is replayed, in the parameter [reason].")
     return PublishRequest(
         dag_id=run.dag_id,
         run_id=run.run_id,
         delivery=delivery,
-        replay=dates is not None or not is_automatic_run(run.run_id, delivery),
+        replay=replay,
         engine=Engine(params["engine"]) if params["engine"] else None,
-        plan=params["plan"],
+        plan=params["plan"] or None,
         accepted_checks=accepted,
         reason=reason,
         dates=dates,
@@ -128,7 +131,7 @@ def read_publish_request(services: Services, context: Context) -> PublishRequest
 def _find_delivery(services: Services, snapshot_id: str | None, marker_generation: str | None) -> Delivery:
     registered = services.arrivals.deliveries()
     ids = ", ".join(str(number) for number in sorted({d.snapshot_id for d in registered})) or "none"
-    if snapshot_id is None:
+    if not snapshot_id:
         raise ConfigurationError(f"Name the snapshot to publish: parameter [snapshot_id]; there are: {ids}.")
     of_snapshot = [d for d in registered if str(d.snapshot_id) == snapshot_id]
     if not of_snapshot:
@@ -136,7 +139,7 @@ def _find_delivery(services: Services, snapshot_id: str | None, marker_generatio
             f"Snapshot [{snapshot_id}] is not registered for [{services.feed.feed}]; registered snapshots: {ids}. "
             f"Land it with its marker, or name one of these."
         )
-    matching = [d for d in of_snapshot if marker_generation in (None, str(d.marker_generation))]
+    matching = [d for d in of_snapshot if not marker_generation or marker_generation == str(d.marker_generation)]
     if not matching:
         raise ConfigurationError(
             f"Delivery [{marker_generation}] of snapshot [{snapshot_id}] is not registered for "

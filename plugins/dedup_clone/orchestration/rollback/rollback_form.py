@@ -14,13 +14,13 @@ def rollback_params() -> dict[str, Param]:
             None,
             type=["null", "integer"],
             minimum=1,
-            title="Generation",
+            title="Generation (required)",
             description="The generation whose content readers should see again. The page Snapshots lists the "
             "generations that can be restored; so does the error of the first task if this one cannot be restored.",
         ),
         "reason": Param(
-            None,
-            type=["null", "string"],
+            "",
+            type="string",
             minLength=1,
             title="Reason",
             description="Why the generation is restored; stored in the ledger.",

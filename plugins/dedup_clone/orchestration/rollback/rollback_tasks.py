@@ -23,17 +23,16 @@ from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resol
 def show_difference(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """Returns what would change, with a text for the approver. Does not acquire the lease."""
     services, run = open_feed_services(setup), context["dag_run"]
-    reason = (context["params"]["reason"] or "").strip() or "none"
     with fail_without_retry():
         preview = preview_rollback(services, requested_generation(context), dag_id=run.dag_id, run_id=run.run_id)
     services.log("a rollback would do this:\n" + preview.text, generation=preview.live_generation)
-    asked = f"Asked by {triggered_by(context) or 'somebody unknown to Airflow'}. Reason given: {reason}"
-    return {**to_plain(preview), "text": f"{preview.text}\n\n{asked}"}
+    asked_by, reason = triggered_by(context) or "somebody unknown to Airflow", context["params"]["reason"]
+    return {**to_plain(preview), "text": f"{preview.text}\n\nAsked by {asked_by}. Reason given: {reason}"}
 
 
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """Acquires the lease and returns the publish spec. The live generation must still be the one that was shown."""
-    run, reason = context["dag_run"], context["params"]["reason"] or ""
+    run, reason = context["dag_run"], context["params"]["reason"]
     shown = context["ti"].xcom_pull(task_ids="show_difference")
     with fail_without_retry():
         request = RollbackRequest(

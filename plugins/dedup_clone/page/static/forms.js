@@ -1,24 +1,32 @@
 // The forms for replay and rollback. They start runs with the user's own login.
 
-import { firstTaskResult, startRun } from "./airflow.js";
+import { firstTaskResult, openInAirflow, startRun } from "./airflow.js";
+import { datesField } from "./dates.js";
 import { h } from "./dom.js";
 import { runLink } from "./lists.js";
+import { markdown } from "./markdown.js";
 import { moment } from "./formats.js";
 
-const DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
-const DATES = `${DATE}([.][.]${DATE})?`;
+/** A link to where a run's question is answered. */
+export function answerLink(dagId, runId, taskId, text) {
+  const path = ["dags", dagId, "runs", runId, "tasks", taskId, "required_actions"].map(encodeURIComponent).join("/");
+  return h("a", { href: `../${path}`, onclick: (event) => { event.preventDefault(); openInAirflow(path); } }, text);
+}
 
 /**
  * A form whose button starts a run of `dagId` with `conf()`, and shows whether its first task, `task`, refused it.
- * `shows(conf)`: whether the task's result, a text, is shown, because the run does nothing else.
+ * `label()`: what the button does now. `after(parameters, runId)`: what to say once the first task has ended, if its
+ * result, a text, is shown; null if it is not.
  */
-function runForm(container, { dagId, may, fields, conf, button, hint, task, shows = () => false }) {
+function runForm(container, { dagId, may, fields, conf, label, hint, task, after }) {
   const answer = h("p", { class: "answer", role: "status" });
   const report = (kind, ...words) => { answer.className = `answer ${kind}`; answer.replaceChildren(...words); };
   const shown = h("div", { class: "result" });
-  const fieldset = h("fieldset", { disabled: !may }, fields, h("button", {}, button));
+  const button = h("button", {}, label());
+  const fieldset = h("fieldset", { disabled: !may }, fields, button);
+  const renew = () => { button.textContent = label(); };
   const form = h("form", {
-    oninput: () => { container.dataset.busy = "yes"; },
+    oninput: () => { container.dataset.busy = "yes"; renew(); },
     onsubmit: async (event) => {
       event.preventDefault();
       fieldset.disabled = true;
@@ -29,11 +37,11 @@ function runForm(container, { dagId, may, fields, conf, button, hint, task, show
         const runId = await startRun(dagId, parameters);
         report("good", "Started: ", runLink(dagId, runId, runId));
         const result = await firstTaskResult(dagId, runId, task);
-        if (!shows(parameters)) delete container.dataset.busy;
-        if (result !== null && shows(parameters)) {
-          const { text } = result;
-          shown.replaceChildren(h("pre", { tabindex: 0, role: "region", "aria-label": "What it would do" }, text));
-          report("good", "Nothing was changed: ", runLink(dagId, runId, runId));
+        const words = after(parameters, runId);
+        if (words === null) delete container.dataset.busy;
+        if (result !== null && words !== null) {
+          shown.replaceChildren(h("div", { class: "report" }, markdown(result.text, "What it would do")));
+          report("good", ...words);
         }
       } catch (error) {
         report("bad", error.message);
@@ -44,67 +52,80 @@ function runForm(container, { dagId, may, fields, conf, button, hint, task, show
   }, fieldset, answer, shown);
   container.replaceChildren(
     h("p", { class: "muted" }, may ? hint : `Your role may look but not start ${dagId}. Ask a user who may run DAGs.`), form);
+  return renew;
 }
 
+/** A field with its name; `required`: an element that says so, if it can change. */
+const labelled = (name, field, required = null) => h("label", {}, name, required, field);
+const requiredMark = () => h("span", { class: "required" }, " (required)");
 const reasonField = () => h("input", { type: "text", required: true, maxlength: 500, autocomplete: "off" });
 
 function options(values, first) {
   return [h("option", { value: "" }, first), values.map((value) => h("option", { value }, value))];
 }
 
-export function renderReplay(container, { replayable, choices, engine, may, now }) {
+/** Without empty values: what is left out is as the feed says. */
+const filled = (conf) => Object.fromEntries(Object.entries(conf).filter(([, value]) => value !== "" && value?.length !== 0));
+
+export function renderReplay(container, { replayable, choices, engine, may, now, partitions, retention }) {
   if (!replayable.length) {
     container.replaceChildren(h("p", { class: "muted" }, "There is no snapshot to replay yet."));
     return;
   }
-  const delivery = h("select", { required: true }, replayable.map((a, number) =>
+  const delivery = h("select", { required: true, onchange: () => dates.select(chosen().dates) }, replayable.map((a, number) =>
     h("option", { value: number }, `${a.snapshot_id}, arrived ${moment(a.arrived_at, now)}: ${a.fate}`)));
+  // A refused delivery is in the list, but nobody replays it by oversight.
+  delivery.value = Math.max(0, replayable.findIndex((a) => a.fate !== "refused"));
+  const chosen = () => replayable[Number(delivery.value)];
   const engines = h("select", {}, options(choices.engines, `as the feed says (${engine})`));
   const plans = h("select", {}, options(choices.plans, "as the feed says"));
   const checks = choices.acceptable_checks.map((name) => h("input", { type: "checkbox", value: name }));
-  const reason = reasonField();
-  const dates = h("input", {
-    type: "text", pattern: ` *(${DATES}( *, *${DATES})*)? *`, autocomplete: "off", placeholder: "all of them",
-    title: "Dates or ranges, with commas: 2026-01-01..2026-01-31, 2026-02-03",
-  });
-  const fill = ({ detail: { snapshot, marker, checks: accepted } }) => {
-    delivery.value = replayable.findIndex((a) => a.snapshot_id === snapshot && a.marker_generation === marker);
-    for (const box of checks) box.checked = accepted.includes(box.value);
-    container.dataset.busy = "yes";
-    reason.focus();
-    reason.scrollIntoView({ block: "center" });
-  };
-  container.onfill?.abort();
-  container.onfill = new AbortController();
-  container.addEventListener("fill", fill, { signal: container.onfill.signal });
-  const dryRun = h("input", { type: "checkbox", onchange: () => { reason.required = !dryRun.checked; } });
-  runForm(container, {
-    dagId: choices.publish_dag, may, button: "Replay",
-    task: "resolve_publish", shows: (parameters) => parameters.dry_run,
+  const [reason, mark] = [reasonField(), requiredMark()];
+  const dates = datesField({ partitions, retention, today: now });
+  dates.select(chosen().dates);
+  const dryRun = h("input", { type: "checkbox", onchange: () => { reason.required = !dryRun.checked; mark.hidden = dryRun.checked; } });
+  const renew = runForm(container, {
+    dagId: choices.publish_dag, may, task: "resolve_publish",
+    label: () => (dryRun.checked ? `Show what a replay of ${chosen().snapshot_id} would do` : `Replay snapshot ${chosen().snapshot_id}`),
     hint: "Publishes one delivery again, on top of what readers see now. Publishing what is live already changes nothing.",
+    after: (parameters, runId) => (parameters.dry_run ? ["Nothing was changed: ", runLink(choices.publish_dag, runId, runId)] : null),
     fields: [
-      h("label", {}, "Snapshot", delivery),
-      h("label", {}, "Only these dates (2026-01-01..2026-01-31, 2026-02-03)", dates),
-      h("div", { class: "pair" }, h("label", {}, "Engine", engines), h("label", {}, "Plan", plans)),
-      h("fieldset", {}, h("legend", {}, "Checks that may fail this time"),
+      labelled("Snapshot", delivery),
+      labelled("Only these dates (2026-01-01..2026-01-31, 2026-02-03)", dates.input),
+      dates.list,
+      h("div", { class: "pair" }, labelled("Engine", engines), labelled("Plan", plans)),
+      h("fieldset", {}, h("legend", {}, "Checks that may fail this time; the run then waits for an approval"),
         h("div", {}, checks.map((box) => h("label", { class: "option" }, box, box.value)))),
-      h("label", {}, "Reason", reason),
+      labelled("Reason", reason, mark),
       h("label", { class: "option" }, dryRun, "Dry run: only show what it would do"),
     ],
-    conf: () => {
-      const chosen = replayable[Number(delivery.value)];
-      return {
-        snapshot_id: chosen.snapshot_id,
-        marker_generation: chosen.marker_generation,
-        dates: dates.value.split(",").map((text) => text.trim()).filter((text) => text),
-        engine: engines.value || null,
-        plan: plans.value || null,
-        accepted_checks: checks.filter((box) => box.checked).map((box) => box.value),
-        dry_run: dryRun.checked,
-        reason: reason.value.trim(),
-      };
-    },
+    conf: () => filled({
+      snapshot_id: chosen().snapshot_id,
+      marker_generation: chosen().marker_generation,
+      dates: dates.values(),
+      engine: engines.value,
+      plan: plans.value,
+      accepted_checks: checks.filter((box) => box.checked).map((box) => box.value),
+      dry_run: dryRun.checked,
+      reason: reason.value.trim(),
+    }),
   });
+  fillOnRequest(container, ({ snapshot, marker, checks: accepted }) => {
+    delivery.value = replayable.findIndex((a) => a.snapshot_id === snapshot && a.marker_generation === marker);
+    dates.select(chosen().dates);
+    for (const box of checks) box.checked = accepted.includes(box.value);
+    container.dataset.busy = "yes";
+    renew();
+    reason.focus();
+    reason.scrollIntoView({ block: "center" });
+  });
+}
+
+/** Fills the form when another part of the page asks for it, by the event `fill`. */
+function fillOnRequest(container, fill) {
+  container.former?.abort();
+  container.former = new AbortController();
+  container.addEventListener("fill", ({ detail }) => fill(detail), { signal: container.former.signal });
 }
 
 export function renderRollback(container, { generations, choices, may, now }) {
@@ -117,9 +138,11 @@ export function renderRollback(container, { generations, choices, may, now }) {
     `${g.generation}: snapshot ${g.snapshot_id}, swapped ${moment(g.swapped_at, now)}, by ${g.restorable}`)));
   const reason = reasonField();
   runForm(container, {
-    dagId: choices.rollback_dag, may, button: "Request the rollback", task: "show_difference",
+    dagId: choices.rollback_dag, may, task: "show_difference",
+    label: () => `Ask for the rollback to generation ${generation.value}`,
     hint: "Shows first what would change, and waits for an approval (Required Actions) before readers see anything of it.",
-    fields: [h("label", {}, "Generation", generation), h("label", {}, "Reason", reason)],
+    after: (parameters, runId) => ["Nothing has changed yet. ", answerLink(choices.rollback_dag, runId, "approve_rollback", "Approve or reject the rollback"), "."],
+    fields: [labelled("Generation", generation), labelled("Reason", reason, requiredMark())],
     conf: () => ({ generation: Number(generation.value), reason: reason.value.trim() }),
   });
 }

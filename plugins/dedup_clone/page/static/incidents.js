@@ -1,10 +1,11 @@
 // What a person should know or do now: a publish that a check stopped, approvals that wait, and open incidents.
 
 import { found } from "./checks.js";
-import { openInAirflow } from "./airflow.js";
 import { h, pill, table } from "./dom.js";
+import { answerLink } from "./forms.js";
 import { duration, time } from "./formats.js";
 import { runLink } from "./lists.js";
+import { markdown } from "./markdown.js";
 
 function facts(pairs) {
   return h("dl", { class: "facts" }, pairs.filter(([, value]) => value).map(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
@@ -50,15 +51,14 @@ function stopped({ snapshot_id: snapshot, marker_generation: marker, dag_id: dag
 }
 
 function approval({ subject, body, created_at: since, assigned_users: users, task_instance: task }, now) {
-  const path = ["dags", task.dag_id, "runs", task.dag_run_id, "tasks", task.task_id, "required_actions"].map(encodeURIComponent).join("/");
   return h("article", { class: "incident warning" },
     h("h3", {}, pill("waits for a person", "waiting"), " ", subject),
     facts([
       ["Since", time(since, now)],
       ["Who is asked", users?.length ? users.map((user) => user.name).join(", ") : `everybody who may edit runs of ${task.dag_id}`],
-      ["Answer", h("a", { href: `../${path}`, onclick: (event) => { event.preventDefault(); openInAirflow(path); } }, "Required Actions of this run")],
+      ["Answer", answerLink(task.dag_id, task.dag_run_id, task.task_id, "Required Actions of this run")],
     ]),
-    body ? h("details", {}, h("summary", {}, "What is asked"), h("pre", { tabindex: 0, role: "region", "aria-label": "What is asked" }, body)) : null);
+    body ? h("details", {}, h("summary", {}, "What is asked"), h("div", { class: "report" }, markdown(body, "What is asked"))) : null);
 }
 
 /** Shows the card, or hides it if there is nothing to show. */

@@ -37,7 +37,7 @@ const PARTS = [
   ["publishes", (v) => ({ publishes: v.publishes, sla: v.sla_minutes, now: v.now.slice(0, 10) }), renderPublishes],
   ["generations", (v) => ({ generations: v.generations, now: v.now.slice(0, 10) }), renderGenerations],
   ["refused", (v) => ({ refused: v.refused, failures: v.failures, excluded: v.excluded, now: v.now.slice(0, 10) }), renderRefused],
-  ["replay", (v) => ({ feed: v.feed, replayable: v.replayable, choices: v.choices, engine: v.engine, may: v.may_replay, now: v.now.slice(0, 10) }), renderReplay],
+  ["replay", (v) => ({ feed: v.feed, replayable: v.replayable, choices: v.choices, engine: v.engine, may: v.may_replay, now: v.now.slice(0, 10), partitions: v.dates, retention: v.retention_days }), renderReplay],
   ["rollback", (v) => ({ feed: v.feed, generations: v.generations, choices: v.choices, may: v.may_roll_back, now: v.now.slice(0, 10) }), renderRollback],
 ];
 

@@ -36,14 +36,19 @@ def _range(text: str) -> tuple[date, date]:
     return start, end
 
 
-def format_dates(dates: Iterable[date]) -> str:
-    """The dates as ascending ranges, `2026-01-01..2026-01-03, 2026-01-05`; `none` if there are no dates."""
+def date_ranges(dates: Iterable[date]) -> list[str]:
+    """The dates as ascending ranges: `2026-01-01..2026-01-03`, `2026-01-05`."""
     ranges: list[list[date]] = []
     for day in sorted(dates):
         if ranges and day - ranges[-1][1] == timedelta(days=1):
             ranges[-1][1] = day
         else:
             ranges.append([day, day])
-    texts = [str(first) if first == last else f"{first}..{last}" for first, last in ranges]
+    return [str(first) if first == last else f"{first}..{last}" for first, last in ranges]
+
+
+def format_dates(dates: Iterable[date]) -> str:
+    """The first ranges of the dates, `2026-01-01..2026-01-03, 2026-01-05`; `none` if there are no dates."""
+    texts = date_ranges(dates)
     more = f" and {len(texts) - RANGES_NAMED} more ranges" if len(texts) > RANGES_NAMED else ""
     return (", ".join(texts[:RANGES_NAMED]) + more) or "none"

@@ -23,7 +23,7 @@ def dry_run_text(preview: DryRun) -> str:
     lines += [f"At work now: {preview.at_work}; what that run publishes may change this."] if preview.at_work else []
     problems = preview.landed.problems[:PROBLEMS_NAMED]
     lines += [f"**Would be refused**: {'; '.join(problems)}."] if problems else []
-    lines += ["", "| | |", "| --- | --- |"]
+    lines += ["", "| what | value |", "| --- | --- |"]
     rows = [("live generation", live), *(_details(preview) if preview.applied else [])]
     return "\n".join([*lines, *(f"| {name} | {value} |" for name, value in rows)])
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.landed_objects import objects_by_date
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.erasure.erasure_records import last_erasure
+from dedup_clone.publish.planning.date_ranges import date_ranges
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.records.attempt_records import find_check_results, find_swap
 from dedup_clone.publish.records.best_effort import best_effort
@@ -36,6 +38,7 @@ from dedup_clone.state.store import retry_lost_race
 
 ARRIVALS_LISTED = 200
 ATTEMPTS_WITH_CHECKS = 10
+MAX_DATE_RANGES = 100  # of one delivery; with more, the page offers no list of its dates
 GENERATIONS_LISTED = 50  # on the page, and for a rollback to choose from
 
 
@@ -141,7 +144,9 @@ def _arrival(services: Services, before: IndexArrival | None, delivery: Delivery
     if before is None:
         record = services.arrivals.read(delivery)
         size = sum(item.size for item in record.objects)
-        before = IndexArrival(delivery, record.arrived_at, len(record.objects), size, fate, "", None)
+        ranges = date_ranges(objects_by_date(record, services.feed.table.partition_column))
+        dates = ", ".join(ranges) if len(ranges) <= MAX_DATE_RANGES else ""
+        before = IndexArrival(delivery, record.arrived_at, len(record.objects), size, fate, "", None, dates)
     if fate is not Fate.REFUSED or before.refused_at is not None:
         return replace(before, fate=fate)
     refusal = services.arrivals.refusal(delivery)
