@@ -210,6 +210,6 @@ def clone_change(
     check_clone(catalog, table, source, source_version.clone)
     if current is not None:
         check_replacement(table, current.settings, settings)
-    partitions = {key: replace(part, modified_us=commit_us) for key, part in source_version.partitions.items()}
+    partitions = {key: part.cloned(commit_us) for key, part in source_version.partitions.items()}
     clone = CloneDefinition(source, clone_us)
     return Change("clone", settings, partitions, clone, recreates=True, modified_partitions=len(partitions))

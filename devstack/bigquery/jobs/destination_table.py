@@ -170,8 +170,7 @@ def write_change(
         else:
             after.pop(partition, None)
     for key, segments in new.items():
-        earlier = after[key].segments if key in after else ()
-        after[key] = Partition((*earlier, *segments), commit_us)
+        after[key] = after[key].appended(segments, commit_us) if key in after else Partition(tuple(segments), commit_us)
     modified = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     keeps_clone = current is not None and write != "WRITE_TRUNCATE"
     return Change(

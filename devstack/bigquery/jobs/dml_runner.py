@@ -113,10 +113,11 @@ def target_version(name: TableName, sql: StatementSql) -> tuple[TableId, TableVe
 def scanned_by(statement: MutatingStatement, version: TableVersion, sql: StatementSql) -> ScannedBytes:
     """The bytes that the statement scans, without those of partitions that it rewrites.
 
+    All blocks of a partition count, because no page says that DML prunes blocks.
     A DELETE of whole partitions reads nothing. That "might also not apply" to tables clustered by other columns, so it
     does not here. Source: "Update partitioned table data using DML", DELETE statement.
     """
-    scanned = sql.scanned_bytes(read_query_of(statement))
+    scanned = sql.scanned_bytes(read_query_of(statement)).upper_bound()
     settings = version.settings
     if (
         isinstance(statement, Delete)

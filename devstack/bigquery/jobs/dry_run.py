@@ -76,10 +76,13 @@ def _create(statement: CreateTable | CreateClone, state: ScriptState) -> str:
 
 
 def _read(kind: str, tree: exp.Expression, sql: StatementSql, operation: str | None = None) -> dict[str, Any]:
-    scanned = sql.scanned_bytes(tree)
+    scanned = sql.scanned_bytes(tree).upper_bound()
     columns = sql.state.session.schema(sql.duckdb(tree))
     outcome = Outcome(kind, scanned.processed, scanned.billed, tables=tuple(sql.reader.tables), ddl_operation=operation)
-    return _defined(outcome, columns)
+    statistics = _defined(outcome, columns)
+    if scanned.clustered:
+        statistics["query"]["totalBytesProcessedAccuracy"] = "UPPER_BOUND"
+    return statistics
 
 
 def _mutation(statement: MutatingStatement, sql: StatementSql) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """Counts the bytes that a query scans, and those that BigQuery bills for it.
 
-A query scans the referenced columns in the partitions that constant filters do not prune. BigQuery bills whole
-megabytes, and at least 10 MB for each referenced table and INFORMATION_SCHEMA view.
+A query scans the referenced columns in the partitions, and in clustered tables the blocks, that constant filters do not
+prune. Only a run knows which blocks it prunes; before it there is an upper bound. BigQuery bills whole megabytes, and
+at least 10 MB for each referenced table and INFORMATION_SCHEMA view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from devstack.bigquery.bigquery_errors import BytesBilledLimitExceeded, InvalidQuery
+from devstack.bigquery.jobs.block_filters import block_conditions
 from devstack.bigquery.jobs.external_tables import FILE_NAME
 from devstack.bigquery.jobs.table_reader import TableReader, is_information_schema_view
 from devstack.bigquery.sql.table_names import table_name_of
@@ -29,19 +31,27 @@ MINIMUM_BILLED = 10 * MEGABYTE
 MAXIMUM_QUALIFIED_QUERIES = 256
 _QUALIFIED: dict[tuple[str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], tuple[Scope, ...]] = {}
 
-Prune = Callable[[pa.Table, str, list[exp.Expression]], set[str]]
+Prune = Callable[[pa.Table, str, Sequence[exp.Expr]], set[str]]
 
 
 @dataclass(frozen=True)
 class ScannedBytes:
     """What a query reads: the scanned bytes of each table, and the number of INFORMATION_SCHEMA views.
 
-    For each table it also has the full size of the partitions that are read.
+    For each table it also has the full size of the partitions that are read, and what was pruned in blocks of them.
+    `clustered`: whether a clustered table is read.
     """
 
     sizes: Mapping[TableId, int]
     views: int
     partition_sizes: Mapping[TableId, int] = field(default_factory=dict)
+    pruned: Mapping[TableId, int] = field(default_factory=dict)
+    clustered: bool = False
+
+    def upper_bound(self) -> ScannedBytes:
+        """What can be said before the run. Source: "Estimate and control costs", maximum bytes billed."""
+        sizes = {table: size + self.pruned.get(table, 0) for table, size in self.sizes.items()}
+        return replace(self, sizes=sizes, pruned={})
 
     @property
     def processed(self) -> int:
@@ -61,10 +71,10 @@ NOTHING_SCANNED = ScannedBytes({}, 0)
 
 
 def check_bytes_billed(scanned: ScannedBytes, limit: int | None) -> None:
-    if limit is not None and scanned.billed > limit:
-        raise BytesBilledLimitExceeded(
-            f"Query exceeded limit for bytes billed: {limit}. {scanned.billed} or higher required."
-        )
+    """Raises BytesBilledLimitExceeded. For clustered tables the upper bound counts, even if the run would bill less."""
+    billed = scanned.upper_bound().billed
+    if limit is not None and billed > limit:
+        raise BytesBilledLimitExceeded(f"Query exceeded limit for bytes billed: {limit}. {billed} or higher required.")
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,7 @@ class _Scan:
     alias: str
     columns: set[str] | None
     filters: list[exp.Expression]
+    block_conditions: Sequence[exp.Condition] = ()
 
 
 def count_scanned_bytes(
@@ -90,6 +101,8 @@ def count_scanned_bytes(
     chosen: dict[tuple[TableId, int], dict[str, set[str]]] = {}
     versions: dict[tuple[TableId, int], TableVersion] = {}
     merging: dict[TableId, int] = {}
+    sizes: dict[TableId, int] = {scan.table: 0 for scan in scans}
+    whole, pruned = dict(sizes), dict[TableId, int]()
     for scan in scans:
         check_read(reader.caller, reader.catalog, scan.table, scan.version, scan.columns)
         if reader.merges_changes(scan.table, scan.version):
@@ -99,17 +112,24 @@ def count_scanned_bytes(
         key = (scan.table, scan.version.number)
         versions[key] = scan.version
         columns = {column.name for column in scan.version.settings.schema} if scan.columns is None else scan.columns
-        for partition in _partitions(scan, prune):
+        read = list(_partitions(scan, prune))
+        if scan.block_conditions:
+            scanned = _bytes_in_blocks(scan, read, columns, reader, prune)
+            all_bytes = _size(scan.version, dict.fromkeys(read, columns))
+            sizes[scan.table] += scanned
+            pruned[scan.table] = pruned.get(scan.table, 0) + all_bytes - scanned
+            whole[scan.table] += sum(scan.version.partitions[partition].bytes for partition in read)
+            continue
+        for partition in read:
             chosen.setdefault(key, {}).setdefault(partition, set()).update(columns)
-    sizes: dict[TableId, int] = {scan.table: 0 for scan in scans}
-    whole = dict(sizes)
     for table, size in merging.items():
         sizes[table] += size
         whole[table] += size
     for key, partitions in chosen.items():
         sizes[key[0]] += _size(versions[key], partitions)
         whole[key[0]] += sum(versions[key].partitions[partition].bytes for partition in partitions)
-    return ScannedBytes(sizes, reader.views, whole)
+    clustered = any(scan.version.settings.clustering for scan in scans)
+    return ScannedBytes(sizes, reader.views, whole, pruned, clustered)
 
 
 def bytes_with_changes(version: TableVersion) -> int:
@@ -132,6 +152,32 @@ def _size(version: TableVersion, partitions: Mapping[str, set[str]]) -> int:
         for segment in version.partitions[partition].segments
         for column in columns
     )
+
+
+def _bytes_in_blocks(
+    scan: _Scan, partitions: Iterable[str], columns: set[str], reader: TableReader, prune: Prune
+) -> int:
+    """The bytes in the blocks that the filters leave. Each reference to a table counts for itself."""
+    catalog, settings = reader.catalog, scan.version.settings
+    now_us = catalog.clock.now_us()
+    groups = [
+        blocks
+        for partition in partitions
+        for blocks in catalog.blocks.blocks(settings, scan.version.partitions[partition], now_us)
+    ]
+    if not groups:
+        return 0
+    numbered = [
+        group.bounds.append_column(
+            "partition_id", pa.array([f"{number}:{block}" for block in range(group.bounds.num_rows)])
+        )
+        for number, group in enumerate(groups)
+    ]
+    left: dict[int, list[int]] = {}
+    for name in prune(pa.concat_tables(numbered), "", scan.block_conditions):
+        number, block = name.split(":")
+        left.setdefault(int(number), []).append(int(block))
+    return sum(groups[number].bytes(blocks, columns) for number, blocks in left.items())
 
 
 def _partitions(scan: _Scan, prune: Prune) -> Iterable[str]:
@@ -232,7 +278,9 @@ def _scan(scope: object, alias: str, table: TableId, version: TableVersion, cons
         columns = None
     where = scope.expression.args.get("where")  # type: ignore[attr-defined]
     filters = _partition_filters(where, alias, version.settings.partition_column, constants) if where else []
-    return _Scan(table, version, alias, columns, filters)
+    clustering = version.settings.clustering
+    blocks = block_conditions(where, alias, clustering, constants) if where and clustering else []
+    return _Scan(table, version, alias, columns, filters, blocks)
 
 
 def _partition_filters(

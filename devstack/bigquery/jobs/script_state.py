@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -146,7 +146,7 @@ class StatementSql:
     def scanned_bytes(self, tree: exp.Expression) -> ScannedBytes:
         return count_scanned_bytes(tree, self.reader, self._prune, self.state.variables)
 
-    def _prune(self, days: pa.Table, column: str, conditions: list[exp.Expression]) -> set[str]:
+    def _prune(self, days: pa.Table, column: str, conditions: Sequence[exp.Expr]) -> set[str]:
         registered = self.state.session.register(days)
         plain = [condition.copy().transform(_unqualified) for condition in conditions]
         tree = exp.select("partition_id").from_("partition_days").where(*plain)

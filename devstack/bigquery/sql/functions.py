@@ -144,7 +144,7 @@ AGGREGATES: Mapping[str, Aggregate] = {
     "BIT_OR": Aggregate("bit_or"),
     "BIT_XOR": Aggregate("bit_xor"),
     "COUNT": Aggregate("count"),
-    "COUNTIF": Aggregate("count_if", result="CAST({0} AS BIGINT)"),
+    "COUNTIF": Aggregate("count_if", result="CAST(COALESCE({0}, 0) AS BIGINT)"),
     "LOGICAL_AND": Aggregate("bool_and"),
     "LOGICAL_OR": Aggregate("bool_or"),
     "MAX": Aggregate("max"),

@@ -46,6 +46,8 @@ def encode_version(version: TableVersion) -> bytes:
         "partitions": {
             key: {
                 "modified_us": partition.modified_us,
+                "merged": partition.merged,
+                "written_us": partition.written_us,
                 "segments": [[part.file, part.rows, dict(part.column_bytes)] for part in partition.segments],
             }
             for key, partition in version.partitions.items()
@@ -79,6 +81,8 @@ def decode_version(content: bytes) -> TableVersion:
             key: Partition(
                 modified_us=partition["modified_us"],
                 segments=tuple(Segment(file, rows, sizes) for file, rows, sizes in partition["segments"]),
+                merged=partition.get("merged", 0),
+                written_us=partition.get("written_us"),
             )
             for key, partition in document["partitions"].items()
         },

@@ -6,12 +6,13 @@ Times are in microseconds since 1970, and their names end with `_us`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from devstack.bigquery.sql.field_types import TableField
 
 WHOLE = ""  # the partition id of an unpartitioned table's rows
 NULL_PARTITION = "__NULL__"
+RECLUSTERING_US = 30 * 60 * 1_000_000  # after so long without a change, a partition is re-clustered
 UNPARTITIONED = "__UNPARTITIONED__"  # what INFORMATION_SCHEMA calls the rows in the streaming buffer
 
 
@@ -56,10 +57,30 @@ class Segment:
 
 @dataclass(frozen=True)
 class Partition:
-    """The segments of one partition. `modified_us`: when the partition's rows last changed."""
+    """The segments of one partition. `modified_us`: when the partition's rows last changed.
+
+    `merged`: how many of the first segments had been re-clustered when rows were added last. `written_us`: when they
+    were, if earlier than `modified_us`, as in a clone.
+    """
 
     segments: tuple[Segment, ...]
     modified_us: int
+    merged: int = 0
+    written_us: int | None = None
+
+    def merged_at(self, now_us: int) -> int:
+        """How many of the first segments have been re-clustered, so that their rows are sorted together."""
+        written_us = self.modified_us if self.written_us is None else self.written_us
+        return len(self.segments) if now_us - written_us >= RECLUSTERING_US else self.merged
+
+    def appended(self, segments: Sequence[Segment], commit_us: int) -> Partition:
+        """The partition with further segments."""
+        return Partition((*self.segments, *segments), commit_us, self.merged_at(commit_us))
+
+    def cloned(self, commit_us: int) -> Partition:
+        """The partition in a clone, which is clustered as its source is."""
+        written_us = self.modified_us if self.written_us is None else self.written_us
+        return replace(self, modified_us=commit_us, written_us=written_us)
 
     @property
     def rows(self) -> int:

@@ -99,6 +99,7 @@ SELECTS: dict[str, tuple[tuple[str, list[tuple[Any, ...]]], ...]] = {
         ),
     ),
     "aggregates": (
+        ("SELECT COUNTIF(v > 1), COUNT(v), SUM(v) FROM UNNEST([1]) AS v WHERE v > 5", [(0, 0, None)]),
         (
             "SELECT k, COUNT(*), COUNT(v), COUNT(DISTINCT v), SUM(v), MIN(v), MAX(v), AVG(v), COUNTIF(v > 1) FROM UNNEST([STRUCT('a' AS k, 1 AS v), ('a', 2), ('b', NULL), ('b', 3), ('b', 3)]) GROUP BY k ORDER BY k",
             [("a", 2, 2, 2, 3, 1, 2, 1.5, 1), ("b", 3, 2, 1, 6, 3, 3, 3.0, 2)],

@@ -1,0 +1,99 @@
+"""Turns the filters of a query on clustering columns into conditions on the lowest and highest values of a block.
+
+Only simple comparisons of a column with constants prune blocks: no function of the column, and no other column. Filters
+count from the first clustering column on, up to the first column without one. Source: "Query clustered tables", Best
+practices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+_LAST_CHARACTER = "\U0010ffff"
+_REVERSED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
+_WILDCARD = re.compile(r"[%_\\]")
+
+
+def block_conditions(
+    where: exp.Expression, alias: str, clustering: Sequence[str], constants: Collection[str]
+) -> list[exp.Condition]:
+    """Conditions on `low_N`, `high_N` and `nulls_N`, all true for a block that may have rows of the query.
+
+    `alias`: of the table. `constants`: the names of script variables.
+    """
+    parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+    found: list[exp.Condition] = []
+    for position, name in enumerate(clustering):
+        column = _Column(alias, name.lower(), position, frozenset(constants))
+        usable = [condition for part in parts if (condition := column.condition(part.unnest())) is not None]
+        if not usable:
+            break
+        found += usable
+    return found
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One clustering column of the table `alias`."""
+
+    alias: str
+    name: str
+    position: int
+    constants: frozenset[str]
+
+    def condition(self, node: exp.Expr) -> exp.Condition | None:
+        """The condition on a block's bounds; None if the expression prunes nothing."""
+        if isinstance(node, exp.And | exp.Or):
+            sides = [self.condition(side.unnest()) for side in (node.left, node.right)]
+            known = [side for side in sides if side is not None]
+            if isinstance(node, exp.Or):
+                return exp.or_(*known) if len(known) == 2 else None
+            return exp.and_(*known) if known else None
+        if isinstance(node, exp.EQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
+            return self._comparison(node)
+        if not self._is(node.this):
+            return None
+        if isinstance(node, exp.Between):
+            low, high = node.args["low"], node.args["high"]
+            return self._range(low, high) if self._constant(low) and self._constant(high) else None
+        if isinstance(node, exp.In) and node.expressions and all(self._constant(item) for item in node.expressions):
+            return exp.or_(*(self._range(item, item) for item in node.expressions))
+        if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
+            return self._bound("nulls")
+        if isinstance(node, exp.Like) and node.expression.is_string:
+            prefix = _WILDCARD.split(node.expression.name)[0]
+            ends = exp.Literal.string(prefix), exp.Literal.string(prefix + _LAST_CHARACTER)
+            return self._range(*ends) if prefix else None
+        return None
+
+    def _comparison(self, node: exp.EQ | exp.GT | exp.GTE | exp.LT | exp.LTE) -> exp.Condition | None:
+        kind, constant = type(node), node.expression
+        if not self._is(node.this):
+            if not self._is(node.expression):
+                return None
+            kind, constant = _REVERSED.get(kind, kind), node.this  # type: ignore[assignment]
+        if not self._constant(constant):
+            return None
+        if kind is exp.EQ:
+            return self._range(constant, constant)
+        return kind(this=self._bound("high" if kind in (exp.GT, exp.GTE) else "low"), expression=constant.copy())
+
+    def _range(self, low: exp.Expr, high: exp.Expr) -> exp.Condition:
+        """Whether the block may have a value from `low` to `high`."""
+        reaches = exp.GTE(this=self._bound("high"), expression=low.copy())
+        return exp.and_(reaches, exp.LTE(this=self._bound("low"), expression=high.copy()))
+
+    def _bound(self, which: str) -> exp.Column:
+        return exp.column(f"{which}_{self.position}")
+
+    def _is(self, node: exp.Expr | None) -> bool:
+        return isinstance(node, exp.Column) and node.table == self.alias and node.name.lower() == self.name
+
+    def _constant(self, node: exp.Expr) -> bool:
+        if any(node.find_all(exp.Subquery, exp.Select, exp.Window)):
+            return False
+        return all(not column.table and column.name.lower() in self.constants for column in node.find_all(exp.Column))
