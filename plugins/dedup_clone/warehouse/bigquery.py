@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.table import TableContract
 from dedup_clone.contract.target_options import NO_OPTIONS, TargetOptions
+from dedup_clone.warehouse.change_data_capture import ChangeDataCapture
 from dedup_clone.warehouse.jobs import Jobs, poll_intervals
 from dedup_clone.warehouse.materialized_views import read_materialized_views, reads_table
 from dedup_clone.warehouse.metadata import (
@@ -47,6 +48,7 @@ class Warehouse:
         self._views: dict[str, str] | None = None
         self.jobs = Jobs(client, project=project, location=location)
         self.changes = TableChanges(client, project=project, dataset=dataset)
+        self.cdc = ChangeDataCapture(client, project=project, dataset=dataset, sql_folder=sql_folder, run=self._run)
 
     def table_names(self, staging: str, target: str) -> TableNames:
         return TableNames(self._project, self._dataset, staging, target)

@@ -1,0 +1,155 @@
+"""Appends rows to a table's default stream of the Storage Write API (BigQuery's pages "Storage Write API (gRPC)").
+
+The default stream takes each row at least once. Several requests are sent before the first is acknowledged, and
+BigQuery answers in their order. After a lost connection all requests without an answer are sent again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dedup_clone.contract.errors import JobFailed
+from dedup_clone.warehouse.append_connection import AppendConnection, ConnectionLost
+from dedup_clone.warehouse.row_messages import RowMessages
+
+if TYPE_CHECKING:
+    from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
+    from google.cloud.bigquery_storage_v1.types import AppendRowsRequest
+
+# BigQuery refuses requests of 20 MB (its page "Quotas and limits"); larger ones than this are no faster.
+MAX_REQUEST_BYTES = 9_000_000
+# Bytes that each row takes in a request besides its own.
+_ROW_OVERHEAD_BYTES = 6
+REQUESTS_IN_FLIGHT = 8
+TRIES = 8
+_LONGEST_PAUSE_S = 30.0
+_ERRORS_SHOWN = 3
+
+
+class RowAppender:
+    """Appends rows to one table. Not for several threads.
+
+    `rows`, `size`: rows and their bytes that were handed over. `requests`: how many requests they took.
+    """
+
+    def __init__(
+        self,
+        client: BigQueryWriteClient,
+        table: str,
+        messages: RowMessages,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`table`: projects/P/datasets/D/tables/T."""
+        self._client, self._messages, self._sleep = client, messages, sleep
+        self._stream = f"{table}/streams/_default"
+        self._connection: AppendConnection | None = None
+        self._unanswered: deque[list[bytes]] = deque()
+        self._batch: list[bytes] = []
+        self._batch_bytes = 0
+        self._failures = 0
+        self.rows = self.size = self.requests = 0
+
+    def append(self, row: Mapping[str, Any], sequence: str) -> None:
+        """Append a row, in a request with others. Raises JobFailed as soon as BigQuery refuses a former one."""
+        message = self._messages.upsert(row, sequence)
+        size = len(message) + _ROW_OVERHEAD_BYTES
+        if self._batch and self._batch_bytes + size > MAX_REQUEST_BYTES:
+            self._send_batch()
+        self._batch.append(message)
+        self._batch_bytes += size
+        self.rows += 1
+        self.size += len(message)
+
+    def finish(self) -> None:
+        """Return when BigQuery has acknowledged every row. Raises JobFailed."""
+        if self._batch:
+            self._send_batch()
+        while self._unanswered:
+            self._await_first()
+
+    def close(self) -> None:
+        """Close the connection; requests without an answer may have been carried out or not."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _send_batch(self) -> None:
+        while len(self._unanswered) >= REQUESTS_IN_FLIGHT:
+            self._await_first()
+        self.requests += 1
+        self._unanswered.append(self._batch)
+        self._send(self._batch)
+        self._batch, self._batch_bytes = [], 0
+
+    def _send(self, rows: list[bytes]) -> None:
+        is_first = self._connection is None
+        self._connection = self._connection or AppendConnection(self._client, self._stream)
+        self._connection.send(self._request(rows, with_schema=is_first))
+
+    def _request(self, rows: list[bytes], *, with_schema: bool) -> AppendRowsRequest:
+        """The first request of a connection describes the rows of all."""
+        from google.cloud.bigquery_storage_v1 import types
+
+        data = types.AppendRowsRequest.ProtoData(rows=types.ProtoRows(serialized_rows=rows))
+        if with_schema:
+            data.writer_schema = types.ProtoSchema(proto_descriptor=self._messages.descriptor())
+        return types.AppendRowsRequest(write_stream=self._stream, proto_rows=data)
+
+    def _await_first(self) -> None:
+        """Wait for the oldest answer. If the connection is lost, send again all requests without an answer."""
+        error = self._receive()
+        if error is None:
+            self._unanswered.popleft()
+            self._failures = 0
+            return
+        self._failures += 1
+        self.close()
+        if not _may_pass(error) or self._failures >= TRIES:
+            raise _refusal(self._stream, error, self._failures) from error
+        self._sleep(min(2.0 ** (self._failures - 1), _LONGEST_PAUSE_S))
+        for rows in self._unanswered:
+            self._send(rows)
+
+    def _receive(self) -> Exception | None:
+        """What BigQuery or the connection answered instead of acknowledging the oldest request."""
+        from google.api_core.exceptions import from_grpc_status
+
+        assert self._connection
+        try:
+            answer = self._connection.receive()
+        except Exception as error:
+            return error
+        if not answer.error.code:
+            return None
+        refused: Exception = from_grpc_status(  # type: ignore[no-untyped-call]
+            answer.error.code, answer.error.message, response=answer
+        )
+        return refused
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether the same request may succeed later."""
+    from google.api_core import exceptions
+
+    transient = (
+        *(exceptions.Aborted, exceptions.Cancelled, exceptions.DeadlineExceeded, exceptions.InternalServerError),
+        *(exceptions.ResourceExhausted, exceptions.ServiceUnavailable, exceptions.Unknown, ConnectionLost),
+    )
+    return isinstance(error, transient)
+
+
+def _refusal(stream: str, error: Exception, tries: int) -> JobFailed:
+    response: Any = getattr(error, "response", None)
+    rows = list(getattr(response, "row_errors", ()))
+    shown = "; ".join(f"row {row.index}: {row.message}" for row in rows[:_ERRORS_SHOWN])
+    text = f"{getattr(error, 'message', None) or error}{f' ({len(rows)} rows: {shown})' if rows else ''}"
+    return JobFailed(
+        f"BigQuery took no rows for [{stream}] after [{tries}] tries: {text}. Target was not changed. Correct what it "
+        f"names, then clear the run from load_staging: rows that are sent twice do no harm.",
+        message=text,
+        reason="backendError" if _may_pass(error) else "invalid",
+    )

@@ -1,0 +1,64 @@
+"""Prepares tables for streamed changes, opens streams, and reads how far BigQuery has applied the changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dedup_clone.contract.table import Column
+from dedup_clone.warehouse.append_connection import open_write_client
+from dedup_clone.warehouse.append_rows import RowAppender
+from dedup_clone.warehouse.row_messages import RowMessages
+from dedup_clone.warehouse.sql_files import TableNames, render
+
+if TYPE_CHECKING:
+    from google.cloud.bigquery import Client
+
+
+class ChangeDataCapture:
+    """Change data capture into the tables of one dataset. `run`: runs a statement with parameters, returns its job."""
+
+    def __init__(
+        self, client: Client, *, project: str, dataset: str, sql_folder: Path, run: Callable[[str, list[Any]], Any]
+    ) -> None:
+        self._client = client
+        self._project = project
+        self._dataset = dataset
+        self._sql_folder = sql_folder
+        self._run = run
+
+    def prepare(self, table_name: str, keys: Sequence[str], max_staleness_minutes: int) -> None:
+        """Give a table the primary key and the option `max_staleness` that streamed changes need."""
+        from google.cloud.bigquery.table import PrimaryKey, TableConstraints
+
+        table = self._client.get_table(f"{self._project}.{self._dataset}.{table_name}")
+        constraints = table.table_constraints
+        primary_key = constraints.primary_key if constraints else None
+        hours, minutes = divmod(max_staleness_minutes, 60)
+        staleness = f"0-0 0 {hours}:{minutes}:0"
+        fields = []
+        if primary_key is None or tuple(primary_key.columns) != tuple(keys):
+            foreign_keys = constraints.foreign_keys if constraints else None
+            table.table_constraints = TableConstraints(PrimaryKey(list(keys)), foreign_keys)
+            fields.append("table_constraints")
+        if table.max_staleness != staleness:
+            table.max_staleness = staleness
+            fields.append("max_staleness")
+        if fields:
+            self._client.update_table(table, fields)
+
+    def open_stream(self, table_name: str, columns: Iterable[Column]) -> RowAppender:
+        """What streams rows with these columns into the table."""
+        table = f"projects/{self._project}/datasets/{self._dataset}/tables/{table_name}"
+        return RowAppender(open_write_client(self._client._credentials), table, RowMessages(columns))
+
+    def watermark(self, names: TableNames, table_name: str) -> tuple[datetime | None, int]:
+        """Until when BigQuery has applied the changes streamed into the table, and the bytes billed for the query."""
+        from google.cloud.bigquery import ScalarQueryParameter
+
+        sql = render(self._sql_folder, "engines/cdc/apply_watermark.sql", names=names)
+        job = self._run(sql, [ScalarQueryParameter("table_name", "STRING", table_name)])
+        rows = list(job.result())
+        return (rows[0]["upsert_stream_apply_watermark"] if rows else None), job.total_bytes_billed or 0
