@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dedup_clone.contract.delivery import Arrival
-from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.landed_objects import data_objects
 from dedup_clone.contract.manifest import (
     FORMAT_VERSION,
@@ -122,7 +121,7 @@ class FakeDedupJob:
             generation=request.generation,
             parent=request.parent.generation if request.parent else None,
             restores=None,
-            engine=Engine.SPARK,
+            engine=request.engine,
             table=request.table,
             update_id_mode=request.update_id_mode,
             retention_day=request.retention_day,

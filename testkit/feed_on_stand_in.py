@@ -16,9 +16,9 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.bigquery import LoadJob, QueryJob
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import digest, to_json, to_plain
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
+from dedup_clone.engines.staging_changes import changes_to_stream, finish_if_applied, stream_changes
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.orchestration.shared.swap_job import swap_configuration
 from dedup_clone.publish.attempt_jobs import attempt_job_id
@@ -161,7 +161,7 @@ class FeedOnStandIn:
 
     def deduplicate(self, spec: PublishSpec) -> None:
         """Run the dedup step of the attempt's engine. For engine spark this calls `dedup`, a fake job by default."""
-        if spec.engine is Engine.SPARK:
+        if spec.engine.runs_spark:
             self.dedup.run(spec.request_uri)
         else:
             dedup_in_bigquery(self.services, spec.attempt)
@@ -169,6 +169,12 @@ class FeedOnStandIn:
     def load(self, spec: PublishSpec) -> None:
         services = self.services
         candidate, manifest = read_candidate(services, spec)
+        changes = changes_to_stream(services, spec, candidate, manifest)
+        if changes is not None:
+            stream_changes(services, spec, manifest, changes)
+            while not finish_if_applied(services, spec, manifest):
+                self.wait_for_changes()
+            return
         dates = dates_to_load(services, candidate, manifest)
         if dates is not None:
             load_dates(services, spec, candidate, manifest, dates)
@@ -177,6 +183,10 @@ class FeedOnStandIn:
         begin_load(services, spec, manifest)
         self.run_job(spec, "load", configuration)
         finish_staging(services, spec, candidate, manifest)
+
+    def wait_for_changes(self) -> None:
+        """Wait before asking again whether BigQuery has applied streamed changes."""
+        time.sleep(0.2)
 
     def check(self, spec: PublishSpec) -> SwapSpec:
         return check_before_swap(self.services, spec)

@@ -49,7 +49,7 @@ class SparkJobFeed:
 
     `session`: None for a feed whose jobs use no DataFrame plan; they run in a DriverSession. `bucket`: the landing
     bucket, or the folder that takes its place. `state`: the URI of the feed's folder in the state bucket, or the path
-    of the folder that takes its place. The fields from `mode` to `file_bytes` become fields of each request.
+    of the folder that takes its place. The fields from `mode` to `engine` become fields of each request.
     `manifest`, `parent`: the generation that was committed last.
     """
 
@@ -63,6 +63,7 @@ class SparkJobFeed:
     exact: bool = False
     compare_values: bool = True
     file_bytes: int = USUAL_FILE_BYTES
+    engine: Engine = Engine.SPARK
     manifest: Manifest | None = None
     parent: ParentGeneration | None = None
     _next_numbers: Iterable[int] = field(default_factory=lambda: itertools.count(1))
@@ -136,7 +137,7 @@ class SparkJobFeed:
             code_version="0",
             table=self.table,
             update_id_mode=self.mode,
-            engine=Engine.SPARK,
+            engine=self.engine,
             date_folders=self.date_folders,
             plan=self.plan,
             retention_day=retention_day,

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from uuid import uuid4
 
 from dedup_clone.contract.delivery import Arrival, Delivery
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import ErasedRows
 from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, DeliveryMetrics, FileList, Manifest, RefusedDelivery
@@ -34,6 +35,7 @@ from dedup_spark.landing.delivery_validation import (
     require_unchanged,
     validate_deliveries,
 )
+from dedup_spark.output.changed_rows import write_changed_rows
 from dedup_spark.output.completed_files import write_completed
 from dedup_spark.output.copy_forward import copy_forward
 from dedup_spark.parent import Parent, read_parent
@@ -178,6 +180,7 @@ class DedupJob:
         storage.write_text(file_list_uri, file_list)
         uris = [storage.join(self.request.data_uri, file.path) for file in generation.files]
         storage.write_text(load_uris_uri, "".join(f"{uri}\n" for uri in uris))
+        changed_rows_uri = self._write_changed_rows(applied, generation, parent)
         deliveries = tuple(
             _delivery_metrics(delivery, results.surplus_rows(source))
             for source, delivery in enumerate(validated.applied, start=1)
@@ -194,7 +197,15 @@ class DedupJob:
         metrics = dedup_metrics(validated.applied, results, self.job_log.seconds)
         examples = select_examples(without_keys(results.examples(), erased_keys), manifest.dates)
         return Candidate(
-            manifest, file_list_uri, load_uris_uri, deliveries, validated.refused, examples, metrics, erased
+            manifest,
+            file_list_uri,
+            load_uris_uri,
+            deliveries,
+            validated.refused,
+            examples,
+            metrics,
+            erased,
+            changed_rows_uri,
         )
 
     def _erase(
@@ -214,6 +225,23 @@ class DedupJob:
         examined = tuple(sorted(validated.applied[-1].retained_rows)) if validated.applied else ()
         self.job_log.info(f"left {sum(erased.rows.values())} rows of erased keys out, on {len(erased.rows)} dates")
         return generation, replace(erased, examined=examined), erased_keys
+
+    def _write_changed_rows(
+        self, applied: tuple[Delivery, ...], generation: NewGeneration, parent: Parent
+    ) -> str | None:
+        """Write the rows that differ from the parent's, and the list of their files.
+
+        None for another engine, without a parent, and when rows of the parent are erased.
+        """
+        if self.request.engine is not Engine.CDC or not parent.dates or self.request.erases:
+            return None
+        with self.job_log.phase("changed_rows"):
+            files = [file for file in generation.files if file.date not in generation.copied]
+            snapshot_ids = [delivery.snapshot_id for delivery in applied]
+            changed = write_changed_rows(self.request, files, snapshot_ids, FanOut(self.session))
+        uri = storage.join(self.request.attempt_uri, f"changed-{self.run_id}.json")
+        storage.write_text(uri, to_json(FileList(changed)))
+        return uri
 
 
 def _changed(manifest: Manifest) -> str:

@@ -8,11 +8,28 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract, Update
 
 
 class Engine(StrEnum):
-    """What deduplicates: SPARK (a job that reads files only), BIGQUERY (a SELECT into staging) or MERGE (a MERGE)."""
+    """What deduplicates and fills staging.
+
+    SPARK: a job that reads files only, then a load job. CDC: the same job, but only the rows that it found new or
+    changed are streamed into staging. BIGQUERY: a SELECT into staging. MERGE: a MERGE.
+    """
 
     SPARK = "spark"
     BIGQUERY = "bigquery"
     MERGE = "merge"
+    CDC = "cdc"
+
+    @property
+    def runs_spark(self) -> bool:
+        """Whether the Spark job deduplicates, so that the generation has files."""
+        return self in (Engine.SPARK, Engine.CDC)
+
+
+# BigQuery's limits for tables with change data capture.
+MAX_PRIMARY_KEY_COLUMNS = 16
+MAX_CDC_COLUMNS = 2000
+# Rows are streamed into partitions of at most ten years ago.
+MAX_CDC_RETENTION_DAYS = 3652
 
 
 class SqlForm(StrEnum):
@@ -30,6 +47,8 @@ def unsupported_reason(engine: Engine, table: TableContract, mode: UpdateIdMode)
     """Why the engine cannot deduplicate this table, and which engine can; None when it can."""
     if engine is Engine.SPARK:
         return None
+    if engine is Engine.CDC:
+        return _cdc_unsupported_reason(table, mode)
     if mode is not UpdateIdMode.LAST_SEEN:
         return f"engine [{engine}] knows update_id_mode [last_seen] only: use engine [spark] for [{mode}]"
     floats = [path for column in table.value_columns for path in _floats_in_arrays(column, column.name, False)]
@@ -37,6 +56,30 @@ def unsupported_reason(engine: Engine, table: TableContract, mode: UpdateIdMode)
         return (
             f"engine [{engine}] cannot order arrays that hold FLOAT64 ({', '.join(floats)}), which it must to choose "
             f"between rows of one key: use engine [spark]"
+        )
+    return None
+
+
+def _cdc_unsupported_reason(table: TableContract, mode: UpdateIdMode) -> str | None:
+    if mode is not UpdateIdMode.LAST_CHANGED:
+        return (
+            f"engine [cdc] knows update_id_mode [last_changed] only, because with [{mode}] every delivered row "
+            f"changes: use engine [spark]"
+        )
+    if len(table.keys) > MAX_PRIMARY_KEY_COLUMNS:
+        return (
+            f"engine [cdc] needs the keys as primary key, of at most [{MAX_PRIMARY_KEY_COLUMNS}] columns, and there "
+            f"are [{len(table.keys)}]: use engine [spark]"
+        )
+    if len(table.columns) > MAX_CDC_COLUMNS:
+        return (
+            f"engine [cdc] takes at most [{MAX_CDC_COLUMNS}] columns, and there are [{len(table.columns)}]: use engine "
+            f"[spark]"
+        )
+    if table.retention_days > MAX_CDC_RETENTION_DAYS:
+        return (
+            f"engine [cdc] streams rows of dates at most [{MAX_CDC_RETENTION_DAYS}] days back, and the retention has "
+            f"[{table.retention_days}]: use engine [spark]"
         )
     return None
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import date
 
 from dedup_clone.contract.delivery import Arrival, LandedObject
-from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.request import MAX_TABLE_FILES, URIS_PER_JOB, DedupRequest
 
 SUFFIX = ".parquet"
@@ -62,7 +61,7 @@ def data_objects(
     if not files and not problems:
         problems.append(f"folder [{folder}] holds no data files [*{SUFFIX}]")
     # The engines in SQL name all files in the configuration of one job. A takeover writes new files.
-    most = MAX_TABLE_FILES if request.engine is Engine.SPARK else URIS_PER_JOB
+    most = MAX_TABLE_FILES if request.engine.runs_spark else URIS_PER_JOB
     if len(files) > most and request.takes_over is None:
         problems.append(
             f"folder [{folder}] holds [{len(files)}] data files, expected at most [{most}] for engine "

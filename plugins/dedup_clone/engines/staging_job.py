@@ -67,7 +67,7 @@ def _has_required(columns: tuple[Column, ...]) -> bool:
 def _merge_configuration(services: Services, spec: PublishSpec, manifest: Manifest) -> dict[str, Any]:
     """A MERGE into staging. If staging may hold anything but the parent, the script restores the parent first."""
     sql = _render(services, spec, manifest, "merge/merge")
-    if not _holds_parent(services, spec):
+    if not holds_parent(services, spec):
         sql = f"{_render(services, spec, manifest, 'merge/restore_parent')}{sql}"
     delivered = [entry.date for entry in manifest.dates if entry.plan != DateOutcome.COPIED_FORWARD] or [
         manifest.retention_day
@@ -76,7 +76,8 @@ def _merge_configuration(services: Services, spec: PublishSpec, manifest: Manife
     return capped_query(services, "load", sql, parameters)
 
 
-def _holds_parent(services: Services, spec: PublishSpec) -> bool:
+def holds_parent(services: Services, spec: PublishSpec) -> bool:
+    """Whether staging has exactly the parent generation's rows, according to STAGING."""
     staging = services.staging.read()
     if spec.parent is None or staging is None or staging.state is not StagingState.LOADED:
         return False

@@ -44,7 +44,7 @@ def feed_metrics(now: datetime, state: FeedState, open_incidents: int) -> dict[s
             "rows_kept": last.kept_rows,
         }
         if last.cost is not None:
-            values |= {"cost_usd": last.cost.query_usd, "bytes_billed": last.cost.query_bytes_billed}
+            values |= {"cost_usd": last.cost.total_usd, "bytes_billed": last.cost.query_bytes_billed}
     if state.live is not None:
         values |= {
             "age_seconds": (now - state.live.arrived_at).total_seconds(),

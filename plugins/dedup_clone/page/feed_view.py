@@ -136,7 +136,7 @@ def _publish(record: LedgerRecord, kind: PublishKind) -> dict[str, Any]:
         "retained_rows": record.kept_rows,
         "dropped_rows": record.dropped_rows,
         "phases": record.phases,
-        "query_usd": cost.query_usd if cost else None,
+        "query_usd": cost.total_usd if cost else None,
         "merge_usd": cost.merge_usd if cost else None,
         "qualify_usd": cost.qualify_usd if cost else None,
     }
@@ -175,7 +175,7 @@ def _costs(records: tuple[LedgerRecord, ...]) -> dict[str, Any]:
     costs = [r.cost for r in records if r.cost is not None and r.cost.merge_usd is not None]
     return {
         "publishes": len(costs),
-        "query_usd": sum(c.query_usd for c in costs),
+        "query_usd": sum(c.total_usd for c in costs),
         "merge_usd": sum(c.merge_usd or 0 for c in costs),
         "qualify_usd": sum(c.qualify_usd or 0 for c in costs),
     }

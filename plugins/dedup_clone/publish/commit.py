@@ -128,6 +128,7 @@ def _record(
     swapped_at = target.table.created_at
     changed = [e.changed for e in manifest.dates]
     parent = None if manifest.parent is None else services.manifests.read(manifest.parent)
+    streamed = services.streamed_changes.read(intent.attempt)
     newly_live_arrived_at = None if some_dates else arrival_of_newly_live(services, manifest, parent)
     return LedgerRecord(
         feed=services.feed.feed,
@@ -156,12 +157,14 @@ def _record(
         bytes_written=candidate.metrics.bytes_written,
         shares=shares(manifest, parent),
         phases=publish_phases(
-            services, intent, candidate, jobs, arrived_at=newly_live_arrived_at, swapped_at=swapped_at
+            services, intent, candidate, jobs, streamed, arrived_at=newly_live_arrived_at, swapped_at=swapped_at
         ),
         cost=cost_of(
             jobs,
             metadata_bytes_billed=swap.bytes_billed + target.bytes_billed,
             merged=merge_input(manifest, parent, swap.staging_bytes),
+            streamed=streamed,
+            table_bytes=swap.staging_bytes,
         ),
         loads=count_loads(intent.jobs),
         erased_rows=_erased_rows(intent, candidate),

@@ -147,9 +147,17 @@ def load_dates(
 
 
 def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> None:
-    """Wait until every earlier job of the attempt has ended, then mark staging's contents as unknown."""
+    """Wait until every earlier job of the attempt has ended, then mark staging's contents as unknown.
+
+    If changes were streamed into staging that BigQuery may apply later, staging is made anew.
+    """
     intent = services.current.require_intent(spec.attempt)
     services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
+    staging = services.staging.read()
+    if staging is not None and staging.is_streamed and staging.state is StagingState.LOADING:
+        services.log("makes staging anew: BigQuery may still apply changes that a former attempt streamed into it")
+        services.warehouse.drop_table(services.names.staging_table)
+        services.warehouse.create_staging(services.names, services.feed.table.to_contract())
     services.staging.write(Staging(StagingState.LOADING, spec.attempt, spec.generation, manifest.digest))
 
 

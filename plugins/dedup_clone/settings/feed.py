@@ -48,6 +48,17 @@ class DedupSettings(StrictModel):
     """Target size of the files that the job writes. Files are larger where one load job could not name them all."""
 
 
+class CdcSettings(StrictModel):
+    """How engine `cdc` streams the new and changed rows into staging."""
+
+    max_changed_share: Annotated[float, Field(gt=0, le=1)] = 0.02
+    """If more than this share of the table's rows is new or changed, a free load job fills staging instead."""
+    max_staleness_minutes: Annotated[int, Field(ge=1, le=24 * 60)] = 15
+    """Option `max_staleness` of staging: BigQuery applies streamed rows within so many minutes.
+
+    BigQuery recommends twice the time that applying takes, and seven minutes more."""
+
+
 class ContentAuditSettings(StrictModel):
     """Each day, some partitions of the target are compared with the published files."""
 
@@ -77,9 +88,13 @@ class Feed(StrictModel):
 
     `last_changed` needs snapshots in order."""
     engine: Engine = Engine.SPARK
-    """What deduplicates: `spark` (reads files only), or SQL in BigQuery: `bigquery` (a SELECT) or `merge` (MERGE)."""
+    """What deduplicates: `spark` (reads files) or `cdc` (streams the rows that changed); in SQL `bigquery` or `merge`.
+
+    docs/engines.md compares them."""
     form: SqlForm = SqlForm.QUALIFY
     """How the SELECT of engine `bigquery` chooses one row per key. All forms give the same table (docs/costs.md)."""
+    cdc: CdcSettings = CdcSettings()
+    """How engine `cdc` streams rows."""
     max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = TIB
     """Bytes that BigQuery may bill for one query of an engine in SQL. A larger query is refused with its estimate."""
     runner: Runner | None = None
@@ -118,10 +133,15 @@ class Feed(StrictModel):
     def unsupported_reason(self, engine: Engine) -> str | None:
         """Why the engine cannot deduplicate this feed, and which engine can; None when it can."""
         policies, since = self.table.policies, self.table.since()
-        if engine is not Engine.SPARK and since:
+        if not engine.runs_spark and since:
             return (
                 f"engine [{engine}] reads landed files as they are, and files may lack {list(since)} ([since]): use "
                 f"engine [{Engine.SPARK}], or remove [since] when no such snapshot can come any more"
+            )
+        if engine is Engine.CDC and (policies.row_access or policies.column_tags):
+            return (
+                f"engine [{engine}] streams rows into staging, which row access policies and policy tags restrict: "
+                f"use engine [{Engine.SPARK}]"
             )
         if engine is not Engine.SPARK and (policies.row_access or policies.column_tags):
             return (

@@ -131,6 +131,9 @@ class FeedLayout:
     def swap_spec(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}swap.json"
 
+    def streamed_changes(self, attempt: str) -> str:
+        return f"{self.attempt_folder(attempt)}streamed.json"
+
     def existing_table(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}existing_table.json"
 

@@ -32,10 +32,13 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of the attempt's queries.
+    """Cost of the attempt's queries, and of what engine `cdc` streamed.
 
-    `merge_usd`, `qualify_usd`: what one MERGE or QUALIFY with the same result would cost; None for rollbacks and
-    bootstraps.
+    - streamed_bytes: rows that were streamed, pseudocolumns included.
+    - apply_bytes: an estimate of what BigQuery's background job reads to apply them, the table once.
+    - stream_usd: the price of both.
+    - merge_usd, qualify_usd: what one MERGE or QUALIFY with the same result would cost; None for rollbacks and
+      bootstraps.
     """
 
     query_bytes_billed: int
@@ -44,6 +47,13 @@ class Cost:
     query_usd: float
     merge_usd: float | None
     qualify_usd: float | None
+    streamed_bytes: int = 0
+    apply_bytes: int = 0
+    stream_usd: float = 0.0
+
+    @property
+    def total_usd(self) -> float:
+        return self.query_usd + self.stream_usd
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,10 @@ class Manifests:
     def candidate_files(self, candidate: Candidate) -> FileList | None:
         """The candidate's file list; None when it has none. Raises ContractViolation when the list is gone."""
         uri = candidate.file_list_uri
-        if uri is None:
-            return None
+        return None if uri is None else self.file_list(uri)
+
+    def file_list(self, uri: str) -> FileList:
+        """The file list with this URI. Raises ContractViolation when it is gone."""
         return from_json(FileList, self._file_list(uri).text, where=uri)
 
     def commit(self, manifest: Manifest, file_list_uri: str | None) -> None:

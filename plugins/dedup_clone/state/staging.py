@@ -17,12 +17,17 @@ class StagingState(StrEnum):
 
 @dataclass(frozen=True)
 class Staging:
-    """LOADING: the content of staging is unknown. LOADED: staging has exactly the rows of the manifest named here."""
+    """LOADING: the content of staging is unknown. LOADED: staging has exactly the rows of the manifest named here.
+
+    `is_streamed`: the attempt fills staging by streaming changes over its parent's rows. In state LOADING, BigQuery may
+    still apply some of them.
+    """
 
     state: StagingState
     attempt: str
     generation: int
     manifest_digest: str
+    is_streamed: bool = False
 
 
 class StagingFile:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import FORMAT_VERSION, DataFile, DateEntry, DateOutcome, KeyExample, Manifest
 from dedup_clone.contract.records import digest
@@ -183,7 +182,7 @@ def build_manifest(
         generation=request.generation,
         parent=request.parent.generation if request.parent else None,
         restores=None,
-        engine=Engine.SPARK,
+        engine=request.engine,
         table=request.table,
         update_id_mode=request.update_id_mode,
         retention_day=request.retention_day,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def with_column(column: Column) -> TableContract:
     )
 
 
-@pytest.mark.parametrize("engine", list(Engine))
+@pytest.mark.parametrize("engine", [engine for engine in Engine if engine is not Engine.CDC])
 @pytest.mark.parametrize("table", [PRODUCTS, NESTED], ids=["products", "nested"])
 def test_engines_take_what_they_can_order_exactly(engine: Engine, table: TableContract) -> None:
     assert unsupported_reason(engine, table, UpdateIdMode.LAST_SEEN) is None
@@ -37,6 +38,20 @@ def test_arrays_of_floating_point_numbers_are_left_to_spark(engine: Engine) -> N
         assert f"cannot order arrays that hold FLOAT64 ({path})" in problem
         assert "use engine [spark]" in problem
         assert unsupported_reason(Engine.SPARK, with_column(column), UpdateIdMode.LAST_SEEN) is None
+
+
+def test_streamed_changes_need_last_changed_and_what_bigquery_takes_as_a_primary_key() -> None:
+    def reason(table: TableContract, mode: UpdateIdMode = UpdateIdMode.LAST_CHANGED) -> str:
+        return unsupported_reason(Engine.CDC, table, mode) or ""
+
+    keys = ("date", *(f"key_{number}" for number in range(16)))
+    many_keys = tuple(Column(name, "INT64") for name in keys[1:])
+    wide = tuple(Column(f"value_{number}", "INT64") for number in range(1996))
+    assert reason(with_column(FLOATS)) == reason(NESTED) == ""
+    assert "with [last_seen] every delivered row changes" in reason(PRODUCTS, UpdateIdMode.LAST_SEEN)
+    assert "at most [16] columns" in reason(replace(PRODUCTS, columns=(*PRODUCTS.columns, *many_keys), keys=keys))
+    assert "at most [2000] columns" in reason(replace(PRODUCTS, columns=(*PRODUCTS.columns, *wide)))
+    assert "at most [3652] days back" in reason(replace(PRODUCTS, retention_days=3653))
 
 
 def test_last_changed_is_left_to_spark_and_reported_when_the_feed_is_read(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from dedup_clone.contract.billing import MIN_BYTES_BILLED, TIB, USD_PER_TIB
+from dedup_clone.contract.billing import GIB, MIN_BYTES_BILLED, TIB, USD_PER_TIB
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.publish.records.publish_costs import MergeInput, cost_of, merge_input_of_rows
+from dedup_clone.state.streamed_changes import StreamedChanges
 from dedup_clone.warehouse.metadata import JobMetadata
 from testkit.table_contracts import PRODUCTS
 
@@ -25,6 +28,15 @@ def test_queries_are_billed_and_load_jobs_are_not() -> None:
     )
     assert (found.query_bytes_billed, found.table_bytes_read, found.slot_ms) == (4 * TIB, 2 * TIB, 15)
     assert found.query_usd == pytest.approx(4 * USD_PER_TIB)
+
+
+def test_streamed_rows_are_charged_and_the_whole_table_is_read_to_apply_them() -> None:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    streamed = StreamedChanges(10, 4 * GIB, 1, moment, moment, moment, bytes_billed=MIN_BYTES_BILLED)
+    found = cost_of([], metadata_bytes_billed=0, merged=None, streamed=streamed, table_bytes=3 * TIB)
+    assert (found.query_bytes_billed, found.streamed_bytes, found.apply_bytes) == (MIN_BYTES_BILLED, 4 * GIB, 3 * TIB)
+    assert found.stream_usd == pytest.approx(4 * 0.025 + 3 * USD_PER_TIB)
+    assert found.total_usd == pytest.approx(found.query_usd + found.stream_usd)
 
 
 def test_alternatives_are_charged_for_the_table_as_often_as_they_touch_it() -> None:

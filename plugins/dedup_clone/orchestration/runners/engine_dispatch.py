@@ -9,7 +9,6 @@ from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 
-from dedup_clone.contract.engine import Engine
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
@@ -25,7 +24,7 @@ class EngineDispatchMixin(BaseOperator):
     def execute(self, context: Context) -> Any:
         spec, services = pull_spec(context), open_feed_services(self.setup)
         services.store.create(services.layout.dedup_started(spec.attempt), "")
-        if spec.engine is Engine.SPARK:
+        if spec.engine.runs_spark:
             return self.run_spark(context)
         with fail_without_retry():
             dedup_in_bigquery(services, spec.attempt)

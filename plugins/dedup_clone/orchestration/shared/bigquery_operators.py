@@ -9,13 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 from airflow.providers.google.cloud.operators.bigquery import BigQueryInsertJobOperator
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from dedup_clone.engines.staging_changes import changes_to_stream, finish_if_applied, stream_changes
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.retries import is_permanent_reason
@@ -26,6 +29,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S, poll_intervals
 
+APPLY_INTERVAL = timedelta(seconds=30)
 WAIT_BEFORE_DEFERRAL_S = 5.0
 
 
@@ -113,22 +117,35 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
 
 
 class LoadStagingOperator(AttemptJobOperator):
-    """Fills staging with the generation: by a free load job of its files, or by an SQL engine's statement."""
+    """Fills staging with the generation: by a free load job of its files, by streaming the changed rows, or by an SQL
+    engine's statement.
+    """
 
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
         super().__init__(setup=setup, step="load", configuration={}, **kwargs)
 
     def execute(self, context: Context) -> str:
-        """Loads only the changed partitions if they are known; else one deferrable job loads everything."""
+        """Streams the changed rows, or loads only the changed partitions; else one deferrable job loads everything."""
         services, spec = open_feed_services(self.setup), pull_spec(context)
         with fail_without_retry():
             services.current.require_intent(spec.attempt)
             candidate, manifest = read_candidate(services, spec)
+            changes = changes_to_stream(services, spec, candidate, manifest)
+            if changes is not None:
+                stream_changes(services, spec, manifest, changes)
+                if not finish_if_applied(services, spec, manifest):
+                    self.log.info("waits until BigQuery has applied the streamed changes")
+                    self.defer(trigger=TimeDeltaTrigger(APPLY_INTERVAL), method_name="look_again")
+                return f"{sum(file.rows for file in changes.files)} changed rows"
             dates = dates_to_load(services, candidate, manifest)
             if dates is not None:
                 load_dates(services, spec, candidate, manifest, dates)
                 return f"{len(dates)} partitions"
         return super().execute(context)
+
+    def look_again(self, context: Context, event: object = None) -> str:
+        """Called after the interval: BigQuery may have applied the streamed changes."""
+        return self.execute(context)
 
     def prepare(self, services: Services, spec: PublishSpec) -> None:
         candidate, manifest = read_candidate(services, spec)

@@ -37,7 +37,7 @@ def _refusals(services: Services, engine: Engine, parent: Manifest, staging: Tab
     refused = refused_table_changes(parent.table, declared)
     yield from refused
     added = [] if refused else added_columns(parent.table.columns, declared.columns)
-    if added and engine is not Engine.SPARK:
+    if added and not engine.runs_spark:
         yield (
             f"engine [{engine}] cannot add the new columns {added}, because it reads target, which lacks them: publish "
             f"one snapshot with engine [{Engine.SPARK}], then go on with engine [{engine}]"

@@ -28,7 +28,7 @@ def parent_reference(
     """
     if parent is None:
         return None
-    if engine is not Engine.SPARK:  # the SQL engines read target
+    if not engine.runs_spark:  # the SQL engines read target
         manifest_uri = services.store.uri(services.layout.manifest(parent.generation))
         return ParentGeneration(parent.generation, manifest_uri, file_list_uri="", file_list_digest="", data_uri="")
     if services.manifests.files_exist(parent):

@@ -19,7 +19,7 @@ from dedup_clone.contract.request import Plan
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.landing_changes import changes_since_arrival
 from dedup_clone.publish.prune import obsolete_after_next_publish
-from dedup_clone.publish.records.publish_costs import expected_cost
+from dedup_clone.publish.records.publish_costs import expected_cost, with_stream
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
 from dedup_clone.state.index import published_records
@@ -112,7 +112,7 @@ def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
         at_work="" if intent is None else f"run [{intent.run_id}] of [{intent.dag_id}]",
         landed=landed,
         state=live,
-        loaded_bytes=max(live.size, landed.size) if applied and engine is Engine.SPARK else 0,
+        loaded_bytes=max(live.size, landed.size) if applied and engine.runs_spark else 0,
         seconds=_expected_seconds(services, engine, landed.size) if applied else None,
         cost=_expected_cost(services, engine, decision.parent, landed) if applied else Cost(0, 0, 0, 0.0, None, None),
     )
@@ -142,7 +142,7 @@ def _effect(publish_request: PublishRequest, decision: Decision) -> tuple[bool, 
 def _reads_nothing(services: Services, decision: Decision, engine: Engine, plan: Plan) -> bool:
     """Whether the Spark job would not read landing: all deliveries are included already, and no plan rewrites them."""
     live = decision.parent
-    if live is None or engine is not Engine.SPARK or plan not in (Plan.AUTO, Plan.ADOPT):
+    if live is None or not engine.runs_spark or plan not in (Plan.AUTO, Plan.ADOPT):
         return False
     return (
         set(live.deliveries).issuperset(decision.backlog.apply) and services.retention_window()[0] >= live.retention_day
@@ -218,7 +218,18 @@ def _expected_cost(services: Services, engine: Engine, live: Manifest | None, la
     table, contract = services.warehouse.table(services.feed.staging), services.feed.table.to_contract()
     row_bytes = table.size / table.rows if table and table.rows else landed.size / max(landed.rows, 1)
     held = sum(e.rows for e in live.dates if landed.dates is None or e.date in landed.dates) if live else 0
-    return expected_cost(engine, contract, row_bytes, delivered=landed.rows, held=held)
+    cost = expected_cost(engine, contract, row_bytes, delivered=landed.rows, held=held)
+    if engine is not Engine.CDC or live is None or table is None:
+        return cost
+    return with_stream(cost, round(_expected_changes(services, live) * row_bytes), table.size)
+
+
+def _expected_changes(services: Services, live: Manifest) -> float:
+    """How many rows engine `cdc` would stream: the median of the last publishes, at most what it is allowed to."""
+    records = published_records(services.store, services.feed.feed)
+    counts = [r.new_rows + r.changed_rows for r in records if r.parent is not None and r.changed_rows is not None]
+    most = services.feed.cdc.max_changed_share * live.rows
+    return min(median(counts[-PUBLISHES_COMPARED:]), most) if counts else most
 
 
 def _expected_seconds(services: Services, engine: Engine, size: int) -> float | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.request import Plan
 from dedup_clone.publish.planning.date_ranges import format_dates
 from dedup_clone.publish.previews.dry_run import DryRun
+from dedup_clone.state.ledger import Cost
 
 PROBLEMS_NAMED = 5
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -36,7 +36,7 @@ def _details(preview: DryRun) -> list[tuple[str, str]]:
     return [
         ("included", _names(preview.applied)),
         ("superseded", _names(preview.superseded)),
-        ("engine, plan", f"{preview.engine}, {preview.plan}" if preview.engine is Engine.SPARK else preview.engine),
+        ("engine, plan", f"{preview.engine}, {preview.plan}" if preview.engine.runs_spark else preview.engine),
         (
             "read of landing",
             f"{landed.files} files, {_size(landed.size)}, {rows}; {dates}" if landed.files else "nothing",
@@ -58,12 +58,13 @@ def _details(preview: DryRun) -> list[tuple[str, str]]:
             f"{len(state.folders_deleted)} data folders: {', '.join(state.folders_deleted) or 'none'}",
         ),
         ("billed", f"about {_size(cost.query_bytes_billed)} of queries, {cost.query_usd:.4f} USD on demand"),
+        *_streamed(cost),
         ("instead, by MERGE or QUALIFY", f"about {cost.merge_usd or 0:.4f} or {cost.qualify_usd or 0:.4f} USD"),
     ]
 
 
 def _read_of_state(preview: DryRun) -> str:
-    if preview.engine is not Engine.SPARK:
+    if not preview.engine.runs_spark:
         return f"about {_size(preview.cost.table_bytes_read)} of tables, by BigQuery"
     size = _size(preview.state.size_of_delivered)
     if preview.plan in (Plan.AUTO, Plan.ADOPT):
@@ -72,10 +73,17 @@ def _read_of_state(preview: DryRun) -> str:
 
 
 def _loaded(preview: DryRun) -> str:
-    if preview.engine is not Engine.SPARK:
+    if not preview.engine.runs_spark:
         return "by the engine's statement"
     partitions = preview.state.dates or len(preview.landed.dates or ())
     return f"about {_size(preview.loaded_bytes)} in at most {partitions} partitions, free"
+
+
+def _streamed(cost: Cost) -> list[tuple[str, str]]:
+    if not cost.streamed_bytes:
+        return []
+    text = f"about {_size(cost.streamed_bytes)} of changed rows; {_size(cost.apply_bytes)} are read to apply them"
+    return [("streamed", f"{text}; {cost.stream_usd:.4f} USD on demand")]
 
 
 def _names(deliveries: tuple[Delivery, ...]) -> str:

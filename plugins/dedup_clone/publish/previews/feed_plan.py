@@ -15,7 +15,7 @@ from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.publish.check import early_results
 from dedup_clone.publish.planning.declared_changes import is_shorter, lost_dates, refusals
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
-from dedup_clone.publish.records.publish_costs import expected_cost
+from dedup_clone.publish.records.publish_costs import expected_cost, usd_on_demand
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.index import published_records
@@ -101,10 +101,16 @@ def _changes(
     if live.engine is not feed.engine:
         yield PlannedChange(
             f"engine {live.engine} becomes {feed.engine}",
-            "exports the table first, free of charge" if feed.engine is Engine.SPARK else "scans target in BigQuery",
+            _engine_effect(feed.engine, live),
             "nothing: the rows are the same",
             _query_cost(services, live, staging),
         )
+
+
+def _engine_effect(engine: Engine, live: Manifest) -> str:
+    if not engine.runs_spark:
+        return "scans target in BigQuery"
+    return "exports the table first, free of charge" if live.data_folder is None else "goes on with the live files"
 
 
 def _retention(
@@ -150,6 +156,8 @@ def _live_size(services: Services, live: Manifest) -> str:
 def _query_cost(services: Services, live: Manifest, staging: TableMetadata | None) -> str:
     if services.feed.engine is Engine.SPARK or staging is None or not staging.rows:
         return NO_COST
+    if services.feed.engine is Engine.CDC:
+        return f"about {usd_on_demand(staging.size):.2f} USD on demand to apply each snapshot's changes, from now on"
     row_bytes = staging.size / staging.rows
     table = services.feed.table.to_contract()
     cost = expected_cost(services.feed.engine, table, row_bytes, delivered=live.rows, held=live.rows)

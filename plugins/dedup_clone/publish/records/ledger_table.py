@@ -10,7 +10,10 @@ from dedup_clone.state.ledger import LedgerRecord
 
 LEDGER_TABLE = "dedup_clone_ledger"
 
-_COST_COLUMNS = ("query_bytes_billed", "table_bytes_read", "slot_ms", "query_usd", "merge_usd", "qualify_usd")
+_COST_COLUMNS = (
+    *("query_bytes_billed", "table_bytes_read", "slot_ms", "query_usd", "merge_usd", "qualify_usd"),
+    *("streamed_bytes", "apply_bytes", "stream_usd"),
+)
 _COLUMN_TYPES = {
     "feed": "STRING",
     "outcome": "STRING",

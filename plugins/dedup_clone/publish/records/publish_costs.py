@@ -7,14 +7,15 @@ BigQuery bills a query for whole megabytes, and for at least 10 MB of each table
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
-from dedup_clone.contract.billing import MIB, MIN_BYTES_BILLED, TIB, USD_PER_TIB
+from dedup_clone.contract.billing import GIB, MIB, MIN_BYTES_BILLED, TIB, USD_PER_STREAMED_GIB, USD_PER_TIB
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import DateOutcome, Manifest
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.state.ledger import Cost
+from dedup_clone.state.streamed_changes import StreamedChanges
 from dedup_clone.warehouse.metadata import JobMetadata
 
 METADATA_QUERIES = 3  # per publish, each billed for MIN_BYTES_BILLED
@@ -67,12 +68,28 @@ def merge_input_of_rows(table: TableContract, row_bytes: float, *, delivered: fl
     return MergeInput(delivered * row_bytes, held * row_bytes, held * row_bytes * keys)
 
 
+def with_stream(cost: Cost, streamed_bytes: int, table_bytes: int) -> Cost:
+    """The cost with that of so many streamed bytes, and of applying them to a table of so many logical bytes.
+
+    Whatever the changes are, BigQuery's background job reads the whole table, on demand unless a reservation is
+    assigned to such jobs (BigQuery's page "Stream table updates with change data capture", pricing).
+    """
+    if not streamed_bytes:
+        return cost
+    apply_bytes = _billed(table_bytes)
+    usd = streamed_bytes / GIB * USD_PER_STREAMED_GIB + usd_on_demand(apply_bytes)
+    return replace(cost, streamed_bytes=streamed_bytes, apply_bytes=apply_bytes, stream_usd=usd)
+
+
 def expected_cost(engine: Engine, table: TableContract, row_bytes: float, *, delivered: float, held: float) -> Cost:
-    """The cost of a future publish of one delivery, without slot time and Spark. `delivered`, `held`: rows."""
+    """The cost of a future publish of one delivery, without slot time, streamed changes and Spark.
+
+    `delivered`, `held`: rows.
+    """
     merged = merge_input_of_rows(table, row_bytes, delivered=delivered, held=held)
     billed = METADATA_QUERIES * MIN_BYTES_BILLED
     read = 0.0
-    if engine is not Engine.SPARK:
+    if not engine.runs_spark:
         keys = _share_of(table, row_bytes, {*table.keys, table.snapshot_id_column})
         # The examination of the landed files, then the counts by date.
         billed += _billed(merged.delivered * keys) + _billed(merged.delivered, merged.held)
@@ -83,28 +100,38 @@ def expected_cost(engine: Engine, table: TableContract, row_bytes: float, *, del
         query_bytes_billed=billed,
         table_bytes_read=round(read),
         slot_ms=0,
-        query_usd=_usd(billed),
-        merge_usd=_usd(merged.merge_bytes_billed),
-        qualify_usd=_usd(merged.qualify_bytes_billed),
+        query_usd=usd_on_demand(billed),
+        merge_usd=usd_on_demand(merged.merge_bytes_billed),
+        qualify_usd=usd_on_demand(merged.qualify_bytes_billed),
     )
 
 
-def cost_of(jobs: Iterable[JobMetadata], *, metadata_bytes_billed: int, merged: MergeInput | None) -> Cost:
+def cost_of(
+    jobs: Iterable[JobMetadata],
+    *,
+    metadata_bytes_billed: int,
+    merged: MergeInput | None,
+    streamed: StreamedChanges | None = None,
+    table_bytes: int = 0,
+) -> Cost:
     """The cost of a publish by its jobs: queries are billed by bytes read; load, copy and extract jobs are free.
 
-    `metadata_bytes_billed`: bytes billed for the queries of the checks, which are not in `jobs`.
+    `metadata_bytes_billed`: bytes billed for the queries of the checks, which are not in `jobs`. `streamed`: what
+    engine `cdc` streamed into a table of `table_bytes` logical bytes.
     """
     ended = list(jobs)
     queries = [job for job in ended if job.kind == "query"]
     billed = metadata_bytes_billed + sum(job.bytes_billed for job in queries)
-    return Cost(
+    billed += streamed.bytes_billed if streamed else 0
+    cost = Cost(
         query_bytes_billed=billed,
         table_bytes_read=sum(job.bytes_processed for job in queries),
         slot_ms=sum(job.slot_ms for job in ended),
-        query_usd=_usd(billed),
-        merge_usd=None if merged is None else _usd(merged.merge_bytes_billed),
-        qualify_usd=None if merged is None else _usd(merged.qualify_bytes_billed),
+        query_usd=usd_on_demand(billed),
+        merge_usd=None if merged is None else usd_on_demand(merged.merge_bytes_billed),
+        qualify_usd=None if merged is None else usd_on_demand(merged.qualify_bytes_billed),
     )
+    return with_stream(cost, streamed.size, table_bytes) if streamed else cost
 
 
 def _billed(*tables: float) -> int:
@@ -112,7 +139,8 @@ def _billed(*tables: float) -> int:
     return sum(max(MIN_BYTES_BILLED, ceil(size / MIB) * MIB) for size in tables)
 
 
-def _usd(bytes_billed: int) -> float:
+def usd_on_demand(bytes_billed: int) -> float:
+    """The price of a query that BigQuery bills for so many bytes."""
     return bytes_billed / TIB * USD_PER_TIB
 
 

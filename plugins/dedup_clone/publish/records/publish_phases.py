@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
+from dedup_clone.state.streamed_changes import StreamedChanges
 from dedup_clone.warehouse.metadata import JobMetadata
 
 # The time in which a BigQuery job of the publish was PENDING, whatever the phase; no other phase includes it.
@@ -21,11 +22,14 @@ def publish_phases(
     intent: Intent,
     candidate: Candidate,
     jobs: Iterable[JobMetadata],
+    streamed: StreamedChanges | None = None,
     *,
     arrived_at: datetime | None,
     swapped_at: datetime,
 ) -> dict[str, float]:
     """Seconds by phase, from `arrived_at` to `swapped_at`. A publish without an arrival begins with its lease.
+
+    `streamed`: of engine `cdc`, whose phase `load` lasts until BigQuery has applied what was streamed.
 
     A phase whose end is not recorded is left out: its time counts for the next phase.
     """
@@ -37,6 +41,8 @@ def publish_phases(
     # An SQL engine measures no seconds of its own: its task's start counts as the job's start.
     job_started_at = candidate_at - timedelta(seconds=job_s) if candidate_at and job_s else None
     loads, swaps = _times_of(ended, "load"), _times_of(ended, "swap")
+    if streamed is not None and streamed.applied_at is not None:
+        loads.append((streamed.began_at, streamed.applied_at))
     ends = {
         "until_lease": intent.taken_at if arrived_at else None,
         "task_start": dedup_started_at,

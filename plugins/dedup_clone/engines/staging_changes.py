@@ -1,0 +1,169 @@
+"""The load task of engine `cdc`: streams the rows that the Spark job found new or changed into staging.
+
+Staging must hold the parent generation's rows. Each row replaces that of its key, so rows that are sent twice do no
+harm, and a task that was killed begins again. A row's sequence number is made of generation, snapshot id and delivery:
+what a former attempt sent late loses against it. BigQuery applies the rows within staging's `max_staleness`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.partition_checks import rows_match
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.contract.manifest import Candidate, FileList, Manifest
+from dedup_clone.engines.staging_job import holds_parent
+from dedup_clone.publish.load import finish_load
+from dedup_clone.publish.records.attempt_records import find_swap
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.state.staging import Staging, StagingState
+from dedup_clone.state.streamed_changes import StreamedChanges
+from dedup_clone.warehouse.row_messages import sequence_number
+
+_BATCH_ROWS = 10_000
+_PROGRESS_S = 10.0
+# BigQuery's buffer takes some minutes to be converted, besides what `max_staleness` allows.
+APPLY_TIMEOUT_FACTOR = 3
+
+
+def changes_to_stream(
+    services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest
+) -> FileList | None:
+    """The files with the rows to stream; None if a load job is to fill staging, for a reason that is logged."""
+    if manifest.engine is not Engine.CDC or manifest.restores is not None:
+        return None
+    files = None if candidate.changed_rows_uri is None else services.manifests.file_list(candidate.changed_rows_uri)
+    reason = _reason_to_load(services, spec, manifest, files)
+    if reason is None:
+        return files
+    services.log(f"loads staging instead of streaming changes: {reason}", generation=spec.generation)
+    return None
+
+
+def _reason_to_load(services: Services, spec: PublishSpec, manifest: Manifest, files: FileList | None) -> str | None:
+    if files is None or spec.parent is None:
+        return "it is the first generation"
+    most = services.feed.cdc.max_changed_share
+    changed = sum(file.rows for file in files.files)
+    if changed > most * manifest.rows:
+        return f"[{changed}] of [{manifest.rows}] rows changed, more than the share [{most}] (cdc.max_changed_share)"
+    if _is_streaming(services, spec):
+        return None
+    parent = services.manifests.read(spec.parent)
+    if not holds_parent(services, spec):
+        return f"staging does not hold generation [{parent.generation}]"
+    if parent.table.columns != manifest.table.columns:
+        return "columns were added"
+    return _reason_to_distrust(services, parent)
+
+
+def _is_streaming(services: Services, spec: PublishSpec) -> bool:
+    """Whether this attempt began to stream before."""
+    staging = services.staging.read()
+    return staging is not None and staging.is_streamed and staging.attempt == spec.attempt
+
+
+def _reason_to_distrust(services: Services, parent: Manifest) -> str | None:
+    """Whether somebody, such as a task that was taken for dead, may have changed staging since it was checked."""
+    swap = find_swap(services, parent.attempt)
+    staging = services.warehouse.observe(services.names, services.feed.staging)
+    if swap is None or rows_match("staging_rows", parent, staging).level is not Level.PASS:
+        return f"staging has other rows than generation [{parent.generation}]"
+    if any(partition.last_modified_at > swap.checked_at for partition in staging.partitions):
+        return f"staging was changed after the checks of generation [{parent.generation}]"
+    return None
+
+
+def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, files: FileList) -> None:
+    """Stream the rows, and return when BigQuery has acknowledged all. Raises JobFailed and LostRace.
+
+    Does nothing if an earlier try of the task did it and BigQuery may still be about to apply them.
+    """
+    streamed = services.streamed_changes.read(spec.attempt)
+    if streamed is not None and not _is_overdue(services, streamed):
+        return
+    services.current.require_intent(spec.attempt)
+    began_at = services.now()
+    staging = Staging(StagingState.LOADING, spec.attempt, spec.generation, manifest.digest, is_streamed=True)
+    services.staging.write(staging)
+    table = services.feed.staging
+    services.warehouse.cdc.prepare(table, manifest.table.keys, services.feed.cdc.max_staleness_minutes)
+    appender = services.warehouse.cdc.open_stream(table, manifest.table.columns)
+    expected, next_report = sum(file.rows for file in files.files), time.monotonic() + _PROGRESS_S
+    try:
+        for row, sequence in _rows(services, manifest, files):
+            appender.append(row, sequence)
+            if time.monotonic() >= next_report:
+                services.current.require_intent(spec.attempt)
+                services.log(f"streamed {appender.rows} of {expected} rows", generation=spec.generation)
+                next_report = time.monotonic() + _PROGRESS_S
+        appender.finish()
+    finally:
+        appender.close()
+    changes = StreamedChanges(appender.rows, appender.size, appender.requests, began_at, services.now())
+    services.streamed_changes.write(spec.attempt, changes)
+    services.log(f"streamed {changes.rows} rows, {changes.size} bytes", generation=spec.generation)
+
+
+def _rows(services: Services, manifest: Manifest, files: FileList) -> Iterator[tuple[dict[str, Any], str]]:
+    """Each row with its sequence number."""
+    import pyarrow.parquet as pq
+
+    names = [column.name for column in manifest.table.columns]
+    id_column = manifest.table.snapshot_id_column
+    sequences = {
+        delivery.snapshot_id: sequence_number(manifest.generation, delivery.snapshot_id, delivery.marker_generation)
+        for delivery in manifest.applied
+    }
+    folder = str(manifest.data_folder).removeprefix(services.store.uri(""))
+    for file in files.files:
+        with services.store.open(f"{folder}{file.path}") as stream, pq.ParquetFile(stream) as parquet:
+            for batch in parquet.iter_batches(_BATCH_ROWS, columns=names):
+                for row in batch.to_pylist():
+                    yield row, sequences[row[id_column]]
+
+
+def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest) -> bool:
+    """If BigQuery has applied all rows that were streamed, record that staging holds the generation. Returns whether.
+
+    Raises CheckFailed when BigQuery takes three times `max_staleness`.
+    """
+    changes = services.streamed_changes.read(spec.attempt)
+    assert changes
+    if changes.applied_at is None:
+        watermark, billed = services.warehouse.cdc.watermark(services.names, services.feed.staging)
+        is_applied = changes.rows == 0 or (watermark is not None and watermark >= changes.acknowledged_at)
+        seen = replace(
+            changes,
+            applied_at=services.now() if is_applied else None,
+            bytes_billed=changes.bytes_billed + billed,
+        )
+        services.streamed_changes.write(spec.attempt, seen)
+        if _is_overdue(services, seen):
+            raise CheckFailed(
+                f"BigQuery has not applied the changes streamed into [{services.feed.staging}] within "
+                f"[{_minutes_to_apply(services)}] minutes: applied until [{watermark or 'never'}], expected "
+                f"[{seen.acknowledged_at}]. Target was not changed. See the background jobs of change data capture in "
+                f"BigQuery's job list; then clear the run from load_staging, which streams the rows again, or replay "
+                f"the snapshot with engine [spark]."
+            )
+        if not is_applied:
+            return False
+    finish_load(services, spec, manifest)
+    return True
+
+
+def _minutes_to_apply(services: Services) -> int:
+    return services.feed.cdc.max_staleness_minutes * APPLY_TIMEOUT_FACTOR
+
+
+def _is_overdue(services: Services, changes: StreamedChanges) -> bool:
+    limit = timedelta(minutes=_minutes_to_apply(services))
+    return changes.applied_at is None and services.now() >= changes.acknowledged_at + limit

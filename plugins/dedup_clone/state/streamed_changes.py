@@ -1,0 +1,42 @@
+"""The record of what an attempt of engine `cdc` streamed into staging, in the attempt's folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from dedup_clone.contract.records import to_json
+from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.store import ObjectStore
+
+
+@dataclass(frozen=True)
+class StreamedChanges:
+    """Rows and bytes that BigQuery acknowledged. A repeated task streams all rows again and replaces the record.
+
+    `began_at`, `acknowledged_at`: of the last try. `applied_at`: when the task saw that BigQuery had applied the rows;
+    None until then. `bytes_billed`: by the metadata queries of the task.
+    """
+
+    rows: int
+    size: int
+    requests: int
+    began_at: datetime
+    acknowledged_at: datetime
+    applied_at: datetime | None = None
+    bytes_billed: int = 0
+
+
+class StreamedChangesFile:
+    """Reads and writes the records of one feed."""
+
+    def __init__(self, store: ObjectStore, feed: str) -> None:
+        self._store = store
+        self._layout = FeedLayout(feed)
+
+    def read(self, attempt: str) -> StreamedChanges | None:
+        """The attempt's record; None if it streamed nothing, or not to the end."""
+        return self._store.read_record(StreamedChanges, self._layout.streamed_changes(attempt))
+
+    def write(self, attempt: str, changes: StreamedChanges) -> None:
+        self._store.put(self._layout.streamed_changes(attempt), to_json(changes))
