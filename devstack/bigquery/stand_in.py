@@ -8,6 +8,7 @@ from pathlib import Path
 from devstack.bigquery.callers import Caller, Grants
 from devstack.bigquery.clock import Clock
 from devstack.bigquery.faults import FaultRegistry
+from devstack.bigquery.jobs.change_apply import ApplyJob, ApplySchedule
 from devstack.bigquery.jobs.extract_job import ExtractJob
 from devstack.bigquery.jobs.job_recovery import recover_jobs
 from devstack.bigquery.jobs.job_runner import JobFunction, JobRunner
@@ -59,18 +60,20 @@ def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store:
     objects = ObjectStore(object_store)
     grants = Grants(folder / "grants.json")
     queries = QueryJob(catalog, objects, grants, SparkSubmit(folder / "spark", objects), store)
+    apply_job = ApplyJob(catalog)
     functions: dict[str, JobFunction] = {
         "extract": ExtractJob(catalog, objects, grants),
         "load": LoadJob(catalog, objects, uploads),
-        "query": queries,
+        "query": lambda context: (apply_job if context.record.applies_changes else queries)(context),
     }
+    jobs = JobRunner(store, clock, faults, functions, {"query": queries.admission})
     return StandIn(
         clock=clock,
         catalog=catalog,
-        garbage_collector=GarbageCollector(catalog),
+        garbage_collector=GarbageCollector(catalog, [ApplySchedule(catalog, jobs).run_due]),
         faults=faults,
         grants=grants,
-        jobs=JobRunner(store, clock, faults, functions, {"query": queries.admission}),
+        jobs=jobs,
         queries=queries,
         uploads=uploads,
     )

@@ -30,6 +30,7 @@ from devstack.bigquery.sql.statements import (
 from devstack.bigquery.sql.type_parser import fields_of_columns
 from devstack.bigquery.storage.arrow_schema import conform
 from devstack.bigquery.storage.catalog import Catalog, Change
+from devstack.bigquery.storage.change_log import check_copy, merged_by_queries
 from devstack.bigquery.storage.model import (
     CloneDefinition,
     Dataset,
@@ -86,6 +87,9 @@ def _clone(
 def clone_source(statement: CreateClone, sql: StatementSql) -> tuple[TableId, TableVersion]:
     """The table to clone. Raises AccessDenied unless the caller may read all its rows and columns, as for a copy."""
     source, version = sql.reader.version(statement.source, statement.system_time)
+    if sql.reader.merges_changes(source, version):
+        raise merged_by_queries(source)
+    check_copy(source, sql.state.catalog.get(source), sql.state.catalog.clock.now_us())
     check_all_rows(sql.state.caller, sql.state.catalog, source, version, "CLONE")
     check_columns(sql.state.caller, source, version)
     return source, version

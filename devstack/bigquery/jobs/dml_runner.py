@@ -30,6 +30,7 @@ from devstack.bigquery.sql.statements import (
     Update,
 )
 from devstack.bigquery.storage.catalog import Change
+from devstack.bigquery.storage.change_log import check_no_pending_changes
 from devstack.bigquery.storage.model import TableId, TableVersion
 from devstack.bigquery.storage.protection import check_all_rows
 
@@ -58,7 +59,7 @@ class DmlRunner:
     def _truncate(self, statement: TruncateTable, commit_info: CommitInfoOf) -> Outcome:
         """Reads no row and bills nothing."""
         with self.state.statement() as sql:
-            table, version = target_version(statement.table, sql)
+            table, version = mutated_version(statement.table, sql)
         outcome = Outcome("TRUNCATE_TABLE", tables=(table,), changed_rows={"deleted": version.rows})
         self.check_cancelled()
         self.state.catalog.commit(table, lambda now, _: truncate_change(table, now), commit_info(outcome))
@@ -67,7 +68,7 @@ class DmlRunner:
     def _attempt(self, statement: MutatingStatement, commit_info: CommitInfoOf, started: float) -> Outcome:
         catalog, session = self.state.catalog, self.state.session
         with self.state.statement() as sql:
-            table, version = target_version(statement.table, sql)
+            table, version = mutated_version(statement.table, sql)
             scanned = scanned_by(statement, version, sql)
             check_bytes_billed(scanned, self.maximum_bytes_billed)
             changes = row_changes(statement, sql, table, version)
@@ -97,6 +98,13 @@ class DmlRunner:
 
                 catalog.commit(table, build, commit_info(outcome))
             return outcome
+
+
+def mutated_version(name: TableName, sql: StatementSql) -> tuple[TableId, TableVersion]:
+    """The target of a statement that may change existing rows. Raises InvalidQuery if its rows are streamed changes."""
+    table, version = target_version(name, sql)
+    check_no_pending_changes(table, version)
+    return table, version
 
 
 def target_version(name: TableName, sql: StatementSql) -> tuple[TableId, TableVersion]:
@@ -130,7 +138,7 @@ def scanned_by(statement: MutatingStatement, version: TableVersion, sql: Stateme
 
 def maximum_scanned_bytes(statement: MutatingStatement, sql: StatementSql) -> ScannedBytes:
     """An upper bound of the scanned bytes, for a dry run: every partition that is read counts as rewritten too."""
-    table, version = target_version(statement.table, sql)
+    table, version = mutated_version(statement.table, sql)
     scanned = scanned_by(statement, version, sql)
     only_inserts = isinstance(statement, Merge) and all(isinstance(c.action, MergeInsert) for c in statement.clauses)
     if only_inserts or (isinstance(statement, Delete) and not scanned.processed):

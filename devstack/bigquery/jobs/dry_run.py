@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from devstack.bigquery.jobs import ddl_statements
 from devstack.bigquery.jobs.dml_changes import check_names_and_types
-from devstack.bigquery.jobs.dml_runner import maximum_scanned_bytes, target_version
+from devstack.bigquery.jobs.dml_runner import maximum_scanned_bytes, mutated_version
 from devstack.bigquery.jobs.procedure_statements import create_procedure
 from devstack.bigquery.jobs.script_state import ScriptState, StatementSql
 from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
@@ -41,7 +41,7 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
         if isinstance(statement, MutatingStatement):
             return _mutation(statement, sql)
         if isinstance(statement, statements.TruncateTable):
-            table, _ = target_version(statement.table, sql)
+            table, _ = mutated_version(statement.table, sql)
             return _defined(Outcome("TRUNCATE_TABLE", tables=(table,)))
         if isinstance(statement, statements.CreateProcedure):
             return _defined(create_procedure(statement, sql, dry_run=True))
@@ -87,7 +87,7 @@ def _read(kind: str, tree: exp.Expression, sql: StatementSql, operation: str | N
 
 def _mutation(statement: MutatingStatement, sql: StatementSql) -> dict[str, Any]:
     """The bytes are an upper bound, because only a run shows which partitions are rewritten."""
-    table, version = target_version(statement.table, sql)
+    table, version = mutated_version(statement.table, sql)
     scanned = maximum_scanned_bytes(statement, sql)
     check_names_and_types(statement, sql, table, version)
     kind = type(statement).__name__.upper()

@@ -21,7 +21,7 @@ _TABLE_COLUMNS = "table_catalog STRING, table_schema STRING, table_name STRING"
 _COLUMNS = {
     "TABLES": _TABLE_COLUMNS + ", table_type STRING, managed_table_type STRING, is_insertable_into STRING, "
     "is_typed STRING, creation_time TIMESTAMP, base_table_catalog STRING, base_table_schema STRING, "
-    "base_table_name STRING, snapshot_time_ms TIMESTAMP",
+    "base_table_name STRING, snapshot_time_ms TIMESTAMP, upsert_stream_apply_watermark TIMESTAMP",
     "COLUMNS": _TABLE_COLUMNS + ", column_name STRING, ordinal_position INT64, is_nullable STRING, data_type STRING, "
     "is_generated STRING, is_hidden STRING, is_system_defined STRING, is_partitioning_column STRING, "
     "clustering_ordinal_position INT64",
@@ -54,7 +54,7 @@ def _yes_no(value: bool) -> str:
 
 
 def _table_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
-    clone = version.clone
+    clone, watermark_us = version.clone, version.change_log.watermark_us if version.change_log else None
     yield {
         "table_type": "CLONE" if clone else "BASE TABLE",
         "managed_table_type": "NATIVE",
@@ -65,6 +65,7 @@ def _table_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
         "base_table_schema": clone.base.dataset if clone else None,
         "base_table_name": clone.base.table if clone else None,
         "snapshot_time_ms": to_datetime(to_milliseconds(clone.clone_us)) if clone else None,
+        "upsert_stream_apply_watermark": to_datetime(to_milliseconds(watermark_us)) if watermark_us else None,
     }
 
 

@@ -36,6 +36,7 @@ class JobRecord:
     request_id: str | None = None
     user: str = DEFAULT_USER
     upload: str | None = None  # name of the file that was sent with the request
+    applies_changes: bool = False  # a background job of change data capture
 
     @property
     def key(self) -> str:

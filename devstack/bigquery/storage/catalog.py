@@ -65,6 +65,10 @@ class Change:
             return self.buffer
         return current.buffer if current and not self.recreates else ()
 
+    def is_unapplied(self, current: TableVersion) -> bool:
+        """Whether only the change log changes, and so no row of the table."""
+        return self.change_log is not None and self.partitions == current.partitions
+
     def change_log_after(self, table: TableId, current: TableVersion | None) -> ChangeLog | None:
         """Raises Invalid for a change that does away with row changes that are not applied yet."""
         if self.change_log is not None or current is None or self.recreates:
@@ -214,7 +218,7 @@ class Catalog:
                 committed_us=commit_us,
                 change_kind=change.kind,
                 table_created_us=commit_us if current is None or change.recreates else current.table_created_us,
-                modified_us=commit_us,
+                modified_us=current.modified_us if current and change.is_unapplied(current) else commit_us,
                 settings=change.settings,
                 partitions=change.partitions,
                 clone=change.clone,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from devstack.bigquery.bigquery_errors import Invalid, NotFound
+from devstack.bigquery.bigquery_errors import Invalid, InvalidQuery, NotFound
 from devstack.bigquery.callers import Caller
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.interval_values import interval_microseconds
@@ -105,6 +105,29 @@ def needs_runtime_merge(version: TableVersion, moment_us: int) -> bool:
         return False
     limit_us = staleness_us(version)
     return limit_us == 0 or moment_us - stale_since_us(version.change_log) > limit_us
+
+
+def check_copy(table: TableId, version: TableVersion, now_us: int) -> None:
+    """Raises Invalid for a copy of a table that is staler than its max_staleness, so that queries merge its changes."""
+    if needs_runtime_merge(version, now_us):
+        raise merged_by_queries(table)
+
+
+def merged_by_queries(table: TableId) -> Invalid:
+    return Invalid(
+        f"Table {table} cannot be cloned: it is active with change data capture, and its rows are more stale than its "
+        "max_staleness allows. Wait until upsert_stream_apply_watermark has passed the last change, or set a higher "
+        "max_staleness."
+    )
+
+
+def check_no_pending_changes(table: TableId, version: TableVersion) -> None:
+    """Raises InvalidQuery for a statement that would change rows of a table with active change data capture."""
+    if version.pending_changes:
+        raise InvalidQuery(
+            f"UPDATE, DELETE, MERGE and TRUNCATE TABLE statements are not supported over table {table}, which is "
+            "active with change data capture: wait until the streamed changes are applied"
+        )
 
 
 def staleness_us(version: TableVersion) -> int:

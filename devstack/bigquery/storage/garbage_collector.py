@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Sequence
 
 from devstack.bigquery.storage.catalog import HOUR_US, Catalog
 from devstack.bigquery.storage.streaming_buffer import flush_buffers
@@ -62,8 +63,12 @@ def remove_unreferenced_segments(catalog: Catalog) -> int:
 class GarbageCollector:
     """The background thread. It removes unreferenced segments when it starts, and whenever it has removed versions."""
 
-    def __init__(self, catalog: Catalog, interval_s: float = SWEEP_INTERVAL_S) -> None:
+    def __init__(
+        self, catalog: Catalog, tasks: Sequence[Callable[[], object]] = (), interval_s: float = SWEEP_INTERVAL_S
+    ) -> None:
+        """`tasks`: what else a sweep does, before its own work."""
         self._catalog = catalog
+        self._tasks = tasks
         self._interval_s = interval_s
         self._wake = threading.Event()
         self._stopping = False
@@ -81,6 +86,8 @@ class GarbageCollector:
     def sweep(self, segments: bool = False) -> None:
         """Run once. `segments`: also look for unreferenced segments if no version was removed."""
         with self._lock:
+            for task in self._tasks:
+                task()
             flush_buffers(self._catalog)
             commit_expired(self._catalog)
             removed = remove_old_versions(self._catalog)

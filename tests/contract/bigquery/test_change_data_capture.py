@@ -5,14 +5,18 @@ Page: "Stream table updates with change data capture".
 
 from __future__ import annotations
 
+import io
+import uuid
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
-from google.cloud import bigquery
+from google.cloud import bigquery, storage
 from google.cloud.bigquery_storage_v1 import BigQueryWriteClient, types
 
-from tests.contract.bigquery.emulator_client import rows_of
+from tests.contract.bigquery.emulator_client import PROJECT, Control, rows_of
 from tests.contract.bigquery.write_api_client import append, append_request, default_stream, message_class, write_client
 
 CHANGE = message_class({"id": "int64", "name": "string", "_CHANGE_TYPE": "string", "_CHANGE_SEQUENCE_NUMBER": "string"})
@@ -130,3 +134,69 @@ def test_pseudocolumns_cannot_be_queried(client: bigquery.Client, writer: BigQue
     for column in ("_CHANGE_TYPE", "_CHANGE_SEQUENCE_NUMBER"):
         with pytest.raises(Exception, match=column):
             client.query_and_wait(f"SELECT {column} FROM {table}")
+
+
+@pytest.fixture
+def stale(client: bigquery.Client, table: str) -> str:
+    """The table, which may be two hours stale."""
+    client.query_and_wait(f"ALTER TABLE {table} SET OPTIONS (max_staleness = INTERVAL 2 HOUR)")
+    return table
+
+
+def watermark(client: bigquery.Client, table: str) -> datetime | None:
+    dataset, name = table.split(".")
+    view = f"{dataset}.INFORMATION_SCHEMA.TABLES WHERE table_name = '{name}'"
+    found: datetime | None = rows_of(client, f"SELECT upsert_stream_apply_watermark FROM {view}")[0][0]
+    return found
+
+
+def test_a_client_waits_for_the_watermark_before_it_clones(
+    client: bigquery.Client, writer: BigQueryWriteClient, control: Control, stale: str
+) -> None:
+    send(writer, stale, delete(100), upsert(105, "Izumi"))
+    acknowledged = control.now()
+    assert names(client, stale) == {100: "Charlie", 101: "Tal", 102: "Lee"}
+    assert watermark(client, stale) is None
+    control.advance(hours=1)
+    applied = watermark(client, stale)
+    assert applied is not None
+    assert applied > acknowledged
+    client.query_and_wait(f"CREATE TABLE {stale}_clone CLONE {stale}")
+    assert names(client, f"{stale}_clone") == {101: "Tal", 102: "Lee", 105: "Izumi"}
+    assert client.get_table(stale).num_rows == 3
+
+
+def test_exports_and_listed_rows_have_applied_changes_only(
+    client: bigquery.Client, writer: BigQueryWriteClient, control: Control, bucket: storage.Bucket, stale: str
+) -> None:
+    def exported() -> list[int]:
+        uri = f"gs://{bucket.name}/cdc/{uuid.uuid4().hex}.parquet"
+        config = bigquery.ExtractJobConfig(destination_format="PARQUET")
+        client.extract_table(stale, uri, job_config=config).result()
+        content = bucket.blob(uri.removeprefix(f"gs://{bucket.name}/")).download_as_bytes()
+        return sorted(pq.read_table(io.BytesIO(content)).column("id").to_pylist())
+
+    send(writer, stale, delete(100))
+    assert exported() == sorted(row["id"] for row in client.list_rows(f"{PROJECT}.{stale}")) == [100, 101, 102]
+    control.advance(hours=1)
+    assert exported() == sorted(row["id"] for row in client.list_rows(f"{PROJECT}.{stale}")) == [101, 102]
+
+
+def test_apply_jobs_are_listed_with_their_cost(
+    client: bigquery.Client, writer: BigQueryWriteClient, control: Control, stale: str
+) -> None:
+    send(writer, stale, delete(100))
+    control.advance(hours=1)
+    dataset, name = stale.split(".")
+    jobs = [
+        job
+        for job in client.list_jobs(all_users=True)
+        if "cdc_background" in job.job_id and job.destination.dataset_id == dataset
+    ]
+    assert [(job.state, job.error_result, job.total_bytes_billed) for job in jobs] == [("DONE", None, 10 << 20)]
+    seen = rows_of(
+        client,
+        "SELECT destination_table.table_id, user_email FROM `region-us`.INFORMATION_SCHEMA.JOBS "
+        f"WHERE job_id LIKE '%cdc_background%' AND destination_table.dataset_id = '{dataset}'",
+    )
+    assert seen == [(name, "bigquery-adminbot@system.gserviceaccount.com")]

@@ -6,6 +6,7 @@ Page: "Stream table updates with change data capture".
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ import pytest
 
 from devstack.bigquery.bigquery_errors import AccessDenied, Invalid, NotFound
 from devstack.bigquery.callers import DEFAULT_USER
+from devstack.bigquery.clock import MICROSECONDS
+from devstack.bigquery.faults import parse_fault
+from devstack.bigquery.jobs.change_merge import merge_changes
+from devstack.bigquery.jobs.job_record import JobRecord
 from devstack.bigquery.storage.catalog import Change
 from devstack.bigquery.storage.change_log import (
     InvalidRows,
@@ -57,6 +62,10 @@ def queried(warehouse: Warehouse, sql: str = "SELECT * FROM d.t ORDER BY id") ->
     assert record.error is None, record.error
     found = record.configuration["query"]["destinationTable"]
     return warehouse.rows(f"{found['datasetId']}.{found['tableId']}")
+
+
+def stored(warehouse: Warehouse) -> list[tuple[Any, ...]]:
+    return sorted(warehouse.rows("d.t"))
 
 
 def test_a_query_merges_changes_and_storage_keeps_its_rows(warehouse: Warehouse) -> None:
@@ -216,7 +225,202 @@ def test_policy_tags_of_the_key_are_checked_and_those_of_other_columns_are_not(w
 
 def test_the_key_is_not_changed_while_changes_are_pending(warehouse: Warehouse) -> None:
     append(warehouse, delete(100))
-    for sql in ("ALTER TABLE d.t DROP PRIMARY KEY", "TRUNCATE TABLE d.t"):
-        assert "active with change data capture" in str((warehouse.run(sql).error or {}).get("message"))
+    assert "active with change data capture" in failure(warehouse, "ALTER TABLE d.t DROP PRIMARY KEY")
     warehouse.statistics("CREATE OR REPLACE TABLE d.t AS SELECT 1 AS id")
     assert queried(warehouse) == [(1,)]
+
+
+def failure(warehouse: Warehouse, sql: str) -> str:
+    error = warehouse.run(sql).error
+    assert error is not None
+    return str(error["message"])
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE d.t SET salary = 1 WHERE TRUE",
+        "DELETE FROM d.t WHERE TRUE",
+        "MERGE d.t USING (SELECT 1 AS id) AS s ON t.id = s.id WHEN MATCHED THEN DELETE",
+        "TRUNCATE TABLE d.t",
+    ],
+)
+def test_dml_that_changes_rows_is_refused_while_changes_are_pending(warehouse: Warehouse, sql: str) -> None:
+    warehouse.statistics("ALTER TABLE d.t SET OPTIONS (max_staleness = INTERVAL 10 MINUTE)")
+    append(warehouse, delete(100))
+    assert "not supported over table local-dev:d.t" in failure(warehouse, sql)
+    warehouse.statistics("INSERT d.t VALUES (7, 'Ann', 1)")
+    advance(warehouse, minutes=5)
+    warehouse.statistics(sql)
+
+
+def advance(warehouse: Warehouse, **time: float) -> None:
+    warehouse.stand_in.clock.advance(int(timedelta(**time).total_seconds() * MICROSECONDS))
+    warehouse.stand_in.garbage_collector.sweep()
+
+
+def watermark(warehouse: Warehouse) -> datetime | None:
+    view = "d.INFORMATION_SCHEMA.TABLES WHERE table_name = 't'"
+    found: datetime | None = queried(warehouse, f"SELECT upsert_stream_apply_watermark FROM {view}")[0][0]
+    return found
+
+
+def apply_jobs(warehouse: Warehouse) -> list[JobRecord]:
+    return [job for job in warehouse.stand_in.jobs.store.all() if "cdc_background" in job.job_id]
+
+
+@pytest.fixture
+def stale(warehouse: Warehouse) -> Warehouse:
+    """A warehouse whose table may be ten minutes stale."""
+    warehouse.statistics("ALTER TABLE d.t SET OPTIONS (max_staleness = INTERVAL 10 MINUTE)")
+    return warehouse
+
+
+def test_within_max_staleness_queries_read_the_rows_as_last_applied(stale: Warehouse) -> None:
+    append(stale, delete(100), upsert(101, "Tal", 8000))
+    assert queried(stale) == EMPLOYEES
+    assert stale.statistics("SELECT id FROM d.t")["totalBytesProcessed"] == "24"
+    assert watermark(stale) is None
+    acknowledged = stale.stand_in.clock.now()
+    advance(stale, minutes=5)
+    assert queried(stale) == stored(stale) == [(101, "Tal", 8000), (102, "Lee", 5000)]
+    applied = watermark(stale)
+    assert applied is not None
+    assert applied > acknowledged
+    assert applied.microsecond % 1000 == 0
+
+
+def test_an_apply_job_bills_the_whole_table_and_the_changes(stale: Warehouse) -> None:
+    append(stale, delete(100))
+    advance(stale, minutes=5)
+    (job,) = apply_jobs(stale)
+    whole = sum(8 + 8 + 2 + len(name) for _, name, _ in EMPLOYEES) + 8 + 2 + len("DELETE")
+    assert job.statistics["query"]["totalBytesProcessed"] == str(whole)
+    assert job.statistics["query"]["totalBytesBilled"] == str(10 << 20)
+    assert job.user == "bigquery-adminbot@system.gserviceaccount.com"
+    assert job.configuration["query"]["destinationTable"]["tableId"] == "t"
+
+
+def test_the_watermark_passes_the_last_change_once_more_and_then_rests(stale: Warehouse) -> None:
+    append(stale, delete(100))
+    advance(stale, minutes=4)
+    append(stale, delete(7))
+    jobs = []
+    for minutes in (1, 5, 5, 5):
+        advance(stale, minutes=minutes)
+        jobs.append(len(apply_jobs(stale)))
+    assert jobs == [1, 2, 2, 2]
+    assert apply_jobs(stale)[0].statistics["query"]["totalBytesProcessed"] == "0"
+    modified = stale.stand_in.catalog.get(TABLE).modified_us
+    append(stale, delete(101))
+    assert stale.stand_in.catalog.get(TABLE).modified_us == modified
+    assert queried(stale) == [(101, "Tal", 3000), (102, "Lee", 5000)]
+
+
+def test_beyond_max_staleness_queries_merge_and_the_watermark_stays(stale: Warehouse) -> None:
+    append(stale, upsert(101, "Tal", 1))
+    advance(stale, minutes=5)
+    before = watermark(stale)
+    broken = {"match": {"job_type": "query", "job_id": "cdc_background.*"}, "effect": "error", "times": 1000}
+    stale.stand_in.faults.add(parse_fault({**broken, "reason": "backendError", "message": "no slots"}))
+    append(stale, upsert(101, "Tal", 2))
+    advance(stale, minutes=9)
+    assert queried(stale)[1] == (101, "Tal", 1)
+    stale.statistics("CREATE TABLE d.fresh CLONE d.t")
+    advance(stale, minutes=2)
+    assert queried(stale)[1] == (101, "Tal", 2)
+    assert int(stale.statistics("SELECT COUNT(*) FROM d.t")["totalBytesProcessed"]) > 0
+    assert watermark(stale) == before
+    assert "cannot be cloned" in failure(stale, "CREATE TABLE d.late CLONE d.t")
+    stale.stand_in.faults.clear()
+    advance(stale, minutes=1)
+    stale.statistics("CREATE TABLE d.late CLONE d.t")
+    assert queried(stale, "SELECT salary FROM d.late WHERE id = 101") == [(2,)]
+    assert queried(stale, "SELECT salary FROM d.fresh WHERE id = 101") == [(1,)]
+
+
+def test_without_max_staleness_changes_are_not_applied_and_clones_refused(warehouse: Warehouse) -> None:
+    append(warehouse, delete(100))
+    advance(warehouse, hours=24)
+    assert watermark(warehouse) is None
+    assert "cannot be cloned" in failure(warehouse, "CREATE TABLE d.c CLONE d.t")
+    warehouse.statistics("ALTER TABLE d.t SET OPTIONS (max_staleness = INTERVAL 1 MINUTE)")
+    advance(warehouse, seconds=1)
+    warehouse.statistics("CREATE TABLE d.c CLONE d.t")
+    assert queried(warehouse, "SELECT id FROM d.c ORDER BY id") == [(101,), (102,)]
+
+
+def test_a_clone_has_neither_pending_changes_nor_their_log(stale: Warehouse) -> None:
+    append(stale, delete(100))
+    stale.statistics("CREATE TABLE d.c CLONE d.t")
+    clone = stale.stand_in.catalog.get(TableId("local-dev", "d", "c"))
+    assert (clone.change_log, clone.rows, clone.settings.primary_key) == (None, 3, ("id",))
+
+
+def test_a_change_that_comes_after_a_newer_one_was_applied_changes_nothing(stale: Warehouse) -> None:
+    append(stale, upsert(101, "new", 2, "2"), delete(102, "2"))
+    advance(stale, minutes=5)
+    append(stale, upsert(101, "old", 1, "1"), upsert(102, "old", 1, "1"))
+    advance(stale, minutes=5)
+    assert stored(stale) == [(100, "Charlie", 2000), (101, "new", 2)]
+
+
+def test_a_delete_is_remembered_for_two_days(stale: Warehouse) -> None:
+    append(stale, delete(102, "2"))
+    advance(stale, minutes=5)
+    advance(stale, days=2)
+    append(stale, delete(1, "3"))
+    advance(stale, minutes=5)
+    append(stale, upsert(102, "old", 1, "1"))
+    advance(stale, minutes=5)
+    assert (102, "old", 1) in stored(stale)
+
+
+def test_a_query_of_the_past_reads_the_rows_of_that_time(stale: Warehouse) -> None:
+    append(stale, upsert(100, "Charlie", 1))
+    advance(stale, minutes=5)
+    moment = stale.stand_in.clock.now()
+    append(stale, upsert(100, "Charlie", 2))
+    advance(stale, minutes=5)
+    past = f"SELECT salary FROM d.t FOR SYSTEM_TIME AS OF TIMESTAMP '{moment}' WHERE id = 100"
+    assert queried(stale, past) == [(1,)]
+
+
+def test_a_replaced_table_forgets_the_changes_that_were_applied(stale: Warehouse) -> None:
+    append(stale, upsert(101, "new", 2, "2"))
+    advance(stale, minutes=5)
+    stale.statistics("TRUNCATE TABLE d.t")
+    append(stale, upsert(101, "old", 1, "1"))
+    advance(stale, minutes=5)
+    assert stored(stale) == [(101, "old", 1)]
+
+
+def test_changes_that_arrive_during_an_apply_job_wait_for_the_next_one(
+    stale: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def merge_then_append(*arguments: Any) -> Any:
+        merged = merge_changes(*arguments)
+        append(stale, upsert(101, "late", 2))
+        return merged
+
+    append(stale, upsert(101, "early", 1))
+    monkeypatch.setattr("devstack.bigquery.jobs.change_apply.merge_changes", merge_then_append)
+    advance(stale, minutes=5)
+    monkeypatch.undo()
+    assert stored(stale)[1] == (101, "early", 1)
+    late = stale.stand_in.catalog.get(TABLE).change_log
+    assert late is not None
+    assert late.watermark_us is not None
+    assert late.watermark_us < late.pending[0].acknowledged_us
+    advance(stale, minutes=5)
+    assert stored(stale)[1] == (101, "late", 2)
+
+
+def test_a_query_that_merges_needs_a_table_without_required_partition_filter(warehouse: Warehouse) -> None:
+    warehouse.statistics(
+        "CREATE TABLE d.p (day DATE, id INT64, PRIMARY KEY (id) NOT ENFORCED) PARTITION BY day "
+        "OPTIONS (require_partition_filter = TRUE)"
+    )
+    table = TableId("local-dev", "d", "p")
+    append(warehouse, RowChange("UPSERT", None, {"id": 1}), table=table)
+    assert "require_partition_filter" in failure(warehouse, "SELECT id FROM d.p WHERE day IS NULL")

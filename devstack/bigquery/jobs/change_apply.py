@@ -1,0 +1,127 @@
+"""Apply jobs: bring streamed row changes into their table's rows, in the background and within its max_staleness.
+
+Source: "Stream table updates with change data capture".
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from devstack.bigquery.jobs.change_merge import merge_changes
+from devstack.bigquery.jobs.dml_commit import ConcurrentUpdate, dml_change
+from devstack.bigquery.jobs.duckdb_session import DuckDbSession
+from devstack.bigquery.jobs.job_configuration import table_id_from_api
+from devstack.bigquery.jobs.job_record import DONE, JobRecord
+from devstack.bigquery.jobs.job_runner import JobContext, JobRunner
+from devstack.bigquery.jobs.scanned_bytes import ScannedBytes, bytes_with_changes
+from devstack.bigquery.jobs.statement_outcome import Outcome
+from devstack.bigquery.storage.catalog import Catalog, Change
+from devstack.bigquery.storage.change_log import stale_since_us, staleness_us
+from devstack.bigquery.storage.model import CommitInfo, TableId, TableVersion
+from devstack.bigquery.storage.quotas import APPLIED
+
+BACKGROUND_USER = "bigquery-adminbot@system.gserviceaccount.com"
+JOB_ID_PREFIX = "cdc_background_"
+WAIT_S = 10.0  # for an apply job, so that tables are fresh once the clock was moved; a held job runs on
+
+
+class ApplyJob:
+    """Runs one apply job. It reads the whole table, and bills it on demand."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def __call__(self, context: JobContext) -> Mapping[str, Any]:
+        """Commits the changes that are pending now. Raises ConcurrentUpdate if other rows were changed meanwhile."""
+        table = table_id_from_api(context.record.configuration["query"]["destinationTable"])
+        session = DuckDbSession(context.stop)
+        context.on_cancel = session.interrupt
+        try:
+            return self._apply(context, session, table)
+        finally:
+            context.on_cancel = lambda: None
+            session.close()
+
+    def _apply(self, context: JobContext, session: DuckDbSession, table: TableId) -> Mapping[str, Any]:
+        catalog, started, read_us = self._catalog, time.perf_counter(), self._catalog.clock.now_us()
+        with catalog.pinned(table) as version, catalog.segments.batch() as batch:
+            pending = version.pending_changes
+            merged = merge_changes(catalog, session, table, version, batch, read_us) if pending else None
+            scanned = ScannedBytes({table: bytes_with_changes(version) if pending else 0}, 0)
+            slot_ms = max(1, int((time.perf_counter() - started) * 1000))
+            outcome = Outcome("MERGE", scanned.processed, scanned.billed, slot_ms, (table,))
+            context.check_cancelled()
+
+            def build(now: TableVersion | None, commit_us: int) -> Change:
+                if now is None or now.change_log is None or version.change_log is None:
+                    raise ConcurrentUpdate(table)
+                log = now.change_log
+                if log.pending[: len(pending)] != version.change_log.pending:
+                    raise ConcurrentUpdate(table)
+                later = log.pending[len(pending) :]
+                watermark_us = min([read_us, *(changes.acknowledged_us - 1 for changes in later)])
+                after = replace(log, pending=later, watermark_us=max(watermark_us, log.watermark_us or 0))
+                if merged is None:
+                    return Change(APPLIED, now.settings, now.partitions, now.clone, change_log=after)
+                change = dml_change(APPLIED, catalog, table, version, now, merged.writes, commit_us)
+                return replace(change, change_log=replace(after, applied=merged.applied))
+
+            statistics = outcome.statistics()
+            catalog.commit(table, build, CommitInfo(context.record.key, statistics))
+        return statistics
+
+
+class ApplySchedule:
+    """Starts apply jobs when they are due: after half of a table's max_staleness, so that they end within it."""
+
+    def __init__(self, catalog: Catalog, jobs: JobRunner) -> None:
+        self._catalog = catalog
+        self._jobs = jobs
+        self._last: dict[TableId, JobRecord] = {}
+
+    def run_due(self) -> int:
+        """Starts the jobs that are due, and waits for them. Returns how many were started."""
+        started = [
+            self._start(table)
+            for table, _ in self._catalog.histories()
+            if (version := self._catalog.find(table)) is not None
+            and _is_due(version, self._catalog.clock.now_us())
+            and not self._is_running(table)
+        ]
+        for record in started:
+            self._jobs.wait(record, WAIT_S)
+        return len(started)
+
+    def _is_running(self, table: TableId) -> bool:
+        last = self._last.get(table)
+        return last is not None and self._jobs.wait(last, 0).state != DONE
+
+    def _start(self, table: TableId) -> JobRecord:
+        query = {"query": "", "destinationTable": table.to_api(), "useLegacySql": False}
+        record = JobRecord(
+            project=table.project,
+            location=self._catalog.datasets.get(table.dataset_id).location,
+            job_id=f"{JOB_ID_PREFIX}{uuid.uuid4().hex}",
+            configuration={"jobType": "QUERY", "query": query},
+            created_us=self._catalog.clock.now_us(),
+            user=BACKGROUND_USER,
+            applies_changes=True,
+        )
+        self._last[table] = self._jobs.insert(record)
+        return self._last[table]
+
+
+def _is_due(version: TableVersion, now_us: int) -> bool:
+    """Whether the table's rows are too old, or its watermark is so near to the last change that a client cannot tell.
+
+    BigQuery runs apply jobs at regular intervals. Here one more run follows the last change, after which nothing is
+    left to do.
+    """
+    log, interval_us = version.change_log, staleness_us(version) // 2
+    if log is None or not interval_us or now_us - stale_since_us(log) < interval_us:
+        return False
+    return bool(log.pending) or (log.watermark_us or 0) < log.acknowledged_us + interval_us
