@@ -23,6 +23,12 @@ FOREIGN_VENV := .venv-foreign
 FOREIGN_LOCK := requirements/foreign.lock
 FOREIGN_STAMP := $(FOREIGN_VENV)/installed.lock
 
+# What makes a site of docs/: MkDocs, and Mermaid from npm for the diagrams.
+DOCS_VENV := .venv-docs
+DOCS_LOCK := requirements/docs.lock
+DOCS_STAMP := $(DOCS_VENV)/installed.lock
+MERMAID := mermaid@11.6.0
+
 # Environments of other versions, each a file in requirements/portability. The lock has Spark 4.0.
 PORTABILITY := dataproc-2.3 spark-3.5 spark-4.1
 
@@ -30,7 +36,7 @@ PORTABILITY := dataproc-2.3 spark-3.5 spark-4.1
 # the many short ones, and nobody waits for a long one at the end.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo up down status land test exhaustive soak many-feeds portability foreign bench check golden lock deploy alert-test doctor plan probe recover
+.PHONY: help setup demo up down status land test exhaustive soak many-feeds portability foreign docs bench check golden lock deploy alert-test doctor plan probe recover
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +98,17 @@ bench-setup: setup
 		$(PY) -m uv pip sync --python $(BENCH_VENV)/bin/python --require-hashes $(BENCH_LOCK) && \
 		cp $(BENCH_LOCK) $(BENCH_STAMP); fi
 
+docs: docs-setup ## Make the documentation a searchable site in .local/site (SERVE=1 shows it on 127.0.0.1:8000)
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs $(if $(SERVE),serve,build --quiet) --strict
+
+.PHONY: docs-setup
+docs-setup: setup
+	@if ! cmp -s $(DOCS_LOCK) $(DOCS_STAMP); then \
+		{ test -x $(DOCS_VENV)/bin/python || $(PY) -m venv $(DOCS_VENV); } && \
+		$(PY) -m uv pip sync --python $(DOCS_VENV)/bin/python --require-hashes $(DOCS_LOCK) && \
+		npm install --silent --no-audit --no-fund --prefix .local/docs $(MERMAID) && \
+		cp $(DOCS_LOCK) $(DOCS_STAMP); fi
+
 foreign: foreign-setup ## Run dbt, dlt, ibis, pandas-gbq and Airflow's own operators against the BigQuery stand-in
 	$(PY) -m pytest -q -m "" tests/foreign
 
@@ -133,6 +150,8 @@ lock: setup ## Renew the lock from requirements/dev.in
 		requirements/bench.in -o $(BENCH_LOCK) --generate-hashes --no-header --no-emit-index-url
 	$(PY) -m uv pip compile --universal --python-version 3.11 \
 		requirements/foreign.in -o $(FOREIGN_LOCK) --generate-hashes --no-header --no-emit-index-url
+	$(PY) -m uv pip compile --universal --python-version 3.11 \
+		requirements/docs.in -o $(DOCS_LOCK) --generate-hashes --no-header --no-emit-index-url
 	@# Versions that the file already has are preferred: first those of the lock, then a resolution without overrides.
 	grep -E '^# ' requirements.txt > requirements.new
 	sed -nE 's/^([a-z0-9._-]+==[^ ]+)( ;.*)? \\$$/\1\2/p' $(LOCK) | grep -v '^pyspark==' >> requirements.new

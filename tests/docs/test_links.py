@@ -42,3 +42,14 @@ def test_the_index_names_every_page() -> None:
     linked = {(DOCS / link.partition("#")[0]).resolve() for link in links(DOCS / "README.md")}
     pages = {*DOCS.glob("*.md"), DOCS / "adr" / "README.md"} - {DOCS / "README.md"}
     assert pages <= linked
+
+
+def test_the_site_has_every_page_in_its_navigation() -> None:
+    named = set(re.findall(r"[\w-]+\.md", (ROOT / "mkdocs.yml").read_text()))
+    assert {page.name for page in DOCS.glob("*.md")} <= named
+
+
+def test_no_diagram_has_a_semicolon_which_ends_a_statement_of_mermaid() -> None:
+    diagrams = [text for page in PAGES for text in re.findall(r"^```mermaid\n(.*?)^```", page.read_text(), re.S | re.M)]
+    assert diagrams
+    assert not [line for text in diagrams for line in text.splitlines() if ";" in line]
