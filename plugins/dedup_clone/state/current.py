@@ -26,6 +26,7 @@ class IntentKind(StrEnum):
     ROLLBACK = "rollback"
     BOOTSTRAP = "bootstrap"
     ERASURE = "erasure"
+    RETIREMENT = "retirement"
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,10 @@ class StatusRows:
 
         retry_lost_race(replace)
 
+    def delete(self, feed: str) -> None:
+        """Delete the row of one feed, if there is one: the status table loses it with the next load."""
+        self._store.delete_folder(f"{FOLDER}{feed}.json")
+
     def read(self) -> list[StatusRow]:
         """All rows, by feed."""
         return self._store.read_records(StatusRow, [info.name for info in self._store.objects(FOLDER)])

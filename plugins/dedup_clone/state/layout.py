@@ -32,6 +32,10 @@ class FeedLayout:
         return f"{self.feed}/STAGING"
 
     @property
+    def retired(self) -> str:
+        return f"{self.feed}/RETIRED"
+
+    @property
     def index(self) -> str:
         return f"{self.feed}/index.json"
 

@@ -62,8 +62,8 @@ class DeliverySensor(BaseOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Registers the deliveries that have arrived. If there is no run to start, defers until a marker arrives."""
         services = open_feed_services(self.setup)
-        if services.is_foreign(services.current.read()):
-            self.log.info("feed=%s is published by another environment: registers nothing", self.setup.feed.feed)
+        if _is_left_alone(services):
+            self.log.info("feed=%s is retired or another environment's: registers nothing", self.setup.feed.feed)
             self.defer(trigger=TimeDeltaTrigger(FOREIGN_INTERVAL), method_name="look_again")
         runs_to_start = self._register(services)
         if runs_to_start:
@@ -93,7 +93,7 @@ class DeliverySensor(BaseOperator):
         return self._register(open_feed_services(self.setup))
 
     def _register(self, services: Services) -> list[dict[str, Any]]:
-        if services.is_foreign(services.current.read()):
+        if _is_left_alone(services):
             return []
         listing = services.landing.list_markers()
         for invalid in InvalidMarkers(services.store, self.setup.feed.feed).record_new(listing.invalid):
@@ -140,6 +140,11 @@ class DeliverySensor(BaseOperator):
             snapshot_id=failed.delivery.snapshot_id,
         )
         return {publish_run_id(failed.delivery, failed.number + 1): failed.delivery}
+
+
+def _is_left_alone(services: Services) -> bool:
+    """Whether the feed is retired, or another environment publishes it."""
+    return services.is_foreign(services.current.read()) or services.retired.read() is not None
 
 
 def _backlog(services: Services) -> tuple[Delivery, ...]:

@@ -41,6 +41,9 @@ def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
     Raises AlertNotSent when a notifier failed; the next check sends that alert again.
     """
     services, notifiers = open_feed_services(setup, clients), AlertNotifiers(setup.deployment.alerts)
+    if services.retired.read() is not None:
+        services.log("the feed is retired: not checked")
+        return []
     current = services.current.read()
     if services.is_foreign(current):
         return _check_other_environment(services, current.environment, notifiers, setup.deployment.alerts)
@@ -96,6 +99,8 @@ def refresh_verdict(setup: FeedSetup) -> None:
     """Evaluates the feed between two checks, for the page; sends no alert. A failure is logged and never raised."""
     try:
         services = open_feed_services(setup)
+        if services.retired.read() is not None:
+            return
         write_verdict(services.store, _evaluate(setup, services)[1])
     except Exception:
         log.warning("feed=%s verdict not refreshed; the next check writes it", setup.feed.feed, exc_info=True)

@@ -58,6 +58,8 @@ class FeedPlan:
 def plan_feed(services: Services) -> FeedPlan:
     """Compare the feed file with the live generation, staging and target. Raises ContractViolation for bad records."""
     feed, generation = services.feed, services.current.read().generation
+    if services.retired.read() is not None:
+        return FeedPlan(feed.feed, None, notes=("the feed is retired: delete its file",))
     live = None if generation is None else services.manifests.read(generation)
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
     failed = [str(result) for result in early_results(services, generation) if result.level is Level.FAIL]

@@ -1,0 +1,58 @@
+"""
+### Retire: takes the feed out of use.
+
+Trigger it by hand and choose what becomes of target: keep, export, or drop. `show_retirement` shows what would be
+done; `approve_retirement` waits for your approval (Required Actions). Then nothing watches or publishes the feed any
+more, its staging table and its state are deleted, and it leaves the page, the watchdog and the status table. Afterwards
+delete the feed's file and release that. If `retire_feed` fails, clear it: it goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import DAG, Context, task
+
+from dedup_clone.orchestration.publish.publish_steps import target_dag_arguments
+from dedup_clone.orchestration.retirement import retirement_tasks
+from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+
+
+def retire(setup: FeedSetup) -> DAG:
+    with DAG(
+        setup.dag_id("retire"),
+        description=f"Takes {setup.feed.feed} out of use",
+        schedule=None,
+        max_active_runs=1,
+        doc_md=__doc__,
+        tags=[TAG, setup.feed.feed, "retire"],
+        params=retirement_tasks.retirement_params(),
+        **target_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # target may be exported
+    ) as dag:
+        # -- 1 show ------- in: the form, state    runs: worker    out: what would be done
+        @task
+        def show_retirement(**context: Any) -> dict[str, Any]:
+            return retirement_tasks.show_retirement(setup, Context(**context))
+
+        # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or the later task is skipped
+        approve_retirement = ApprovalOperator(
+            task_id="approve_retirement",
+            subject=f"Retire {setup.feed.feed}, and {{{{ params.target }}}} its table?",
+            body="{{ ti.xcom_pull(task_ids='show_retirement')['text'] }}",
+            response_timeout=timedelta(hours=12),
+        )
+
+        # -- 3 retire ----- in: the form           runs: worker    out: the record of the retirement
+        @task
+        def retire_feed(**context: Any) -> dict[str, Any]:
+            return retirement_tasks.retire(setup, Context(**context))
+
+        show_retirement() >> approve_retirement >> retire_feed()
+    return dag
+
+
+globals().update(build_dags(Path(__file__).resolve().parent, "retire", retire))

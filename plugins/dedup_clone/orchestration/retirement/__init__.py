@@ -1,0 +1,1 @@
+"""The retire DAG: its trigger form and its own tasks."""

@@ -1,0 +1,55 @@
+"""The form and the tasks of the retire DAG."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Context, Param
+
+from dedup_clone.contract.records import to_plain
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services
+from dedup_clone.publish.retirement.preview_retirement import preview_retirement
+from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
+from dedup_clone.state.retired import TargetFate
+
+
+def retirement_params() -> dict[str, Param]:
+    """The default leaves target to its readers."""
+    return {
+        "target": Param(
+            str(TargetFate.KEEP),
+            type="string",
+            enum=[str(fate) for fate in TargetFate],
+            title="Target",
+            description="keep: leave the table to its readers, as it is. export: write its rows to Parquet files in "
+            "state, then drop it. drop: drop it.",
+        ),
+        "reason": Param(
+            None,
+            type=["null", "string"],
+            minLength=1,
+            title="Reason",
+            description="Why the feed is retired; stored in state.",
+        ),
+    }
+
+
+def show_retirement(setup: FeedSetup, context: Context) -> dict[str, Any]:
+    """Returns what would be done, with a text for the approver."""
+    services = open_feed_services(setup)
+    with fail_without_retry():
+        preview = preview_retirement(services, _request(context))
+    services.log("a retirement would do this:\n" + preview.text, generation=preview.generation)
+    return to_plain(preview)  # type: ignore[no-any-return]
+
+
+def retire(setup: FeedSetup, context: Context) -> dict[str, Any]:
+    """Returns the record of the retirement."""
+    with fail_without_retry():
+        return to_plain(retire_feed(open_feed_services(setup), _request(context)))  # type: ignore[no-any-return]
+
+
+def _request(context: Context) -> RetirementRequest:
+    params, run = context["params"], context["dag_run"]
+    return RetirementRequest(run.dag_id, run.run_id, TargetFate(params["target"]), params["reason"] or "")

@@ -1,0 +1,60 @@
+"""What a retirement would do, for the operator who approves it. Changes nothing and acquires no lease."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dedup_clone.publish.environments import require_own_feed
+from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.publish.retirement.retire_feed import RetirementRequest
+from dedup_clone.publish.services import Services
+from dedup_clone.state.retired import TargetFate
+
+
+@dataclass(frozen=True)
+class RetirementPreview:
+    """`text` is Markdown for the operator."""
+
+    feed: str
+    generation: int | None
+    rows: int
+    text: str
+
+
+def preview_retirement(services: Services, request: RetirementRequest) -> RetirementPreview:
+    """What this run would do. Raises ConfigurationError when the feed is retired already."""
+    current = require_own_feed(services)
+    live = None if current.generation is None else services.manifests.read(current.generation)
+    waiting = ", ".join(d.name for d in find_backlog(services, live).apply) or "none"
+    folder = services.store.uri(f"{services.layout.feed}/")
+    views = services.warehouse.materialized_views_of(services.feed.target)
+    rows = live.rows if live else 0
+    lines = [
+        f"**Retire {services.feed.feed}**",
+        "",
+        f"- Live: {f'generation {live.generation}, snapshot {live.snapshot_id}, {rows} rows' if live else 'nothing'}.",
+        f"- Target: {_target(services, request.target)}",
+        f"- Table [{services.feed.staging}] is dropped.",
+        f"- Deleted in [{folder}]: data files, manifests, arrivals, attempts, the page's index. Kept: the ledger, "
+        f"records of erasures with the secret of their hashes, and RETIRED, which says what was done.",
+        "- The feed leaves the page, the watchdog's checks and the status table. Its rows in the ledger table stay.",
+        f"- Deliveries that wait and will not be published: {waiting}. Landing stays as it is.",
+        f"- Materialized views over target: {', '.join(views) or 'none'}.",
+        "- Afterwards delete the feed's file and release that (`make deploy`): until then its DAGs do nothing.",
+        f"- Reason: {request.reason or 'none given'}.",
+    ]
+    return RetirementPreview(services.feed.feed, current.generation, rows, "\n".join(lines))
+
+
+def _target(services: Services, fate: TargetFate) -> str:
+    days = services.feed.table.retention_days
+    match fate:
+        case TargetFate.KEEP:
+            return (
+                f"[{services.feed.target}] stays as it is, for its readers. Its partitions go on expiring after {days} "
+                f"days, so it will be empty then."
+            )
+        case TargetFate.EXPORT:
+            return f"[{services.feed.target}] is exported to Parquet files in state, compared, and dropped."
+        case TargetFate.DROP:
+            return f"[{services.feed.target}] is **dropped**. BigQuery's time travel can restore it for some days."

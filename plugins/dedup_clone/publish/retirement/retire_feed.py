@@ -1,0 +1,107 @@
+"""Takes a feed out of use: nothing watches or publishes it any more, and its tables and state are cleaned up.
+
+The record RETIRED is written first. From then on every other run leaves the feed alone, so that the rest can be
+repeated until it succeeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.contract.records import FORMAT_VERSION
+from dedup_clone.publish.attempt_jobs import table_reference
+from dedup_clone.publish.environments import require_own_feed
+from dedup_clone.publish.lease import acquire_lease
+from dedup_clone.publish.planning.partition_export import export_folder, export_partitions, wrong_row_counts
+from dedup_clone.publish.recovery import recover
+from dedup_clone.publish.services import Services
+from dedup_clone.state.current import IntentKind
+from dedup_clone.state.feed_status import StatusRows
+from dedup_clone.state.retired import Retirement, TargetFate
+
+
+@dataclass(frozen=True)
+class RetirementRequest:
+    """The form of a retirement run."""
+
+    dag_id: str
+    run_id: str
+    target: TargetFate
+    reason: str
+
+
+def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
+    """Retire the feed, and return the record. Safe to repeat.
+
+    Raises LeaseHeld while another run works on the feed, ContractViolation if an export lacks rows, JobFailed.
+    """
+    record = services.retired.read() or _begin(services, request)
+    live = None if record.generation is None else _live(services, record.generation)
+    if record.target is TargetFate.EXPORT and live is not None:
+        _export(services, record.attempt, live)
+    if record.target is not TargetFate.KEEP:
+        services.warehouse.drop_table(services.names.target_table)
+    for table in (services.names.staging_table, services.names.incoming_table):
+        services.warehouse.drop_table(table)
+    _delete_state(services, record)
+    services.log(f"retired: target [{record.target}]", generation=record.generation)
+    return record
+
+
+def _begin(services: Services, request: RetirementRequest) -> Retirement:
+    """Acquire the lease, which nobody releases, and write the record."""
+    require_own_feed(services)
+    recover(services, dag_id=request.dag_id, run_id=request.run_id)
+    current = services.current.read()
+    intent = acquire_lease(
+        services, IntentKind.RETIREMENT, dag_id=request.dag_id, run_id=request.run_id, parent=current.generation
+    )
+    live = None if intent.parent is None else services.manifests.read(intent.parent)
+    record = Retirement(
+        format_version=FORMAT_VERSION,
+        feed=services.feed.feed,
+        retired_at=services.now(),
+        run_id=request.run_id,
+        reason=request.reason,
+        target=request.target,
+        attempt=intent.attempt,
+        generation=intent.parent,
+        rows=live.rows if live else 0,
+    )
+    services.retired.write(record)
+    return record
+
+
+def _live(services: Services, generation: int) -> Manifest | None:
+    """The manifest of the last generation; None if this task deleted it, and all before it, already."""
+    return services.store.read_record(Manifest, services.layout.manifest(generation))
+
+
+def _export(services: Services, attempt: str, live: Manifest) -> None:
+    if services.warehouse.table(services.feed.target) is None:
+        return  # exported and dropped, by an earlier try
+    oldest, _ = services.retention_window()
+    rows = {entry.date: entry.rows for entry in live.dates if entry.date >= oldest}
+    table = table_reference(services, services.names.target_table)
+    files = export_partitions(services, attempt, table, rows, partition_column=services.feed.table.partition_column)
+    wrong = wrong_row_counts(files, rows)
+    if wrong:
+        raise ContractViolation(
+            f"The export of retired target [{services.feed.target}] has other row counts than its manifest: "
+            f"{'; '.join(wrong[:5])}. Target was not dropped: find out who changed it, then clear the task."
+        )
+
+
+def _delete_state(services: Services, record: Retirement) -> None:
+    """Delete everything but what proves what happened, and CURRENT, which holds the lease, last."""
+    layout, store = services.layout, services.store
+    kept = (layout.retired, layout.ledger, layout.erasures, layout.fingerprint_seed, layout.current)
+    export = export_folder(services, record.attempt)
+    for info in list(store.objects(f"{layout.feed}/")):
+        if not info.name.startswith((*kept, export)):
+            store.delete(info.name, expected_object_generation=info.object_generation)
+    StatusRows(store).delete(layout.feed)
+    store.delete_folder(layout.freshness)
+    store.delete_folder(layout.current)

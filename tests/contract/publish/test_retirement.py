@@ -1,0 +1,124 @@
+"""Retirement: a feed that nothing watches or publishes any more, and what is left of it."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+
+import pyarrow.parquet as pq
+import pytest
+
+from dedup_clone.contract.errors import ConfigurationError, JobFailed, LeaseHeld
+from dedup_clone.publish.records.status_table import STATUS_TABLE
+from dedup_clone.publish.retirement import retire_feed as retire_feed_module
+from dedup_clone.publish.retirement.preview_retirement import preview_retirement
+from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
+from dedup_clone.state.feed_status import StatusRow, StatusRows
+from dedup_clone.state.retired import Retirement, TargetFate
+from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+ROWS = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
+
+
+@pytest.fixture
+def published(world: FeedOnStandIn) -> FeedOnStandIn:
+    world.publish(world.land(7, ROWS))
+    world.land(8, [row(8, 1)])
+    return world
+
+
+def request(target: TargetFate) -> RetirementRequest:
+    return RetirementRequest("feed_retire", "retire", target, "no longer needed")
+
+
+def retire(world: FeedOnStandIn, target: TargetFate) -> Retirement:
+    return retire_feed(world.services, request(target))
+
+
+def kept(world: FeedOnStandIn) -> list[str]:
+    """The names of what is left in the feed's folder, without what follows the first folder in it."""
+    names = [info.name for info in world.services.store.objects(f"{world.feed.feed}/")]
+    return sorted({name.split("/")[1] for name in names})
+
+
+def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn) -> None:
+    StatusRows(published.services.store).write(StatusRow("other_feed", 1, 7, NOW, NOW))
+    published.write_reporting_tables()
+    record = retire(published, TargetFate.KEEP)
+    assert published.rows() == expected(*ROWS)
+    assert (record.generation, record.rows, record.reason) == (1, 3, "no longer needed")
+    assert published.services.warehouse.table(published.feed.staging) is None
+    assert kept(published) == ["RETIRED", "ledger"]
+    published.write_reporting_tables()
+    status = published.bigquery.query_and_wait(f"SELECT feed FROM warehouse.{STATUS_TABLE}")
+    assert [r["feed"] for r in status] == ["other_feed"]
+
+
+def test_an_exported_target_is_complete_before_it_is_dropped(published: FeedOnStandIn) -> None:
+    record = retire(published, TargetFate.EXPORT)
+    assert published.services.warehouse.table(published.feed.target) is None
+    folder = f"{published.feed.feed}/data/{record.attempt}-export/"
+    files = [b.download_as_bytes() for b in published.storage.list_blobs("state", prefix=folder)]
+    found = [r for content in files for r in pq.read_table(io.BytesIO(content)).to_pylist()]
+    assert expected(*found) == expected(*ROWS)
+    assert kept(published) == ["RETIRED", "data", "ledger"]
+
+
+def test_a_dropped_target_leaves_no_table(published: FeedOnStandIn) -> None:
+    retire(published, TargetFate.DROP)
+    assert published.services.warehouse.table(published.feed.target) is None
+
+
+def test_a_retired_feed_is_not_published_and_the_error_says_how_to_use_it_again(published: FeedOnStandIn) -> None:
+    name = published.services.arrivals.deliveries()[-1].name
+    publish_request = published.publish_request(name)
+    retire(published, TargetFate.KEEP)
+    with pytest.raises(ConfigurationError, match=r"was retired at .* by run \[retire\].*delete .*RETIRED"):
+        retire_feed_module.require_own_feed(published.services)
+    with pytest.raises(ConfigurationError, match="was retired at"):
+        preview_retirement(published.services, request(TargetFate.KEEP))
+    assert publish_request.delivery.name == name
+
+
+def test_a_retirement_that_stopped_half_way_goes_on(published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object, **named: object) -> None:
+        raise JobFailed("BigQuery is away", message="away", reason="backendError")
+
+    monkeypatch.setattr(retire_feed_module, "export_partitions", fail)
+    with pytest.raises(JobFailed):
+        retire(published, TargetFate.EXPORT)
+    assert published.rows() == expected(*ROWS)
+    monkeypatch.undo()
+    retire(published, TargetFate.EXPORT)
+    retire(published, TargetFate.EXPORT)
+    assert kept(published) == ["RETIRED", "data", "ledger"]
+
+
+def test_a_feed_at_work_is_not_retired(published: FeedOnStandIn) -> None:
+    published.resolve(published.services.arrivals.deliveries()[-1].name, run_id="busy")
+    published.running = {"busy"}
+    with pytest.raises(LeaseHeld):
+        retire(published, TargetFate.DROP)
+    assert published.services.retired.read() is None
+
+
+def test_a_feed_that_never_published_can_be_retired(world: FeedOnStandIn) -> None:
+    assert retire(world, TargetFate.EXPORT).generation is None
+    assert kept(world) == ["RETIRED"]
+
+
+def test_a_feed_can_be_used_again_from_its_beginning(published: FeedOnStandIn) -> None:
+    retire(published, TargetFate.DROP)
+    published.services.store.delete_folder(published.services.retired.name)
+    published.publish(published.land(9, [row(9, 4)]))
+    assert published.rows() == expected(row(9, 4))
+
+
+def test_the_plan_names_what_happens_and_what_waits(published: FeedOnStandIn) -> None:
+    waiting = published.services.arrivals.deliveries()[-1].name
+    text = preview_retirement(published.services, request(TargetFate.DROP)).text
+    assert "generation 1, snapshot 7, 3 rows" in text
+    assert f"will not be published: {waiting}" in text
+    assert "is **dropped**" in text
+    assert "go on expiring after 730 days" in preview_retirement(published.services, request(TargetFate.KEEP)).text
