@@ -175,6 +175,9 @@ probe: setup ## Try what the design assumes of BigQuery and Cloud Storage in a t
 	@PYTHONPATH=plugins:spark_jobs $(PY) -m deploy.probe $(if $(PROJECT),--project $(PROJECT)) $(if $(LOCATION),--location $(LOCATION)) \
 		$(if $(REPORT),--report $(REPORT))
 
+feed: setup ## Make a feed file from landed sample files, and validate them with it (NAME=, SAMPLE=folder or gs://…, OWNER=)
+	@PYTHONPATH=plugins:spark_jobs $(PY) -m deploy.new_feed $(NAME) $(SAMPLE) $(if $(OWNER),--owner $(OWNER))
+
 plan: setup ## Compare feed files with the published tables: changes, costs, problems (FEED=, MARKDOWN=1; APPLY=1 approves a shorter retention)
 	@PYTHONPATH=plugins $(PY) -m deploy.plan $(if $(FEED),--feed $(FEED)) $(if $(MARKDOWN),--markdown) $(if $(APPLY),--apply)
 

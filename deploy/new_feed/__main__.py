@@ -1,0 +1,85 @@
+"""`python -m deploy.new_feed`: makes a feed file from landed sample files, and validates the files with it."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.settings.feed import Feed, read_feed
+from dedup_spark.landing.file_validation import FileValidator, LandedFile
+from deploy.command_errors import run_command_line
+from deploy.environment_settings import REPOSITORY
+from deploy.new_feed.feed_text import feed_text
+from deploy.new_feed.proposal import Proposal, propose
+from deploy.new_feed.sample import Sample, find_sample, read_columns
+
+FILES_VALIDATED = 50
+PROBLEMS_SHOWN = 10
+
+
+def main(arguments: list[str], feeds: Path = REPOSITORY / "dags" / "feeds") -> int:
+    """Returns the exit status: 0 if the files of the sample can be published with the new feed file."""
+    parser = argparse.ArgumentParser(prog="python -m deploy.new_feed", description=__doc__)
+    parser.add_argument("name", help="the feed's name")
+    parser.add_argument("sample", help="a folder or gs:// URI with the Parquet files of a landed snapshot")
+    parser.add_argument("--owner", default=getpass.getuser(), help="owner of the DAGs (default: your login)")
+    options = parser.parse_args(arguments)
+    return run_command_line("feed", lambda: _make(options, feeds))
+
+
+def _make(options: argparse.Namespace, feeds: Path) -> int:
+    path = feeds / f"{options.name}.yaml"
+    if path.exists():
+        raise ConfigurationError(f"Feed file [{path}] exists: choose another name, or delete the file first.")
+    sample = find_sample(options.sample)
+    proposal = propose(sample)
+    feed = _write(path, feed_text(options.name, options.owner, sample, proposal))
+    files = sample.files[:FILES_VALIDATED]
+    print(f"{path}: {len(feed.table.columns)} columns, keys {list(feed.table.keys)}, {_uniqueness(proposal)}")
+    problems = validate(feed, sample, proposal)
+    if problems:
+        print(f"{len(problems)} problems in {len(files)} of {len(sample.files)} files, which would be refused:")
+        print("\n".join(f"  {problem}" for problem in problems[:PROBLEMS_SHOWN]))
+        return 1
+    print(f"{len(files)} of {len(sample.files)} files are valid with it. Read it, then `make plan` and `make deploy`.")
+    return 0
+
+
+def _write(path: Path, text: str) -> Feed:
+    """Write the file and read it as Airflow will. It is deleted again if it is not valid."""
+    path.write_text(text, encoding="utf-8")
+    try:
+        return read_feed(path)
+    except ConfigurationError:
+        path.unlink()
+        raise
+
+
+def validate(feed: Feed, sample: Sample, proposal: Proposal) -> list[str]:
+    """What the dedup job would refuse the files for, by the job's own rules. Reads all values of the files."""
+    snapshot_id = sample.snapshot_id
+    if snapshot_id is None:
+        column = proposal.table.snapshot_id_column
+        snapshot_id = int(pc.min(read_columns(sample, [column], 1)[column]).as_py())
+    validator = FileValidator(feed.table.to_contract(), datetime.now(UTC).date() + timedelta(days=1))
+    landed = [
+        LandedFile(file.uri, file.size, snapshot_id, file.folder[1] if sample.date_column and file.folder else None)
+        for file in sample.files[:FILES_VALIDATED]
+    ]
+    return [problem for file in landed for problem in validator(file).problems]
+
+
+def _uniqueness(proposal: Proposal) -> str:
+    if not proposal.surplus_rows:
+        return f"unique in {proposal.rows} rows"
+    return f"which {proposal.surplus_rows} of {proposal.rows} rows share with another"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

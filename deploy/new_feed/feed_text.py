@@ -1,0 +1,69 @@
+"""Writes the text of a feed file, with comments that say what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dedup_clone.contract.table import Column, ColumnMode
+from deploy.new_feed.proposal import Proposal
+from deploy.new_feed.sample import Sample
+
+
+def feed_text(name: str, owner: str, sample: Sample, proposal: Proposal) -> str:
+    """The YAML text of feed `name`."""
+    return "\n".join(_lines(name, owner, sample, proposal)) + "\n"
+
+
+def _lines(name: str, owner: str, sample: Sample, proposal: Proposal) -> Iterator[str]:
+    table = proposal.table
+    yield "# yaml-language-server: $schema=../../docs/feed.schema.json"
+    yield f"feed: {name}"
+    yield f"description: One row for each {_words(table.keys)}."
+    yield f"owner: {owner}"
+    yield "landing:"
+    yield f"  prefix: {sample.prefix or name}"
+    if sample.marker not in (None, "_SUCCESS"):
+        yield f"  marker: {sample.marker}"
+    if sample.date_column is None:
+        yield "  date_folders: false"
+    yield "table:"
+    yield "  columns:"
+    for column in table.columns:
+        yield from _column(column, "    ")
+    yield f"  partition_column: {table.partition_column}"
+    yield f"  snapshot_id_column: {table.snapshot_id_column}"
+    yield f"  # Measured over {proposal.rows} rows: {_measured(proposal)}"
+    for key, distinct in proposal.needed.items():
+        yield f"  # Without {key}: {distinct} different keys."
+    yield f"  keys: [{', '.join(table.keys)}]"
+    if table.cluster_by:
+        yield f"  cluster_by: [{', '.join(table.cluster_by)}]"
+    yield f"  # The sample has dates from {proposal.first} to {proposal.last}. Rows of older dates are dropped."
+    yield f"  retention_days: {table.retention_days}"
+    if proposal.surplus_rows:
+        yield "checks:"
+        yield "  duplicate_keys: warn"
+
+
+def _measured(proposal: Proposal) -> str:
+    if not proposal.surplus_rows:
+        return "every row has a key of its own."
+    return f"{proposal.surplus_rows} rows have the key of another row, whichever columns are keys."
+
+
+def _column(column: Column, indent: str) -> Iterator[str]:
+    mode = "" if column.mode is ColumnMode.NULLABLE else f", mode: {column.mode}"
+    if not column.fields:
+        yield f"{indent}- {{name: {column.name}, type: {column.type}{mode}}}"
+        return
+    yield f"{indent}- name: {column.name}"
+    yield f"{indent}  type: {column.type}"
+    if mode:
+        yield f"{indent}  mode: {column.mode}"
+    yield f"{indent}  fields:"
+    for field in column.fields:
+        yield from _column(field, f"{indent}    ")
+
+
+def _words(names: tuple[str, ...]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]

@@ -1,0 +1,153 @@
+"""`make feed`: the feed file that it makes from samples, and the samples that it refuses."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.settings.feed import Feed, read_feed
+from deploy.new_feed.__main__ import main
+from deploy.new_feed.proposal import bigquery_column, propose
+from deploy.new_feed.sample import find_sample
+
+FIRST = datetime.now(UTC).date() - timedelta(days=9)
+SECOND = FIRST + timedelta(days=1)
+
+
+def write(folder: Path, day: date, rows: list[dict[str, Any]], *, snapshot_id: int = 7, dated: bool = True) -> None:
+    part = folder / f"snapshot_id={snapshot_id}" / (f"day={day}" if dated else "all")
+    part.mkdir(parents=True)
+    pq.write_table(
+        pa.Table.from_pylist([{**row, "day": day, "update_id": snapshot_id} for row in rows]), part / "p.parquet"
+    )
+    (folder / f"snapshot_id={snapshot_id}" / "_DONE").touch()
+
+
+def sales(shops: int, articles: int) -> list[dict[str, Any]]:
+    """Rows that are unique by shop and article; the other columns repeat, or are unique by accident."""
+    return [
+        {
+            "shop": f"S{shop}",
+            "article": article,
+            "sold": (shop + article) % 3,
+            "amount": Decimal(f"{shop}.{article:02}"),
+            "paid_at": datetime(2026, 1, 1, shop, article, tzinfo=UTC),
+            "tags": ["a"],
+            "buyer": {"city": "Bern", "visits": [1]},
+        }
+        for shop in range(shops)
+        for article in range(articles)
+    ]
+
+
+def make(tmp_path: Path, *, name: str = "sales") -> tuple[int, Feed]:
+    feeds = tmp_path / "feeds"
+    feeds.mkdir(exist_ok=True)
+    status = main([name, str(tmp_path / "landed"), "--owner", "shop-team"], feeds)
+    return status, read_feed(feeds / f"{name}.yaml")
+
+
+def test_the_file_has_types_roles_and_the_fewest_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for day in (FIRST, SECOND):
+        write(tmp_path / "landed", day, sales(5, 20))
+    status, feed = make(tmp_path)
+    assert status == 0
+    assert "unique in 200 rows" in capsys.readouterr().out
+    assert {c.name: f"{c.type} {c.mode}" for c in feed.table.columns} == {
+        "shop": "STRING NULLABLE",
+        "article": "INT64 NULLABLE",
+        "sold": "INT64 NULLABLE",
+        "amount": "NUMERIC NULLABLE",
+        "paid_at": "TIMESTAMP NULLABLE",
+        "tags": "STRING REPEATED",
+        "buyer": "STRUCT NULLABLE",
+        "day": "DATE NULLABLE",
+        "update_id": "INT64 NULLABLE",
+    }
+    assert [f"{f.name} {f.type} {f.mode}" for f in feed.table.columns[6].fields] == [
+        "city STRING NULLABLE",
+        "visits INT64 REPEATED",
+    ]
+    assert feed.table.keys == ("day", "shop", "article")
+    assert (feed.table.partition_column, feed.table.snapshot_id_column) == ("day", "update_id")
+    assert feed.table.cluster_by == ("shop", "article")
+    assert feed.table.retention_days == 10
+    assert (feed.landing.marker, feed.landing.date_folders, feed.owner) == ("_DONE", True, "shop-team")
+    text = (tmp_path / "feeds" / "sales.yaml").read_text()
+    assert "# Measured over 200 rows: every row has a key of its own." in text
+    assert "# Without article: 10 different keys." in text
+
+
+def test_duplicate_rows_are_counted_and_the_file_says_so(tmp_path: Path) -> None:
+    write(tmp_path / "landed", FIRST, [*sales(2, 3), *sales(2, 3)], dated=False)
+    status, feed = make(tmp_path)
+    assert status == 0
+    assert feed.landing.date_folders is False
+    assert feed.checks.duplicate_keys == "warn"
+    assert "# Measured over 12 rows: 6 rows have the key of another row" in (tmp_path / "feeds/sales.yaml").read_text()
+
+
+def test_only_the_newest_snapshot_of_several_counts(tmp_path: Path) -> None:
+    write(tmp_path / "landed", FIRST, sales(1, 2), snapshot_id=7)
+    write(tmp_path / "landed", SECOND, sales(1, 3), snapshot_id=12)
+    sample = find_sample(str(tmp_path / "landed"))
+    assert (sample.snapshot_id, len(sample.files), propose(sample).rows) == (12, 1, 3)
+
+
+def test_rows_that_would_be_refused_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "landed", FIRST, sales(1, 2))
+    folder = tmp_path / "landed" / "snapshot_id=7"
+    (folder / f"day={FIRST}").rename(folder / f"day={SECOND}")
+    status, feed = make(tmp_path)
+    assert (status, feed.table.partition_column) == (1, "day")
+    assert "problems in 1 of 1 files, which would be refused" in capsys.readouterr().out
+
+
+def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "landed", FIRST, sales(1, 2))
+    (tmp_path / "landed" / "snapshot_id=7" / f"day={FIRST}" / "z.parquet").write_bytes(b"no parquet")
+    assert main(["sales", str(tmp_path / "landed")], tmp_path) == 1
+    assert "z.parquet] cannot be read as Parquet" in capsys.readouterr().err
+
+
+def test_an_existing_file_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "landed", FIRST, sales(1, 2))
+    make(tmp_path)
+    assert main(["sales", str(tmp_path / "landed")], tmp_path / "feeds") == 1
+    assert "sales.yaml] exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([{"shop": 1, "update_id": 7}], "lack the column [day] of their folders"),
+        ([{"shop": 1, "day": FIRST}], "no INT64 column that equals the snapshot id [7]"),
+    ],
+)
+def test_a_sample_that_cannot_be_a_feed_says_what_the_producer_must_add(
+    tmp_path: Path, rows: list[dict[str, Any]], reason: str
+) -> None:
+    part = tmp_path / "snapshot_id=7" / f"day={FIRST}"
+    part.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows), part / "p.parquet")
+    with pytest.raises(ConfigurationError) as caught:
+        propose(find_sample(str(tmp_path)))
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [pa.uint64(), pa.timestamp("ns"), pa.list_(pa.list_(pa.int64())), pa.time64("us")])
+def test_a_type_that_the_data_contract_lacks_is_refused(kind: pa.DataType) -> None:
+    with pytest.raises(ConfigurationError, match=r"Sample column \[x\]"):
+        bigquery_column(pa.field("x", kind))
+
+
+def test_a_folder_without_parquet_files_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="There are no Parquet files"):
+        find_sample(str(tmp_path))
