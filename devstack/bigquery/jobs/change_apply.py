@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from devstack.bigquery.clock import MICROSECONDS
 from devstack.bigquery.jobs.change_merge import merge_changes
 from devstack.bigquery.jobs.dml_commit import ConcurrentUpdate, dml_change
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
@@ -26,6 +27,8 @@ from devstack.bigquery.storage.quotas import APPLIED
 
 BACKGROUND_USER = "bigquery-adminbot@system.gserviceaccount.com"
 JOB_ID_PREFIX = "cdc_background_"
+MAXIMUM_RETRIES = 3  # of a job whose rows another job changed meanwhile
+RETRY_US = 30 * MICROSECONDS  # from a failed job of a table to its next one
 WAIT_S = 10.0  # for an apply job, so that tables are fresh once the clock was moved; a held job runs on
 
 
@@ -36,11 +39,16 @@ class ApplyJob:
         self._catalog = catalog
 
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
-        """Commits the changes that are pending now. Raises ConcurrentUpdate if other rows were changed meanwhile."""
+        """Commits the changes that are pending now. Raises ConcurrentUpdate if others keep changing the same rows."""
         table = table_id_from_api(context.record.configuration["query"]["destinationTable"])
         session = DuckDbSession(context.stop)
         context.on_cancel = session.interrupt
         try:
+            for _ in range(MAXIMUM_RETRIES):
+                try:
+                    return self._apply(context, session, table)
+                except ConcurrentUpdate:
+                    context.check_cancelled()
             return self._apply(context, session, table)
         finally:
             context.on_cancel = lambda: None
@@ -90,15 +98,20 @@ class ApplySchedule:
             for table, _ in self._catalog.histories()
             if (version := self._catalog.find(table)) is not None
             and _is_due(version, self._catalog.clock.now_us())
-            and not self._is_running(table)
+            and not self._must_wait(table)
         ]
         for record in started:
             self._jobs.wait(record, WAIT_S)
         return len(started)
 
-    def _is_running(self, table: TableId) -> bool:
-        last = self._last.get(table)
-        return last is not None and self._jobs.wait(last, 0).state != DONE
+    def _must_wait(self, table: TableId) -> bool:
+        """Whether the table's last job is still running, or has failed only now."""
+        if table not in self._last:
+            return False
+        last = self._jobs.wait(self._last[table], 0)
+        if last.state != DONE:
+            return True
+        return last.error is not None and self._catalog.clock.now_us() - (last.ended_us or 0) < RETRY_US
 
     def _start(self, table: TableId) -> JobRecord:
         query = {"query": "", "destinationTable": table.to_api(), "useLegacySql": False}

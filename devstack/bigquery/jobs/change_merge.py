@@ -19,6 +19,7 @@ from devstack.bigquery.sql.field_types import TableField, quote_identifier
 from devstack.bigquery.storage.arrow_schema import conform
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.change_log import CHANGE_COLUMNS, CHANGE_TYPE, SEQUENCE_NUMBER, change_columns
+from devstack.bigquery.storage.expiration import without_expired
 from devstack.bigquery.storage.model import Segment, TableId, TableVersion
 from devstack.bigquery.storage.quotas import APPLIED
 from devstack.bigquery.storage.segment_store import SegmentBatch
@@ -64,12 +65,12 @@ def merge_changes(
 
 
 def merged_version(
-    catalog: Catalog, session: DuckDbSession, table: TableId, version: TableVersion, batch: SegmentBatch
+    catalog: Catalog, session: DuckDbSession, table: TableId, version: TableVersion, batch: SegmentBatch, now_us: int
 ) -> TableVersion:
     """The version as it is with its pending changes. Its new segments are in the batch, and it is not committed."""
-    merged = merge_changes(catalog, session, table, version, batch, version.committed_us)
-    change = dml_change(APPLIED, catalog, table, version, version, merged.writes, version.committed_us)
-    return replace(version, partitions=change.partitions)
+    merged = merge_changes(catalog, session, table, version, batch, now_us)
+    change = dml_change(APPLIED, catalog, table, version, version, merged.writes, now_us)
+    return without_expired(replace(version, partitions=change.partitions), now_us)
 
 
 def _last_changes_sql(catalog: Catalog, session: DuckDbSession, version: TableVersion, keys: list[str]) -> str:

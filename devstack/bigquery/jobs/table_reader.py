@@ -62,7 +62,7 @@ class TableReader:
         self._views: dict[tuple[DatasetId, str], pa.Table] = {}
         self._read: dict[tuple[TableId, int | None], TableVersion] = {}
         self._now_us = catalog.clock.now_us()
-        self._merging: set[tuple[TableId, int]] = set()  # tables with the numbers of their versions
+        self._merging: dict[tuple[TableId, int], int] = {}  # by table and version: the time as of which it is read
         self._merged_versions: dict[tuple[TableId, int], TableVersion] = {}
 
     def __enter__(self) -> TableReader:
@@ -105,7 +105,9 @@ class TableReader:
         key = (table, version.number)
         if key not in self._merged_versions:
             batch = self._pins.enter_context(self.catalog.segments.temporary_batch())
-            self._merged_versions[key] = merged_version(self.catalog, self._session, table, version, batch)
+            self._merged_versions[key] = merged_version(
+                self.catalog, self._session, table, version, batch, self._merging[key]
+            )
         return self._merged_versions[key]
 
     def external(self, name: TableName) -> ExternalTable | None:
@@ -156,8 +158,9 @@ class TableReader:
                 raise NotFound(
                     f"Not found: Table {table} was not found in location {self.defaults.location}"
                 ) from error
-            if needs_runtime_merge(self._read[key], self._now_us if moment_us is None else moment_us):
-                self._merging.add((table, self._read[key].number))
+            read_us = self._now_us if moment_us is None else moment_us
+            if needs_runtime_merge(self._read[key], read_us):
+                self._merging[table, self._read[key].number] = read_us
             if moment_us is not None:
                 check_time_travel(self.caller, self.catalog, table, self._read[key])
         return table, self._read[key]

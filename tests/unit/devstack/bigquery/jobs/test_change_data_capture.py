@@ -8,8 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from devstack.bigquery.bigquery_errors import AccessDenied, Invalid, NotFound
@@ -18,6 +21,7 @@ from devstack.bigquery.clock import MICROSECONDS
 from devstack.bigquery.faults import parse_fault
 from devstack.bigquery.jobs.change_merge import merge_changes
 from devstack.bigquery.jobs.job_record import JobRecord
+from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.catalog import Change
 from devstack.bigquery.storage.change_log import (
     InvalidRows,
@@ -26,7 +30,7 @@ from devstack.bigquery.storage.change_log import (
     is_change_stream,
     sequence_order,
 )
-from devstack.bigquery.storage.model import TableId, TableVersion
+from devstack.bigquery.storage.model import Partition, TableId, TableVersion
 from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse
 
 TABLE = TableId("local-dev", "d", "t")
@@ -424,3 +428,99 @@ def test_a_query_that_merges_needs_a_table_without_required_partition_filter(war
     table = TableId("local-dev", "d", "p")
     append(warehouse, RowChange("UPSERT", None, {"id": 1}), table=table)
     assert "require_partition_filter" in failure(warehouse, "SELECT id FROM d.p WHERE day IS NULL")
+
+
+def test_an_apply_job_runs_again_when_rows_were_changed_meanwhile(
+    stale: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted = []
+
+    def merge_then_load(*arguments: Any) -> Any:
+        merged = merge_changes(*arguments)
+        if not interrupted:
+            interrupted.append(True)
+            stale.statistics("INSERT d.t VALUES (7, 'Ann', 1)")
+            rewrite(stale)
+        return merged
+
+    append(stale, upsert(7, "Ann", 2))
+    monkeypatch.setattr("devstack.bigquery.jobs.change_apply.merge_changes", merge_then_load)
+    advance(stale, minutes=5)
+    assert [job.error for job in apply_jobs(stale)] == [None]
+    assert stored(stale)[0] == (7, "Ann", 2)
+
+
+def rewrite(warehouse: Warehouse) -> None:
+    """Replaces the segments of the table by others with the same rows, as a load or re-clustering does."""
+    catalog = warehouse.stand_in.catalog
+    with catalog.pinned(TABLE) as version, catalog.segments.batch() as batch:
+        rows = [pq.read_table(catalog.segments.path(segment)) for segment in version.segments()]
+        partition = Partition((batch.write(pa.concat_tables(rows)),), catalog.clock.now_us())
+        catalog.commit(TABLE, lambda now, commit_us: Change("load", version.settings, {"": partition}))
+
+
+def test_a_failed_apply_job_is_not_repeated_at_once(stale: Warehouse) -> None:
+    fault = {"match": {"job_type": "query", "job_id": "cdc_background.*"}, "effect": "error", "times": 1}
+    stale.stand_in.faults.add(parse_fault({**fault, "reason": "backendError", "message": "no slots"}))
+    append(stale, delete(100))
+    advance(stale, minutes=5)
+    advance(stale, seconds=10)
+    assert len(apply_jobs(stale)) == 1
+    advance(stale, seconds=30)
+    assert [job.error is None for job in apply_jobs(stale)] == [True, False]
+
+
+def test_a_change_of_an_expired_day_is_not_shown(warehouse: Warehouse) -> None:
+    warehouse.statistics(
+        "CREATE TABLE d.p (day DATE, id INT64, PRIMARY KEY (id) NOT ENFORCED) PARTITION BY day "
+        "OPTIONS (partition_expiration_days = 2)"
+    )
+    today = warehouse.stand_in.clock.now().date()
+    days = (today, today - timedelta(days=5))
+    changes = [RowChange("UPSERT", None, {"day": day, "id": number}) for number, day in enumerate(days)]
+    append(warehouse, *changes, table=TableId("local-dev", "d", "p"))
+    assert queried(warehouse, "SELECT id FROM d.p") == [(0,)]
+
+
+def test_changes_from_before_a_column_was_added_have_null_in_it(warehouse: Warehouse) -> None:
+    def add_column(current: TableVersion | None, commit_us: int) -> Change:
+        assert current is not None
+        schema = (*current.settings.schema, TableField("added", "STRING"))
+        return Change("load", replace(current.settings, schema=schema), {})
+
+    append(warehouse, upsert(1, "before", 1))
+    warehouse.stand_in.catalog.commit(TABLE, add_column)
+    append(warehouse, RowChange("UPSERT", None, {"id": 2, "added": "after"}))
+    assert queried(warehouse, "SELECT id, added FROM d.t ORDER BY id") == [(1, None), (2, "after")]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_changes_leave_the_rows_that_their_order_says(stale: Warehouse, tmp_path: Path, seed: int) -> None:
+    """Queries that merge at any moment, apply jobs between the changes and restarts give the same rows."""
+    random = Random(seed)
+    stale.statistics("CREATE TABLE d.merged CLONE d.t")
+    merging = TableId("local-dev", "d", "merged")
+    last: dict[int, tuple[int, int, RowChange]] = {}
+    for number in range(30):
+        sequence = random.choice([random.randrange(40), number])
+        key = random.randrange(99, 106)
+        text = f"{sequence:x}/{random.choice(['', '0'])}{number % 3}"
+        change = delete(key, text) if random.random() < 0.3 else upsert(key, f"n{number}", number, text)
+        order = (sequence, number % 3)
+        if key not in last or order >= last[key][:2]:
+            last[key] = (*order, change)
+        for _ in range(random.choice([1, 1, 2])):
+            append(stale, change)
+            append(stale, change, table=merging)
+        if random.random() < 0.2:
+            advance(stale, minutes=random.choice([1, 5, 9]))
+        if random.random() < 0.1:
+            stale = Warehouse(tmp_path)
+    expected = {row[0]: row for row in EMPLOYEES if row[0] not in last}
+    for _, _, change in last.values():
+        if change.kind == "UPSERT":
+            expected[int(str(change.row["id"]))] = tuple(change.row.values())  # type: ignore[assignment]
+    rows = [expected[key] for key in sorted(expected)]
+    assert queried(stale, "SELECT * FROM d.merged ORDER BY id") == rows
+    advance(stale, minutes=5)
+    assert stored(stale) == rows
