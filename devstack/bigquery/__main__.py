@@ -44,7 +44,7 @@ def main() -> None:
         dml_per_10_s=arguments.dml_per_10_s,
     )
     stand_in = open_stand_in(arguments.data, limits, arguments.object_store)
-    write_api = WriteApiServer(stand_in.catalog, stand_in.grants, arguments.host, arguments.grpc_port)
+    write_api = WriteApiServer(stand_in, arguments.host, arguments.grpc_port)
     stand_in = replace(stand_in, write_api_address=write_api.address)
     write_api.start()
     stand_in.garbage_collector.start()

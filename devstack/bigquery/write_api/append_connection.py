@@ -6,7 +6,7 @@ Sources: "Overview of the Storage Write API"; RPC reference, AppendRowsRequest a
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import grpc
@@ -59,19 +59,14 @@ class AppendConnection:
         self._destinations: dict[str, _Destination] = {}
         self._current: _Destination | None = None
 
-    def responses(self, requests: Iterable[AppendRowsRequest]) -> Iterator[AppendRowsResponse]:
-        """The response to each request. Raises WriteApiError, which ends the connection, if the first one is wrong."""
-        for request in requests:
-            try:
-                destination = self._destination(request)
-            except WriteApiError as error:
-                if self._current is None:
-                    raise
-                yield _failed(request.write_stream, error)
-                continue
-            yield self._respond(destination, request)
-
-    def _respond(self, destination: _Destination, request: AppendRowsRequest) -> AppendRowsResponse:
+    def respond(self, request: AppendRowsRequest) -> AppendRowsResponse:
+        """The response to a request. Raises WriteApiError, which ends the connection, if the first one is wrong."""
+        try:
+            destination = self._destination(request)
+        except WriteApiError as error:
+            if self._current is None:
+                raise
+            return _failed(request.write_stream, error)
         name = str(destination.stream)
         before = destination.columns
         try:

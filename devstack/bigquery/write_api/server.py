@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import grpc
@@ -12,14 +13,15 @@ from google.cloud.bigquery_storage_v1 import types
 from grpc_status import rpc_status
 
 from devstack.bigquery.bigquery_errors import StandInError
-from devstack.bigquery.callers import Caller, Grants, user_of
-from devstack.bigquery.storage.catalog import Catalog
+from devstack.bigquery.callers import user_of
+from devstack.bigquery.faults import FaultRegistry
+from devstack.bigquery.stand_in import StandIn
 from devstack.bigquery.write_api.append_connection import AppendConnection
 from devstack.bigquery.write_api.created_streams import CreatedStreams
+from devstack.bigquery.write_api.injected_faults import SERVICE, with_faults
 from devstack.bigquery.write_api.storage_errors import WriteApiError, write_api_error
 from devstack.bigquery.write_api.stream_methods import StreamMethods
 
-SERVICE = "google.cloud.bigquery.storage.v1.BigQueryWrite"
 THREADS = 100  # an open connection occupies one
 STOP_S = 1.0
 # The server itself refuses requests of 20 MB, with an answer; gRPC would end the connection.
@@ -28,14 +30,12 @@ LOG = logging.getLogger(__name__)
 
 
 class WriteApiServer:
-    """Serves the Storage Write API for the tables of a catalog. It is bound to its port once it is made."""
+    """Serves the Storage Write API for a stand-in's tables. It is bound to its port once it is made."""
 
-    def __init__(self, catalog: Catalog, grants: Grants, host: str, port: int) -> None:
+    def __init__(self, stand_in: StandIn, host: str, port: int) -> None:
         """`port`: 0 for any free one. Raises RuntimeError if another program uses it."""
         self._server = grpc.server(ThreadPoolExecutor(THREADS), options=_OPTIONS)
-        self._server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(SERVICE, _handlers(catalog, grants)),)
-        )
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, _handlers(stand_in)),))
         self.address = f"{host}:{self._server.add_insecure_port(f'{host}:{port}')}"
 
     def start(self) -> None:
@@ -46,15 +46,17 @@ class WriteApiServer:
         self._server.stop(STOP_S).wait()
 
 
-def _handlers(catalog: Catalog, grants: Grants) -> dict[str, Any]:
-    streams = CreatedStreams(catalog)
-    methods = StreamMethods(catalog, streams)
+def _handlers(stand_in: StandIn) -> dict[str, Any]:
+    streams = CreatedStreams(stand_in.catalog)
+    methods = StreamMethods(stand_in.catalog, streams)
 
     def append_rows(requests: Iterator[Any], context: Any) -> Iterator[Any]:
         try:
             headers = dict(context.invocation_metadata())
-            caller = Caller(user_of(headers.get("authorization")), grants)
-            yield from AppendConnection(catalog, streams, caller).responses(requests)
+            caller = stand_in.caller(user_of(headers.get("authorization")))
+            connection = AppendConnection(stand_in.catalog, streams, caller)
+            for request in requests:
+                yield with_faults(stand_in.faults, "AppendRows", partial(connection.respond, request))
         except WriteApiError as error:
             context.abort_with_status(rpc_status.to_status(error.status()))
 
@@ -75,14 +77,16 @@ def _handlers(catalog: Catalog, grants: Grants) -> dict[str, Any]:
             types.BatchCommitWriteStreamsResponse,
         ),
     ):
-        handlers[name] = grpc.unary_unary_rpc_method_handler(_unary(method), request.deserialize, response.serialize)
+        handlers[name] = grpc.unary_unary_rpc_method_handler(
+            _unary(stand_in.faults, name, method), request.deserialize, response.serialize
+        )
     return handlers
 
 
-def _unary(method: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+def _unary(faults: FaultRegistry, name: str, method: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     def handle(request: Any, context: Any) -> Any:
         try:
-            return method(request)
+            return with_faults(faults, name, partial(method, request))
         except WriteApiError as error:
             failure = error
         except StandInError as error:

@@ -33,11 +33,12 @@ def message_class(schema: DescriptorProto) -> type[Message]:
         file.dependency.append(known.name)
     try:
         pool.AddSerializedFile(file.SerializeToString())
-    except TypeError as error:
+        descriptor = pool.FindMessageTypeByName(schema.name)
+    except (KeyError, TypeError) as error:
         raise invalid_argument(
             f"Invalid proto schema: {error}. Send a proto2 descriptor without a package, with all types that it uses."
         ) from error
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(schema.name))
+    return message_factory.GetMessageClass(descriptor)
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import pytest
 import requests
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
+from google.cloud.bigquery_storage_v1 import types
 
 from devstack.stack.ports import any_free_port
 from testkit.local_servers import launch_stand_in, stop_process
@@ -27,6 +30,7 @@ from tests.contract.bigquery.emulator_client import (
     snapshot,
     upload,
 )
+from tests.contract.bigquery.write_api_client import append_request, message_class, table_path, write_client
 
 
 class Restarting:
@@ -75,6 +79,37 @@ def test_tables_jobs_and_clock_survive_a_kill(server: Restarting, bucket: storag
     with pytest.raises(exceptions.Conflict, match="Already Exists: Job"):
         client.query("SELECT 1", job_id=job.job_id, job_retry=None)
     assert numbers_by_day(client, "d.t") == {TODAY: {1}}
+
+
+def test_acknowledged_rows_and_offsets_of_streams_survive_kills(server: Restarting) -> None:
+    client = bigquery_client(server.address)
+    client.create_dataset("d")
+    client.query_and_wait("CREATE TABLE d.t (id INT64)")
+    kind = message_class({"id": "int64"})
+    with write_client(server.address) as writer:
+        committed = types.WriteStream(type_=types.WriteStream.Type.COMMITTED)
+        stream = writer.create_write_stream(parent=table_path("d.t"), write_stream=committed).name
+    sent = 0
+    for _ in range(4):
+        with write_client(server.address) as writer:
+
+            def requests(first: int = sent) -> Iterator[types.AppendRowsRequest]:
+                for number in range(first, first + 50):
+                    yield append_request(stream, kind, [kind(id=number)], offset=number)
+
+            answered = 0
+            with contextlib.suppress(exceptions.GoogleAPICallError):
+                for response in writer.append_rows(requests()):
+                    # a row that had been written before the kill, whose answer was lost, is refused as written already
+                    assert response.error.code in (0, grpc.StatusCode.ALREADY_EXISTS.value[0])
+                    answered += 1
+                    if answered == 10:
+                        server.kill()
+            sent += answered
+            server.start()
+    found = [number for (number,) in rows_of(client, "SELECT id FROM d.t ORDER BY id")]
+    assert len(found) >= sent >= 40
+    assert found == list(range(len(found)))
 
 
 def test_job_that_a_kill_stopped_is_done_with_an_error(server: Restarting, bucket: storage.Bucket) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
@@ -14,6 +16,7 @@ from google.cloud.bigquery_storage_v1 import BigQueryWriteClient, types
 from google.cloud.bigquery_storage_v1.writer import AppendRowsStream
 
 from tests.contract.bigquery.emulator_client import (
+    PROJECT,
     TODAY,
     Control,
     days_ago,
@@ -179,6 +182,9 @@ def test_the_first_request_of_a_connection_needs_a_table_and_a_schema(
     request.proto_rows.writer_schema.proto_descriptor.field[0].type_name = ".other.Message"
     with pytest.raises(exceptions.InvalidArgument, match="Invalid proto schema"):
         append(writer, request)
+    request.proto_rows.writer_schema.proto_descriptor.Clear()
+    with pytest.raises(exceptions.InvalidArgument, match="Invalid proto schema"):
+        append(writer, request)
     with pytest.raises(exceptions.NotFound, match="Not found: Table") as failed:
         append(writer, append_request(default_stream(f"{dataset}.none"), ROW, [row(1)]))
     assert storage_error(failed.value).code == types.StorageError.StorageErrorCode.TABLE_NOT_FOUND
@@ -246,6 +252,35 @@ def test_a_replaced_partition_keeps_the_buffer(
     load(client, uri, table, "WRITE_TRUNCATE_DATA")
     assert ids(client, table) == [0, 1]
     assert client.get_table(table).streaming_buffer is None
+
+
+def test_an_extract_job_leaves_out_the_buffer(
+    client: bigquery.Client, writer: BigQueryWriteClient, bucket: storage.Bucket, table: str
+) -> None:
+    append(writer, append_request(default_stream(table), ROW, [row(1)]))
+    config = bigquery.ExtractJobConfig(destination_format="PARQUET")
+    client.extract_table(f"{PROJECT}.{table}", f"gs://{bucket.name}/{table}/out.parquet", job_config=config).result()
+    content = io.BytesIO(bucket.blob(f"{table}/out.parquet").download_as_bytes())
+    assert pq.ParquetFile(content).metadata.num_rows == 0
+
+
+def test_faults_end_a_connection_before_or_after_the_rows_are_written(
+    client: bigquery.Client, writer: BigQueryWriteClient, control: Control, table: str
+) -> None:
+    requests = [append_request(default_stream(table), ROW, [row(number)]) for number in (1, 2)]
+    match = {"method": "POST", "path": "BigQueryWrite/AppendRows"}
+    control.add_fault(match=match, effect="error", status=409, message="idle for too long")
+    with pytest.raises(exceptions.Aborted, match="idle for too long"):
+        append(writer, *requests)
+    assert ids(client, table) == []
+    control.add_fault(match=match, effect="lost_reply", nth=2)
+    with pytest.raises(exceptions.ServiceUnavailable):
+        append(writer, *requests)
+    assert ids(client, table) == [1, 2]
+    control.add_fault(match=match, effect="quota")
+    with pytest.raises(exceptions.ResourceExhausted):
+        append(writer, *requests)
+    assert len(append(writer, *requests)) == 2
 
 
 def test_streaming_is_no_update_of_the_table(client: bigquery.Client, writer: BigQueryWriteClient, table: str) -> None:

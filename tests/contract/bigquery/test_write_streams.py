@@ -128,6 +128,19 @@ def test_one_stream_that_cannot_be_committed_keeps_all_from_being_committed(
     assert ids(client, table) == [0, 2]
 
 
+def test_a_commit_whose_answer_was_lost_is_not_repeated(
+    client: bigquery.Client, writer: BigQueryWriteClient, control: Control, table: str
+) -> None:
+    stream = create(writer, table, Type.PENDING)
+    append(writer, append_request(stream, ROW, rows(1)))
+    writer.finalize_write_stream(name=stream)
+    path = "BigQueryWrite/BatchCommitWriteStreams"
+    control.add_fault(match={"method": "POST", "path": path}, effect="lost_reply")
+    (error,) = commit(writer, table, stream).stream_errors  # of the second attempt, which the client makes by itself
+    assert error.code == Code.STREAM_ALREADY_COMMITTED
+    assert ids(client, table) == [1]
+
+
 def test_a_pending_stream_is_committed_within_a_day(
     client: bigquery.Client, writer: BigQueryWriteClient, control: Control, table: str
 ) -> None:

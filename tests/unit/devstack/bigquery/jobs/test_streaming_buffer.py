@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from devstack.bigquery.clock import MICROSECONDS
+from devstack.bigquery.jobs import dml_runner
 from devstack.bigquery.rest.table_resource import table_resource
 from devstack.bigquery.storage.arrow_schema import arrow_schema
 from devstack.bigquery.storage.model import BufferedRows, TableId, TableVersion
@@ -156,6 +157,24 @@ def test_dml_cannot_change_rows_of_insert_all_for_half_an_hour(warehouse: Wareho
     drain(warehouse, 60 * MICROSECONDS)
     warehouse.statistics(statement)
     assert 2 not in ids(warehouse)
+
+
+@pytest.mark.parametrize("when", ["streamed", "flushed"])
+def test_rows_that_are_streamed_or_flushed_while_a_statement_runs_are_kept(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    stream(warehouse, [2, 3])
+    original, meanwhile = dml_runner.write_partitions, [True]
+
+    def interrupted(*arguments: Any) -> Any:
+        if meanwhile:
+            meanwhile.clear()
+            drain(warehouse) if when == "flushed" else stream(warehouse, [4])
+        return original(*arguments)
+
+    monkeypatch.setattr(dml_runner, "write_partitions", interrupted)
+    warehouse.statistics("UPDATE d.t SET id = id + 10 WHERE id < 3")
+    assert ids(warehouse) == ([3, 11, 12] if when == "flushed" else [3, 4, 11, 12])
 
 
 def test_whole_replacements_end_the_buffer_and_other_changes_keep_it(warehouse: Warehouse) -> None:

@@ -1,0 +1,40 @@
+"""Applies injected faults to requests of the Storage Write API. Their path is that of the gRPC method."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import grpc
+
+from devstack.bigquery.faults import FaultRegistry
+from devstack.bigquery.write_api.storage_errors import WriteApiError
+
+SERVICE = "google.cloud.bigquery.storage.v1.BigQueryWrite"
+Response = TypeVar("Response")
+# By the HTTP status of a fault; 409 is what BigQuery answers to a connection that was idle for too long.
+_CODES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    404: grpc.StatusCode.NOT_FOUND,
+    409: grpc.StatusCode.ABORTED,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    500: grpc.StatusCode.INTERNAL,
+    503: grpc.StatusCode.UNAVAILABLE,
+}
+
+
+def with_faults(faults: FaultRegistry, method: str, carry_out: Callable[[], Response]) -> Response:
+    """The response to a request. Raises WriteApiError, which ends the connection, if an active fault demands it."""
+    fault = faults.match_request("POST", f"/{SERVICE}/{method}")
+    if fault is None:
+        return carry_out()
+    if fault.effect == "delay":
+        time.sleep(fault.seconds or 0)
+        return carry_out()
+    if fault.effect == "lost_reply":
+        carry_out()
+        raise WriteApiError(grpc.StatusCode.UNAVAILABLE, "The connection was closed before the answer.")
+    status = 429 if fault.effect == "quota" else fault.status
+    raise WriteApiError(_CODES.get(status, grpc.StatusCode.UNKNOWN), fault.message)
