@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.table import TableContract
 from dedup_clone.contract.target_options import NO_OPTIONS, TargetOptions
 from dedup_clone.warehouse.change_data_capture import ChangeDataCapture
+from dedup_clone.warehouse.descriptions import describe_table
 from dedup_clone.warehouse.jobs import Jobs, poll_intervals
 from dedup_clone.warehouse.materialized_views import read_materialized_views, reads_table
 from dedup_clone.warehouse.metadata import (
@@ -204,8 +205,7 @@ class Warehouse:
     ) -> None:
         """Start a load job, free of charge. It appends the rows to the table, or replaces the table's rows by them.
 
-        The table is created if it does not exist, and gets columns of `schema` that it lacks. A job of this id is not
-        started twice.
+        The table is created if it is absent, and gets columns of `schema` that it lacks. No job is started twice.
         """
         from google.api_core.exceptions import Conflict
         from google.cloud.bigquery import (
@@ -228,6 +228,10 @@ class Warehouse:
             self._client.load_table_from_json(
                 rows, destination, job_id=job_id, job_config=config, location=self._location, project=self._project
             )
+
+    def describe_table(self, name: str, description: str, columns: Mapping[str, str]) -> bool:
+        """As `descriptions.describe_table`."""
+        return describe_table(self._client, f"{self._project}.{self._dataset}.{name}", description, columns)
 
     def _reference(self, table_name: str) -> TableReference:
         from google.cloud.bigquery import TableReference

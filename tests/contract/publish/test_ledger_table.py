@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from google.cloud.bigquery import SchemaField
 
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.publish.commit import commit_attempt
+from dedup_clone.publish.records.ledger_table import LEDGER_COLUMNS, LEDGER_DESCRIPTION
+from dedup_clone.publish.records.status_table import STATUS_COLUMNS, STATUS_DESCRIPTION
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 
 
@@ -65,3 +68,30 @@ def test_check_results_phases_and_costs_can_be_queried(world: FeedOnStandIn) -> 
     assert isinstance(load_seconds, float)
     assert isinstance(query_usd, float)
     assert query_usd < 0.001
+
+
+@pytest.mark.parametrize("name", ["dedup_clone_ledger", "dedup_clone_status"])
+def test_table_and_columns_are_described_although_an_earlier_release_made_them(world: FeedOnStandIn, name: str) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    world.write_reporting_tables()
+    table = world.bigquery.get_table(f"warehouse.{name}")
+    table.description, table.schema = "of an earlier release", [_undescribed(field) for field in table.schema]
+    world.bigquery.update_table(table, ["description", "schema"])
+    columns = {"ledger": LEDGER_COLUMNS, "status": STATUS_COLUMNS}[name.rpartition("_")[2]]
+    assert world.services.warehouse.describe_table(name, "Described.", columns)
+    described = world.bigquery.get_table(f"warehouse.{name}")
+    assert described.description == "Described."
+    assert {field.name: field.description for field in described.schema} == columns
+    assert not world.services.warehouse.describe_table(name, "Described.", columns)
+
+
+def test_a_publish_leaves_both_tables_described(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    world.write_reporting_tables()
+    ledger, status = (world.bigquery.get_table(f"warehouse.{n}") for n in ("dedup_clone_ledger", "dedup_clone_status"))
+    assert (ledger.description, status.description) == (LEDGER_DESCRIPTION, STATUS_DESCRIPTION)
+    assert all(field.description for field in (*ledger.schema, *status.schema))
+
+
+def _undescribed(field: SchemaField) -> SchemaField:
+    return SchemaField.from_api_repr({**field.to_api_repr(), "description": ""})

@@ -11,6 +11,7 @@ from airflow.sdk import Asset, BaseOperator, TriggerRule, XComArg, task
 from dedup_clone.checks.check_result import require
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.publish.approval_operators import ApproveAcceptedOperator, CheckStagingOperator
+from dedup_clone.orchestration.publish.target_asset import event_extra, target_asset
 from dedup_clone.orchestration.runners.remote_operator import stop_spark_runs
 from dedup_clone.orchestration.shared.bigquery_operators import AttemptJobOperator, LoadStagingOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
@@ -20,6 +21,7 @@ from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, op
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.prune import prune
+from dedup_clone.publish.records.attempt_records import find_check_results
 from dedup_clone.publish.recovery import finish_or_discard
 
 CHECK_TASK, APPROVE_TASK = "check_staging", "approve_accepted"
@@ -63,10 +65,7 @@ def load_to_commit(
     spark_task: BaseOperator | None = None,
 ) -> PublishSteps:
     """Makes the tasks from load to commit. When one fails, `reconcile_failure` also stops the runs of `spark_task`."""
-    target = Asset(
-        name=f"{setup.names.dataset}.{setup.names.target_table}",
-        uri=f"bigquery://{setup.names.project}/{setup.names.dataset}/{setup.names.target_table}",
-    )
+    target = target_asset(setup)
 
     # -- load -------- in: manifest's files     runs: BigQuery  out: staging rows; deferred; safe to retry
     load = load_operator(task_id="load_staging", setup=setup)
@@ -120,12 +119,11 @@ def delete_unneeded_data(setup: FeedSetup) -> list[str]:
 
 def _commit_generation(setup: FeedSetup, context: Any, target: Asset) -> dict[str, Any]:
     """Returns the ledger record. Fails when a check after the swap failed; the generation is committed even then."""
-    record, verdicts = commit_attempt(open_feed_services(setup), pull_spec(context).attempt)
-    context["outlet_events"][target].extra = {
-        "snapshot_id": record.snapshot_id,
-        "generation": record.generation,
-        "lag_s": record.lag_s,
-    }
+    services = open_feed_services(setup)
+    record, verdicts = commit_attempt(services, pull_spec(context).attempt)
+    before = find_check_results(services, record.attempt, "before")
+    phases = [verdicts] if before is None else [before, verdicts]
+    context["outlet_events"][target].extra = event_extra(setup, record, phases)
     refresh_verdict(setup)
     with fail_without_retry():
         require(verdicts, "Target holds the new generation, which is committed.")

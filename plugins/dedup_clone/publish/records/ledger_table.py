@@ -10,6 +10,47 @@ from dedup_clone.state.ledger import LedgerRecord
 
 LEDGER_TABLE = "dedup_clone_ledger"
 
+LEDGER_DESCRIPTION = "Every attempt to publish, roll back, take over or erase: its result, its duration, its cost."
+LEDGER_COLUMNS = {
+    "feed": "name of the feed, and of its table",
+    "outcome": "published; refused: every delivery was refused; failed: it ended otherwise, and readers saw no change",
+    "reason": "why it failed or was refused; of a run by hand, the reason that was given",
+    "snapshot_id": "id of the newest snapshot in the generation, or that a failed attempt was to apply",
+    "generation": "number of the generation; numbers are never reused",
+    "parent": "the generation that it builds on; NULL if there was none",
+    "restores": "the generation that a rollback made live again; NULL for every other attempt",
+    "attempt": "unique name of the attempt, and of its folder in the state bucket",
+    "dag_id": "the DAG of the Airflow run",
+    "run_id": "the Airflow run",
+    "engine": "what deduplicated: spark, bigquery (QUALIFY), merge or cdc",
+    "arrived_at": "when the marker of the newest snapshot was written",
+    "swapped_at": "when readers began to see it; NULL if they never did",
+    "lag_s": "seconds from the arrival of the newest snapshot that was never live before to the swap; else NULL",
+    "total_rows": "rows of the table",
+    "new_rows": "rows whose key the parent lacks",
+    "changed_rows": "rows with other values than the parent's; NULL if values were not compared",
+    "kept_rows": "rows retained although the newest snapshot lacks their key",
+    "dropped_rows": "delivered rows older than the retention",
+    "ties": "surplus rows of duplicate keys within single deliveries",
+    "bytes_read": "bytes of files that the dedup job read",
+    "bytes_written": "bytes of files that the dedup job wrote",
+    "erased_rows": "rows that an erasure removed; NULL for every other attempt",
+    "query_bytes_billed": "bytes that BigQuery billed for the attempt's queries",
+    "table_bytes_read": "bytes of tables that these queries read",
+    "slot_ms": "slot milliseconds of the attempt's jobs",
+    "query_usd": "US dollars for these queries, on demand",
+    "merge_usd": "US dollars that one MERGE with the same result would cost; NULL for rollbacks and bootstraps",
+    "qualify_usd": "US dollars that one QUALIFY with the same result would cost; NULL for rollbacks and bootstraps",
+    "streamed_bytes": "bytes of rows that engine cdc streamed, pseudocolumns included",
+    "apply_bytes": "estimated bytes that BigQuery reads to apply what engine cdc streamed",
+    "stream_usd": "US dollars for what engine cdc streamed, and for applying it",
+    "deliveries": "the deliveries that were applied whole, each as snapshot id and marker generation",
+    "plans": "how dates were written",
+    "phases": "seconds of each phase; of a publish with a lag, they add up to it",
+    "shares": "new, missing and changed rows as fractions of the rows on dates that the parent had",
+    "verdicts": "results of the checks before and after the swap, with their evidence",
+}
+
 _COST_COLUMNS = (
     *("query_bytes_billed", "table_bytes_read", "slot_ms", "query_usd", "merge_usd", "qualify_usd"),
     *("streamed_bytes", "apply_bytes", "stream_usd"),

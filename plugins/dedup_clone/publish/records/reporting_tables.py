@@ -16,8 +16,20 @@ from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.records import digest, to_json
 from dedup_clone.publish.records.best_effort import best_effort
-from dedup_clone.publish.records.ledger_table import LEDGER_TABLE, ledger_row, ledger_schema
-from dedup_clone.publish.records.status_table import STATUS_TABLE, status_row, status_schema
+from dedup_clone.publish.records.ledger_table import (
+    LEDGER_COLUMNS,
+    LEDGER_DESCRIPTION,
+    LEDGER_TABLE,
+    ledger_row,
+    ledger_schema,
+)
+from dedup_clone.publish.records.status_table import (
+    STATUS_COLUMNS,
+    STATUS_DESCRIPTION,
+    STATUS_TABLE,
+    status_row,
+    status_schema,
+)
 from dedup_clone.publish.services import Services
 from dedup_clone.state.feed_status import StatusRow, StatusRows
 from dedup_clone.state.ledger import LedgerRecord
@@ -137,13 +149,21 @@ def _settle(services: Services, backlog: ReportingBacklog, stored: StoredWriter)
     writer, is_loaded = replace(stored.writer, load=None), True
     if load.status_digest is not None:
         is_loaded = _succeeded(services, load.status_job)
+        _describe(services, STATUS_TABLE, STATUS_DESCRIPTION, STATUS_COLUMNS)
         writer = replace(writer, status_digest=load.status_digest if is_loaded else None)
     if load.ledger_rows:
         if _succeeded(services, load.ledger_job):
             backlog.remove(load.ledger_rows)
+            _describe(services, LEDGER_TABLE, LEDGER_DESCRIPTION, LEDGER_COLUMNS)
         else:
             is_loaded = False
     return backlog.replace_writer(writer, expected_object_generation=stored.object_generation), is_loaded
+
+
+def _describe(services: Services, table: str, description: str, columns: dict[str, str]) -> None:
+    """Describe a new table, or one of an earlier release. Its rows do not depend on it."""
+    with best_effort(services, f"table [{table}] is not described until its next load"):
+        services.warehouse.describe_table(table, description, columns)
 
 
 def _succeeded(services: Services, job_id: str) -> bool:

@@ -9,6 +9,16 @@ from dedup_clone.state.feed_status import StatusRow
 
 STATUS_TABLE = "dedup_clone_status"
 
+STATUS_DESCRIPTION = "Which generation of each feed's table readers see: one row for each feed, replaced at commits."
+STATUS_COLUMNS = {
+    "feed": "name of the feed, and of its table",
+    "generation": "number of the committed table; each publish and each rollback makes one",
+    "snapshot_id": "id of the newest snapshot in the generation, which is what readers see",
+    "arrived_at": "when that snapshot's marker was written",
+    "swapped_at": "since when readers see the generation",
+    "replay": "whether a replay made the generation, so that snapshot_id may be older than what was replayed before",
+    "restores": "the generation that a rollback made live again; NULL if no rollback did",
+}
 _COLUMN_TYPES = {
     "feed": "STRING",
     "generation": "INTEGER",
@@ -22,7 +32,7 @@ _COLUMN_TYPES = {
 
 def status_schema() -> list[dict[str, Any]]:
     """The table's schema as the REST API writes it."""
-    return [{"name": name, "type": kind} for name, kind in _COLUMN_TYPES.items()]
+    return [{"name": name, "type": kind, "description": STATUS_COLUMNS[name]} for name, kind in _COLUMN_TYPES.items()]
 
 
 def status_row(row: StatusRow) -> dict[str, Any]:

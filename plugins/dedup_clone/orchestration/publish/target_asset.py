@@ -1,0 +1,62 @@
+"""The Airflow asset of a feed's target, and what the event of each commit says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Asset
+
+from dedup_clone.checks.check_result import CheckResults
+from dedup_clone.contract.records import to_plain
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.watchdog.notifiers import dag_url
+from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.ledger import LedgerRecord
+
+CONSOLE = "https://console.cloud.google.com/bigquery"
+
+
+def target_asset(setup: FeedSetup) -> Asset:
+    """The asset; its `extra` describes the table, whatever generation is live."""
+    names, feed = setup.names, setup.feed
+    return Asset(
+        name=f"{names.dataset}.{names.target_table}",
+        uri=f"bigquery://{names.project}/{names.dataset}/{names.target_table}",
+        extra={
+            "description": feed.description,
+            "owner": feed.owner,
+            "keys": list(feed.table.keys),
+            "schema": [{"name": c.name, "type": str(c.type), "mode": str(c.mode)} for c in feed.table.columns],
+            "links": {"table": f"{CONSOLE}?p={names.project}&d={names.dataset}&t={names.target_table}&page=table"},
+        },
+    )
+
+
+def event_extra(setup: FeedSetup, record: LedgerRecord, phases: list[CheckResults]) -> dict[str, Any]:
+    """What is live from this commit on. `checks`: the number of checks by level, and which did not pass."""
+    items = [item for results in phases for item in results.items]
+    levels = [str(item.level) for item in items]
+    layout, bucket = FeedLayout(record.feed), setup.deployment.state_bucket
+    return {
+        "snapshot_id": record.snapshot_id,
+        "generation": record.generation,
+        "restores": record.restores,
+        "deliveries": [delivery.name for delivery in record.deliveries],
+        "arrived_at": to_plain(record.arrived_at),
+        "swapped_at": to_plain(record.swapped_at),
+        "lag_s": record.lag_s,
+        "rows": record.rows,
+        "new_rows": record.new_rows,
+        "changed_rows": record.changed_rows,
+        "retained_rows": record.kept_rows,
+        "checks": {
+            **{level: levels.count(level) for level in ("pass", "warn", "fail")},
+            "not_passed": sorted(item.check for item in items if item.level != "pass"),
+        },
+        "links": {
+            "run": dag_url(record.dag_id, record.run_id),
+            "page": f"{dag_url(record.dag_id)}/plugin/feed-snapshots",
+            "ledger": f"gs://{bucket}/{layout.ledger_record(record.attempt)}",
+            "manifest": f"gs://{bucket}/{layout.manifest(record.generation)}",
+        },
+    }

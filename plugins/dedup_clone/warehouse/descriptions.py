@@ -1,0 +1,26 @@
+"""Describes a table and its columns, for those who find it in BigQuery."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from google.cloud.bigquery import Client
+
+
+def describe_table(client: Client, table_id: str, description: str, columns: Mapping[str, str]) -> bool:
+    """Sets the descriptions of the table and of its `columns`, by name. Changes nothing, and returns False, if it has
+    them already. A column that is not in `columns` keeps its own.
+    """
+    from google.cloud.bigquery import SchemaField
+
+    table = client.get_table(table_id)
+    fields = [field.to_api_repr() for field in table.schema]
+    described = [{**f, "description": columns[f["name"]]} if f["name"] in columns else f for f in fields]
+    if table.description == description and described == fields:
+        return False
+    table.description = description
+    table.schema = [SchemaField.from_api_repr(field) for field in described]
+    client.update_table(table, ["description", "schema"])  # refused if the table changed since it was read
+    return True
