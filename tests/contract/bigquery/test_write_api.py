@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -230,14 +231,19 @@ def test_new_columns_are_reported_to_an_open_connection(
     client.query(f"CREATE TABLE {dataset}.t (a INT64)").result()
     kind, stream = message_class({"a": "int64"}), default_stream(f"{dataset}.t")
 
+    first_answer = threading.Event()
+
     def requests() -> Iterator[types.AppendRowsRequest]:
         yield append_request(stream, kind, [kind(a=1)])
+        assert first_answer.wait(30)
         client.query(f"CREATE OR REPLACE TABLE {dataset}.t (a INT64, b STRING)").result()
         yield append_request(stream, None, [kind(a=2)])
         yield append_request(stream, None, [kind(a=3)])
 
-    iterator = writer.append_rows(requests())
-    schemas = [[field.name for field in response.updated_schema.fields] for response in iterator]
+    schemas = []
+    for response in writer.append_rows(requests()):
+        first_answer.set()
+        schemas.append([field.name for field in response.updated_schema.fields])
     assert schemas == [[], ["a", "b"], []]
     assert rows_of(client, f"SELECT * FROM {dataset}.t ORDER BY a") == [(2, None), (3, None)]
 
