@@ -20,10 +20,11 @@ from devstack.bigquery.jobs.job_record import DONE, JobRecord
 from devstack.bigquery.jobs.job_runner import JobContext, JobRunner
 from devstack.bigquery.jobs.scanned_bytes import ScannedBytes, bytes_with_changes
 from devstack.bigquery.jobs.statement_outcome import Outcome
-from devstack.bigquery.storage.catalog import Catalog, Change
+from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.change_log import stale_since_us, staleness_us
 from devstack.bigquery.storage.model import CommitInfo, TableId, TableVersion
 from devstack.bigquery.storage.quotas import APPLIED
+from devstack.bigquery.storage.table_change import Change
 
 BACKGROUND_USER = "bigquery-adminbot@system.gserviceaccount.com"
 JOB_ID_PREFIX = "cdc_background_"

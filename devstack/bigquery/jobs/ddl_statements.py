@@ -29,7 +29,7 @@ from devstack.bigquery.sql.statements import (
 )
 from devstack.bigquery.sql.type_parser import fields_of_columns
 from devstack.bigquery.storage.arrow_schema import conform
-from devstack.bigquery.storage.catalog import Catalog, Change
+from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.change_log import check_copy, merged_by_queries
 from devstack.bigquery.storage.model import (
     CloneDefinition,
@@ -41,6 +41,7 @@ from devstack.bigquery.storage.model import (
     TableVersion,
 )
 from devstack.bigquery.storage.protection import check_all_rows, check_columns
+from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import check_clone, check_replacement, check_settings
 
 DdlStatement = AlterTableSetOptions | AlterTablePrimaryKey | CreateClone | CreateSchema | DropSchema | DropTable

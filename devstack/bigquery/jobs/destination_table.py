@@ -11,8 +11,8 @@ from dataclasses import replace
 from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound
 from devstack.bigquery.jobs.job_configuration import TableLayout
 from devstack.bigquery.sql.field_types import TableField
-from devstack.bigquery.storage.catalog import Change
 from devstack.bigquery.storage.model import Partition, Segment, TableId, TableSettings, TableVersion
+from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import (
     check_settings,
     describe_clustering,

@@ -16,11 +16,12 @@ from devstack.bigquery.bigquery_errors import InvalidQuery
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.row_changes import RowChanges
 from devstack.bigquery.sql.field_types import quote_identifier
-from devstack.bigquery.storage.catalog import Catalog, Change
+from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import BufferedRows, Partition, Segment, TableId, TableVersion
 from devstack.bigquery.storage.partition_rows import split_rows
 from devstack.bigquery.storage.quotas import FLUSHED, STREAMED
 from devstack.bigquery.storage.segment_store import SegmentBatch
+from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.version_relation import (
     ROW_ID,
     relation_sql,

@@ -29,10 +29,10 @@ from devstack.bigquery.sql.statements import (
     TruncateTable,
     Update,
 )
-from devstack.bigquery.storage.catalog import Change
 from devstack.bigquery.storage.change_log import check_no_pending_changes
 from devstack.bigquery.storage.model import TableId, TableVersion
 from devstack.bigquery.storage.protection import check_all_rows
+from devstack.bigquery.storage.table_change import Change
 
 MAXIMUM_RETRIES = 3  # of a statement whose partitions another one changed meanwhile
 _KINDS: dict[type, str] = {Update: "UPDATE", Delete: "DELETE", Merge: "MERGE"}

@@ -21,10 +21,11 @@ from devstack.bigquery.jobs.object_store import ObjectStore
 from devstack.bigquery.jobs.parquet_rows import ParquetSource
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import conform
-from devstack.bigquery.storage.catalog import Catalog, Change
+from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import CommitInfo, Segment, TableSettings, TableVersion
 from devstack.bigquery.storage.partition_rows import check_destination, split_rows
 from devstack.bigquery.storage.segment_store import SegmentBatch
+from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import check_partition_exists
 
 PARALLEL_FILES = 2  # decoding is limited by the cores, and each file is in memory as a whole

@@ -17,9 +17,10 @@ from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.sql.field_types import quote_identifier, to_duckdb_type
 from devstack.bigquery.sql.statements import CreateRowPolicy, DropRowPolicy, TableName
 from devstack.bigquery.sql.transpile import to_duckdb
-from devstack.bigquery.storage.catalog import BuildChange, Catalog, Change
+from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import RowPolicy, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.row_policy_rules import Policies, check_policy, find_policy, with_policy, without_policy
+from devstack.bigquery.storage.table_change import BuildChange, Change
 
 _DROP_ALL = "Use DROP ALL ROW ACCESS POLICIES."
 

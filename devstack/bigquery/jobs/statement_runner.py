@@ -24,10 +24,10 @@ from devstack.bigquery.sql import statements
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.statements import CreateTable, Insert, MutatingStatement
 from devstack.bigquery.sql.type_parser import fields_of_columns
-from devstack.bigquery.storage.catalog import Change
 from devstack.bigquery.storage.model import Segment, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.partition_rows import check_destination, split_rows
 from devstack.bigquery.storage.segment_store import SegmentBatch
+from devstack.bigquery.storage.table_change import Change
 
 ExecutableStatement = (
     statements.Assert

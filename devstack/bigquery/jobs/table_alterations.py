@@ -13,8 +13,8 @@ from devstack.bigquery.jobs.script_state import StatementSql
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options
 from devstack.bigquery.sql.statements import AlterTablePrimaryKey, AlterTableSetOptions
-from devstack.bigquery.storage.catalog import Change
 from devstack.bigquery.storage.model import TableId, TableSettings, TableVersion
+from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import check_settings
 
 DAY_MS = 86_400_000

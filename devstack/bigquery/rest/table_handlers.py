@@ -14,9 +14,9 @@ from devstack.bigquery.rest.table_resource import check_etag, table_resource, ti
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.interval_values import canonical_interval
 from devstack.bigquery.stand_in import StandIn
-from devstack.bigquery.storage.catalog import Change
 from devstack.bigquery.storage.model import DatasetId, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.partition_decorators import split_decorator
+from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import (
     check_partition_exists,
     check_settings,

@@ -16,10 +16,11 @@ from devstack.bigquery.callers import Caller
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.interval_values import interval_microseconds
 from devstack.bigquery.storage.arrow_schema import arrow_schema
-from devstack.bigquery.storage.catalog import Catalog, Change
+from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import ChangeLog, PendingChanges, TableId, TableVersion
 from devstack.bigquery.storage.protection import check_all_rows, check_columns
 from devstack.bigquery.storage.quotas import STREAMED
+from devstack.bigquery.storage.table_change import Change
 
 CHANGE_TYPE, SEQUENCE_NUMBER = "_CHANGE_TYPE", "_CHANGE_SEQUENCE_NUMBER"
 # What a change has besides the table's columns.

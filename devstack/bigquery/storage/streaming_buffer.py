@@ -18,11 +18,12 @@ import pyarrow.parquet as pq
 from devstack.bigquery.bigquery_errors import NotFound
 from devstack.bigquery.clock import MICROSECONDS, to_datetime
 from devstack.bigquery.storage.arrow_schema import arrow_schema, conform
-from devstack.bigquery.storage.catalog import Catalog, Change
+from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import BufferedRows, Partition, Segment, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.partition_rows import split_rows
 from devstack.bigquery.storage.quotas import FLUSHED, STREAMED
 from devstack.bigquery.storage.segment_store import SegmentBatch
+from devstack.bigquery.storage.table_change import Change
 
 # How long rows stay in the buffer. BigQuery promises nothing: typically minutes, in rare cases 90. Rows of insertAll
 # stay as long as DML cannot change them.

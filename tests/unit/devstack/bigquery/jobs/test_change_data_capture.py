@@ -22,7 +22,6 @@ from devstack.bigquery.faults import parse_fault
 from devstack.bigquery.jobs.change_merge import merge_changes
 from devstack.bigquery.jobs.job_record import JobRecord
 from devstack.bigquery.sql.field_types import TableField
-from devstack.bigquery.storage.catalog import Change
 from devstack.bigquery.storage.change_log import (
     InvalidRows,
     RowChange,
@@ -31,6 +30,7 @@ from devstack.bigquery.storage.change_log import (
     sequence_order,
 )
 from devstack.bigquery.storage.model import Partition, TableId, TableVersion
+from devstack.bigquery.storage.table_change import Change
 from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse
 
 TABLE = TableId("local-dev", "d", "t")

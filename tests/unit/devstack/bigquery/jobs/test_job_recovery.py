@@ -8,8 +8,9 @@ from typing import Any
 from devstack.bigquery.jobs.job_record import DONE, RUNNING, JobRecord
 from devstack.bigquery.jobs.job_recovery import recover_jobs
 from devstack.bigquery.jobs.job_store import JobStore
-from devstack.bigquery.storage.catalog import Catalog, Change
+from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import CommitInfo
+from devstack.bigquery.storage.table_change import Change
 from tests.unit.devstack.bigquery.storage.tables import SETTINGS, open_catalog, table_id
 
 

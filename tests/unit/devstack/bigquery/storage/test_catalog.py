@@ -12,10 +12,11 @@ from devstack.bigquery.bigquery_errors import Invalid, NotFound, QuotaExceeded, 
 from devstack.bigquery.clock import MICROSECONDS
 from devstack.bigquery.sql.ddl_options import TableOptions
 from devstack.bigquery.sql.field_types import TableField
-from devstack.bigquery.storage.catalog import HOUR_US, Change
+from devstack.bigquery.storage.catalog import HOUR_US
 from devstack.bigquery.storage.garbage_collector import GarbageCollector
 from devstack.bigquery.storage.model import NULL_PARTITION, RowPolicy, TableSettings
 from devstack.bigquery.storage.quotas import QuotaLimits
+from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import check_settings
 from tests.unit.devstack.bigquery.storage.tables import (
     SCHEMA,
