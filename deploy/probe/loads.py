@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from google.api_core.exceptions import BadRequest, Conflict
 
 from deploy.probe.assumption import DoesNotHold, Register, expect
 from deploy.probe.probe_dataset import ProbeDataset
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 assumption = Register()
 LONGEST_PENDING_S = 60.0
@@ -89,19 +95,46 @@ def uri_without_generation(probe: ProbeDataset) -> str:
 )
 def columns_by_name(probe: ProbeDataset) -> str:
     """Loads a file whose columns are in another order than the table's."""
-    import io
+    import pyarrow as pa
 
+    table = probe.new_table("by_name")
+    uri = upload(probe, {"number": pa.array([9]), "day": pa.array([probe.today], pa.date32()), "id": pa.array([1])})
+    probe.load_uris(table, [uri], "WRITE_TRUNCATE_DATA")
+    expect("rows", probe.rows(f"SELECT day, id, number FROM `{table}`"), [(probe.today, 1, 9)])
+    return "Each value is in the column of its name."
+
+
+@assumption(
+    "truncate-data-adds-columns",
+    statement="A load with WRITE_TRUNCATE_DATA and ALLOW_FIELD_ADDITION adds a column of its files, and keeps the rest",
+    rule="The publish after a new column in the feed file adds it to staging by its load job.",
+)
+def adds_columns(probe: ProbeDataset) -> str:
+    """Loads a file with one more column over a table with a column description, and clones the table."""
+    import pyarrow as pa
+
+    table, clone = probe.new_table("widened", [(probe.today, 1, 1)]), probe.table("widened_clone")
+    probe.query(f"ALTER TABLE `{table}` SET OPTIONS (description = 'kept')")
+    day = pa.array([probe.today], pa.date32())
+    columns = {"day": day, "id": pa.array([1]), "number": pa.array([2]), "colour": pa.array(["red"])}
+    probe.load_uris(table, [upload(probe, columns)], "WRITE_TRUNCATE_DATA", adds_columns=True)
+    found = probe.client.get_table(table)
+    expect("columns", [f"{f.name} {f.mode}" for f in found.schema][3:], ["colour NULLABLE"])
+    expect("description", found.description, "kept")
+    probe.query(f"CREATE TABLE `{clone}` CLONE `{table}`")
+    expect("rows of a clone", probe.rows(f"SELECT number, colour FROM `{clone}`"), [(2, "red")])
+    return "The table and its clone have the column with its values."
+
+
+def upload(probe: ProbeDataset, columns: Mapping[str, pa.Array]) -> str:
+    """Upload one Parquet file with these columns. Returns its URI."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = probe.new_table("by_name")
-    content = io.BytesIO()
-    columns = {"number": pa.array([9]), "day": pa.array([probe.today], pa.date32()), "id": pa.array([1])}
-    pq.write_table(pa.table(columns), content)
-    probe.bucket.blob("by_name.parquet").upload_from_string(content.getvalue())
-    probe.load_uris(table, [f"gs://{probe.bucket.name}/by_name.parquet"], "WRITE_TRUNCATE_DATA")
-    expect("rows", probe.rows(f"SELECT day, id, number FROM `{table}`"), [(probe.today, 1, 9)])
-    return "Each value is in the column of its name."
+    content, name = io.BytesIO(), f"{uuid.uuid4().hex}.parquet"
+    pq.write_table(pa.table(dict(columns)), content)
+    probe.bucket.blob(name).upload_from_string(content.getvalue())
+    return f"gs://{probe.bucket.name}/{name}"
 
 
 @assumption(

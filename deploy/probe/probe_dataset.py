@@ -104,7 +104,14 @@ class ProbeDataset:
         return self.load_uris(table, [self.upload(rows)], disposition)
 
     def load_uris(
-        self, table: str, uris: Sequence[str], disposition: str, *, job_id: str | None = None, file_set: str = ""
+        self,
+        table: str,
+        uris: Sequence[str],
+        disposition: str,
+        *,
+        job_id: str | None = None,
+        file_set: str = "",
+        adds_columns: bool = False,
     ) -> Any:
         """Run one load job. `file_set`: the job's fileSetSpecType, when `uris` are not the files themselves."""
         from google.cloud import bigquery
@@ -114,6 +121,7 @@ class ProbeDataset:
             "writeDisposition": disposition,
             "createDisposition": "CREATE_NEVER",
             **({"fileSetSpecType": file_set} if file_set else {}),
+            **({"schemaUpdateOptions": ["ALLOW_FIELD_ADDITION"]} if adds_columns else {}),
         }
         config: Any = bigquery.LoadJobConfig.from_api_repr({"load": options})  # no property sets fileSetSpecType
         job = self.client.load_table_from_uri(

@@ -142,7 +142,7 @@ class DedupJob:
         generation = assemble_generation(self.request.update_id_mode, plans, delivered, results, parent)
         data_uri, fan_out = self.request.data_uri, FanOut(self.session)
         with self.job_log.phase("carry"):
-            if parent.lacks_columns:
+            if parent.has_other_columns:
                 files = tuple(file for file in parent.files if file.date in generation.copied)
                 return generation.with_files(write_completed(parent, files, self.request.table, data_uri, fan_out))
             copy_forward(parent, generation.copied, generation.same_fingerprints, data_uri, fan_out)

@@ -12,7 +12,8 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import digest, from_json
 from dedup_clone.contract.request import DedupRequest, ParentGeneration
-from dedup_clone.contract.schema_change import added_columns, refused_table_changes
+from dedup_clone.contract.schema_change import refused_table_changes
+from dedup_clone.contract.table import Column
 from dedup_spark import storage
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.hashing import KeyHasher
@@ -22,13 +23,14 @@ from dedup_spark.fingerprints.hashing import KeyHasher
 class ParentDate:
     """One date of the parent: its entry in the manifest, and its files below `data_uri`.
 
-    `lacks_columns`: columns were added since, so that none of its files may become a file of the new generation.
+    `has_other_columns`: columns were added or changed since, so that none of its files may become a file of the new
+    generation.
     """
 
     data_uri: str
     files: tuple[DataFile, ...]
     entry: DateEntry
-    lacks_columns: bool = False
+    has_other_columns: bool = False
 
     @property
     def bytes(self) -> int:
@@ -63,8 +65,9 @@ class Parent:
     """The parent's dates and files within the retention.
 
     `newest_id`: the highest snapshot id of its deliveries and rows. `dropped_rows`: its rows older than the retention.
-    `deliveries`: those that it contains, as far as their rows are not older than `complete_since`. `lacks_columns`:
-    columns were added since; its fingerprints and `deliveries` are then left out.
+    `deliveries`: those that it contains, as far as their rows are not older than `complete_since`. `columns`:
+    those of its files. `has_other_columns`: they are not those of the new generation; its fingerprints and `deliveries`
+    are then left out.
     """
 
     data_uri: str
@@ -74,7 +77,8 @@ class Parent:
     dropped_rows: int
     deliveries: frozenset[Delivery] = frozenset()
     complete_since: date = date.max
-    lacks_columns: bool = False
+    columns: tuple[Column, ...] = ()
+    has_other_columns: bool = False
 
     def uri(self, file: DataFile) -> str:
         return storage.join(self.data_uri, file.path)
@@ -83,7 +87,7 @@ class Parent:
         """The parent's date; None if the parent lacks it."""
         if day not in self.dates:
             return None
-        return ParentDate(self.data_uri, self.files_of(day), self.dates[day], self.lacks_columns)
+        return ParentDate(self.data_uri, self.files_of(day), self.dates[day], self.has_other_columns)
 
     def files_of(self, day: date) -> tuple[DataFile, ...]:
         return self._by_date.get(day, ())
@@ -130,7 +134,8 @@ def read_parent(request: DedupRequest) -> Parent:
         dropped_rows=sum(e.rows for e in manifest.dates if e.date < oldest),
         deliveries=frozenset(manifest.deliveries if is_comparable else ()),
         complete_since=manifest.retention_day,
-        lacks_columns=bool(added_columns(manifest.table.columns, request.table.columns)),
+        columns=manifest.table.columns,
+        has_other_columns=manifest.table.columns != request.table.columns,
     )
 
 

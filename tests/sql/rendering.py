@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from dedup_clone.contract.engine import SqlForm
 from dedup_clone.settings.feed import read_feed
@@ -27,13 +28,14 @@ def rendered_statements() -> dict[str, str]:
         for file in sorted(SQL.rglob("*.sql")):
             name = file.relative_to(SQL).as_posix()
             table = feed.table.to_contract()
-            options = feed.table.options.to_contract()
-            statements[f"{feed.feed}/{name}"] = render(SQL, name, names=names, table=table, options=options)
-            first = render(SQL, name, names=names, table=table, options=options, has_parent=False)
+            options, column = feed.table.options.to_contract(), table.value_columns[0]
+            values: dict[str, Any] = {"names": names, "table": table, "options": options, "column": column}
+            statements[f"{feed.feed}/{name}"] = render(SQL, name, **values)
+            first = render(SQL, name, **values, has_parent=False)
             if first != statements[f"{feed.feed}/{name}"]:
                 statements[f"{feed.feed}/{FIRST_PUBLISH}/{name}"] = first
             for form in OTHER_FORMS:
-                text = render(SQL, name, names=names, table=table, options=options, form=form)
+                text = render(SQL, name, **values, form=form)
                 if text != statements[f"{feed.feed}/{name}"]:
                     statements[f"{feed.feed}/{form}/{name}"] = text
         for check in feed.checks.sql:

@@ -19,6 +19,7 @@ from devstack.bigquery.jobs.table_reader import check_location
 from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options, evaluate_schema_options
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.statements import (
+    AlterColumn,
     AlterTablePrimaryKey,
     AlterTableSetOptions,
     CreateClone,
@@ -44,7 +45,9 @@ from devstack.bigquery.storage.protection import check_all_rows, check_columns
 from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import check_clone, check_replacement, check_settings
 
-DdlStatement = AlterTableSetOptions | AlterTablePrimaryKey | CreateClone | CreateSchema | DropSchema | DropTable
+DdlStatement = (
+    AlterColumn | AlterTableSetOptions | AlterTablePrimaryKey | CreateClone | CreateSchema | DropSchema | DropTable
+)
 
 
 def run_ddl(
@@ -53,7 +56,7 @@ def run_ddl(
     match statement:
         case CreateClone():
             return _clone(statement, sql, commit_info, check_cancelled)
-        case AlterTableSetOptions() | AlterTablePrimaryKey():
+        case AlterColumn() | AlterTableSetOptions() | AlterTablePrimaryKey():
             return alter_table(statement, sql, commit_info)
         case DropTable():
             return _drop(statement, sql.state, commit_info)
@@ -209,6 +212,7 @@ def clone_change(
         clustering=base.clustering,
         row_policies=base.row_policies,
         primary_key=base.primary_key,
+        has_altered_types=base.has_altered_types,
     )
     settings = with_options(settings, options)
     check_settings(table, settings)

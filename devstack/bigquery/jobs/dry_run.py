@@ -52,6 +52,7 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
 _OTHER_KINDS = {
     statements.AlterTableSetOptions: "ALTER_TABLE",
     statements.AlterTablePrimaryKey: "ALTER_TABLE",
+    statements.AlterColumn: "ALTER_TABLE",
     statements.DropTable: "DROP_TABLE",
     statements.DropProcedure: "DROP_PROCEDURE",
     statements.CreateRowPolicy: "CREATE_ROW_ACCESS_POLICY",

@@ -7,12 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound, NotImplementedConstruct
 from devstack.bigquery.clock import from_datetime
 from devstack.bigquery.jobs.script_state import StatementSql
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options
-from devstack.bigquery.sql.statements import AlterTablePrimaryKey, AlterTableSetOptions
+from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.sql.statements import AlterColumn, AlterTablePrimaryKey, AlterTableSetOptions
+from devstack.bigquery.sql.type_parser import field_of_column
 from devstack.bigquery.storage.model import TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import check_settings
@@ -21,13 +23,15 @@ DAY_MS = 86_400_000
 
 
 def alter_table(
-    statement: AlterTableSetOptions | AlterTablePrimaryKey, sql: StatementSql, commit_info: CommitInfoOf
+    statement: AlterColumn | AlterTableSetOptions | AlterTablePrimaryKey, sql: StatementSql, commit_info: CommitInfoOf
 ) -> Outcome:
     """Executes ALTER TABLE. Raises StandInError, and has then changed nothing."""
     catalog, table = sql.state.catalog, sql.state.target(statement.name)
     changed: Callable[[TableSettings], TableSettings]
     if isinstance(statement, AlterTablePrimaryKey):
         changed = partial(_with_primary_key, table, statement)
+    elif isinstance(statement, AlterColumn):
+        changed = partial(_with_column, table, statement)
     else:
         changed = partial(with_options, options=evaluate_options(statement.options, sql.python_value))
     if statement.if_exists and catalog.find(table) is None:
@@ -71,6 +75,42 @@ def _with_primary_key(table: TableId, statement: AlterTablePrimaryKey, settings:
     if not (statement.columns or settings.primary_key or statement.if_key_exists):
         raise InvalidQuery(f"Not found: Primary key of table {table}")
     return replace(settings, primary_key=declared_names(settings, statement.columns))
+
+
+def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings) -> TableSettings:
+    """The settings with another type or mode of one column, as the page "Data definition language" allows it."""
+    column = settings.column(statement.column)
+    if column is None:
+        if statement.if_column_exists:
+            return settings
+        raise InvalidQuery(f"Column not found: {statement.column} in table {table}")
+    if statement.kind is None:
+        if column.mode != "REQUIRED":
+            raise InvalidQuery(
+                f"ALTER TABLE ALTER COLUMN DROP NOT NULL: column {column.name} of {table} is not NOT NULL"
+            )
+        changed = replace(column, mode="NULLABLE")
+    else:
+        wanted = field_of_column(statement.kind)
+        if not _is_less_restrictive(column, wanted):
+            raise InvalidQuery(
+                f"ALTER TABLE ALTER COLUMN SET DATA TYPE requires that the existing column type "
+                f"({column.sql_type()}) is assignable to the new type ({wanted.sql_type()})"
+            )
+        changed = replace(column, type=wanted.type)
+    schema = tuple(changed if field is column else field for field in settings.schema)
+    altered = settings.has_altered_types or changed.type != column.type
+    return replace(settings, schema=schema, has_altered_types=altered)
+
+
+_WIDENINGS = {("INT64", "NUMERIC"), ("INT64", "FLOAT64"), ("NUMERIC", "FLOAT64")}
+
+
+def _is_less_restrictive(column: TableField, wanted: TableField) -> bool:
+    """Whether a scalar column may get this type. Changes inside STRUCT and ARRAY are refused as unsupported."""
+    if "REPEATED" in (column.mode, wanted.mode) or column.fields or wanted.fields:
+        raise NotImplementedConstruct("SET DATA TYPE of STRUCT and ARRAY")
+    return column.type == wanted.type or (column.type, wanted.type) in _WIDENINGS
 
 
 def _alter_change(

@@ -9,6 +9,7 @@ from devstack.bigquery.sql.checked_parse import parse_expression, parse_query
 from devstack.bigquery.sql.ddl_options import parse_options
 from devstack.bigquery.sql.procedure_parser import parse_create_procedure, parse_drop_procedure
 from devstack.bigquery.sql.statements import (
+    AlterColumn,
     AlterTablePrimaryKey,
     AlterTableSetOptions,
     CreateClone,
@@ -24,7 +25,7 @@ from devstack.bigquery.sql.statements import (
 )
 from devstack.bigquery.sql.table_names import parse_dataset_name, parse_table_name
 from devstack.bigquery.sql.tokens import TokenCursor
-from devstack.bigquery.sql.type_parser import parse_columns, parse_primary_key
+from devstack.bigquery.sql.type_parser import parse_columns, parse_primary_key, parse_type
 
 MAX_CLUSTERING_COLUMNS = 4
 CLUSTERING_TYPES = ("BOOL", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
@@ -140,8 +141,8 @@ def _create_schema(cursor: TokenCursor, replace: bool) -> CreateSchema:
     return CreateSchema(dataset, if_not_exists, parse_options(cursor, "schema"), project)
 
 
-def parse_alter(cursor: TokenCursor) -> AlterTableSetOptions | AlterTablePrimaryKey:
-    """Parses ALTER TABLE with SET OPTIONS, ADD PRIMARY KEY or DROP PRIMARY KEY."""
+def parse_alter(cursor: TokenCursor) -> AlterTableSetOptions | AlterTablePrimaryKey | AlterColumn:
+    """Parses ALTER TABLE with SET OPTIONS, ADD or DROP PRIMARY KEY, or one ALTER COLUMN."""
     cursor.expect("ALTER")
     if not cursor.accept("TABLE"):
         raise NotImplementedConstruct(f"ALTER {_kind(cursor)}")
@@ -152,6 +153,8 @@ def parse_alter(cursor: TokenCursor) -> AlterTableSetOptions | AlterTablePrimary
     if cursor.at("ADD", "PRIMARY", "KEY"):
         cursor.expect("ADD")
         return AlterTablePrimaryKey(name, parse_primary_key(cursor), if_exists)
+    if cursor.at("ALTER", "COLUMN"):
+        return _alter_column(cursor, name, if_exists)
     if not cursor.at("SET", "OPTIONS"):
         action = " ".join(word for ahead in range(2) if (word := cursor.word(ahead)).isalpha())
         if not action or (cursor.at("SET") and cursor.word(1) != "DEFAULT"):
@@ -159,6 +162,17 @@ def parse_alter(cursor: TokenCursor) -> AlterTableSetOptions | AlterTablePrimary
         raise NotImplementedConstruct(f"ALTER TABLE {action}")
     cursor.expect("SET")
     return AlterTableSetOptions(name, parse_options(cursor, "table"), if_exists)
+
+
+def _alter_column(cursor: TokenCursor, table: TableName, if_exists: bool) -> AlterColumn:
+    cursor.expect("ALTER", "COLUMN")
+    if_column_exists = cursor.accept("IF", "EXISTS")
+    column, kind = cursor.identifier(), None
+    if cursor.accept("SET", "DATA", "TYPE"):
+        kind = parse_type(cursor, column)
+    elif not cursor.accept("DROP", "NOT", "NULL"):
+        raise NotImplementedConstruct(f"ALTER COLUMN {cursor.word()} {cursor.word(1)}")
+    return AlterColumn(table, column, kind, if_exists, if_column_exists)
 
 
 def parse_drop(cursor: TokenCursor) -> DropTable | DropSchema | DropRowPolicy | DropProcedure:

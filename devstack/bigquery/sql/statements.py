@@ -108,6 +108,17 @@ class AlterTablePrimaryKey:
 
 
 @dataclass(frozen=True)
+class AlterColumn:
+    """ALTER TABLE … ALTER COLUMN … SET DATA TYPE `kind`, or, without `kind`, DROP NOT NULL."""
+
+    name: TableName
+    column: str
+    kind: ColumnSpec | None
+    if_exists: bool = False
+    if_column_exists: bool = False
+
+
+@dataclass(frozen=True)
 class DropTable:
     name: TableName
     if_exists: bool = False
@@ -289,6 +300,7 @@ Statement = (
     | CreateClone
     | AlterTableSetOptions
     | AlterTablePrimaryKey
+    | AlterColumn
     | DropTable
     | CreateRowPolicy
     | DropRowPolicy

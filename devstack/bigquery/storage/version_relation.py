@@ -47,6 +47,8 @@ def relation_sql(
         number = f"(list_position({listed}, filename) + {first - 1})"
         row_id = f", CAST({number} * {_SEGMENT_STRIDE} + file_row_number AS BIGINT) AS {ROW_ID}"
         virtual = ", filename = true, file_row_number = true"
+    if version.settings.has_altered_types:  # otherwise all files would be read with the types of the first one
+        virtual += ", union_by_name = true"
     return f"(SELECT {columns}{row_id} FROM read_parquet({listed}, hive_partitioning = false{virtual}))"
 
 

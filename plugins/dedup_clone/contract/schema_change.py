@@ -23,6 +23,22 @@ def added_columns(before: Sequence[Column], after: Sequence[Column], prefix: str
     return added
 
 
+# Types that hold every value of another one, so that files of both types are read alike.
+_WIDENINGS = {("INT64", "NUMERIC")}
+
+
+def widened_columns(before: Sequence[Column], after: Sequence[Column]) -> list[str]:
+    """The columns of `after` that have a wider type than in `before`."""
+    types = {column.name: column.type for column in before if column.mode is not ColumnMode.REPEATED}
+    return [c.name for c in after if (types.get(c.name), c.type) in _WIDENINGS]
+
+
+def relaxed_columns(before: Sequence[Column], after: Sequence[Column]) -> list[str]:
+    """The columns of `after` that are no longer REQUIRED."""
+    required = {column.name for column in before if column.mode is ColumnMode.REQUIRED}
+    return [c.name for c in after if c.name in required and c.mode is ColumnMode.NULLABLE]
+
+
 def refused_table_changes(before: TableContract, after: TableContract) -> list[str]:
     """What stands in the way of a table `before` that shall become `after`: one text for each.
 
@@ -30,6 +46,12 @@ def refused_table_changes(before: TableContract, after: TableContract) -> list[s
     compares it with that of the tables.
     """
     refused = refused_changes(before.columns, after.columns)
+    fixed = {*before.keys, before.snapshot_id_column, *before.cluster_by}
+    refused += [
+        f"the type of column [{name}] is another one, but it is a key or clusters the table"
+        for name in widened_columns(before.columns, after.columns)
+        if name in fixed
+    ]
     for what in ("keys", "partition_column", "snapshot_id_column"):
         found, expected = getattr(after, what), getattr(before, what)
         if found != expected:
@@ -45,7 +67,7 @@ def refused_changes(before: Sequence[Column], after: Sequence[Column], prefix: s
     """What stands in the way of a table of columns `before` that shall have the columns `after`: one text for each.
 
     Only NULLABLE and REPEATED columns may be added, each behind all others of its table or STRUCT, where BigQuery adds
-    it.
+    it. A column, but not one inside a STRUCT, may become NULLABLE, and INT64 may become NUMERIC.
     """
     return list(_refused(before, after, prefix))
 
@@ -56,9 +78,9 @@ def _refused(before: Sequence[Column], after: Sequence[Column], prefix: str) -> 
         path, new = f"{prefix}{column.name}", declared.get(column.name)
         if new is None:
             yield f"column [{path}] is no longer declared (dropped or renamed)"
-        elif new.type != column.type:
+        elif new.type != column.type and (prefix or not widened_columns([column], [new])):
             yield f"column [{path}] is [{new.type}], it was [{column.type}]"
-        elif new.mode is not column.mode:
+        elif new.mode is not column.mode and (prefix or not relaxed_columns([column], [new])):
             yield f"column [{path}] is [{new.mode}], it was [{column.mode}]"
         else:
             yield from _refused(column.fields, new.fields, f"{path}.")

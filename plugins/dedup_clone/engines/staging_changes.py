@@ -60,7 +60,7 @@ def _reason_to_load(services: Services, spec: PublishSpec, manifest: Manifest, f
     if not holds_parent(services, spec):
         return f"staging does not hold generation [{parent.generation}]"
     if parent.table.columns != manifest.table.columns:
-        return "columns were added"
+        return "columns were added or changed"
     return _reason_to_distrust(services, parent)
 
 

@@ -39,7 +39,7 @@ def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, 
     """After the job succeeded: mark STAGING as `loaded`, and drop the incoming table."""
     finish_load(services, spec, manifest)
     if candidate.load_uris_uri is None:
-        services.warehouse.drop_table(services.names.incoming_table)
+        services.warehouse.changes.drop(services.names.incoming_table)
 
 
 def _deduplicate_configuration(services: Services, spec: PublishSpec, manifest: Manifest) -> dict[str, Any]:

@@ -156,7 +156,7 @@ def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> Non
     staging = services.staging.read()
     if staging is not None and staging.is_streamed and staging.state is StagingState.LOADING:
         services.log("makes staging anew: BigQuery may still apply changes that a former attempt streamed into it")
-        services.warehouse.drop_table(services.names.staging_table)
+        services.warehouse.changes.drop(services.names.staging_table)
         services.warehouse.create_staging(services.names, services.feed.table.to_contract())
     services.staging.write(Staging(StagingState.LOADING, spec.attempt, spec.generation, manifest.digest))
 

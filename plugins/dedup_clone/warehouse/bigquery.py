@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.engine import SqlForm
-from dedup_clone.contract.table import TableContract
+from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.contract.target_options import NO_OPTIONS, TargetOptions
 from dedup_clone.warehouse.change_data_capture import ChangeDataCapture
 from dedup_clone.warehouse.descriptions import describe_table
@@ -77,9 +77,11 @@ class Warehouse:
         """Create staging with the feed's schema, unless it exists."""
         self._run(render(self._sql_folder, "ddl/create_staging.sql", names=names, table=table), [])
 
-    def drop_table(self, name: str) -> None:
-        """Drop a table of the dataset, if it exists."""
-        self._client.delete_table(f"{self._project}.{self._dataset}.{name}", not_found_ok=True)
+    def widen_columns(self, names: TableNames, *, widened: Iterable[Column], relaxed: Iterable[Column]) -> None:
+        """Give columns of staging their declared, wider types, and let others be NULL: one free statement for each."""
+        for name, columns in (("ddl/widen_column.sql", widened), ("ddl/relax_column.sql", relaxed)):
+            for column in columns:
+                self._run(render(self._sql_folder, name, names=names, column=column), [])
 
     def render(
         self,

@@ -64,11 +64,12 @@ def render(
     has_parent: bool = True,
     form: SqlForm = SqlForm.QUALIFY,
     options: TargetOptions = NO_OPTIONS,
+    column: Column | None = None,
 ) -> str:
     """The statement `folder/name` for one feed. An undefined name in it is an error.
 
     `has_parent`: whether target exists; it does not before the first publish. `form`: how engine `bigquery` chooses
-    rows. `options`: those of target.
+    rows. `options`: those of target. `column`: the one that the statement changes.
     """
     import jinja2
 
@@ -81,6 +82,7 @@ def render(
         has_parent=has_parent,
         form=form,
         options=options,
+        column=column,
         column_sql=column_sql,
         nullable=nullable,
         quoted=quoted,

@@ -1,4 +1,4 @@
-"""Changes tables' metadata, by one request each, which BigQuery refuses if the table was changed meanwhile."""
+"""Drops tables, and changes their metadata by requests that BigQuery refuses if the table was changed meanwhile."""
 
 from __future__ import annotations
 
@@ -39,6 +39,10 @@ class TableChanges:
             others = table.table_constraints.foreign_keys if table.table_constraints else None
             table.table_constraints = TableConstraints(PrimaryKey(list(primary_key)), others)
         self._client.update_table(table, ["schema", *(["table_constraints"] if primary_key else [])])
+
+    def drop(self, table_name: str) -> None:
+        """Drop a table of the dataset, if it exists."""
+        self._client.delete_table(f"{self._dataset}.{table_name}", not_found_ok=True)
 
     def remove_label(self, table_name: str, label: str) -> None:
         """Remove a label of a table. Changes nothing if the table lacks it."""

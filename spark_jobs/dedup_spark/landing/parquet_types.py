@@ -26,6 +26,8 @@ _NOT_ANNOTATED = {
     ("FLOAT64", "FLOAT"): spark.FloatType(),
     ("INT64", "INT32"): spark.IntegerType(),
     ("INT64", "INT64"): spark.LongType(),
+    ("NUMERIC", "INT32"): spark.IntegerType(),
+    ("NUMERIC", "INT64"): spark.LongType(),
 }
 _PARQUET_FORMS = {
     "BOOL": "BOOLEAN",
@@ -34,7 +36,7 @@ _PARQUET_FORMS = {
     "DATETIME": "INT64 annotated TIMESTAMP, not adjusted to UTC, milliseconds or microseconds",
     "FLOAT64": "DOUBLE or FLOAT",
     "INT64": "INT64 or INT32, unsigned up to 32 bits",
-    "NUMERIC": "DECIMAL of at most 29 digits before and 9 after the point",
+    "NUMERIC": "DECIMAL of at most 29 digits before and 9 after the point, or what INT64 accepts",
     "STRING": "BYTE_ARRAY annotated STRING",
     "TIMESTAMP": "INT64 annotated TIMESTAMP, adjusted to UTC, milliseconds or microseconds",
 }
@@ -53,7 +55,7 @@ def spark_type_of(
             return _NOT_ANNOTATED.get((declared, physical))
         case "DATE", "Date":
             return spark.DateType()
-        case "INT64", "Int":
+        case (("INT64" | "NUMERIC"), "Int"):
             return (_SIGNED if logical["isSigned"] else _UNSIGNED).get(logical["bitWidth"])
         case "NUMERIC", "Decimal":
             return _decimal(logical["precision"], logical["scale"])

@@ -97,6 +97,8 @@ def _check_sizes(path: str, values: pa.Array, counts: InvalidValues) -> None:
 
 
 def _check_numerics(path: str, values: pa.Array, counts: InvalidValues) -> None:
+    if pa.types.is_integer(values.type):  # NUMERIC holds all of them
+        return
     if not _is_valid(values):
         invalid = sum(not _is_valid(values.slice(n, 1)) for n in range(len(values)))
         digits = values.type.precision

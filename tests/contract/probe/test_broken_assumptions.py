@@ -28,6 +28,7 @@ OPTIONS = "OPTIONS (description = 'copied', labels = [('a', 'b')], partition_exp
 PRESENT = sql(r" FOR SYSTEM_TIME AS OF @\w+", "")
 DROP_FIRST = sql(r"CREATE OR REPLACE TABLE (`\S+`) CLONE", r"DROP TABLE IF EXISTS \1; CREATE TABLE \1 CLONE")
 NO_TIME = refused(r"SYSTEM_TIME AS OF @", "FOR SYSTEM_TIME needs a constant")
+ADDS = "truncate-data-adds-columns"
 NO_REPLACE = refused(r"CREATE OR REPLACE TABLE \S+\s+CLONE", "Table already exists")
 
 
@@ -275,6 +276,12 @@ CASES: list[tuple[str, Change, str]] = [
         "listing-is-consistent",
     ),
     ("generations do not grow", uploaded(lambda o: o.update(generation="7")), "marker-time-is-arrival"),
+    ("a load that adds a column drops it", answer("/tables/widened", lambda t: t["schema"]["fields"].pop()), ADDS),
+    (
+        "new columns are refused",
+        job("load", lambda load: load.pop("schemaUpdateOptions", None) is not None),
+        ADDS,
+    ),
     ("microseconds are lost", selected("TIMESTAMP_TRUNC(at, MILLISECOND)", "at"), "publish-of-every-type"),
     ("NULL becomes an empty text", selected("IFNULL(note, '')", "note"), "publish-of-every-type"),
     ("bytes are cut", selected("SUBSTR(raw, 1, 1)", "raw"), "publish-of-every-type"),

@@ -188,7 +188,7 @@ def test_a_deleted_target_is_made_again_from_staging(published: FeedOnStandIn) -
     spec = published.resolve(published.land(9, [row(9, 2, 30)]))
     published.deduplicate(spec)
     published.load(spec)  # staging has later rows than target
-    published.services.warehouse.drop_table(published.feed.target)
+    published.services.warehouse.changes.drop(published.feed.target)
     assert recover(published).swap is not None
     assert published.rows() == expected(*ROWS)
     after = published.services.warehouse.table(published.feed.target)
@@ -215,8 +215,8 @@ def test_tables_that_are_gone_for_good_are_made_from_landing_or_from_a_copy(
     published: FeedOnStandIn, has_copy: bool
 ) -> None:
     services, copy = published.services, f"{published.feed.feed}_copy"
-    services.warehouse.drop_table(published.feed.target)
-    services.warehouse.drop_table(published.feed.staging)
+    services.warehouse.changes.drop(published.feed.target)
+    services.warehouse.changes.drop(published.feed.staging)
     assert "restore it" in recover(published).next_step
     plan = recover(published, table_is_gone=True)
     assert any("no snapshot in landing" in item for item in plan.unknown)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from dedup_clone.contract.schema_change import added_columns, refused_changes
-from dedup_clone.contract.table import Column, ColumnMode
+from dedup_clone.contract.schema_change import (
+    added_columns,
+    refused_changes,
+    refused_table_changes,
+    relaxed_columns,
+    widened_columns,
+)
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
 
 NUMBER, CITY = Column("number", "INT64"), Column("city", "STRING")
 STORE = Column("store", "STRUCT", fields=(CITY,))
@@ -34,7 +42,9 @@ def test_columns_added_behind_the_others_are_a_change_that_a_publish_makes(
     ("after", "reason"),
     [
         ((NUMBER,), "column [store] is no longer declared"),
-        ((Column("number", "NUMERIC"), STORE), "column [number] is [NUMERIC], it was [INT64]"),
+        ((Column("number", "FLOAT64"), STORE), "column [number] is [FLOAT64], it was [INT64]"),
+        ((NUMBER, Column("store", "STRUCT", fields=(Column("city", "BYTES"),))), "column [store.city] is [BYTES]"),
+        ((Column("number", "INT64", ColumnMode.REQUIRED), STORE), "column [number] is [REQUIRED], it was [NULLABLE]"),
         ((Column("number", "INT64", ColumnMode.REPEATED), STORE), "column [number] is [REPEATED], it was [NULLABLE]"),
         ((NUMBER, Column("store", "STRUCT", fields=(AREA,))), "column [store.city] is no longer declared"),
         ((*BEFORE, Column("must", "STRING", ColumnMode.REQUIRED)), "new column [must] is REQUIRED"),
@@ -45,3 +55,26 @@ def test_columns_added_behind_the_others_are_a_change_that_a_publish_makes(
 )
 def test_every_other_change_is_refused_with_its_reason(after: tuple[Column, ...], reason: str) -> None:
     assert reason in "; ".join(refused_changes(BEFORE, after))
+
+
+def test_int64_may_become_numeric_and_required_columns_nullable_at_the_top_level() -> None:
+    """BigQuery's pages "Modifying table schemas" and "Data definition language" (ALTER COLUMN)."""
+    required, numeric = Column("number", "INT64", ColumnMode.REQUIRED), Column("number", "NUMERIC")
+    assert refused_changes((required,), (numeric,)) == []
+    assert (widened_columns((required,), (numeric,)), relaxed_columns((required,), (numeric,))) == (["number"],) * 2
+    assert refused_changes((numeric,), (NUMBER,)) == ["column [number] is [INT64], it was [NUMERIC]"]
+    inside = [(Column("at", "STRUCT", fields=(column,)),) for column in (required, numeric)]
+    assert refused_changes(*inside) == ["column [at.number] is [NUMERIC], it was [INT64]"]
+    repeated = [(replace(column, mode=ColumnMode.REPEATED),) for column in (NUMBER, numeric)]
+    assert refused_changes(*repeated) == ["column [number] is [NUMERIC], it was [INT64]"]
+
+
+def test_the_roles_of_columns_stay() -> None:
+    before = TableContract((Column("day", "DATE"), NUMBER, Column("id", "INT64")), "day", "id", ("day",), (), 9)
+    columns = (Column("day", "DATE"), Column("number", "NUMERIC"), Column("id", "INT64"))
+    assert refused_table_changes(before, replace(before, columns=columns, retention_days=1)) == []
+    clustered = replace(before, cluster_by=("number",))
+    assert "is a key or clusters the table" in refused_table_changes(clustered, replace(clustered, columns=columns))[0]
+    assert refused_table_changes(before, replace(before, keys=("day", "number"))) == [
+        "keys is [day, number], it was [day]"
+    ]

@@ -14,7 +14,7 @@ def delete_leftovers(services: Services, keys_file: str) -> list[str]:
     """
     folders = prune(services)
     refresh_index(services)  # its check results of earlier attempts name examples
-    services.warehouse.drop_table(services.names.incoming_table)
+    services.warehouse.changes.drop(services.names.incoming_table)
     services.store.delete_folder(services.layout.keys_to_erase(keys_file))
     services.log(f"deleted {len(folders)} folders of earlier generations, and the file of keys")
     return folders

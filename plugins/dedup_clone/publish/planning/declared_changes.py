@@ -8,7 +8,13 @@ from datetime import timedelta
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.contract.schema_change import added_columns, refused_table_changes
+from dedup_clone.contract.schema_change import (
+    added_columns,
+    refused_changes,
+    refused_table_changes,
+    widened_columns,
+)
+from dedup_clone.contract.table import Column
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.metadata import TableMetadata
 
@@ -36,12 +42,13 @@ def _refusals(services: Services, engine: Engine, parent: Manifest, staging: Tab
     declared = services.feed.table.to_contract()
     refused = refused_table_changes(parent.table, declared)
     yield from refused
-    added = [] if refused else added_columns(parent.table.columns, declared.columns)
-    if added and not engine.runs_spark:
-        yield (
-            f"engine [{engine}] cannot add the new columns {added}, because it reads target, which lacks them: publish "
-            f"one snapshot with engine [{Engine.SPARK}], then go on with engine [{engine}]"
-        )
+    if not refused:
+        yield from _unreadable_by(engine, parent, declared.columns)
+        if staging is not None:
+            yield from (
+                f"staging was changed before, and its {problem}: put that change back into the feed file"
+                for problem in refused_changes(staging.columns, declared.columns)
+            )
     if staging is not None and is_shorter(declared.retention_days, staging):
         lost = lost_dates(services, parent)
         kept = "all" if staging.expiration_days is None else f"{staging.expiration_days:g}"
@@ -49,6 +56,16 @@ def _refusals(services: Services, engine: Engine, parent: Manifest, staging: Tab
             f"retention_days is [{declared.retention_days}], staging keeps [{kept}] days, and readers would lose "
             f"[{len(lost)}] dates with [{sum(lost.values())}] rows: approve that with "
             f"`make plan FEED={services.feed.feed} APPLY=1`"
+        )
+
+
+def _unreadable_by(engine: Engine, parent: Manifest, declared: tuple[Column, ...]) -> Iterator[str]:
+    before = parent.table.columns
+    new = [*added_columns(before, declared), *widened_columns(before, declared)]
+    if new and not engine.runs_spark:
+        yield (
+            f"engine [{engine}] cannot add or widen the columns {new}, because it reads target, which has the former "
+            f"ones: publish one snapshot with engine [{Engine.SPARK}], then go on with engine [{engine}]"
         )
 
 

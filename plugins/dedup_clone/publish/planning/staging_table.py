@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dedup_clone.contract.schema_change import relaxed_columns, widened_columns
 from dedup_clone.publish.planning.declared_changes import is_shorter
 from dedup_clone.publish.planning.declared_options import staging_options
 from dedup_clone.publish.services import Services
@@ -10,7 +11,7 @@ from dedup_clone.warehouse.table_options import PRIMARY_KEY
 
 
 def prepare_staging(services: Services) -> None:
-    """Create staging, unless it exists. Set a longer retention, descriptions of columns and the primary key.
+    """Create staging, unless it exists. Set wider types, a longer retention, descriptions and the primary key.
 
     Call it while the run holds the lease. A shorter retention deletes rows; `approve_retention` sets it.
     """
@@ -18,7 +19,15 @@ def prepare_staging(services: Services) -> None:
     staging = services.warehouse.table(name)
     if staging is None:
         services.warehouse.create_staging(services.names, table.to_contract())
-    elif staging.expiration_days != table.retention_days and not is_shorter(table.retention_days, staging):
+    else:
+        columns = table.to_contract().columns
+        services.warehouse.widen_columns(
+            services.names,
+            widened=[c for c in columns if c.name in widened_columns(staging.columns, columns)],
+            relaxed=[c for c in columns if c.name in relaxed_columns(staging.columns, columns)],
+        )
+    days = table.retention_days
+    if staging and staging.expiration_days != days and not is_shorter(days, staging):
         _set_retention(services)
     declared, found = staging_options(table), staging.options if staging else {}
     if any(found.get(entry) != value for entry, value in declared.items()):

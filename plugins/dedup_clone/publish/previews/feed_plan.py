@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dedup_clone.checks.check_result import Level
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.contract.schema_change import added_columns
+from dedup_clone.contract.schema_change import added_columns, relaxed_columns, widened_columns
 from dedup_clone.publish.check import early_results
 from dedup_clone.publish.planning.declared_changes import is_shorter, lost_dates, refusals
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
@@ -92,6 +92,7 @@ def _changes(
             f"{len(added)} more columns from the swap on, no query fails; SELECT * returns them",
             f"the Spark job reads and writes {_live_size(services, live)} more; BigQuery bills nothing",
         )
+    yield from _changed_columns(services, live)
     yield from _retention(services, live, staging, target)
     if live.update_id_mode is not feed.update_id_mode:
         yield PlannedChange(
@@ -113,6 +114,26 @@ def _engine_effect(engine: Engine, live: Manifest) -> str:
     if not engine.runs_spark:
         return "scans target in BigQuery"
     return "exports the table first, free of charge" if live.data_folder is None else "goes on with the live files"
+
+
+def _changed_columns(services: Services, live: Manifest) -> Iterator[PlannedChange]:
+    before, after = live.table.columns, services.feed.table.to_contract().columns
+    cost = f"the Spark job reads and writes {_live_size(services, live)} more; BigQuery bills nothing"
+    widened, relaxed = widened_columns(before, after), relaxed_columns(before, after)
+    if widened:
+        yield PlannedChange(
+            f"wider type of columns {', '.join(widened)}",
+            "changes staging's type and writes all files anew once; no rollback leads behind it",
+            "results of the new type from the swap on; statements that write the former type may fail",
+            cost,
+        )
+    if relaxed:
+        yield PlannedChange(
+            f"columns {', '.join(relaxed)} may be NULL",
+            "lets staging's columns be NULL and writes all files anew once",
+            "NULL may appear in them",
+            cost,
+        )
 
 
 def _retention(

@@ -42,9 +42,9 @@ def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
     if record.target is TargetFate.EXPORT and live is not None:
         _export(services, record.attempt, live)
     if record.target is not TargetFate.KEEP:
-        services.warehouse.drop_table(services.names.target_table)
+        services.warehouse.changes.drop(services.names.target_table)
     for table in (services.names.staging_table, services.names.incoming_table):
-        services.warehouse.drop_table(table)
+        services.warehouse.changes.drop(table)
     _delete_state(services, record)
     services.log(f"retired: target [{record.target}]", generation=record.generation)
     return record

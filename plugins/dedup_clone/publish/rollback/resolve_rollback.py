@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import dedup_clone
 from dedup_clone.contract.errors import ConfigurationError, RollbackRefused
 from dedup_clone.contract.manifest import Candidate, DateOutcome, DedupMetrics, FileList, Manifest
-from dedup_clone.contract.schema_change import added_columns
+from dedup_clone.contract.schema_change import added_columns, widened_columns
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.erasure.erasure_records import last_erasure
 from dedup_clone.publish.lease import acquire_lease
@@ -63,6 +63,8 @@ def restorable_generations(services: Services) -> list[RestorableGeneration]:
         if record.generation != live and record.swapped_at and record.generation >= erased:
             manifest = services.manifests.read(record.generation)
             lacking = added_columns(manifest.table.columns, target.columns) if target else []
+            if target and widened_columns(manifest.table.columns, target.columns):
+                continue  # neither its files nor staging as of then have the type of today
             restored_at = None if lacking else _clonable_as_of(services, manifest, oldest)
             if restored_at or (not _is_nested(lacking) and services.manifests.files_exist(manifest)):
                 restorable.append(RestorableGeneration(manifest, record.snapshot_id, record.swapped_at, restored_at))
@@ -77,7 +79,7 @@ def find_restorable(services: Services, generation: int) -> RestorableGeneration
         raise ConfigurationError(
             f"Generation [{generation}] of [{services.feed.feed}] cannot be made live again: it is live, was "
             f"never published, may contain keys that were erased since, is neither within BigQuery's time travel nor "
-            f"among the retained files, or is older than nested columns of the table. "
+            f"among the retained files, or is older than nested columns of the table or the type of a column. "
             f"Choose one of: {_names(restorable)}; or replay a snapshot."
         )
     return by_generation[generation]

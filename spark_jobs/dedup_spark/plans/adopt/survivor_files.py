@@ -58,7 +58,7 @@ def _split_files(task: AdoptTask, diff: DiffResult, table: TableContract) -> tup
         kept = sorted_row_numbers(diff.surviving[PARENT_SOURCE, number])
         removed = sorted_row_numbers(diff.removed[PARENT_SOURCE, number])
         uri, base_id = parent.uri(file), parent.entry.max_update_id
-        if file.max_update_id < base_id and not len(removed) and not parent.lacks_columns:
+        if file.max_update_id < base_id and not len(removed) and not parent.has_other_columns:
             copied.append(file)
         elif file.min_update_id < base_id:
             sources.append(RowSource(uri, file.rows, kept, removed, base_id))

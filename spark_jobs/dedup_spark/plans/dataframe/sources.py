@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import reduce
 
@@ -81,5 +81,11 @@ def parent_rows(session: SparkSession, table: TableContract, parent: Parent, dat
     uris = [parent.uri(file) for file in parent.files if file.date in dates]
     if not uris:
         return None
-    rows = read_files(session, spark_schema(table.columns), uris)
+    former = {column.name: column for column in parent.columns}
+    # Spark 3.5 cannot widen types while it reads, so a cast follows. Of columns with fields only fields are added.
+    read = tuple(c if c.fields else replace(former.get(c.name, c), mode=c.mode) for c in table.columns)
+    declared = spark_schema(table.columns)
+    rows = read_files(session, spark_schema(read), uris)
+    if read != table.columns:
+        rows = rows.select([f.col(c.name).cast(c.dataType).alias(c.name) for c in declared.fields])
     return with_fingerprint(rows, table).withColumn(SOURCE, f.lit(PARENT_SOURCE))

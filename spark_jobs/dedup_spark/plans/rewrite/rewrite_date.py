@@ -133,7 +133,7 @@ class RewriteDate:
 
     def _copy_files(self, task: RewriteTask, merge: DateMerge) -> list[DataFile]:
         """Copies the parent's files that lose no row, where the task keeps them and they have all columns."""
-        if not task.keeps_files or task.parent is None or task.parent.lacks_columns:
+        if not task.keeps_files or task.parent is None or task.parent.has_other_columns:
             return []
         copied = [file for number, file in enumerate(task.parent.files) if number not in merge.removed]
         for file in copied:

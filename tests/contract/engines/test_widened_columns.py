@@ -1,0 +1,96 @@
+"""A feed whose columns get a wider type or may be NULL: real publishes by the real Spark job, against the oracle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from random import Random
+
+import pytest
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.settings.table_settings import ColumnSettings
+from testkit.fake_dedup_job import Row
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.oracle import OracleDelivery, OracleState
+from testkit.spark_dedup_process import SparkDedupProcess
+from testkit.table_contracts import NESTED, oracle_table
+from tests.contract.engines.test_added_columns import snapshot
+from tests.contract.engines.test_histories import OLDEST
+
+pytestmark = pytest.mark.spark
+
+NARROW = replace(NESTED, columns=(*NESTED.columns, Column("size", "INT64", ColumnMode.REQUIRED)))
+WIDE = replace(NESTED, columns=(*NESTED.columns, Column("size", "NUMERIC")))
+WIDE_KEY = replace(WIDE, columns=tuple(replace(c, type="NUMERIC") if c.name == "code" else c for c in WIDE.columns))
+Clients = tuple[Storage, BigQuery]
+
+
+def declare(world: FeedAgainstOracle, table: TableContract) -> None:
+    def settings(column: Column) -> ColumnSettings:
+        values = {"name": column.name, "type": column.type, "mode": column.mode}
+        return ColumnSettings.model_validate(values | {"fields": tuple(map(settings, column.fields))})
+
+    changed = world.feed.table.model_copy(update={"columns": tuple(map(settings, table.columns))})
+    world.feed = world.feed.model_copy(update={"table": changed})
+    world.table, world.oracle_table = table, oracle_table(table)
+
+
+def sized(rows: list[Row], size: int | Decimal | None) -> list[Row]:
+    return [{**row, "size": size} for row in rows]
+
+
+@pytest.mark.parametrize("plan", ["auto", "antijoin"])
+def test_files_of_before_and_after_a_widening_live_together(
+    clients: Clients, real_dedup: SparkDedupProcess, plan: str
+) -> None:
+    world, random = FeedAgainstOracle(clients, feed_of(NARROW)), Random(5)
+    world.dedup = real_dedup
+    state = OracleState(oracle_table(WIDE))
+
+    def publish(number: int, rows: list[Row], files: dict[str, bytes]) -> None:
+        nonlocal state
+        world.publish(world.land_files(number, files), replay=True, plan=plan, reason="a plan", run_id=f"run-{number}")
+        state = state.apply([OracleDelivery(number, rows)], OLDEST)
+        world.assert_equal(state)
+
+    first, second = sized(snapshot(random, 1), 2**62), sized(snapshot(random, 2), 7)
+    publish(1, first, world.files_of(first))
+    files = world.files_of(second)  # of the former type
+    declare(world, WIDE)
+    publish(2, second, files)
+    third = sized(snapshot(random, 3), Decimal("0.5"))
+    third[0]["size"] = None
+    publish(3, third, world.files_of(third))
+
+    for table in (world.feed.staging, world.feed.target):
+        found = world.services.warehouse.table(table)
+        assert found
+        assert found.columns[-1] == Column("size", "NUMERIC")
+    with pytest.raises(ConfigurationError, match="the type of a column"):
+        world.roll_back(1)
+    assert world.roll_back(2).restores == 2
+
+
+def test_a_widening_that_an_engine_or_a_role_forbids_is_refused_before_the_dedup(
+    clients: Clients, real_dedup: SparkDedupProcess
+) -> None:
+    world, random = FeedAgainstOracle(clients, feed_of(NARROW)), Random(5)
+    world.dedup = real_dedup
+    world.publish(world.land(1, sized(snapshot(random, 1), 1)))
+    declare(world, WIDE)
+    name = world.land(2, sized(snapshot(random, 2), Decimal(2)))
+    with pytest.raises(ConfigurationError, match=r"engine \[merge\] cannot add or widen the columns \['size'\]"):
+        world.resolve(name, replay=True, engine=Engine.MERGE, reason="without Spark")
+    spec = world.resolve(name)  # it changes staging
+    world.services.current.release(spec.attempt)
+    declare(world, NARROW)
+    with pytest.raises(ConfigurationError, match=r"staging was changed before, and its column \[size\] is \[INT64\]"):
+        world.resolve(name)
+    declare(world, WIDE_KEY)
+    with pytest.raises(ConfigurationError, match=r"column \[code\].*is a key or clusters the table"):
+        world.resolve(name)
