@@ -166,7 +166,8 @@ class FeedOnStandIn:
         else:
             dedup_in_bigquery(self.services, spec.attempt)
 
-    def load(self, spec: PublishSpec) -> None:
+    def load(self, spec: PublishSpec, number: int = 1) -> None:
+        """Run the load step. `number`: counts the BigQuery jobs of the step, of which earlier ones failed."""
         services = self.services
         candidate, manifest = read_candidate(services, spec)
         changes = changes_to_stream(services, spec, candidate, manifest)
@@ -181,7 +182,7 @@ class FeedOnStandIn:
             return
         configuration = staging_configuration(services, spec, candidate, manifest)
         begin_load(services, spec, manifest)
-        self.run_job(spec, "load", configuration)
+        self.run_job(spec, "load", configuration, number)
         finish_staging(services, spec, candidate, manifest)
 
     def wait_for_changes(self) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from dedup_clone.checks.check_result import CheckResult, Level, check_result, listed
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.warehouse.metadata import Observation, PartitionMetadata
+from dedup_clone.warehouse.metadata import Observation, PartitionMetadata, to_milliseconds
 
 # BigQuery's documentation is unclear on whether the expiration counts from the start or the end of the day.
 TOLERANCE = timedelta(days=1)
@@ -56,16 +56,25 @@ def rows_match(check: str, manifest: Manifest, observation: Observation) -> Chec
     )
 
 
-def unchanged_since_load(observation: Observation) -> CheckResult:
-    """No partition was changed after `observed_at`, the time as of which the swap clones staging."""
-    late = [p.partition_id for p in observation.partitions if p.last_modified_at > observation.observed_at]
+def unchanged_since_load(observation: Observation, loaded_at: datetime | None) -> CheckResult:
+    """No partition was changed after `loaded_at`, or, where that is None, after `observed_at`, when the swap clones.
+
+    `loaded_at`: the end of the job that wrote all rows, in milliseconds as BigQuery shows it.
+    """
+    until, what = (observation.observed_at, "this check") if loaded_at is None else (loaded_at, "the load")
+    late = [p.partition_id for p in observation.partitions if _modified_at(p, loaded_at) > until]
     return check_result(
         "staging_unchanged",
         not late,
         found=f"changed later: {listed(late)}" if late else "no later change",
-        expected=f"last change of every partition before {observation.observed_at:%Y-%m-%d %H:%M:%S} UTC",
-        next_step="another load is writing staging: find it in the job list, wait, clear the run from load_staging.",
+        expected=f"last change of every partition before {until:%Y-%m-%d %H:%M:%S} UTC, the time of {what}",
+        next_step="somebody else writes staging: find it in the job list, wait for it or stop it, then clear the run "
+        "from its first task.",
     )
+
+
+def _modified_at(partition: PartitionMetadata, loaded_at: datetime | None) -> datetime:
+    return partition.last_modified_at if loaded_at is None else to_milliseconds(partition.last_modified_at)
 
 
 def expiration_set(check: str, observation: Observation, retention_days: int) -> CheckResult:

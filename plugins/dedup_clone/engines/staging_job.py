@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from dedup_clone.contract.engine import Engine, SqlForm
@@ -9,11 +10,13 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Candidate, DateOutcome, Manifest
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.engines.date_counts import date_parameters
-from dedup_clone.publish.attempt_jobs import capped_query, table_reference
-from dedup_clone.publish.load import finish_load, table_load_configuration
+from dedup_clone.publish.attempt_jobs import capped_query, find_step_job, run_step_job, table_reference
+from dedup_clone.publish.load import REPLACE_STEP, finish_load, table_load_configuration
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.staging import StagingState
+
+_WAIT = timedelta(seconds=1)
 
 
 def staging_configuration(
@@ -36,7 +39,15 @@ def staging_configuration(
 
 
 def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest) -> None:
-    """After the job succeeded: mark STAGING as `loaded`, and drop the incoming table."""
+    """After the job succeeded: mark STAGING as `loaded`, and drop the incoming table.
+
+    If a MERGE waited behind other DML statements on staging, the rows that it merged into may be theirs: then a SELECT
+    replaces all rows first. Raises JobFailed.
+    """
+    is_first_try = services.warehouse.table(services.names.incoming_table) is not None
+    if manifest.engine is Engine.MERGE and is_first_try and _waited_for_others(services, spec):
+        services.log("other DML statements ran on staging before the MERGE: a SELECT replaces all rows of staging")
+        run_step_job(services, spec.attempt, REPLACE_STEP, _deduplicate_configuration(services, spec, manifest))
     finish_load(services, spec, manifest)
     if candidate.load_uris_uri is None:
         services.warehouse.changes.drop(services.names.incoming_table)
@@ -65,23 +76,34 @@ def _has_required(columns: tuple[Column, ...]) -> bool:
 
 
 def _merge_configuration(services: Services, spec: PublishSpec, manifest: Manifest) -> dict[str, Any]:
-    """A MERGE into staging. If staging may hold anything but the parent, the script restores the parent first."""
-    sql = _render(services, spec, manifest, "merge/merge")
+    """A MERGE into staging; if staging may hold anything but the parent, the SELECT that replaces all its rows."""
     if not holds_parent(services, spec):
-        sql = f"{_render(services, spec, manifest, 'merge/restore_parent')}{sql}"
+        return _deduplicate_configuration(services, spec, manifest)
     delivered = [entry.date for entry in manifest.dates if entry.plan != DateOutcome.COPIED_FORWARD] or [
         manifest.retention_day
     ]
     parameters = date_parameters(manifest.retention_day, min(delivered), max(delivered))
-    return capped_query(services, "load", sql, parameters)
+    return capped_query(services, "load", _render(services, spec, manifest, "merge/merge"), parameters)
 
 
 def holds_parent(services: Services, spec: PublishSpec) -> bool:
-    """Whether staging has exactly the parent generation's rows, according to STAGING."""
+    """Whether staging was loaded with the parent, and nobody changed it since target was cloned from it."""
     staging = services.staging.read()
     if spec.parent is None or staging is None or staging.state is not StagingState.LOADED:
         return False
-    return staging.manifest_digest == services.manifests.read(spec.parent).digest
+    target = services.warehouse.table(services.feed.target)
+    if staging.manifest_digest != services.manifests.read(spec.parent).digest or target is None:
+        return False
+    cloned_at = target.clone_time
+    partitions = services.warehouse.observe(services.names, services.feed.staging).partitions
+    return cloned_at is not None and all(p.last_modified_at <= cloned_at for p in partitions)
+
+
+def _waited_for_others(services: Services, spec: PublishSpec) -> bool:
+    """Whether a statement of the load's script was PENDING, as it is while other DML statements change its table."""
+    job = find_step_job(services, spec.attempt, "load").known
+    statements = services.warehouse.child_jobs(job.job_id) if job is not None else []
+    return any(s.created_at and s.started_at and s.started_at - s.created_at >= _WAIT for s in statements)
 
 
 def _render(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from dedup_clone.checks import manifest_checks, partition_checks, table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults, accept, check_result, require
@@ -10,14 +10,14 @@ from dedup_clone.checks.share_checks import shares_within_bounds
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.bootstrap.bootstrap_checks import check_existing_table
 from dedup_clone.publish.bootstrap.existing_table import BootstrapRecord, read_bootstrap_record
-from dedup_clone.publish.load import read_candidate
+from dedup_clone.publish.load import REPLACE_STEP, STEP, read_candidate
 from dedup_clone.publish.planning.declared_options import swap_options
 from dedup_clone.publish.records.attempt_records import save_check_results, save_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import run_sql_checks
 from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
 from dedup_clone.publish.target_options import check_target_options
-from dedup_clone.state.current import IntentKind
+from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.index import ended_attempts
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Outcome
 from dedup_clone.state.staging import StagingState
@@ -39,7 +39,8 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     staging = services.warehouse.observe(services.names, services.feed.staging)
     items = _check_tables(services, spec, manifest, staging, bootstrap)
     if spec.restored_at is None:
-        items += [_check_loaded(services, manifest), *_check_staging(manifest, staging)]
+        loaded_at = _loaded_at(services, intent, manifest)
+        items += [_check_loaded(services, manifest), *_check_staging(manifest, staging, loaded_at)]
     if spec.restores is None:
         items += _check_manifest(services, spec, candidate, manifest)
     if bootstrap is not None:
@@ -139,10 +140,23 @@ def _check_loaded(services: Services, manifest: Manifest) -> CheckResult:
     )
 
 
-def _check_staging(manifest: Manifest, staging: Observation) -> list[CheckResult]:
+def _loaded_at(services: Services, intent: Intent, manifest: Manifest) -> datetime | None:
+    """When an engine in SQL ended writing staging; None for loaded files.
+
+    DML of others that waited for the engine's statement changes the rows right after it. It is not known whether
+    BigQuery's own work on a table changes the times of its partitions, so what is loaded from files is not held to it.
+    """
+    if manifest.engine.runs_spark:
+        return None
+    ids = [job_id for job_id in intent.jobs if job_id.rsplit("-", 2)[1] in (STEP, REPLACE_STEP)]
+    jobs = [services.warehouse.job(job_id) for job_id in ids]
+    return max((job.ended_at for job in jobs if job and job.ended_at and not job.error), default=None)
+
+
+def _check_staging(manifest: Manifest, staging: Observation, loaded_at: datetime | None) -> list[CheckResult]:
     return [
         partition_checks.rows_match("staging_rows", manifest, staging),
-        partition_checks.unchanged_since_load(staging),
+        partition_checks.unchanged_since_load(staging, loaded_at),
         partition_checks.expiration_set("staging_expiration", staging, manifest.table.retention_days),
     ]
 

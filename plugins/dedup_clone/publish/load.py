@@ -27,6 +27,7 @@ from dedup_clone.state.current import IntentKind
 from dedup_clone.state.staging import Staging, StagingState
 
 STEP = "load"
+REPLACE_STEP = "replace"  # of engine `merge`: loads all rows anew, see engines/staging_job.py
 # If more than this share of the dates changed, one job for the whole table is faster than one job for each date. Both
 # ways are free.
 MAX_SHARE_OF_DATES = 0.5

@@ -24,7 +24,7 @@ from dedup_clone.engines.staging_job import staging_configuration
 from dedup_clone.orchestration.runners import dedup_operator, engine_dispatch
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.publish.attempt_jobs import FAILED_JOBS_TOLERATED, run_step_job
-from dedup_clone.publish.load import read_candidate
+from dedup_clone.publish.load import begin_load, read_candidate
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.feed import read_feed
@@ -113,7 +113,7 @@ def test_step_whose_jobs_all_fail_ends(world: FeedAgainstOracle) -> None:
         run_step_job(world.services, spec.attempt, "probe", query)
 
 
-def test_merge_restores_the_parent_where_staging_holds_another_attempts_rows(world: FeedAgainstOracle) -> None:
+def test_merge_gives_way_to_a_select_where_staging_holds_another_attempts_rows(world: FeedAgainstOracle) -> None:
     world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=Engine.MERGE)
     failed = world.resolve(world.land(2, [row(2, 1, 99), row(2, 9)]), engine=Engine.BIGQUERY)
     world.deduplicate(failed)
@@ -133,11 +133,9 @@ def test_merge_leaves_the_parents_rows_in_place_where_staging_holds_them(world: 
     world.deduplicate(spec)
     sql = merge_of(world, spec)
     assert "MERGE INTO" in sql
-    assert "TRUNCATE" not in sql
-    staging = world.services.staging.read()
-    assert staging
-    world.load(spec)
-    assert "TRUNCATE" in merge_of(world, spec)  # a second job would not find the parent there
+    _, manifest = read_candidate(world.services, spec)
+    begin_load(world.services, spec, manifest)
+    assert "MERGE INTO" not in merge_of(world, spec)  # a second job would not find the parent there
 
 
 def merge_of(world: FeedAgainstOracle, spec: PublishSpec) -> str:

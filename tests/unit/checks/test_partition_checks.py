@@ -45,8 +45,17 @@ def test_a_day_that_ends_within_a_day_may_be_gone_but_not_hold_other_rows() -> N
 
 def test_a_change_after_the_observation_fails() -> None:
     late = partition(TODAY, changed=NOW + timedelta(seconds=1))
-    assert checks.unchanged_since_load(observation(late)).level is Level.FAIL
-    assert checks.unchanged_since_load(observation(partition(TODAY))).level is Level.PASS
+    assert checks.unchanged_since_load(observation(late), None).level is Level.FAIL
+    assert checks.unchanged_since_load(observation(partition(TODAY)), None).level is Level.PASS
+
+
+def test_a_change_after_the_end_of_the_load_fails_within_a_millisecond() -> None:
+    ended = NOW - timedelta(minutes=1)
+    results = [
+        checks.unchanged_since_load(observation(partition(TODAY, changed=ended + timedelta(microseconds=after))), ended)
+        for after in (999, 1000)
+    ]
+    assert [result.level for result in results] == [Level.PASS, Level.FAIL]
 
 
 @pytest.mark.parametrize(("days", "level"), [(730.0, Level.PASS), (731.0, Level.FAIL), (None, Level.FAIL)])

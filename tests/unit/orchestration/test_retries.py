@@ -77,6 +77,7 @@ TRANSIENT = [
     error_of(google.BadRequest, "jobRateLimitExceeded"),
     error_of(google.BadRequest, "tableUnavailable"),
     error_of(google.BadRequest, "invalidQuery", "Could not serialize access to table due to concurrent update"),
+    error_of(google.BadRequest, "resourcesExceeded", "Too many DML statements outstanding against table t"),
     google.ServiceUnavailable("busy"),
     google.InternalServerError("oops"),
     google.TooManyRequests("slow down"),

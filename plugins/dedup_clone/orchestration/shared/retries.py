@@ -41,8 +41,9 @@ _PERMANENT_REASONS = frozenset(
         "responseTooLarge",
     }
 )
-# Statements that changed one table at the same moment fail with reason `invalidQuery`, but pass when tried again.
-_CONCURRENT_CHANGE = "could not serialize access"
+# Statements that changed one table at the same moment fail with reason `invalidQuery`, those that find its queue full
+# with `resourcesExceeded`; both pass when tried again.
+_OTHER_DML = ("could not serialize access", "too many dml statements outstanding")
 _TRANSIENT_STATUS = frozenset({401, 408, 409, 412, 425, 429})
 
 
@@ -84,4 +85,4 @@ def is_permanent(error: Exception) -> bool:
 
 def is_permanent_reason(reason: str | None, message: str) -> bool:
     """As `is_permanent`, for the reason and the message in a BigQuery error."""
-    return reason in _PERMANENT_REASONS and _CONCURRENT_CHANGE not in message.lower()
+    return reason in _PERMANENT_REASONS and not any(text in message.lower() for text in _OTHER_DML)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from dedup_clone.contract.manifest import Candidate
+from dedup_clone.publish.load import REPLACE_STEP, STEP
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.state.streamed_changes import StreamedChanges
@@ -40,7 +41,8 @@ def publish_phases(
     job_s = sum(candidate.metrics.seconds.values())
     # An SQL engine measures no seconds of its own: its task's start counts as the job's start.
     job_started_at = candidate_at - timedelta(seconds=job_s) if candidate_at and job_s else None
-    loads, swaps = _times_of(ended, "load"), _times_of(ended, "swap")
+    loads = [*_times_of(ended, STEP), *_times_of(ended, REPLACE_STEP)]
+    swaps = _times_of(ended, "swap")
     if streamed is not None and streamed.applied_at is not None:
         loads.append((streamed.began_at, streamed.applied_at))
     ends = {
