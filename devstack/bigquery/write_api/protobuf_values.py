@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -21,7 +21,8 @@ Convert = Callable[[Any], Any]
 TIMESTAMP_MESSAGE = "google.protobuf.Timestamp"
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of a DATE, in days since 1970
 _MICROSECOND_BITS, _SECOND_BITS, _MINUTE_BITS, _HOUR_BITS, _DAY_BITS, _MONTH_BITS = 20, 6, 6, 5, 5, 4
-_LARGEST_NUMERIC = Decimal(10) ** (NUMERIC_PRECISION - NUMERIC_SCALE)
+_NUMERIC_BOUND = Decimal(10) ** (NUMERIC_PRECISION - NUMERIC_SCALE)
+_EXACT = Context(prec=2 * NUMERIC_PRECISION)  # the default has fewer digits than a NUMERIC
 
 
 def _date(days: int) -> date:
@@ -52,15 +53,15 @@ def _datetime(packed: int) -> datetime:
 
 
 def _numeric(value: Decimal) -> Decimal:
-    rounded = value.quantize(Decimal(1).scaleb(-NUMERIC_SCALE), ROUND_HALF_UP)
-    if abs(rounded) >= _LARGEST_NUMERIC:
+    rounded = value.quantize(Decimal(1).scaleb(-NUMERIC_SCALE), ROUND_HALF_UP, _EXACT)
+    if not -_NUMERIC_BOUND < rounded < _NUMERIC_BOUND:
         raise ValueError("a NUMERIC has at most 29 digits before the point")
     return rounded
 
 
 def _numeric_of_bytes(content: bytes) -> Decimal:
     """From the unscaled number in two's complement, the lowest byte first."""
-    return _numeric(Decimal(int.from_bytes(content, "little", signed=True)).scaleb(-NUMERIC_SCALE))
+    return _numeric(Decimal(int.from_bytes(content, "little", signed=True)).scaleb(-NUMERIC_SCALE, _EXACT))
 
 
 def _same(value: Any) -> Any:
