@@ -38,7 +38,9 @@ def structure(dag: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("feed", FEEDS)
-@pytest.mark.parametrize("family", ["watch", "publish", "rollback", "bootstrap", "erase", "retire", "content_audit"])
+@pytest.mark.parametrize(
+    "family", ["watch", "publish", "rollback", "bootstrap", "backfill", "erase", "retire", "content_audit"]
+)
 def test_structure(bag: DagBag, feed: str, family: str) -> None:
     dag = bag.dags[f"{feed}_{family}"]
     assert_golden(f"dags/{dag.dag_id}.json", json.dumps(structure(dag), indent=1, sort_keys=True) + "\n")

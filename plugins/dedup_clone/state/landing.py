@@ -70,6 +70,10 @@ class Landing:
         self._prefix = f"{prefix}/"
         self._marker = marker
 
+    def folder(self, snapshot_id: int) -> str:
+        """The folder of a snapshot, ending in a slash."""
+        return f"{self._prefix}snapshot_id={snapshot_id}/"
+
     def markers(self) -> list[Marker]:
         """All valid markers, in order of delivery."""
         return self.list_markers().markers

@@ -119,6 +119,18 @@ class ObjectStore:
         """Write an object unconditionally: the last writer wins."""
         self._upload(name, text, expected_object_generation=None)
 
+    def copy_from(self, source_store: ObjectStore, source: ObjectInfo, name: str) -> None:
+        """Copy an object of another bucket here, inside Cloud Storage. Raises PreconditionFailed if it changed."""
+        from google.cloud.storage.retry import DEFAULT_RETRY
+
+        blob, target, token = source_store._bucket.blob(source.name), self._bucket.blob(name), None
+        while True:
+            token, _, _ = target.rewrite(
+                blob, token, if_source_generation_match=source.object_generation, retry=DEFAULT_RETRY
+            )
+            if not token:
+                return
+
     def objects(self, prefix: str, *, first: str = "") -> Iterator[ObjectInfo]:
         """All objects whose names begin with `prefix`, by name, from the name `first` on."""
         for blob in self._bucket.list_blobs(prefix=prefix, start_offset=first or None):

@@ -1,0 +1,1 @@
+"""The backfill DAG: its trigger form and its own tasks."""

@@ -1,0 +1,1 @@
+"""Backfill: publishes snapshots of an archive as late snapshots, a few at a time."""

@@ -1,0 +1,106 @@
+"""The snapshots of an archive, and which of them a backfill has to land. Changes nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dedup_clone.contract.billing import GIB
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.publish.services import Services
+from dedup_clone.state.landing import Landing, Marker
+
+_URI = re.compile(r"gs://([a-z0-9][a-z0-9_.-]+)/([^/].*?)/?")
+
+
+@dataclass(frozen=True)
+class BackfillRequest:
+    """What an operator asks for. `first_id` and `last_id` limit the snapshot ids, both included; None: no limit.
+
+    Up to `at_once` snapshots are landed together, so that one publish includes them all. After that none is landed for
+    `pause_minutes`.
+    """
+
+    archive: str
+    first_id: int | None
+    last_id: int | None
+    at_once: int
+    pause_minutes: int
+
+    def bucket_and_prefix(self) -> tuple[str, str]:
+        """Raises ConfigurationError if `archive` is no URI of a folder."""
+        match = _URI.fullmatch(self.archive)
+        if not match:
+            raise ConfigurationError(f"Archive [{self.archive}] is no folder, expected [gs://BUCKET/FOLDER].")
+        return match[1], match[2]
+
+
+@dataclass(frozen=True)
+class ArchivedSnapshots:
+    """Snapshots of the archive, each the latest delivery of its id, by ascending id.
+
+    `to_land` have never landed. `landed`: the deliveries of those that have, whether published, waiting or refused.
+    """
+
+    to_land: tuple[Marker, ...]
+    landed: tuple[Delivery, ...]
+
+
+def find_archived(services: Services, archive: Landing, request: BackfillRequest) -> ArchivedSnapshots:
+    """List the archive, which has the layout of a landing folder.
+
+    Raises ConfigurationError if the archive has no snapshot, or if the feed takes no late snapshots and some are late.
+    """
+    newest = {marker.delivery.snapshot_id: marker for marker in archive.markers()}
+    chosen = {
+        snapshot_id: marker
+        for snapshot_id, marker in newest.items()
+        if (request.first_id is None or snapshot_id >= request.first_id)
+        and (request.last_id is None or snapshot_id <= request.last_id)
+    }
+    if not chosen:
+        marker_name = f"{request.archive.rstrip('/')}/snapshot_id=N/{services.feed.landing.marker}"
+        raise ConfigurationError(
+            f"Archive [{request.archive}] has no complete snapshot of these ids, expected markers [{marker_name}]: "
+            f"correct the form of the backfill."
+        )
+    live = live_manifest(services)
+    published = {delivery.snapshot_id for delivery in live.deliveries} if live else set[int]()
+    registered = [delivery for delivery in services.arrivals.deliveries() if delivery.snapshot_id in chosen]
+    known = published | {delivery.snapshot_id for delivery in registered}
+    to_land = tuple(chosen[snapshot_id] for snapshot_id in sorted(chosen) if snapshot_id not in known)
+    if services.feed.update_id_mode is UpdateIdMode.LAST_CHANGED and published and to_land:
+        late = [marker.delivery.snapshot_id for marker in to_land if marker.delivery.snapshot_id < max(published)]
+        if late:
+            raise ConfigurationError(
+                f"Feed [{services.feed.feed}] is of mode [last_changed], which takes no late snapshot: [{len(late)}] "
+                f"of the archive, from [{late[0]}] on, are older than the newest published one [{max(published)}]. "
+                f"Backfill such a feed before its first publish."
+            )
+    return ArchivedSnapshots(to_land, tuple(registered))
+
+
+def live_manifest(services: Services) -> Manifest | None:
+    """The manifest of the live generation; None before the first publish."""
+    generation = services.current.read().generation
+    return None if generation is None else services.manifests.read(generation)
+
+
+def describe(services: Services, archive: Landing, request: BackfillRequest) -> str:
+    """What the backfill would do, as Markdown for the operator who approves it."""
+    found = find_archived(services, archive, request)
+    ids = [marker.delivery.snapshot_id for marker in found.to_land]
+    if not ids:
+        return f"Nothing to do: all [{len(found.landed)}] snapshots of [{request.archive}] have landed before."
+    size = sum(info.size for marker in found.to_land for info in archive.store.objects(marker.folder))
+    oldest, _ = services.retention_window()
+    publishes = -(-len(ids) // request.at_once)
+    return (
+        f"Copies [{len(ids)}] snapshots, ids [{ids[0]}] to [{ids[-1]}], {size / GIB:.1f} GiB, from [{request.archive}] "
+        f"to landing, in [{publishes}] steps; [{len(found.landed)}] have landed before and are left out.\n\n"
+        f"Each step is an ordinary publish. It starts when no delivery waits, at the earliest "
+        f"[{request.pause_minutes}] minutes after the step before it. Rows of dates before [{oldest}] are dropped."
+    )

@@ -1,0 +1,71 @@
+"""Copies snapshots of the archive to landing, where they become deliveries like all others."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.publish.backfill.archived_snapshots import (
+    ArchivedSnapshots,
+    BackfillRequest,
+    find_archived,
+    live_manifest,
+)
+from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.publish.services import Services
+from dedup_clone.state.landing import Landing, Marker
+from dedup_clone.state.store import in_parallel
+
+
+def land_next_snapshots(services: Services, archive: Landing, request: BackfillRequest) -> bool:
+    """Land the next snapshots of the archive, unless a delivery waits. Returns whether all have landed and none waits.
+
+    Raises ContractViolation if landing has other objects in the folder of such a snapshot, and ConfigurationError.
+    """
+    found = find_archived(services, archive, request)
+    waits_for = _waits_for(services, found, request)
+    if waits_for:
+        services.log(f"backfill: [{len(found.to_land)}] snapshots to land, waits for {waits_for}")
+        return False
+    if not found.to_land:
+        services.log(f"backfill: all [{len(found.landed)}] snapshots of [{request.archive}] have landed")
+        return True
+    for marker in found.to_land[: request.at_once]:
+        _land(services, archive, marker)
+        services.log("backfill: landed a snapshot of the archive", snapshot_id=marker.delivery.snapshot_id)
+    return False
+
+
+def _waits_for(services: Services, found: ArchivedSnapshots, request: BackfillRequest) -> str:
+    """What the next snapshots wait for; empty if they can land now."""
+    if services.is_foreign(services.current.read()):
+        return "the environment that publishes the feed"
+    unregistered = services.arrivals.unregistered(services.landing.markers())
+    waiting = [marker.delivery for marker in unregistered] or list(
+        find_backlog(services, live_manifest(services)).apply
+    )
+    if waiting:
+        return f"delivery [{waiting[0].name}], which is not published"
+    if found.to_land and found.landed:
+        newest = max(found.landed, key=lambda delivery: delivery.marker_generation)
+        next_at = services.arrivals.read(newest).arrived_at + timedelta(minutes=request.pause_minutes)
+        if services.now() < next_at:
+            return f"[{next_at:%H:%M}] UTC"
+    return ""
+
+
+def _land(services: Services, archive: Landing, marker: Marker) -> None:
+    """Copy the snapshot's objects, the marker last. A copy that was interrupted is made again."""
+    landing = services.landing
+    folder = landing.folder(marker.delivery.snapshot_id)
+    sources = {f"{folder}{o.name.removeprefix(marker.folder)}": o for o in archive.store.objects(marker.folder)}
+    others = [info.name for info in landing.store.objects(folder) if info.name not in sources]
+    if others:
+        raise ContractViolation(
+            f"Folder [{landing.store.uri(folder)}] has objects that the archive's snapshot lacks, such as "
+            f"[{others[0]}]: delete the folder if nobody is delivering this snapshot, then clear this task."
+        )
+    name = f"{folder}{marker.name.removeprefix(marker.folder)}"
+    data = [(source, target) for target, source in sources.items() if target != name]
+    in_parallel(lambda pair: landing.store.copy_from(archive.store, pair[0], pair[1]), data)
+    landing.store.copy_from(archive.store, sources[name], name)
