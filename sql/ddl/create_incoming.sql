@@ -12,6 +12,9 @@ PARTITION BY {{ quoted(table.partition_column) }}
 CLUSTER BY {% for name in table.cluster_by %}{{ quoted(name) }}{{ ", " if not loop.last }}{% endfor %}
 {%- endif %}
 OPTIONS (
+{%- if options.kms_key %}
+  kms_key_name = "{{ options.kms_key }}",
+{%- endif %}
   expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 1 DAY),
   description = 'Deliveries that the last publish of {{ names.target_table }} applied; of no use after it.'
 );

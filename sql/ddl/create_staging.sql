@@ -10,6 +10,9 @@ PARTITION BY {{ quoted(table.partition_column) }}
 CLUSTER BY {% for name in table.cluster_by %}{{ quoted(name) }}{{ ", " if not loop.last }}{% endfor %}
 {%- endif %}
 OPTIONS (
+{%- if options.kms_key %}
+  kms_key_name = "{{ options.kms_key }}",
+{%- endif %}
   partition_expiration_days = {{ table.retention_days }},
   description = 'Base table of {{ names.target_table }}; written by load jobs only, read through {{ names.target_table }}.'
 );

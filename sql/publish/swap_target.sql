@@ -17,6 +17,9 @@ IF live != @generation THEN
 {%- if options.friendly_name %}
     friendly_name = "{{ options.friendly_name }}",
 {%- endif %}
+{%- if options.kms_key %}
+    kms_key_name = "{{ options.kms_key }}",
+{%- endif %}
 {%- if options.require_partition_filter %}
     require_partition_filter = TRUE,
 {%- endif %}

@@ -121,6 +121,8 @@ def option_rows(settings: TableSettings) -> list[tuple[str, str, str]]:
         options.append(("expiration_timestamp", "TIMESTAMP", f"TIMESTAMP {_sql_string(moment)}"))
     if settings.friendly_name is not None:
         options.append(("friendly_name", "STRING", _sql_string(settings.friendly_name)))
+    if settings.kms_key_name is not None:
+        options.append(("kms_key_name", "STRING", _sql_string(settings.kms_key_name)))
     if settings.labels:
         pairs = ", ".join(
             f"STRUCT({_sql_string(key)}, {_sql_string(value)})" for key, value in sorted(settings.labels.items())

@@ -64,7 +64,7 @@ def with_options(settings: TableSettings, options: TableOptions) -> TableSetting
             changes["expires_us"] = None if value is None else from_datetime(value)
         elif name == "require_partition_filter":
             changes[name] = bool(value)
-        else:  # description, friendly_name and max_staleness
+        else:  # description, friendly_name, kms_key_name and max_staleness
             changes[name] = value
     return replace(settings, **changes)
 

@@ -42,7 +42,7 @@ DATASET_FIELDS = _words(
 TABLE_FIELDS = _words(
     _TABLE_REFERENCE.format("tableReference") + " " + _SCHEMA_FIELDS + _LAYOUT + "labels.* description friendlyName "
     "expirationTime requirePartitionFilter timePartitioning.requirePartitionFilter tableConstraints.primaryKey.columns "
-    "maxStaleness"
+    "encryptionConfiguration.kmsKeyName maxStaleness"
 )
 _QUERY_FIELDS = (
     "query useLegacySql useQueryCache priority parameterMode queryParameters.* defaultDataset.projectId "

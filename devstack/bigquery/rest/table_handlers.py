@@ -165,11 +165,7 @@ def _changed(table: TableId, settings: TableSettings, body: Mapping[str, Any], n
         changes["schema"] = _schema(table, settings, body["schema"].get("fields") or [], new)
     if "timePartitioning" in body or "clustering" in body:
         changes |= _layout_changes(table, settings, body, new)
-    if "labels" in body:
-        changes["labels"] = merged_labels(settings.labels, body["labels"])
-    for key, name in (("description", "description"), ("friendlyName", "friendly_name")):
-        if key in body:
-            changes[name] = body[key] or None
+    changes |= _text_changes(settings, body)
     if "expirationTime" in body:
         changes["expires_us"] = int(body["expirationTime"]) * 1000 if body["expirationTime"] else None
     if "tableConstraints" in body:
@@ -183,6 +179,18 @@ def _changed(table: TableId, settings: TableSettings, body: Mapping[str, Any], n
     changed = replace(settings, **changes)
     check_settings(table, changed)
     return changed
+
+
+def _text_changes(settings: TableSettings, body: Mapping[str, Any]) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    if "labels" in body:
+        changes["labels"] = merged_labels(settings.labels, body["labels"])
+    for key, name in (("description", "description"), ("friendlyName", "friendly_name")):
+        if key in body:
+            changes[name] = body[key] or None
+    if "encryptionConfiguration" in body:
+        changes["kms_key_name"] = (body["encryptionConfiguration"] or {}).get("kmsKeyName")
+    return changes
 
 
 def _schema(

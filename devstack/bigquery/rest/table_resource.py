@@ -101,6 +101,7 @@ def table_resource(
         tableConstraints={"primaryKey": {"columns": list(settings.primary_key)}} if settings.primary_key else None,
         maxStaleness=settings.max_staleness,
         cloneDefinition=clone_definition(version),
+        encryptionConfiguration={"kmsKeyName": settings.kms_key_name} if settings.kms_key_name else None,
         streamingBuffer=_streaming_buffer(version),
     )
     return resource | {"etag": etag_of(resource)}

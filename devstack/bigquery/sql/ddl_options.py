@@ -34,6 +34,7 @@ class TableOptions:
     partition_expiration_days: float | None = None
     require_partition_filter: bool | None = None
     expiration_timestamp: datetime | None = None
+    kms_key_name: str | None = None
     friendly_name: str | None = None
     description: str | None = None
     labels: tuple[tuple[str, str], ...] | None = None
@@ -176,6 +177,7 @@ TABLE_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "partition_expiration_days": _positive_number,
     "require_partition_filter": _boolean,
     "expiration_timestamp": _timestamp,
+    "kms_key_name": _string,
     "friendly_name": _string,
     "description": _string,
     "labels": _labels,

@@ -175,6 +175,7 @@ class TableSettings:
     row_policies: tuple[RowPolicy, ...] = ()
     primary_key: tuple[str, ...] = ()  # never enforced
     max_staleness: str | None = None  # an INTERVAL as BigQuery prints it, such as `0-0 0 0:10:0`
+    kms_key_name: str | None = None
     has_altered_types: bool = False  # segments may have narrower types than the schema
 
     def column(self, name: str) -> TableField | None:

@@ -24,7 +24,10 @@ def load_incoming(
     """
     if not examined:
         return (), ()
-    sql = services.warehouse.render("ddl/create_incoming.sql", names=services.names, table=request.table)
+    options = services.feed.table.options.to_contract()
+    sql = services.warehouse.render(
+        "ddl/create_incoming.sql", names=services.names, table=request.table, options=options
+    )
     run_step_job(services, request.attempt, "incoming", query_configuration(services, "incoming", sql, {}))
     loaded, refused = [], []
     numbers = {item.delivery: number for number, item in enumerate(request.deliveries, start=1)}

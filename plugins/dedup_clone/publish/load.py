@@ -21,6 +21,7 @@ from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
 from dedup_clone.publish.discard import discard
+from dedup_clone.publish.planning.staging_table import prepare_staging
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.current import IntentKind
@@ -158,7 +159,7 @@ def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> Non
     if staging is not None and staging.is_streamed and staging.state is StagingState.LOADING:
         services.log("makes staging anew: BigQuery may still apply changes that a former attempt streamed into it")
         services.warehouse.changes.drop(services.names.staging_table)
-        services.warehouse.create_staging(services.names, services.feed.table.to_contract())
+        prepare_staging(services)
     services.staging.write(Staging(StagingState.LOADING, spec.attempt, spec.generation, manifest.digest))
 
 

@@ -14,6 +14,9 @@ MAX_LABELS = 61  # BigQuery's limit is 64, and each swap sets three
 LabelKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 LabelValue = Annotated[str, Field(pattern=r"^[a-z0-9_-]{0,63}$")]
 
+_PART = r'[^/"\\\s]+'
+KmsKey = Annotated[str, Field(pattern=rf"^projects/{_PART}/locations/{_PART}/keyRings/{_PART}/cryptoKeys/{_PART}$")]
+
 
 class OptionSettings(StrictModel):
     """Options that every swap sets on target. Without them, a swap would remove what somebody has set there."""
@@ -25,6 +28,9 @@ class OptionSettings(StrictModel):
     require_partition_filter: bool = False
     """Whether BigQuery refuses queries of target without a filter on the partition column."""
 
+    kms_key: KmsKey | None = None
+    """Cloud KMS key with which BigQuery encrypts staging, target and the incoming table, instead of its own key."""
+
     @model_validator(mode="after")
     def labels_are_free(self) -> Self:
         taken = [key for key in self.labels if key.startswith(OWN_LABELS)]
@@ -33,4 +39,4 @@ class OptionSettings(StrictModel):
         return self
 
     def to_contract(self) -> TargetOptions:
-        return TargetOptions(self.friendly_name, self.labels, self.require_partition_filter)
+        return TargetOptions(self.friendly_name, self.labels, self.require_partition_filter, self.kms_key)

@@ -73,9 +73,9 @@ class Warehouse:
         except NotFound:
             return None
 
-    def create_staging(self, names: TableNames, table: TableContract) -> None:
+    def create_staging(self, names: TableNames, table: TableContract, options: TargetOptions = NO_OPTIONS) -> None:
         """Create staging with the feed's schema, unless it exists."""
-        self._run(render(self._sql_folder, "ddl/create_staging.sql", names=names, table=table), [])
+        self._run(render(self._sql_folder, "ddl/create_staging.sql", names=names, table=table, options=options), [])
 
     def widen_columns(self, names: TableNames, *, widened: Iterable[Column], relaxed: Iterable[Column]) -> None:
         """Give columns of staging their declared, wider types, and let others be NULL: one free statement for each."""

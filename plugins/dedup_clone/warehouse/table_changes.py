@@ -40,6 +40,14 @@ class TableChanges:
             table.table_constraints = TableConstraints(PrimaryKey(list(primary_key)), others)
         self._client.update_table(table, ["schema", *(["table_constraints"] if primary_key else [])])
 
+    def set_kms_key(self, table_name: str, key: str) -> None:
+        """Let BigQuery encrypt the table with this Cloud KMS key. It may take a while until all rows are."""
+        from google.cloud.bigquery import EncryptionConfiguration
+
+        table = self._table(table_name)
+        table.encryption_configuration = EncryptionConfiguration(kms_key_name=key)
+        self._client.update_table(table, ["encryption_configuration"])
+
     def drop(self, table_name: str) -> None:
         """Drop a table of the dataset, if it exists."""
         self._client.delete_table(f"{self._dataset}.{table_name}", not_found_ok=True)

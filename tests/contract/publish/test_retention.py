@@ -8,6 +8,7 @@ import pytest
 
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, LeaseHeld
 from dedup_clone.publish.planning.staging_table import approve_retention
+from dedup_clone.publish.previews.dry_run import dry_run
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
 
 LONG_AGO = TODAY - timedelta(days=500)
@@ -79,5 +80,8 @@ def test_another_clustering_stops_a_publish_before_the_dedup(world: FeedOnStandI
     world.publish(world.land(7, FIRST))
     table = world.feed.table.model_copy(update={"cluster_by": ("store_id",)})
     world.feed = world.feed.model_copy(update={"table": table})
+    name = world.land(8, SECOND)
     with pytest.raises(CheckFailed, match="layout: "):
-        world.resolve(world.land(8, SECOND))
+        dry_run(world.services, world.publish_request(name))
+    with pytest.raises(CheckFailed, match="layout: "):
+        world.resolve(name)

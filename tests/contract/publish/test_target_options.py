@@ -16,6 +16,7 @@ from dedup_clone.state.staging import Staging, StagingState
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from tests.contract.bigquery.emulator_client import STAND_IN_USER
 
+KMS_KEY = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
 FIRST, SECOND = [row(7, 1), row(7, 2)], [row(8, 1, 30)]
 DECLARED = {
     "primary_key": True,
@@ -158,3 +159,17 @@ def test_engine_merge_reads_a_target_that_requires_a_filter(world: FeedOnStandIn
     world.publish(world.land(8, SECOND), replay=True, engine=Engine.MERGE, reason="without Spark")
     sql = f"SELECT product_id, attr_value FROM warehouse.{world.feed.target} WHERE date >= '{TODAY}'"
     assert sorted(tuple(r.values()) for r in world.bigquery.query_and_wait(sql)) == [(1, 30), (2, 20)]
+
+
+def test_all_tables_of_a_feed_have_its_kms_key(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, FIRST))
+    declare(world, options={"kms_key": KMS_KEY})
+    spec = world.resolve(world.land(8, SECOND), replay=True, engine=Engine.BIGQUERY, reason="without Spark")
+    world.deduplicate(spec)
+    incoming = world.bigquery.get_table(f"local-dev.warehouse.{world.services.names.incoming_table}")
+    world.load(spec)
+    world.swap(spec, world.check(spec))
+    world.commit(spec)
+    staging = world.bigquery.get_table(f"local-dev.warehouse.{world.feed.staging}")
+    keys = [table.encryption_configuration for table in (incoming, staging, found(world))]
+    assert [key and key.kms_key_name for key in keys] == [KMS_KEY] * 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dedup_clone.settings.table_settings import TableSettings
 from dedup_clone.warehouse.table_options import (
     FRIENDLY_NAME,
+    KMS_KEY,
     PARTITION_FILTER,
     PRIMARY_KEY,
     description_entry,
@@ -18,6 +19,8 @@ def swap_options(table: TableSettings) -> dict[str, str]:
     entries = {label_entry(key): value for key, value in options.labels.items()}
     if options.friendly_name:
         entries[FRIENDLY_NAME] = options.friendly_name
+    if options.kms_key:
+        entries[KMS_KEY] = options.kms_key
     if options.require_partition_filter:
         entries[PARTITION_FILTER] = "true"
     return entries

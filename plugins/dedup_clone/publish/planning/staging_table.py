@@ -7,18 +7,18 @@ from dedup_clone.publish.planning.declared_changes import is_shorter
 from dedup_clone.publish.planning.declared_options import staging_options
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import lease_held_error
-from dedup_clone.warehouse.table_options import PRIMARY_KEY
+from dedup_clone.warehouse.table_options import KMS_KEY, PRIMARY_KEY
 
 
 def prepare_staging(services: Services) -> None:
-    """Create staging, unless it exists. Set wider types, a longer retention, descriptions and the primary key.
+    """Create staging, unless it exists. Set wider types, KMS key, longer retention, descriptions and primary key.
 
     Call it while the run holds the lease. A shorter retention deletes rows; `approve_retention` sets it.
     """
     table, name = services.feed.table, services.feed.staging
     staging = services.warehouse.table(name)
     if staging is None:
-        services.warehouse.create_staging(services.names, table.to_contract())
+        services.warehouse.create_staging(services.names, table.to_contract(), table.options.to_contract())
     else:
         columns = table.to_contract().columns
         services.warehouse.widen_columns(
@@ -26,6 +26,8 @@ def prepare_staging(services: Services) -> None:
             widened=[c for c in columns if c.name in widened_columns(staging.columns, columns)],
             relaxed=[c for c in columns if c.name in relaxed_columns(staging.columns, columns)],
         )
+        if table.options.kms_key and staging.options.get(KMS_KEY) != table.options.kms_key:
+            services.warehouse.changes.set_kms_key(name, table.options.kms_key)
     days = table.retention_days
     if staging and staging.expiration_days != days and not is_shorter(days, staging):
         _set_retention(services)

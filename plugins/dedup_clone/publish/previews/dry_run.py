@@ -16,6 +16,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.landed_objects import SUFFIX, objects_by_date
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import Plan
+from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.landing_changes import changes_since_arrival
 from dedup_clone.publish.prune import obsolete_after_next_publish
@@ -89,8 +90,10 @@ class DryRun:
 
 
 def dry_run(services: Services, publish_request: PublishRequest) -> DryRun:
-    """Return the dry run. Raises what `decide` raises, as the publish itself would."""
+    """Return the dry run. Raises what `decide` raises, and CheckFailed, as the publish itself would."""
     decision, engine = decide(services, publish_request), engine_of(services, publish_request)
+    if not decision.skip_reason:
+        check_before_dedup(services, decision.parent_generation)
     applied = () if decision.skip_reason else decision.backlog.apply
     intent = services.current.read().intent
     changes, effect = _effect(publish_request, decision)
