@@ -77,7 +77,7 @@ def _has_required(columns: tuple[Column, ...]) -> bool:
 
 def _merge_configuration(services: Services, spec: PublishSpec, manifest: Manifest) -> dict[str, Any]:
     """A MERGE into staging; if staging may hold anything but the parent, the SELECT that replaces all its rows."""
-    if not holds_parent(services, spec):
+    if not (holds_parent(services, spec) and _is_unchanged(services)):
         return _deduplicate_configuration(services, spec, manifest)
     delivered = [entry.date for entry in manifest.dates if entry.plan != DateOutcome.COPIED_FORWARD] or [
         manifest.retention_day
@@ -87,14 +87,17 @@ def _merge_configuration(services: Services, spec: PublishSpec, manifest: Manife
 
 
 def holds_parent(services: Services, spec: PublishSpec) -> bool:
-    """Whether staging was loaded with the parent, and nobody changed it since target was cloned from it."""
+    """Whether staging was loaded with the parent generation's rows, according to STAGING."""
     staging = services.staging.read()
     if spec.parent is None or staging is None or staging.state is not StagingState.LOADED:
         return False
+    return staging.manifest_digest == services.manifests.read(spec.parent).digest
+
+
+def _is_unchanged(services: Services) -> bool:
+    """Whether nobody changed staging since target was cloned from it."""
     target = services.warehouse.table(services.feed.target)
-    if staging.manifest_digest != services.manifests.read(spec.parent).digest or target is None:
-        return False
-    cloned_at = target.clone_time
+    cloned_at = None if target is None else target.clone_time
     partitions = services.warehouse.observe(services.names, services.feed.staging).partitions
     return cloned_at is not None and all(p.last_modified_at <= cloned_at for p in partitions)
 
