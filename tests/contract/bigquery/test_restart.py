@@ -30,7 +30,13 @@ from tests.contract.bigquery.emulator_client import (
     snapshot,
     upload,
 )
-from tests.contract.bigquery.write_api_client import append_request, message_class, table_path, write_client
+from tests.contract.bigquery.write_api_client import (
+    append_request,
+    default_stream,
+    message_class,
+    table_path,
+    write_client,
+)
 
 
 class Restarting:
@@ -110,6 +116,39 @@ def test_acknowledged_rows_and_offsets_of_streams_survive_kills(server: Restarti
     found = [number for (number,) in rows_of(client, "SELECT id FROM d.t ORDER BY id")]
     assert len(found) >= sent >= 40
     assert found == list(range(len(found)))
+
+
+def test_a_writer_of_row_changes_that_begins_again_after_kills_leaves_the_right_table(server: Restarting) -> None:
+    """It sends its changes from the first one on after every kill; apply jobs are killed too."""
+    client = bigquery_client(server.address)
+    client.create_dataset("d")
+    client.query_and_wait(
+        "CREATE TABLE d.t (id INT64 PRIMARY KEY NOT ENFORCED, n INT64) OPTIONS (max_staleness = INTERVAL 2 SECOND)"
+    )
+    kind = message_class({"id": "int64", "n": "int64", "_CHANGE_TYPE": "string", "_CHANGE_SEQUENCE_NUMBER": "string"})
+    changes = [
+        kind(
+            id=number % 20,
+            n=number,
+            _CHANGE_TYPE="UPSERT" if number % 7 else "DELETE",
+            _CHANGE_SEQUENCE_NUMBER=f"{number:X}",
+        )
+        for number in range(120)
+    ]
+    for kill_after in (30, 60, 90, None):
+        with write_client(server.address) as writer, contextlib.suppress(exceptions.GoogleAPICallError):
+            requests = (append_request(default_stream("d.t"), kind, [change]) for change in changes)
+            for answered, response in enumerate(writer.append_rows(requests), start=1):
+                assert "append_result" in response
+                if answered == kill_after:
+                    server.kill()
+        if kill_after is not None:
+            server.start()
+    expected = sorted((change.id, change.n) for change in changes[-20:] if change._CHANGE_TYPE == "UPSERT")
+    Control(server.address).advance(hours=1)
+    client.query_and_wait("CREATE TABLE d.c CLONE d.t")
+    assert rows_of(client, "SELECT id, n FROM d.t ORDER BY id") == expected
+    assert rows_of(client, "SELECT id, n FROM d.c ORDER BY id") == expected
 
 
 def test_job_that_a_kill_stopped_is_done_with_an_error(server: Restarting, bucket: storage.Bucket) -> None:
