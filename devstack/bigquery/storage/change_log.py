@@ -78,22 +78,22 @@ def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Se
     if not changes:
         return catalog.get(table)
     with catalog.segments.batch() as batch:
-        version = catalog.get(table)
-        _check_table(caller, catalog, table, version)
-        segment = batch.write(_change_rows(table, version, changes))
-        has_sequences = _has_sequences(changes)
 
         def build(current: TableVersion | None, commit_us: int) -> Change:
             if current is None:
                 raise NotFound(f"Not found: Table {table}")
-            if _shape(current) != _shape(version):
-                raise Invalid(f"Table {table} changed while the rows were taken: send them again.")
+            _check_table(caller, catalog, table, current)
             log = current.change_log
+            has_sequences = _has_sequences(changes)
             if log is not None and log.has_sequences != has_sequences:
                 raise _mixed_sequences()
-            pending = (*(log.pending if log else ()), PendingChanges(segment, commit_us))
+            pending = PendingChanges(batch.write(_change_rows(table, current, changes)), commit_us)
             after = ChangeLog(
-                pending, commit_us, has_sequences, log.applied if log else None, log.watermark_us if log else None
+                (*(log.pending if log else ()), pending),
+                commit_us,
+                has_sequences,
+                log.applied if log else None,
+                log.watermark_us if log else None,
             )
             return Change(STREAMED, current.settings, current.partitions, current.clone, change_log=after)
 
@@ -159,10 +159,6 @@ def _check_table(caller: Caller, catalog: Catalog, table: TableId, version: Tabl
         )
     check_all_rows(caller, catalog, table, version, "Change data capture")
     check_columns(caller, table, version, settings.primary_key)
-
-
-def _shape(version: TableVersion) -> object:
-    return version.table_created_us, version.settings.schema, version.settings.primary_key
 
 
 def _change_rows(table: TableId, version: TableVersion, changes: Sequence[RowChange]) -> pa.Table:
