@@ -101,6 +101,7 @@ def test_pending_streams_are_invisible_until_they_are_committed_together(
     done = commit(writer, table, *streams)
     assert (list(done.stream_errors), done.commit_time is not None) == ([], True)
     assert ids(client, table) == [0, 1, 10, 11]
+    assert client.get_table(table).streaming_buffer.estimated_rows == 4
     assert writer.get_write_stream(name=streams[0]).commit_time == done.commit_time
 
 
