@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
+from typing import ClassVar
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
@@ -73,6 +74,9 @@ class DateEntry:
       cache: when it is absent, or does not add up to this fingerprint, it is computed again.
     - content_fingerprint: fingerprint of the values of the same rows.
     - files_digest: digest of path, rows and size of the date's files.
+    - cluster_overlap: the share of row groups (of sorted runs, where the job wrote the date) that have values of the
+      first clustering column in common with others of the date, survivors aside. The smaller, the fewer blocks a filter
+      on that column reads. None without clustering, and where no footer says it.
 
     Fingerprints are hexadecimal; None when the plan computes none.
     """
@@ -91,6 +95,9 @@ class DateEntry:
     key_fingerprint: str | None
     content_fingerprint: str | None
     files_digest: str
+    cluster_overlap: float | None = None
+
+    NOT_IN_DIGEST: ClassVar[frozenset[str]] = frozenset({"cluster_overlap"})
 
 
 @dataclass(frozen=True)
@@ -132,6 +139,13 @@ class Manifest:
     @property
     def rows(self) -> int:
         return sum(entry.rows for entry in self.dates)
+
+    @property
+    def cluster_overlap(self) -> float | None:
+        """The dates' `cluster_overlap`, weighted by rows; None if it is known of no date."""
+        known = [(entry.rows, entry.cluster_overlap) for entry in self.dates if entry.cluster_overlap is not None]
+        rows = sum(rows for rows, _ in known)
+        return sum(rows * share for rows, share in known) / rows if rows else None
 
     @property
     def snapshot_id(self) -> int:

@@ -2,6 +2,8 @@
 
 - A stored record names its `format_version` (1 where it is absent) and the `release` that wrote it.
 - A field that a release adds has a default, which a record without the field gets.
+- A record type lists fields in `NOT_IN_DIGEST` that a later release added to a record with a digest, so that digests
+  that former releases computed stay valid.
 - A record type lists removed fields in `FORMER_FIELDS`; they are ignored where a stored record still has them.
 - A change that neither covers raises FORMAT_VERSION and converts older records in `from_json`.
 - A field or a format version of a later release is an error, which names the release to deploy.
@@ -33,10 +35,12 @@ _VERSION_KEY, _RELEASE_KEY = "format_version", "release"
 _RESTORE = "Restore an earlier version of the object, then retry."
 
 
-def to_plain(value: object) -> Any:
-    """A record as plain JSON values."""
+def to_plain(value: object, *, digested: bool = False) -> Any:
+    """A record as plain JSON values. `digested`: without the fields in NOT_IN_DIGEST of its type."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        left_out: frozenset[str] = getattr(value, "NOT_IN_DIGEST", frozenset()) if digested else frozenset()
+        names = (f.name for f in dataclasses.fields(value) if f.name not in left_out)
+        return {name: to_plain(getattr(value, name), digested=digested) for name in names}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, datetime):
@@ -44,11 +48,11 @@ def to_plain(value: object) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, (tuple, list)):
-        return [to_plain(item) for item in value]
+        return [to_plain(item, digested=digested) for item in value]
     if isinstance(value, frozenset):
-        return sorted(to_plain(item) for item in value)
+        return sorted(to_plain(item, digested=digested) for item in value)
     if isinstance(value, dict):
-        return {str(key): to_plain(item) for key, item in value.items()}
+        return {str(key): to_plain(item, digested=digested) for key, item in value.items()}
     return value
 
 
@@ -62,7 +66,7 @@ def to_json(record: object) -> str:
 
 def record_digest(record: object) -> str:
     """The digest of a record's fields, whichever release writes it."""
-    return digest(_canonical(to_plain(record)))
+    return digest(_canonical(to_plain(record, digested=True)))
 
 
 def _canonical(plain: object) -> str:

@@ -135,6 +135,7 @@ def _publish(record: LedgerRecord, kind: PublishKind) -> dict[str, Any]:
         "changed_rows": record.changed_rows,
         "retained_rows": record.kept_rows,
         "dropped_rows": record.dropped_rows,
+        "cluster_overlap": record.cluster_overlap,
         "phases": record.phases,
         "query_usd": cost.total_usd if cost else None,
         "merge_usd": cost.merge_usd if cost else None,

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from dedup_clone.checks import partition_checks, table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults
+from dedup_clone.checks.clustering_hint import clustering_hint
 from dedup_clone.checks.option_checks import declared_options_set
 from dedup_clone.checks.share_checks import shares
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
@@ -81,6 +82,9 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
         snapshot_id=record.snapshot_id,
         generation=record.generation,
     )
+    hint = clustering_hint(manifest)
+    if hint is not None:
+        services.log(hint, snapshot_id=record.snapshot_id, generation=record.generation)
     return record, results
 
 
@@ -168,6 +172,7 @@ def _record(
         ),
         loads=count_loads(intent.jobs),
         erased_rows=_erased_rows(intent, candidate),
+        cluster_overlap=manifest.cluster_overlap,
     )
 
 

@@ -70,6 +70,8 @@ class LedgerRecord:
     - shares: new, missing and changed rows as fractions of the rows on dates that the parent had, by check name.
     - loads: load jobs of the whole table, failed ones included; the loads of single dates count as one together.
     - erased_rows: rows that an erasure removed; None for every other attempt.
+    - cluster_overlap: how much the files overlap in the first clustering column (DateEntry), as a share; None without
+      clustering.
     - kept_rows: survivors; ties: surplus rows of duplicate keys within single deliveries.
     """
 
@@ -102,6 +104,7 @@ class LedgerRecord:
     cost: Cost | None
     loads: int = 1
     erased_rows: int | None = None
+    cluster_overlap: float | None = None
 
     @property
     def is_bootstrap(self) -> bool:

@@ -99,7 +99,8 @@ def assemble_generation(
         # With several deliveries a value may change and change back: the row has its old values but a new update_id.
         once = mode is UpdateIdMode.LAST_CHANGED and delivered.get(day) == 1
         if own and not isinstance(written, RewrittenDate) and once and _is_as_before(entry, before):
-            entry = replace(entry, plan_reason=f"{plan.reason}; no row changed, so the parent's files are kept")
+            kept = f"{plan.reason}; no row changed, so the parent's files are kept"
+            entry = replace(entry, plan_reason=kept, cluster_overlap=before.cluster_overlap if before else None)
             own = None
         if own is None:
             own = parent.files_of(day)
@@ -146,6 +147,7 @@ def _written_entry(written: WrittenDate, plan: DatePlan, before: DateEntry | Non
         key_fingerprint=written.key_fingerprint,
         content_fingerprint=written.content_fingerprint,
         files_digest="",
+        cluster_overlap=before.cluster_overlap if written.files is None and before else written.cluster_overlap,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -13,6 +13,7 @@ from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import storage
 from dedup_spark.absent_columns import complete_batch
 from dedup_spark.arrays import I64Array
+from dedup_spark.comparison.cluster_overlap import Range, block_ranges, overlapping_share
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
 
 # A batch of so many rows, of a few columns, stays in the processor's cache while it is hashed.
@@ -45,10 +46,14 @@ class KeyBatch:
 
 @dataclass
 class KeyReader:
-    """Reads files of one table. `bytes_read` counts what it decoded, as compressed bytes. Safe to share by threads."""
+    """Reads files of one table. `bytes_read` counts what it decoded, as compressed bytes. Safe to share by threads.
+
+    `ranges`: of the first clustering column in each file that it read, by URI.
+    """
 
     table: TableContract
     bytes_read: int = 0
+    ranges: dict[str, tuple[Range, ...] | None] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
@@ -58,6 +63,7 @@ class KeyReader:
         wanted += [column.name for column in self.table.value_columns] if with_values else []
         first_row = 0
         with storage.open_input(uri) as source, pq.ParquetFile(source, pre_buffer=True) as file:
+            self.note_ranges(uri, file)
             # One row group at a time, so that a large file's pages are not all held in memory.
             for group in range(file.num_row_groups):
                 self.count(compressed_bytes(file, group, wanted))
@@ -77,6 +83,17 @@ class KeyReader:
         ids = batch.column(self.table.snapshot_id_column).cast(pa.int64()).to_numpy() if with_ids else None
         values = declared(self.table.value_columns) if with_values else None
         return KeyBatch(first_row, declared(key_columns(self.table)), ids, values)
+
+    def note_ranges(self, uri: str, file: pq.ParquetFile) -> None:
+        """Keep the ranges of the first clustering column, of a file without encrypted columns."""
+        if self.table.cluster_by:
+            self.ranges[uri] = block_ranges(file, self.table.cluster_by[0])
+
+    def cluster_overlap(self, uris: Iterable[str]) -> float | None:
+        """The share of blocks that overlap. None without clustering, or if one of the files was not read."""
+        if not self.table.cluster_by:
+            return None
+        return overlapping_share([self.ranges.get(uri) for uri in uris])
 
     def count(self, compressed_bytes: int) -> None:
         with self._lock:

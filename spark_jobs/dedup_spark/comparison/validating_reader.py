@@ -56,6 +56,7 @@ class ValidatingReader(KeyReader):
                         yield self.key_batch(first_row, batch, with_ids=with_ids, with_values=with_values)
                     first_row += batch.num_rows
             result = validation.finish(file)
-        if result.problems:
-            raise UnsuitableFile(landed.uri)
+            if result.problems:
+                raise UnsuitableFile(landed.uri)
+            self.note_ranges(landed.uri, file)
         self.validations[landed.uri] = result

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import TableContract
+from dedup_spark.comparison.cluster_overlap import Range, overlapping_share
 from dedup_spark.output.data_file import DataFileWriter, TableBuffer
 
 _SORTED_ROWS = 2 << 20
@@ -32,6 +33,7 @@ class SortedFilesWriter:
     _buffer: TableBuffer = field(default_factory=lambda: TableBuffer(_SORTED_ROWS, _SORTED_BYTES))
     _writer: DataFileWriter | None = None
     _files: list[DataFile] = field(default_factory=list)
+    _ranges: list[Range] = field(default_factory=list)
 
     def add(self, rows: pa.Table) -> None:
         """Add `rows`, which have the table's Arrow schema."""
@@ -46,12 +48,20 @@ class SortedFilesWriter:
         self._finish_file()
         return tuple(self._files)
 
+    @property
+    def cluster_overlap(self) -> float | None:
+        """The share of sorted runs that overlap in the first clustering column; None without clustering."""
+        return overlapping_share([tuple(self._ranges)]) if self.table.cluster_by else None
+
     def _write_run(self) -> None:
         run = self._buffer.take()
         keys = [name for name in self.table.keys if name != self.table.partition_column]
         order = list(dict.fromkeys([*self.table.cluster_by, *keys]))
         if order:
             run = run.take(pc.sort_indices(run, [(name, "ascending") for name in order]))
+        if self.table.cluster_by:
+            bounds = pc.min_max(run[self.table.cluster_by[0]])
+            self._ranges += [(bounds["min"].as_py(), bounds["max"].as_py())] if bounds["min"].is_valid else []
         if self._writer is None:
             self._writer = DataFileWriter(self.table, self.data_uri, self.day, self.name)
         self._writer.write(run)

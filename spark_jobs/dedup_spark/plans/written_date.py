@@ -30,7 +30,7 @@ class WrittenDate:
     """What a plan wrote for one date. `files`: None if no row changed; the parent's files are then copied forward.
 
     `changed` is None where values were not compared. `surplus_rows` counts surplus rows of duplicate keys by source
-    number. The fingerprints are for the next publish.
+    number. The fingerprints are for the next publish. `cluster_overlap`: see DateEntry.
     """
 
     day: date
@@ -43,3 +43,4 @@ class WrittenDate:
     content_fingerprint: str | None
     examples: tuple[KeyExample, ...]
     cost: DateCost
+    cluster_overlap: float | None = None

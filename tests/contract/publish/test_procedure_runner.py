@@ -84,7 +84,8 @@ def feed(clients: tuple[Storage, BigQuery], tmp_path: Path, monkeypatch: pytest.
 
 
 def test_snapshots_are_published_by_a_stored_procedure_for_spark(feed: FeedOnProcedures) -> None:
-    feed.publish(feed.land(7, [row(7, 1), row(7, 1), row(7, 2)]))
+    record = feed.publish(feed.land(7, [row(7, 1), row(7, 1), row(7, 2)]))
+    assert record.cluster_overlap == 0.0
     assert feed.rows() == expected(row(7, 1), row(7, 2))
     feed.publish(feed.land(8, [row(8, 1, 21), row(8, 3)]))
     assert feed.rows() == expected(row(7, 2), row(8, 1, 21), row(8, 3))

@@ -29,6 +29,8 @@ export function renderPublishes(container, { publishes, sla, now }) {
     { title: "New", number: true, cell: (p) => count(p.new_rows) },
     { title: "Changed", number: true, cell: (p) => count(p.changed_rows) },
     { title: "Retained", number: true, cell: (p) => count(p.retained_rows) },
+    ...(publishes.some((p) => p.cluster_overlap !== null)
+      ? [{ title: "Overlap", number: true, cell: (p) => p.cluster_overlap === null ? "" : `${Math.round(p.cluster_overlap * 100)} %` }] : []),
     { title: "Plan", short: true, cell: (p) => [p.engine, p.plans.length ? `: ${p.plans.join(", ")}` : ""] },
     { title: "Cost", number: true, cell: (p) => usd(p.query_usd) },
     { title: "MERGE", number: true, cell: (p) => usd(p.merge_usd) },

@@ -79,6 +79,7 @@ _COLUMN_TYPES = {
     "ties": "INTEGER",
     "bytes_read": "INTEGER",
     "bytes_written": "INTEGER",
+    "cluster_overlap": "FLOAT",
     **{name: "FLOAT" if name.endswith("_usd") else "INTEGER" for name in _COST_COLUMNS},
 }
 

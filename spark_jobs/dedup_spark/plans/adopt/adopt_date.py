@@ -119,6 +119,7 @@ class AdoptDate:
             content_fingerprint=diff.fingerprints.values_digest(),
             examples=tuple(self._examples(task, diff)),
             cost=DateCost.since(began, reader, written + sum(file.size for file in new_files)),
+            cluster_overlap=reader.cluster_overlap(file.uri for file in task.newest.files),
         )
 
     def _write_fingerprints(self, task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult) -> int:

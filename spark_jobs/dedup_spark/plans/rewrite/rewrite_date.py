@@ -68,7 +68,7 @@ class RewriteDate:
             return DeclinedRewrite(task.day, merge, DateCost.since(began, reader, 0))
         is_unchanged = self._is_unchanged(task, merge)
         copied = [] if is_unchanged else self._copy_files(task, merge)
-        new_files = () if is_unchanged else self._write(task, merge, reader, copied)
+        new_files, overlap = ((), None) if is_unchanged else self._write(task, merge, reader, copied)
         files = None if is_unchanged else (*copied, *new_files)
         next_fingerprints = _fingerprints_for_next(task, delivered, merge, files or ())
         written = 0
@@ -89,6 +89,7 @@ class RewriteDate:
             wrote_fingerprints=next_fingerprints.new is not None,
             examples=tuple(KeyExample(task.day, kind, key) for kind, keys in merge.examples.items() for key in keys),
             cost=DateCost.since(began, reader, written + sum(file.size for file in new_files)),
+            cluster_overlap=overlap,
         )
 
     def _key_sources(
@@ -115,7 +116,7 @@ class RewriteDate:
         """Sorts the parent's rows of a date that no delivery has into new files."""
         assert task.parent
         began, entry = time.monotonic(), task.parent.entry
-        files = self._write(task, None, reader)
+        files, overlap = self._write(task, None, reader)
         return RewrittenDate(
             day=task.day,
             files=files,
@@ -129,6 +130,7 @@ class RewriteDate:
             wrote_fingerprints=False,
             examples=(),
             cost=DateCost.since(began, reader, sum(file.size for file in files)),
+            cluster_overlap=overlap,
         )
 
     def _copy_files(self, task: RewriteTask, merge: DateMerge) -> list[DataFile]:
@@ -142,8 +144,10 @@ class RewriteDate:
 
     def _write(
         self, task: RewriteTask, merge: DateMerge | None, reader: KeyReader, copied: Sequence[DataFile] = ()
-    ) -> tuple[DataFile, ...]:
-        """Writes the merged rows, except those in `copied` files.
+    ) -> tuple[tuple[DataFile, ...], float | None]:
+        """Writes the merged rows, except those in `copied` files. Returns the files, and how much their rows overlap.
+
+        The overlap is None with copied files, which were not read.
 
         Delivered rows come first: they are usually few, and are sorted in early.
         """
@@ -166,7 +170,7 @@ class RewriteDate:
         for source in sources:
             for table in read_rows(reader, source):
                 files.add(table)
-        return files.close()
+        return files.close(), None if copied else files.cluster_overlap
 
 
 @dataclass(frozen=True)

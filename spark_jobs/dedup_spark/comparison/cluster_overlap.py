@@ -1,0 +1,56 @@
+"""How well a date is in the order of the first clustering column, by the lowest and highest values of blocks.
+
+A block is a row group of a file, or a sorted run of rows that the job writes. BigQuery's own blocks cannot be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow.parquet as pq
+
+Range = tuple[Any, Any]  # the lowest and the highest value of a block
+
+
+def block_ranges(file: pq.ParquetFile, column: str) -> tuple[Range, ...] | None:
+    """The range of each row group that has a value of the column. None if the footer lacks one."""
+    ranges: list[Range] = []
+    for group in range(file.num_row_groups):
+        metadata = file.metadata.row_group(group)
+        chunks = [metadata.column(number) for number in range(metadata.num_columns)]
+        statistics = next((chunk.statistics for chunk in chunks if chunk.path_in_schema == column), None)
+        if statistics is None:
+            return None
+        if statistics.has_min_max:
+            ranges.append((statistics.min, statistics.max))
+        elif not (statistics.has_null_count and statistics.null_count == metadata.num_rows):
+            return None
+    return tuple(ranges)
+
+
+def overlapping_share(ranges: Iterable[tuple[Range, ...] | None]) -> float | None:
+    """The share of blocks whose range has values in common with another block's, besides a bound. 0 for no block.
+
+    `ranges`: of each file. None if those of a file are not known or cannot be compared with those of another.
+    """
+    blocks: list[Range] = []
+    for of_file in ranges:
+        if of_file is None:
+            return None
+        blocks += of_file
+    try:
+        return _share(blocks)
+    except TypeError:  # files of different writers may have text in one and bytes in the other
+        return None
+
+
+def _share(blocks: list[Range]) -> float:
+    overlapping: set[int] = set()
+    widest: int | None = None  # of the blocks so far, the one that reaches furthest
+    for number in sorted(range(len(blocks)), key=lambda number: blocks[number]):
+        if widest is not None and blocks[number][0] < blocks[widest][1]:
+            overlapping |= {number, widest}
+        if widest is None or blocks[number][1] > blocks[widest][1]:
+            widest = number
+    return len(overlapping) / len(blocks) if blocks else 0.0
