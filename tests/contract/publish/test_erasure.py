@@ -103,6 +103,22 @@ def test_a_replay_that_reads_nothing_does_not_end_an_erasure(published: FeedOnSt
     assert certificate(published, 2).tombstones.keys[0].absent_since is None
 
 
+def test_rows_of_a_parent_without_files_are_erased_with_their_export(published: FeedOnStandIn) -> None:
+    (delivery,) = [d.name for d in published.services.arrivals.deliveries()]
+    published.publish(delivery, replay=True, engine=Engine.BIGQUERY, run_id="sql", reason="test")
+    record = published.erase(KEYS)
+    assert (published.rows(), record.erased_rows) == (expected(*LEFT), 2)
+    folders = {name.split("/")[2] for name in names(published, "data/")}
+    assert folders == {published.services.manifests.read(3).attempt}
+
+
+def test_only_the_named_file_of_keys_is_deleted(published: FeedOnStandIn) -> None:
+    other = published.services.layout.keys_to_erase(f"{KEYS_FILE}.next")
+    published.services.store.put(other, KEYS)
+    published.erase(KEYS)
+    assert names(published, "to_erase/") == [other]
+
+
 def test_no_rollback_reaches_behind_an_erasure(published: FeedOnStandIn) -> None:
     published.erase(KEYS)
     published.publish(published.land(8, [row(8, 1, 50), row(8, 3, day=YESTERDAY)]))

@@ -15,6 +15,7 @@ def delete_leftovers(services: Services, keys_file: str) -> list[str]:
     folders = prune(services)
     refresh_index(services)  # its check results of earlier attempts name examples
     services.warehouse.changes.drop(services.names.incoming_table)
-    services.store.delete_folder(services.layout.keys_to_erase(keys_file))
+    for info in services.store.stat([services.layout.keys_to_erase(keys_file)]):
+        services.store.delete(info.name, expected_object_generation=info.object_generation)
     services.log(f"deleted {len(folders)} folders of earlier generations, and the file of keys")
     return folders

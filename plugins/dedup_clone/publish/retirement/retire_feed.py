@@ -99,6 +99,9 @@ def _delete_state(services: Services, record: Retirement) -> None:
     layout, store = services.layout, services.store
     kept = (layout.retired, layout.ledger, layout.erasures, layout.fingerprint_seed, layout.current)
     export = export_folder(services, record.attempt)
+    for folder in (*store.folders(layout.data), *store.folders(f"{layout.feed}/")):
+        if not folder.startswith((*kept, export)) and folder != layout.data:
+            store.delete_folder(folder)
     for info in list(store.objects(f"{layout.feed}/")):
         if not info.name.startswith((*kept, export)):
             store.delete(info.name, expected_object_generation=info.object_generation)

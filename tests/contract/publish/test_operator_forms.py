@@ -1,0 +1,82 @@
+"""The tasks of the erase and retire DAGs as Airflow runs them: forms, XComs, and errors that no retry can mend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
+
+from dedup_clone.orchestration.erasure import erasure_tasks
+from dedup_clone.orchestration.erasure.erasure_form import erasure_params
+from dedup_clone.orchestration.retirement import retirement_tasks
+from dedup_clone.orchestration.runners.sizing import size_run
+from dedup_clone.orchestration.runners.workload import read_workload
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
+from dedup_clone.orchestration.shared.task_runtime import RESOLVE_ERASURE, pull_spec
+from dedup_clone.orchestration.watch import delivery_sensor
+from dedup_clone.orchestration.watch.delivery_sensor import DeliverySensor
+from dedup_clone.orchestration.watchdog import feed_check
+from dedup_clone.settings.deployment import read_deployment
+from dedup_clone.settings.spark_settings import Runner, SparkSize
+from testkit.feed_on_stand_in import KEYS_FILE, REPOSITORY, FeedOnStandIn, row
+
+
+@pytest.fixture
+def published(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> FeedOnStandIn:
+    for module in (erasure_tasks, retirement_tasks, delivery_sensor, feed_check):
+        monkeypatch.setattr(module, "open_feed_services", lambda *arguments: world.services)
+    world.publish(world.land(7, [row(7, 1), row(7, 2)]))
+    return world
+
+
+def setup_of(world: FeedOnStandIn) -> FeedSetup:
+    deployment = read_deployment(REPOSITORY / "dags" / "profiles", {"DEDUP_CLONE_PROFILE": "local"})
+    return FeedSetup(world.feed, deployment, find_folders(Path(REPOSITORY / "dags")))
+
+
+def context(form: dict[str, Any], results: dict[str, Any], resolve_task: str = RESOLVE_ERASURE) -> Any:
+    with DAG("feed_by_hand", schedule=None) as dag:
+        EmptyOperator(task_id=resolve_task)
+    ti = SimpleNamespace(xcom_pull=lambda task_ids: results.get(task_ids), map_index=-1)
+    run = SimpleNamespace(dag_id="feed_by_hand", run_id="by-hand")
+    return {"ti": ti, "dag": dag, "params": form, "dag_run": run}
+
+
+def defaults(params: dict[str, Any]) -> dict[str, Any]:
+    return {name: param.value for name, param in params.items()}
+
+
+def test_an_erasure_shows_its_rows_and_passes_its_spec_on(published: FeedOnStandIn) -> None:
+    published.services.store.put(published.services.layout.keys_to_erase(KEYS_FILE), "product_id\n2\n")
+    form = {**defaults(erasure_params()), "keys_file": KEYS_FILE, "reason": "request 17"}
+    shown = erasure_tasks.show_erasure(setup_of(published), context(form, {}))
+    assert (shown["keys"], sum(shown["rows"].values())) == (1, 1)
+    results = {RESOLVE_ERASURE: erasure_tasks.resolve(setup_of(published), context(form, {}))}
+    spec = pull_spec(context(form, results))
+    assert (spec.generation, spec.reason) == (2, "request 17")
+    workload = read_workload(published.services, spec.attempt)
+    assert size_run(workload, SparkSize(), Runner.SERVERLESS).executors >= 1
+
+
+def test_a_form_without_a_file_fails_without_a_retry(published: FeedOnStandIn) -> None:
+    with pytest.raises(AirflowFailException, match="There is no file of keys"):
+        erasure_tasks.show_erasure(setup_of(published), context(defaults(erasure_params()), {}))
+
+
+def test_watch_and_watchdog_leave_a_retired_feed_alone(published: FeedOnStandIn) -> None:
+    form = {**defaults(retirement_tasks.retirement_params()), "target": "drop", "reason": "over"}
+    assert "is **dropped**" in retirement_tasks.show_retirement(setup_of(published), context(form, {}))["text"]
+    assert retirement_tasks.retire(setup_of(published), context(form, {}))["target"] == "drop"
+    published.land_files(8, {})
+    published.services.store.delete_folder(published.services.layout.arrivals)
+    sensor = DeliverySensor(task_id="notice_delivery", setup=setup_of(published))
+    assert sensor.look_again(context({}, {})) == []
+    assert published.services.arrivals.deliveries() == []
+    assert feed_check.check_feed(setup_of(published)) == []
+    feed_check.refresh_verdict(setup_of(published))
+    assert list(published.services.store.objects(published.services.layout.freshness)) == []
