@@ -44,7 +44,7 @@ def _make(options: argparse.Namespace, feeds: Path) -> int:
     print(f"{path}: {len(feed.table.columns)} columns, keys {list(feed.table.keys)}, {_uniqueness(proposal)}")
     problems = validate(feed, sample, proposal)
     if problems:
-        print(f"{len(problems)} problems in {len(files)} of {len(sample.files)} files, which would be refused:")
+        print(f"{len(problems)} problems in {len(files)} of {len(sample.files)} files:")
         print("\n".join(f"  {problem}" for problem in problems[:PROBLEMS_SHOWN]))
         return 1
     print(f"{len(files)} of {len(sample.files)} files are valid with it. Read it, then `make plan` and `make deploy`.")
@@ -68,11 +68,17 @@ def validate(feed: Feed, sample: Sample, proposal: Proposal) -> list[str]:
         column = proposal.table.snapshot_id_column
         snapshot_id = int(pc.min(read_columns(sample, [column], 1)[column]).as_py())
     validator = FileValidator(feed.table.to_contract(), datetime.now(UTC).date() + timedelta(days=1))
+    expired = []
+    if proposal.expired_rows:
+        days = feed.table.retention_days
+        expired = [
+            f"[{proposal.expired_rows}] of [{proposal.rows}] rows are older than [{days}] days, and would be dropped"
+        ]
     landed = [
         LandedFile(file.uri, file.size, snapshot_id, file.folder[1] if sample.date_column and file.folder else None)
         for file in sample.files[:FILES_VALIDATED]
     ]
-    return [problem for file in landed for problem in validator(file).problems]
+    return [*expired, *(problem for file in landed for problem in validator(file).problems)]
 
 
 def _uniqueness(proposal: Proposal) -> str:

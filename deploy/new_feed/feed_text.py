@@ -35,10 +35,12 @@ def _lines(name: str, owner: str, sample: Sample, proposal: Proposal) -> Iterato
     yield f"  # Measured over {proposal.rows} rows: {_measured(proposal)}"
     for key, distinct in proposal.needed.items():
         yield f"  # Without {key}: {distinct} different keys."
+    for names in proposal.alternatives:
+        yield f"  # Unique in the sample, too: [{', '.join(names)}]"
     yield f"  keys: [{', '.join(table.keys)}]"
     if table.cluster_by:
         yield f"  cluster_by: [{', '.join(table.cluster_by)}]"
-    yield f"  # The sample has dates from {proposal.first} to {proposal.last}. Rows of older dates are dropped."
+    yield f"  # Dates in the sample: {proposal.first} to {proposal.last}. Rows older than the retention are dropped."
     yield f"  retention_days: {table.retention_days}"
     if proposal.surplus_rows:
         yield "checks:"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from itertools import combinations, product
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +19,10 @@ from deploy.new_feed.sample import Sample, read_columns, read_schema
 MAX_ROWS = 2_000_000  # of the measurement of keys
 MAX_RETENTION_DAYS = 3650  # of a feed file
 _USUAL_ID_NAMES = ("update_id", "snapshot_id", "snapshot_no")
-# Values of these types seldom identify a row, so they are the first that a key goes without.
+# All choices of so many columns are tried on so many rows; those that tell these apart, then on all.
+_COLUMNS_TRIED, _ROWS_TRIED = 3, 100_000
+_ALTERNATIVES_NAMED = 4
+_NAME_OF_AN_ID = re.compile(r"(^|_)(id|key|code|no|nr|num|number|sku)$", re.IGNORECASE)
 _UNLIKELY_KEYS = {"NUMERIC", "TIMESTAMP", "BOOL", "BYTES"}
 
 
@@ -24,17 +30,19 @@ _UNLIKELY_KEYS = {"NUMERIC", "TIMESTAMP", "BOOL", "BYTES"}
 class Proposal:
     """The proposed table, and what was measured.
 
-    `rows`, `files`: read for the keys. `surplus_rows`: rows whose key another row has. `needed`: for each key column
-    the number of different keys without it. `first`, `last`: the dates of the rows.
+    `rows`: read for the keys. `surplus_rows`: rows whose key another row has. `needed`: for each key column the number
+    of different keys without it. `alternatives`: other keys of as few columns. `first`, `last`: the dates of the rows.
+    `expired_rows`: rows of dates before the longest retention that a feed may have.
     """
 
     table: TableContract
     rows: int
-    files: int
     surplus_rows: int
     needed: dict[str, int]
+    alternatives: tuple[tuple[str, ...], ...]
     first: date
     last: date
+    expired_rows: int
 
 
 def propose(sample: Sample, today: date | None = None) -> Proposal:
@@ -44,7 +52,7 @@ def propose(sample: Sample, today: date | None = None) -> Proposal:
     rows = read_columns(sample, scalars, MAX_ROWS)
     partition = _partition_column(sample, columns, rows)
     snapshot_id = _snapshot_id_column(sample, columns, rows)
-    keys, distinct = _keys(rows, columns, partition, snapshot_id)
+    (keys, *others), distinct = _keys(rows, columns, partition, snapshot_id)
     bounds = pc.min_max(rows[partition]).as_py()
     today = today or datetime.now(UTC).date()
     table = TableContract(
@@ -56,8 +64,17 @@ def propose(sample: Sample, today: date | None = None) -> Proposal:
         retention_days=min(max((today - bounds["min"]).days + 1, 1), MAX_RETENTION_DAYS),
     )
     without = {key: _distinct(rows, [k for k in keys if k != key]) for key in keys if key != partition}
-    surplus = rows.num_rows - distinct
-    return Proposal(table, rows.num_rows, len(sample.files), surplus, without, bounds["min"], bounds["max"])
+    oldest = today - timedelta(days=MAX_RETENTION_DAYS - 1)
+    return Proposal(
+        table=table,
+        rows=rows.num_rows,
+        surplus_rows=rows.num_rows - distinct,
+        needed=without,
+        alternatives=tuple(others[:_ALTERNATIVES_NAMED]),
+        first=bounds["min"],
+        last=bounds["max"],
+        expired_rows=int(pc.sum(pc.less(rows[partition], oldest)).as_py()),
+    )
 
 
 def bigquery_column(field: pa.Field) -> Column:
@@ -135,8 +152,13 @@ def _snapshot_id_column(sample: Sample, columns: tuple[Column, ...], rows: pa.Ta
     return (usual or fitting[::-1])[0]
 
 
-def _keys(rows: pa.Table, columns: tuple[Column, ...], partition: str, snapshot_id: str) -> tuple[tuple[str, ...], int]:
-    """The fewest columns, the first ones of the table preferred, with as many keys as all columns together have."""
+def _keys(
+    rows: pa.Table, columns: tuple[Column, ...], partition: str, snapshot_id: str
+) -> tuple[list[tuple[str, ...]], int]:
+    """Keys with as many different values as all columns together have, the likeliest first, and that number.
+
+    They are the choices of the fewest columns, if three suffice; else one choice, without columns that it can lack.
+    """
     candidates = [
         c
         for c in columns
@@ -145,20 +167,35 @@ def _keys(rows: pa.Table, columns: tuple[Column, ...], partition: str, snapshot_
         and c.name not in (partition, snapshot_id)
         and not _nulls(rows, c.name)
     ]
-    kept = [partition, *(c.name for c in candidates)]
-    distinct = _distinct(rows, kept)
-    by_likelihood = sorted(reversed(candidates), key=lambda c: c.type not in _UNLIKELY_KEYS)
-    for column in by_likelihood:
-        fewer = [name for name in kept if name != column.name]
-        if _distinct(rows, fewer) == distinct:
-            kept = fewer
-    return tuple(kept), distinct
+    everything = (partition, *(c.name for c in candidates))
+    distinct, first_rows = _distinct(rows, everything), rows.slice(0, _ROWS_TRIED)
+    of_first_rows = _distinct(first_rows, everything)
+    likely = [c for c in candidates if c.type not in _UNLIKELY_KEYS]
+    for pool, size in product((likely, candidates), range(_COLUMNS_TRIED + 1)):
+        choices = [(partition, *(c.name for c in chosen)) for chosen in combinations(pool, size)]
+        choices = [names for names in choices if _distinct(first_rows, names) == of_first_rows]
+        choices = [names for names in choices if _distinct(rows, names) == distinct]
+        if choices:
+            unlikely = {c.name: _unlikelihood(c) for c in candidates} | {partition: 0}
+            return sorted(choices, key=lambda names: sum(unlikely[name] for name in names)), distinct
+    kept = everything
+    for column in sorted(reversed(candidates), key=_unlikelihood, reverse=True):
+        fewer = tuple(name for name in kept if name != column.name)
+        kept = fewer if _distinct(rows, fewer) == distinct else kept
+    return [kept], distinct
 
 
-def _distinct(rows: pa.Table, names: list[str]) -> int:
+def _unlikelihood(column: Column) -> int:
+    """0 for a column that may identify a row by its type or name, more for one that is rather a value."""
+    if column.type in _UNLIKELY_KEYS:
+        return 2
+    return 0 if column.type == "STRING" or _NAME_OF_AN_ID.search(column.name) else 1
+
+
+def _distinct(rows: pa.Table, names: Sequence[str]) -> int:
     if not names:
         return 1 if rows.num_rows else 0
-    return int(rows.group_by(names, use_threads=True).aggregate([]).num_rows)
+    return int(rows.group_by(list(names), use_threads=True).aggregate([]).num_rows)
 
 
 def _nulls(rows: pa.Table, name: str) -> int:

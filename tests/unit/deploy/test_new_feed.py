@@ -16,6 +16,8 @@ from dedup_clone.settings.feed import Feed, read_feed
 from deploy.new_feed.__main__ import main
 from deploy.new_feed.proposal import bigquery_column, propose
 from deploy.new_feed.sample import find_sample
+from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
 
 FIRST = datetime.now(UTC).date() - timedelta(days=9)
 SECOND = FIRST + timedelta(days=1)
@@ -107,7 +109,30 @@ def test_rows_that_would_be_refused_are_named(tmp_path: Path, capsys: pytest.Cap
     (folder / f"day={FIRST}").rename(folder / f"day={SECOND}")
     status, feed = make(tmp_path)
     assert (status, feed.table.partition_column) == (1, "day")
-    assert "problems in 1 of 1 files, which would be refused" in capsys.readouterr().out
+    assert "problems in 1 of 1 files" in capsys.readouterr().out
+
+
+def test_texts_and_ids_are_keys_rather_than_values_that_are_unique_by_accident(tmp_path: Path) -> None:
+    rows = [{"minutes": n, "line": f"L{n % 4}", "stop_id": n // 4, "delay": 7 * n} for n in range(40)]
+    write(tmp_path / "landed", FIRST, [{**r, "minutes": r["minutes"] % 20, "delay": r["delay"] % 20} for r in rows])
+    _, feed = make(tmp_path)
+    assert feed.table.keys == ("day", "line", "stop_id")
+    text = (tmp_path / "feeds" / "sales.yaml").read_text()
+    assert "# Unique in the sample, too: [day, minutes, stop_id]" in text
+
+
+def test_keys_of_more_than_three_columns_are_found(tmp_path: Path) -> None:
+    rows = [dict(zip("abcd", map(int, f"{n:04b}"), strict=True)) | {"constant": 1} for n in range(16)]
+    write(tmp_path / "landed", FIRST, rows)
+    assert make(tmp_path)[1].table.keys == ("day", "a", "b", "c", "d")
+
+
+def test_rows_beyond_the_longest_retention_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "landed", date(2007, 1, 1), sales(1, 2))
+    write(tmp_path / "landed", FIRST, sales(1, 3))
+    status, feed = make(tmp_path)
+    assert (status, feed.table.retention_days) == (1, 3650)
+    assert "[2] of [5] rows are older than [3650] days" in capsys.readouterr().out
 
 
 def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,3 +176,18 @@ def test_a_type_that_the_data_contract_lacks_is_refused(kind: pa.DataType) -> No
 def test_a_folder_without_parquet_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="There are no Parquet files"):
         find_sample(str(tmp_path))
+
+
+def test_the_dedup_job_publishes_the_sample_with_the_new_feed(tmp_path: Path) -> None:
+    landing = SparkJobFeed(None, f"{tmp_path}/landing", f"{tmp_path}/state", PRODUCTS)
+    rows = [
+        {"date": day, "product_id": n % 7, "store_id": n // 7, "attribute_id": 1, "attr_value": n % 3, "update_id": 7}
+        for day in (FIRST, SECOND)
+        for n in range(40)
+    ]
+    arrival = landing.land(7, rows)
+    proposal = propose(find_sample(str(tmp_path / "landing")))
+    assert proposal.table.keys == ("date", "product_id", "store_id")
+    feed = SparkJobFeed(None, landing.bucket, landing.state, proposal.table)
+    candidate = feed.publish(arrival)
+    assert (candidate.refused, len(feed.rows())) == ((), 80)
