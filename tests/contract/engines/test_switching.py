@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
+from itertools import pairwise, permutations
 
 import pyarrow.parquet as pq
 import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import FileList
 from dedup_clone.contract.records import from_json
@@ -23,7 +25,21 @@ from testkit.oracle import OracleDelivery, OracleState
 from testkit.table_contracts import PRODUCTS
 
 OLDEST = TODAY - timedelta(days=PRODUCTS.retention_days - 1)
-COURSE = [Engine.SPARK, Engine.BIGQUERY, Engine.SPARK, Engine.MERGE, Engine.SPARK, Engine.MERGE, Engine.BIGQUERY]
+Way = tuple[Engine, SqlForm]
+WAYS: list[Way] = [
+    (Engine.SPARK, SqlForm.QUALIFY),
+    *((Engine.BIGQUERY, form) for form in SqlForm),
+    (Engine.MERGE, SqlForm.QUALIFY),
+]
+
+
+def course(ways: Sequence[Way]) -> list[Way]:
+    """The ways in an order in which each follows each other one once: first, second, first, third, …"""
+    order: list[Way] = []
+    for number, way in enumerate(ways[:-1]):
+        for other in ways[number + 1 :]:
+            order += [way, other]
+    return [*order, ways[0]]
 
 
 @pytest.fixture
@@ -44,15 +60,23 @@ def parent_files(world: FeedAgainstOracle, request: DedupRequest) -> FileList:
     return from_json(FileList, stored.text, where="files")
 
 
-def test_each_engine_goes_on_where_the_other_ended(world: FeedAgainstOracle) -> None:
-    expected = OracleState(world.oracle_table)
-    for number, engine in enumerate(COURSE, start=1):
+def test_each_pair_of_engines_and_forms_switches_in_both_directions_without_a_gap(world: FeedAgainstOracle) -> None:
+    """The feed file names another engine or form for each publish."""
+    expected, done = OracleState(world.oracle_table), course(WAYS)
+    assert set(pairwise(done)) == set(permutations(WAYS, 2))
+    for number, (engine, form) in enumerate(done, start=1):
+        world.feed = world.feed.model_copy(update={"engine": engine, "form": form})
         rows = [row(number, 1, number), row(number, 10 + number), row(number, 2, day=YESTERDAY)]
-        record = world.publish(world.land(number, rows), engine=engine)
+        name = world.land(number, rows)
+        if number > 1:  # readers have the table of the engine before until the swap
+            assert world.table_rows() == expected.table_rows()
+        record = world.publish(name)
         expected = expected.apply([OracleDelivery(number, rows)], OLDEST)
         assert world.table_rows() == expected.table_rows()
         assert (record.engine, world.manifest().engine) == (engine, engine)
         assert (world.manifest().data_folder is None) == (engine is not Engine.SPARK)
+        written = {entry.plan_reason for entry in world.manifest().dates}
+        assert any(f"(form {form})" in reason for reason in written) == (engine is Engine.BIGQUERY)
 
 
 def test_spark_is_given_the_files_of_a_table_that_sql_made(world: FeedAgainstOracle) -> None:
