@@ -20,6 +20,7 @@ from devstack.bigquery.callers import DEFAULT_USER
 from devstack.bigquery.clock import MICROSECONDS
 from devstack.bigquery.faults import parse_fault
 from devstack.bigquery.jobs.change_merge import merge_changes
+from devstack.bigquery.jobs.destination_table import write_change
 from devstack.bigquery.jobs.job_record import JobRecord
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.change_log import (
@@ -397,6 +398,22 @@ def test_a_replaced_table_forgets_the_changes_that_were_applied(stale: Warehouse
     append(stale, upsert(101, "old", 1, "1"))
     advance(stale, minutes=5)
     assert stored(stale) == [(101, "old", 1)]
+
+
+@pytest.mark.parametrize("write", ["WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA"])
+def test_all_rows_are_not_replaced_while_changes_are_pending(stale: Warehouse, write: str) -> None:
+    def replace_rows() -> None:
+        settings = stale.stand_in.catalog.get(TABLE).settings
+        stale.stand_in.catalog.commit(
+            TABLE, lambda now, commit_us: write_change("load", settings, now, {}, write, None, commit_us)
+        )
+
+    append(stale, upsert(101, "new", 2, "2"))
+    with pytest.raises(Invalid, match="its rows cannot all be replaced"):
+        replace_rows()
+    advance(stale, minutes=5)
+    replace_rows()
+    assert stored(stale) == []
 
 
 def test_changes_that_arrive_during_an_apply_job_wait_for_the_next_one(
