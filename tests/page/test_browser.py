@@ -189,6 +189,16 @@ def test_a_check_is_accepted_by_a_replay_that_is_filled_in_already(browser: Brow
     assert page.value("document.activeElement.required") is True
 
 
+def test_the_cost_names_the_part_of_spark_and_is_projected_to_the_full_size(browser: Browser, address: str) -> None:
+    cost = show(browser, f"{address}/dedup-clone/#product_attributes").value(
+        "document.getElementById('cost').innerText"
+    )
+    assert "Spark is $0.05 of it" in cost
+    assert "A complete snapshot at the full size, 15,000 GB" in cost
+    assert "100 times the table as it is" in cost
+    assert all(amount in cost for amount in ("$5.00", "$241.30", "$170.50"))
+
+
 def test_what_failed_is_seen_at_once_and_what_passed_is_folded(browser: Browser, address: str) -> None:
     page = show(browser, f"{address}/dedup-clone/#store_visits")
     pills = "[...document.querySelectorAll('#checks tr .pill')]"

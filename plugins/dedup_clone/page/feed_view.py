@@ -66,6 +66,7 @@ def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> 
         "audit": to_plain(index.audit),
         "checks": [_checks(index, attempt) for attempt in index.checks],
         "costs": _costs(shown),
+        "projection": to_plain(index.projection),
         "generations": [generation_view(index, g, now) for g in reversed(index.generations)],
         "excluded": [d.name for d in index.excluded],
         "refused": [arrival_view(a) for a in reversed(index.arrivals) if a.fate is Fate.REFUSED],
@@ -137,7 +138,8 @@ def _publish(record: LedgerRecord, kind: PublishKind) -> dict[str, Any]:
         "dropped_rows": record.dropped_rows,
         "cluster_overlap": record.cluster_overlap,
         "phases": record.phases,
-        "query_usd": cost.total_usd if cost else None,
+        "usd": cost.total_usd if cost else None,
+        "spark_usd": cost.spark_usd if cost else None,
         "merge_usd": cost.merge_usd if cost else None,
         "qualify_usd": cost.qualify_usd if cost else None,
     }
@@ -176,7 +178,7 @@ def _costs(records: tuple[LedgerRecord, ...]) -> dict[str, Any]:
     costs = [r.cost for r in records if r.cost is not None and r.cost.merge_usd is not None]
     return {
         "publishes": len(costs),
-        "query_usd": sum(c.total_usd for c in costs),
+        "usd": sum(c.total_usd for c in costs),
         "merge_usd": sum(c.merge_usd or 0 for c in costs),
         "qualify_usd": sum(c.qualify_usd or 0 for c in costs),
     }

@@ -14,6 +14,7 @@ from dedup_clone.checks.option_checks import declared_options_set
 from dedup_clone.checks.share_checks import shares
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.contract.spark_usage import SparkUsage
 from dedup_clone.publish.check import check_policies
 from dedup_clone.publish.erasure.erasure_records import record_erasure
 from dedup_clone.publish.records.attempt_records import (
@@ -24,7 +25,7 @@ from dedup_clone.publish.records.attempt_records import (
     save_check_results,
 )
 from dedup_clone.publish.records.index_refresh import try_refresh_index
-from dedup_clone.publish.records.publish_costs import cost_of, merge_input
+from dedup_clone.publish.records.publish_costs import cost_of, merge_input, with_spark
 from dedup_clone.publish.records.publish_phases import publish_phases
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
 from dedup_clone.publish.services import Services
@@ -163,12 +164,16 @@ def _record(
         phases=publish_phases(
             services, intent, candidate, jobs, streamed, arrived_at=newly_live_arrived_at, swapped_at=swapped_at
         ),
-        cost=cost_of(
-            jobs,
-            metadata_bytes_billed=swap.bytes_billed + target.bytes_billed,
-            merged=merge_input(manifest, parent, swap.staging_bytes),
-            streamed=streamed,
-            table_bytes=swap.staging_bytes,
+        cost=with_spark(
+            cost_of(
+                jobs,
+                metadata_bytes_billed=swap.bytes_billed + target.bytes_billed,
+                merged=merge_input(manifest, parent, swap.staging_bytes),
+                streamed=streamed,
+                table_bytes=swap.staging_bytes,
+            ),
+            services.store.read_record(SparkUsage, services.layout.spark_usage(intent.attempt)),
+            job_seconds=sum(candidate.metrics.seconds.values()),
         ),
         loads=count_loads(intent.jobs),
         erased_rows=_erased_rows(intent, candidate),

@@ -107,6 +107,8 @@ class Feed(StrictModel):
     """What stops a publish before readers see it."""
     freshness: FreshnessSettings = FreshnessSettings()
     """The feed's freshness SLA, and when snapshots are expected."""
+    full_size_gb: Annotated[float, Field(gt=0)] | None = None
+    """Logical size of the whole table at full scale, in GB; the page projects costs to it (null: no projection)."""
     content_audit: ContentAuditSettings = ContentAuditSettings()
     """The daily comparison of the table with the published files."""
 

@@ -78,6 +78,8 @@ class SparkSettings(StrictModel):
     `runtime_version`: of serverless batches and procedures. `subnetwork`: must have Private Google Access.
     `staging_bucket`: Dataproc keeps logs and dependencies there; runtime 3.0 and later need none.
     `procedure_connection`: BigQuery's connection to Spark, `project.location.name`, for runner `bigquery_procedure`.
+    `usd_per_dcu_hour`: the price of what a batch used. `usd_per_vcpu_hour`: the price of the other runners' machines,
+    for each vCPU with its memory; without it the ledger does not have their cost.
     """
 
     region: Region | None = None
@@ -89,6 +91,8 @@ class SparkSettings(StrictModel):
     cluster: ClusterSettings = ClusterSettings()
     procedure_connection: ConnectionPath | None = None
     labels: dict[LabelKey, LabelValue] = Field(default_factory=dict)
+    usd_per_dcu_hour: Annotated[float, Field(ge=0)] = 0.06
+    usd_per_vcpu_hour: Annotated[float, Field(ge=0)] | None = None
 
     @property
     def has_runtime_3(self) -> bool:

@@ -124,6 +124,21 @@ class IndexAudit:
 
 
 @dataclass(frozen=True)
+class IndexProjection:
+    """What a complete snapshot would cost at the feed's full size, `times` the bytes of the table as it is, in USD.
+
+    `usd` is without Spark; `spark_usd` is None if the cost of the last Spark run is not known.
+    """
+
+    full_size_gb: float
+    times: float
+    usd: float
+    spark_usd: float | None
+    merge_usd: float
+    qualify_usd: float
+
+
+@dataclass(frozen=True)
 class Index:
     """One feed: its settings, the live generation's partitions, and the newest records of each kind, newest last.
 
@@ -150,6 +165,7 @@ class Index:
     excluded: tuple[Delivery, ...]
     time_travel: TimeTravel | None
     audit: IndexAudit | None
+    projection: IndexProjection | None = None
 
 
 @dataclass(frozen=True)

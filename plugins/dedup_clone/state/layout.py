@@ -132,6 +132,9 @@ class FeedLayout:
     def job_runs(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}runs/"
 
+    def spark_usage(self, attempt: str) -> str:
+        return f"{self.attempt_folder(attempt)}spark_usage.json"
+
     def swap_spec(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}swap.json"
 

@@ -32,13 +32,14 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of the attempt's queries, and of what engine `cdc` streamed.
+    """Cost of the attempt's queries, of what engine `cdc` streamed, and of Spark.
 
     - streamed_bytes: rows that were streamed, pseudocolumns included.
     - apply_bytes: an estimate of what BigQuery's background job reads to apply them, the table once.
     - stream_usd: the price of both.
     - merge_usd, qualify_usd: what one MERGE or QUALIFY with the same result would cost; None for rollbacks and
       bootstraps.
+    - spark_usd: the price of the Spark run, None if it is not known; dcu_hours: what it used, None unless reported.
     """
 
     query_bytes_billed: int
@@ -50,10 +51,12 @@ class Cost:
     streamed_bytes: int = 0
     apply_bytes: int = 0
     stream_usd: float = 0.0
+    spark_usd: float | None = None
+    dcu_hours: float | None = None
 
     @property
     def total_usd(self) -> float:
-        return self.query_usd + self.stream_usd
+        return self.query_usd + self.stream_usd + (self.spark_usd or 0.0)
 
 
 @dataclass(frozen=True)

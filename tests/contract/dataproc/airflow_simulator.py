@@ -142,13 +142,17 @@ def _shipped() -> tuple[Deployment, Feed]:
     return deployment, read_feed(dags / "feeds" / "worked_example.yaml")
 
 
+STORED: dict[str, str] = {}  # what the tasks put into the state bucket
+
+
 def without_state(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gives the task a publish spec and a workload, so that it needs no state."""
+    STORED.clear()
     spec = SimpleNamespace(engine=Engine.SPARK, attempt="00000007-abc123", snapshot_id=7, generation=7)
     services = SimpleNamespace(
         log=lambda *_, **__: None,
         layout=FeedLayout("worked_example"),
-        store=SimpleNamespace(create=lambda name, text: True),
+        store=SimpleNamespace(create=lambda name, text: True, put=STORED.__setitem__),
     )
     monkeypatch.setattr(engine_dispatch, "open_feed_services", lambda setup: services)
     monkeypatch.setattr(engine_dispatch, "pull_spec", lambda context: spec)

@@ -17,6 +17,8 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from dedup_clone.contract.errors import SparkRunFailed, SparkUnavailable
+from dedup_clone.contract.records import to_json
+from dedup_clone.contract.spark_usage import SparkUsage
 from dedup_clone.orchestration.runners.engine_dispatch import EngineDispatchMixin
 from dedup_clone.orchestration.runners.error_hints import ErrorHints
 from dedup_clone.orchestration.runners.runner_config import (
@@ -47,6 +49,7 @@ from dedup_clone.orchestration.shared.task_runtime import (
     open_feed_services,
     pull_spec,
 )
+from dedup_clone.publish.records.best_effort import best_effort
 
 DEFAULT_TIMEOUT = timedelta(hours=1)
 # After a failure without a known cause Spark is started again, because machines can be lost. After this many runs the
@@ -136,6 +139,7 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         runner.clean_up(run.name)
         if run.state is SparkRunState.SUCCEEDED:
             self.log.info("Spark run %s succeeded", run.name)
+            self._save_usage(context, run)
             return run.name
         log = run.urls.get("log") or run.urls.get("run", "the console")
         if run.state is SparkRunState.CANCELLED:
@@ -184,6 +188,16 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
             executor_cores=size.executor_cores,
             timeout_s=int(self._timeout_s),
         )
+
+    def _save_usage(self, context: Context, run: SparkRun) -> None:
+        """Stores what the run used; `commit_generation` prices it."""
+        services, attempt = open_feed_services(self.setup), pull_spec(context).attempt
+        prices = self.setup.deployment.spark
+        with best_effort(services, f"the cost of Spark run [{run.name}] is missing in the ledger"):
+            size = size_run(read_workload(services, attempt), self.setup.feed.spark, runner_of(self.setup))
+            vcpus = size.cores + self.setup.feed.spark.driver_cores
+            usage = SparkUsage(run.name, run.dcu_hours, vcpus, prices.usd_per_dcu_hour, prices.usd_per_vcpu_hour)
+            services.store.put(services.layout.spark_usage(attempt), to_json(usage))
 
     def _push_links(self, context: Context, run: SparkRun) -> None:
         """Stores the run's links at once, because Airflow itself would store them only when the task ends."""

@@ -42,7 +42,8 @@ class ServerlessRunner:
         if batch is None:
             return None
         state = _STATES.get(batch.state.name, SparkRunState.ACTIVE)
-        return SparkRun(name, state, batch.state_message, self._urls(name, batch))
+        used = batch.runtime_info.approximate_usage.milli_dcu_seconds
+        return SparkRun(name, state, batch.state_message, self._urls(name, batch), used / 3.6e6 if used else None)
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import AlreadyExists

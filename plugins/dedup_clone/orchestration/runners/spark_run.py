@@ -28,12 +28,16 @@ class SparkRunState(StrEnum):
 
 @dataclass(frozen=True)
 class SparkRun:
-    """One run as the service reports it. `message` is the service's own; `urls` has the keys run, log and spark_ui."""
+    """One run as the service reports it. `message` is the service's own; `urls` has the keys run, log and spark_ui.
+
+    `dcu_hours`: what a finished run used; None while it runs, and of services that do not report it.
+    """
 
     name: str
     state: SparkRunState
     message: str = ""
     urls: Mapping[str, str] = field(default_factory=dict)
+    dcu_hours: float | None = None
 
 
 @dataclass(frozen=True)

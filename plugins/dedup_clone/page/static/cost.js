@@ -1,7 +1,7 @@
-// The cost of a snapshot's queries, compared with one MERGE and one QUALIFY over the same table.
+// The cost of a snapshot, compared with one MERGE and one QUALIFY over the same table, as it is and at its full size.
 
 import { h, svg } from "./dom.js";
-import { usd } from "./formats.js";
+import { count, usd } from "./formats.js";
 
 function bar(share, kind) {
   return svg("svg", { "aria-hidden": "true" },
@@ -9,22 +9,38 @@ function bar(share, kind) {
     svg("rect", { class: kind, width: `${Math.max(share * 100, 0.4).toFixed(2)}%`, height: 12, rx: 3 }));
 }
 
-export function renderCost(container, { live, costs }) {
+function bars(ours, { merge_usd: merge, qualify_usd: qualify }, label) {
+  const most = Math.max(ours, merge, qualify) || 1;
+  return h("div", { class: "bars" },
+    h("span", {}, label), bar(ours / most, "ours"), h("strong", {}, usd(ours)),
+    h("span", {}, "One MERGE"), bar(merge / most, "theirs"), h("span", {}, usd(merge)),
+    h("span", {}, "One QUALIFY"), bar(qualify / most, "theirs"), h("span", {}, usd(qualify)));
+}
+
+const sparkPart = (spark) => (spark === null ? "The cost of Spark is not known here" : `Spark is ${usd(spark)} of it`);
+
+function projected(projection) {
+  if (!projection) return null;
+  const { full_size_gb: size, times, spark_usd: spark } = projection;
+  return h("div", { class: "projection" },
+    h("h3", {}, `A complete snapshot at the full size, ${count(size)} GB`),
+    bars(projection.usd + (spark ?? 0), projection, "This project"),
+    h("p", { class: "muted" }, `${times >= 1 ? `${count(Math.round(times))} times` : "A part of"} the table as it is; rows keep their size. ${sparkPart(spark)}.`));
+}
+
+export function renderCost(container, { live, costs, projection }) {
   if (!live || live.merge_usd === null) {
     const words = live ? `A ${live.kind} is not compared: nobody would run a MERGE or QUALIFY instead.` : "Known after the first publish.";
-    container.replaceChildren(h("p", { class: "muted" }, words));
+    container.replaceChildren(...[h("p", { class: "muted" }, words), projected(projection)].filter(Boolean));
     return;
   }
-  const most = Math.max(live.query_usd, live.merge_usd, live.qualify_usd) || 1;
-  const saved = Math.min(costs.merge_usd, costs.qualify_usd) - costs.query_usd;
-  container.replaceChildren(
-    h("p", { class: "figure" }, usd(live.query_usd), h("small", {}, " for the queries of this snapshot")),
-    h("div", { class: "bars" },
-      h("span", {}, "This publish"), bar(live.query_usd / most, "ours"), h("strong", {}, usd(live.query_usd)),
-      h("span", {}, "One MERGE"), bar(live.merge_usd / most, "theirs"), h("span", {}, usd(live.merge_usd)),
-      h("span", {}, "One QUALIFY"), bar(live.qualify_usd / most, "theirs"), h("span", {}, usd(live.qualify_usd))),
-    h("p", { class: "muted" }, `Bytes billed by BigQuery at its on-demand price. Over the last ${costs.publishes === 1 ? "publish" : `${costs.publishes} publishes`}: ` +
-      `${usd(costs.query_usd)}, by MERGE or QUALIFY at least ${usd(Math.min(costs.merge_usd, costs.qualify_usd))}` +
+  const saved = Math.min(costs.merge_usd, costs.qualify_usd) - costs.usd;
+  container.replaceChildren(...[
+    h("p", { class: "figure" }, usd(live.usd), h("small", {}, " for this snapshot")),
+    bars(live.usd, live, "This publish"),
+    h("p", { class: "muted" }, `${sparkPart(live.spark_usd)}; the rest is billed by BigQuery on demand. Over the last ${costs.publishes === 1 ? "publish" : `${costs.publishes} publishes`}: ` +
+      `${usd(costs.usd)}, by MERGE or QUALIFY at least ${usd(Math.min(costs.merge_usd, costs.qualify_usd))}` +
       `${saved > 0 ? `: ${usd(saved)} less.` : "."}`),
-  );
+    projected(projection),
+  ].filter(Boolean));
 }

@@ -32,7 +32,7 @@ export function renderPublishes(container, { publishes, sla, now }) {
     ...(publishes.some((p) => p.cluster_overlap !== null)
       ? [{ title: "Overlap", number: true, cell: (p) => p.cluster_overlap === null ? "" : `${Math.round(p.cluster_overlap * 100)} %` }] : []),
     { title: "Plan", short: true, cell: (p) => [p.engine, p.plans.length ? `: ${p.plans.join(", ")}` : ""] },
-    { title: "Cost", number: true, cell: (p) => usd(p.query_usd) },
+    { title: "Cost", number: true, cell: (p) => usd(p.usd) },
     { title: "MERGE", number: true, cell: (p) => usd(p.merge_usd) },
     { title: "QUALIFY", number: true, cell: (p) => usd(p.qualify_usd) },
     { title: "Reason", words: true, cell: (p) => p.restores ? `restores ${p.restores}: ${p.reason}` : p.reason },

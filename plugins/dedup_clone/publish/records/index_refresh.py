@@ -14,6 +14,7 @@ from dedup_clone.publish.planning.date_ranges import date_ranges
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.records.attempt_records import find_check_results, find_swap
 from dedup_clone.publish.records.best_effort import best_effort
+from dedup_clone.publish.records.cost_projection import project_cost
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditsFile
@@ -29,6 +30,7 @@ from dedup_clone.state.index import (
     IndexDate,
     IndexFile,
     IndexGeneration,
+    IndexProjection,
     IndexVerdict,
     TimeTravel,
     attempts_since,
@@ -101,6 +103,7 @@ def _derive(services: Services, inputs: Inputs) -> Index:
         excluded=live.excluded if live else (),
         time_travel=_time_travel(services, inputs),
         audit=_audit(services),
+        projection=_projection(services, inputs, records),
     )
 
 
@@ -216,6 +219,12 @@ def _time_travel(services: Services, inputs: Inputs) -> TimeTravel | None:
     if staging is None:
         return None
     return TimeTravel(services.warehouse.time_travel_window().total_seconds() / 3600, staging.created_at)
+
+
+def _projection(services: Services, inputs: Inputs, records: tuple[LedgerRecord, ...]) -> IndexProjection | None:
+    if inputs.before and all(record.outcome is not Outcome.PUBLISHED for record in inputs.ended):
+        return inputs.before.projection
+    return project_cost(services, inputs.live, records)
 
 
 def _audit(services: Services) -> IndexAudit | None:

@@ -44,6 +44,8 @@ LEDGER_COLUMNS = {
     "streamed_bytes": "bytes of rows that engine cdc streamed, pseudocolumns included",
     "apply_bytes": "estimated bytes that BigQuery reads to apply what engine cdc streamed",
     "stream_usd": "US dollars for what engine cdc streamed, and for applying it",
+    "spark_usd": "US dollars for the Spark run; NULL if not known",
+    "dcu_hours": "DCU hours that the Spark run used; NULL if its service does not report them",
     "deliveries": "the deliveries that were applied whole, each as snapshot id and marker generation",
     "plans": "how dates were written",
     "phases": "seconds of each phase; of a publish with a lag, they add up to it",
@@ -53,7 +55,7 @@ LEDGER_COLUMNS = {
 
 _COST_COLUMNS = (
     *("query_bytes_billed", "table_bytes_read", "slot_ms", "query_usd", "merge_usd", "qualify_usd"),
-    *("streamed_bytes", "apply_bytes", "stream_usd"),
+    *("streamed_bytes", "apply_bytes", "stream_usd", "spark_usd", "dcu_hours"),
 )
 _COLUMN_TYPES = {
     "feed": "STRING",
@@ -80,7 +82,7 @@ _COLUMN_TYPES = {
     "bytes_read": "INTEGER",
     "bytes_written": "INTEGER",
     "cluster_overlap": "FLOAT",
-    **{name: "FLOAT" if name.endswith("_usd") else "INTEGER" for name in _COST_COLUMNS},
+    **{name: "FLOAT" if name.endswith(("_usd", "_hours")) else "INTEGER" for name in _COST_COLUMNS},
 }
 
 

@@ -13,6 +13,7 @@ from math import ceil
 from dedup_clone.contract.billing import GIB, MIB, MIN_BYTES_BILLED, TIB, USD_PER_STREAMED_GIB, USD_PER_TIB
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import DateOutcome, Manifest
+from dedup_clone.contract.spark_usage import SparkUsage
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.state.ledger import Cost
 from dedup_clone.state.streamed_changes import StreamedChanges
@@ -79,6 +80,11 @@ def with_stream(cost: Cost, streamed_bytes: int, table_bytes: int) -> Cost:
     apply_bytes = _billed(table_bytes)
     usd = streamed_bytes / GIB * USD_PER_STREAMED_GIB + usd_on_demand(apply_bytes)
     return replace(cost, streamed_bytes=streamed_bytes, apply_bytes=apply_bytes, stream_usd=usd)
+
+
+def with_spark(cost: Cost, usage: SparkUsage | None, job_seconds: float) -> Cost:
+    """The cost with that of the Spark run, whose job took so many seconds. Unchanged if no run reported its usage."""
+    return cost if usage is None else replace(cost, spark_usd=usage.usd(job_seconds), dcu_hours=usage.dcu_hours)
 
 
 def expected_cost(engine: Engine, table: TableContract, row_bytes: float, *, delivered: float, held: float) -> Cost:

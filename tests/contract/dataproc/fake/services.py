@@ -23,6 +23,9 @@ _OPERATIONS = "projects/p/regions/r/operations"
 Handler = Callable[[Any], Any]
 
 
+DCU_HOURS = 5  # of each finished batch
+
+
 class FakeDataproc:
     """One server on 127.0.0.1; `reset` gives it a new world. `requests` are what was accepted, by method."""
 
@@ -59,7 +62,10 @@ class FakeDataproc:
             state=_BATCH_STATES[run.outcome],
             state_message=run.message if run.outcome else "",
             operation=f"{_OPERATIONS}/{run.name}",
-            runtime_info={"endpoints": {"Spark UI": f"https://spark.example/{run.name}"}},
+            runtime_info={
+                "endpoints": {"Spark UI": f"https://spark.example/{run.name}"},
+                "approximate_usage": {"milli_dcu_seconds": DCU_HOURS * 3_600_000 if run.outcome else 0},
+            },
         )
 
     def cancel_operation(self, request: operations_pb2.CancelOperationRequest) -> empty_pb2.Empty:

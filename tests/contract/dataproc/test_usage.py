@@ -1,0 +1,45 @@
+"""What a Spark run used is stored when it ended well, as its service reports it, and priced."""
+
+from __future__ import annotations
+
+import pytest
+
+from dedup_clone.contract.records import from_json
+from dedup_clone.contract.spark_usage import SparkUsage
+from dedup_clone.orchestration.runners.sizing import size_run
+from dedup_clone.settings.spark_settings import SparkSize
+from tests.contract.dataproc.airflow_simulator import SPARK, STORED, WORK
+from tests.contract.dataproc.conftest import RUNNERS, Simulate
+from tests.contract.dataproc.fake.services import DCU_HOURS
+from tests.contract.dataproc.fake.world import FAILED
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_each_runner_stores_what_its_run_used(runner: str, fakes, simulate: Simulate) -> None:
+    fakes(runner)
+    settings = RUNNERS[runner][1].model_copy(update={"usd_per_dcu_hour": 0.07, "usd_per_vcpu_hour": 0.05})
+    done = simulate(runner, settings=settings).run()
+    ((name, text),) = STORED.items()
+    usage = from_json(SparkUsage, text, where=name)
+    assert name == "worked_example/attempts/00000007-abc123/spark_usage.json"
+    size = size_run(WORK, SparkSize(), RUNNERS[runner][0])
+    assert (usage.run, usage.vcpus) == (done.result, size.cores + 4)
+    if runner == "serverless":
+        assert usage.dcu_hours == DCU_HOURS
+        assert usage.usd(job_seconds=3600) == pytest.approx(DCU_HOURS * 0.07)
+    else:
+        assert usage.dcu_hours is None
+        assert usage.usd(job_seconds=3600) == pytest.approx(usage.vcpus * 0.05)
+
+
+def test_without_a_price_of_machines_their_cost_is_unknown(fakes, simulate: Simulate) -> None:
+    fakes("cluster")
+    simulate("cluster", settings=SPARK).run()
+    (text,) = STORED.values()
+    assert from_json(SparkUsage, text, where="test").usd(job_seconds=3600) is None
+
+
+def test_a_failed_run_stores_nothing(fakes, simulate: Simulate) -> None:
+    fakes("serverless", endings=[(FAILED, "no such file")] * 9)
+    assert simulate("serverless").run().state == "failed"
+    assert STORED == {}
