@@ -29,6 +29,9 @@ from devstack.bigquery.storage.table_change import Change
 # stay as long as DML cannot change them.
 INSERT_ALL_BUFFER_US = 30 * 60 * MICROSECONDS
 WRITE_API_BUFFER_US = 5 * 60 * MICROSECONDS
+# With more requests than this in the buffer, rows of the Write API leave it at once: BigQuery moves them once it has
+# enough. Each version of the table lists them all, so that appends would become ever slower.
+MAXIMUM_REQUESTS = 1_000
 INSERT_ID_LIFETIME_US = 60 * MICROSECONDS
 _PAST_DAYS, _FUTURE_DAYS = 3653, 366  # ten years and one, with their leap days
 
@@ -101,10 +104,11 @@ def _flush(catalog: Catalog, table: TableId) -> None:
 
 
 def _due(version: TableVersion, now_us: int) -> list[Segment]:
+    write_api_us = WRITE_API_BUFFER_US if len(version.buffer) <= MAXIMUM_REQUESTS else 0
     return [
         rows.segment
         for rows in version.buffer
-        if now_us - rows.received_us >= (INSERT_ALL_BUFFER_US if rows.by_insert_all else WRITE_API_BUFFER_US)
+        if now_us - rows.received_us >= (INSERT_ALL_BUFFER_US if rows.by_insert_all else write_api_us)
     ]
 
 

@@ -13,6 +13,7 @@ import pytest
 from devstack.bigquery.clock import MICROSECONDS
 from devstack.bigquery.jobs import dml_runner
 from devstack.bigquery.rest.table_resource import table_resource
+from devstack.bigquery.storage import streaming_buffer
 from devstack.bigquery.storage.arrow_schema import arrow_schema
 from devstack.bigquery.storage.model import BufferedRows, TableId, TableVersion
 from devstack.bigquery.storage.segment_store import SegmentBatch
@@ -96,6 +97,18 @@ def test_rows_leave_the_buffer_for_their_partitions_after_some_minutes(warehouse
     assert partitions(warehouse) == [(f"{YESTERDAY:%Y%m%d}", 1), (f"{TODAY:%Y%m%d}", 2)]
     warehouse.statistics("CREATE TABLE d.c CLONE d.t")
     assert ids(warehouse, "d.c") == [1, 2, 3]
+
+
+def test_rows_leave_a_buffer_of_many_requests_at_once(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming_buffer, "MAXIMUM_REQUESTS", 2)
+    stream(warehouse, [2], by_insert_all=True)
+    stream(warehouse, [3])
+    drain(warehouse, 0)
+    assert resource(warehouse)["numRows"] == "1"
+    stream(warehouse, [4])
+    drain(warehouse, 0)
+    found = resource(warehouse)
+    assert (found["numRows"], found["streamingBuffer"]["estimatedRows"]) == ("3", "1")
 
 
 def test_buffer_survives_a_restart(warehouse: Warehouse, tmp_path: Path) -> None:
