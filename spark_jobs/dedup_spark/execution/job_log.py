@@ -30,4 +30,4 @@ class JobLog:
         try:
             yield
         finally:
-            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.monotonic() - began, 3)
+            self.seconds[str(name)] = round(self.seconds.get(name, 0.0) + time.monotonic() - began, 3)

@@ -38,16 +38,17 @@ _LOST_WITH_MANIFEST: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class RecoveryPlan:
-    """What a recovery would do: `changes` of records, in order, and whether target's generation label is removed.
+    """What the operator does after a recovery (`next_step`), and what it would do before.
 
-    `unknown`: what cannot be known again. `next_step`: what the operator does afterwards. `jobs`: ids of the BigQuery
+    It makes `changes` of records, in order, and removes target's generation label if `removes_label`. `unknown`: what
+    cannot be known again. `jobs`: ids of the BigQuery
     jobs of the run whose lease ends with the recovery. `swap`: the swap that makes a deleted target again.
     """
 
-    changes: tuple[RecordChange, ...]
-    removes_label: bool
-    unknown: tuple[str, ...]
     next_step: str
+    changes: tuple[RecordChange, ...] = ()
+    removes_label: bool = False
+    unknown: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
     swap: SwapSpec | None = None
 
@@ -108,7 +109,7 @@ def _plan_current(services: Services, target: TableMetadata | None, *, table_is_
     if current is not None and current.intent is not None and current.intent.generation == generation:
         swapped = services.manifests.candidate(current.intent.attempt)
         if swapped is not None and swapped.manifest is not None:
-            return RecoveryPlan((), False, (), "The next run commits the swap of the run that holds the lease.")
+            return RecoveryPlan("The next run commits the swap of the run that holds the lease.")
     manifest = find_live_manifest(services, generation, target.labels.get(MANIFEST_LABEL))
     if manifest is None:
         unknown = _LOST_WITH_MANIFEST if current is not None else (*_LOST_WITH_MANIFEST, *_LOST_WITH_CURRENT)
@@ -124,30 +125,27 @@ def _plan_current(services: Services, target: TableMetadata | None, *, table_is_
     changes = manifest_changes(services, manifest)
     next_step = "Switch on the feed's DAGs."
     if current is not None and current.generation == generation:
-        return RecoveryPlan(tuple(changes), False, (), next_step)
+        return RecoveryPlan(next_step, tuple(changes))
     found = "is gone or damaged" if current is None else f"names generation [{current.generation}]"
     reason = f"it {found}, and target holds generation [{generation}]"
     live = _current(services, current, at_least=generation)
     live = replace(live, generation=generation, manifest_digest=target.labels.get(MANIFEST_LABEL, manifest.digest))
     unknown = _LOST_WITH_CURRENT if current is None else ()
     changes.append(_current_change(services, live, reason))
-    return RecoveryPlan(tuple(changes), False, unknown, next_step, _jobs(current))
+    return RecoveryPlan(next_step, tuple(changes), unknown=unknown, jobs=_jobs(current))
 
 
 def _without_table(services: Services, current: Current | None, *, table_is_gone: bool) -> RecoveryPlan:
     published = current is None or current.generation is not None
     if not published or (current is None and not services.current.highest_number()):
-        return RecoveryPlan((), False, (), "There is no target, and no publish is recorded: land a snapshot.")
+        return RecoveryPlan("There is no target, and no publish is recorded: land a snapshot.")
     if not table_is_gone:
         swap = None if current is None or current.generation is None else find_live_swap(services, current.generation)
         if swap is not None:
-            return RecoveryPlan((), False, (), "Switch on the feed's DAGs.", swap=swap)
+            return RecoveryPlan("Switch on the feed's DAGs.", swap=swap)
         return RecoveryPlan(
-            (),
-            False,
-            (),
             f"Target [{services.feed.target}] is gone, and cannot be made from staging: restore it (docs/runbook.md, "
-            f"the dataset or a table is deleted), then run this command again.",
+            f"the dataset or a table is deleted), then run this command again."
         )
     return _new_start(
         services,
@@ -164,15 +162,13 @@ def _without_label(services: Services, current: Current | None) -> RecoveryPlan:
     """Target exists and names no generation: a bootstrap is due, or somebody removed the label."""
     if current is None or current.generation is None:
         step = f"Target names no generation: trigger {services.feed.feed}_bootstrap without a source table."
-        return RecoveryPlan((), False, _LOST_WITH_MANIFEST, step)
+        return RecoveryPlan(step, unknown=_LOST_WITH_MANIFEST)
     table = f"{services.names.dataset}.{services.feed.target}"
     return RecoveryPlan(
-        (),
-        False,
-        ("whether target still holds the generation that CURRENT names, because target's label was removed",),
         f"If nobody replaced target, put the labels back: bq update --set_label {GENERATION_LABEL}:"
         f"{current.generation} --set_label {MANIFEST_LABEL}:{current.manifest_digest} {table}. Then replay the live "
         f"snapshot.",
+        unknown=("whether target still holds the generation that CURRENT names, because target's label was removed",),
     )
 
 
@@ -188,7 +184,7 @@ def _new_start(
     """The plan by which the feed has no generation any more; its next one gets a number that was never used."""
     empty = replace(_current(services, current), generation=None, manifest_digest=None)
     changes = () if empty == current else (_current_change(services, empty, reason),)
-    return RecoveryPlan(changes, removes_label, unknown, next_step, _jobs(current))
+    return RecoveryPlan(next_step, changes, removes_label, unknown, _jobs(current))
 
 
 def _current(services: Services, current: Current | None, at_least: int = 0) -> Current:
