@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from dedup_clone.checks.check_result import Level
@@ -25,6 +25,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.staging import Staging, StagingState
 from dedup_clone.state.streamed_changes import StreamedChanges
+from dedup_clone.warehouse.change_data_capture import Watermark
 from dedup_clone.warehouse.row_messages import sequence_number
 
 _BATCH_ROWS = 10_000
@@ -84,10 +85,10 @@ def _reason_to_distrust(services: Services, parent: Manifest) -> str | None:
 def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, files: FileList) -> None:
     """Stream the rows, and return when BigQuery has acknowledged all. Raises JobFailed and LostRace.
 
-    Does nothing if an earlier try of the task did it and BigQuery may still be about to apply them.
+    Does nothing if an earlier try of the task did it, unless BigQuery did not apply the rows in time.
     """
     streamed = services.streamed_changes.read(spec.attempt)
-    if streamed is not None and not _is_overdue(services, streamed):
+    if streamed is not None and not streamed.is_overdue:
         return
     services.current.require_intent(spec.attempt)
     began_at = services.now()
@@ -107,7 +108,15 @@ def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, fi
         appender.finish()
     finally:
         appender.close()
-    changes = StreamedChanges(appender.rows, appender.size, appender.requests, began_at, services.now())
+    seen = services.warehouse.cdc.watermark(services.names, table)
+    changes = StreamedChanges(
+        rows=appender.rows,
+        size=appender.size,
+        requests=appender.requests,
+        began_at=began_at,
+        acknowledged_at=seen.observed_at,
+        bytes_billed=seen.bytes_billed,
+    )
     services.streamed_changes.write(spec.attempt, changes)
     services.log(f"streamed {changes.rows} rows, {changes.size} bytes", generation=spec.generation)
 
@@ -138,32 +147,29 @@ def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest)
     changes = services.streamed_changes.read(spec.attempt)
     assert changes
     if changes.applied_at is None:
-        watermark, billed = services.warehouse.cdc.watermark(services.names, services.feed.staging)
-        is_applied = changes.rows == 0 or (watermark is not None and watermark >= changes.acknowledged_at)
-        seen = replace(
+        seen = services.warehouse.cdc.watermark(services.names, services.feed.staging)
+        is_applied = changes.rows == 0 or _has_passed(seen, changes.acknowledged_at)
+        minutes = services.feed.cdc.max_staleness_minutes * APPLY_TIMEOUT_FACTOR
+        changes = replace(
             changes,
-            applied_at=services.now() if is_applied else None,
-            bytes_billed=changes.bytes_billed + billed,
+            applied_at=seen.observed_at if is_applied else None,
+            is_overdue=not is_applied and seen.observed_at >= changes.acknowledged_at + timedelta(minutes=minutes),
+            bytes_billed=changes.bytes_billed + seen.bytes_billed,
         )
-        services.streamed_changes.write(spec.attempt, seen)
-        if _is_overdue(services, seen):
+        services.streamed_changes.write(spec.attempt, changes)
+        if changes.is_overdue:
             raise CheckFailed(
-                f"BigQuery has not applied the changes streamed into [{services.feed.staging}] within "
-                f"[{_minutes_to_apply(services)}] minutes: applied until [{watermark or 'never'}], expected "
-                f"[{seen.acknowledged_at}]. Target was not changed. See the background jobs of change data capture in "
-                f"BigQuery's job list; then clear the run from load_staging, which streams the rows again, or replay "
-                f"the snapshot with engine [spark]."
+                f"BigQuery has not applied the changes streamed into [{services.feed.staging}] within [{minutes}] "
+                f"minutes: applied until [{seen.applied_until or 'never'}], expected [{changes.acknowledged_at}]. "
+                f"Target was not changed. See the background jobs of change data capture in BigQuery's job list; then "
+                f"clear the run from load_staging, which streams the rows again, or replay the snapshot with engine "
+                f"[spark]."
             )
-        if not is_applied:
-            return False
+    if changes.applied_at is None:
+        return False
     finish_load(services, spec, manifest)
     return True
 
 
-def _minutes_to_apply(services: Services) -> int:
-    return services.feed.cdc.max_staleness_minutes * APPLY_TIMEOUT_FACTOR
-
-
-def _is_overdue(services: Services, changes: StreamedChanges) -> bool:
-    limit = timedelta(minutes=_minutes_to_apply(services))
-    return changes.applied_at is None and services.now() >= changes.acknowledged_at + limit
+def _has_passed(watermark: Watermark, moment: datetime) -> bool:
+    return watermark.applied_until is not None and watermark.applied_until >= moment

@@ -14,8 +14,9 @@ from dedup_clone.state.store import ObjectStore
 class StreamedChanges:
     """Rows and bytes that BigQuery acknowledged. A repeated task streams all rows again and replaces the record.
 
-    `began_at`, `acknowledged_at`: of the last try. `applied_at`: when the task saw that BigQuery had applied the rows;
-    None until then. `bytes_billed`: by the metadata queries of the task.
+    `began_at`: of the last try. `acknowledged_at`: a time by BigQuery's clock after the last acknowledgement.
+    `applied_at`: when the task saw that BigQuery had applied the rows; None until then. `is_overdue`: the task gave up
+    waiting for that. `bytes_billed`: by the metadata queries of the task.
     """
 
     rows: int
@@ -24,6 +25,7 @@ class StreamedChanges:
     began_at: datetime
     acknowledged_at: datetime
     applied_at: datetime | None = None
+    is_overdue: bool = False
     bytes_billed: int = 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,18 @@ from dedup_clone.warehouse.sql_files import TableNames, render
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """Changes acknowledged before `applied_until` are applied; None before the first time. Both by BigQuery's clock.
+
+    `bytes_billed`: by the query.
+    """
+
+    observed_at: datetime
+    applied_until: datetime | None
+    bytes_billed: int
 
 
 class ChangeDataCapture:
@@ -54,11 +67,11 @@ class ChangeDataCapture:
         table = f"projects/{self._project}/datasets/{self._dataset}/tables/{table_name}"
         return RowAppender(open_write_client(self._client._credentials), table, RowMessages(columns))
 
-    def watermark(self, names: TableNames, table_name: str) -> tuple[datetime | None, int]:
-        """Until when BigQuery has applied the changes streamed into the table, and the bytes billed for the query."""
+    def watermark(self, names: TableNames, table_name: str) -> Watermark:
+        """How far BigQuery has applied the changes streamed into the table, which must exist."""
         from google.cloud.bigquery import ScalarQueryParameter
 
         sql = render(self._sql_folder, "engines/cdc/apply_watermark.sql", names=names)
         job = self._run(sql, [ScalarQueryParameter("table_name", "STRING", table_name)])
-        rows = list(job.result())
-        return (rows[0]["upsert_stream_apply_watermark"] if rows else None), job.total_bytes_billed or 0
+        row = next(iter(job.result()))
+        return Watermark(row["observed_at"], row["applied_until"], job.total_bytes_billed or 0)

@@ -1,0 +1,289 @@
+"""Engine `cdc` with the Spark job, Google's client and the stand-in: the table is the oracle's, whatever dies.
+
+The clock of the stand-in is moved, so these tests have one of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+import requests
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.publish.recovery import finish_or_discard
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.settings.feed import CdcSettings
+from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.state.staging import StagingState
+from dedup_clone.warehouse.append_connection import ADDRESS_VARIABLE
+from dedup_clone.warehouse.append_rows import RowAppender
+from testkit.fake_dedup_job import Row
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
+from testkit.generated_tables import GeneratedHistory, random_table
+from testkit.oracle import OracleDelivery, OracleState
+from testkit.server_clients import open_clients
+from testkit.spark_dedup_process import SparkDedupProcess
+from testkit.table_contracts import PRODUCTS
+from tests.thoroughness import times
+
+pytestmark = pytest.mark.spark
+
+Clients = tuple[Storage, BigQuery]
+OLDEST = TODAY - timedelta(days=PRODUCTS.retention_days - 1)
+STALENESS = timedelta(minutes=CdcSettings().max_staleness_minutes)
+
+
+class Killed(BaseException):
+    """Takes the place of a signal that ends the process: no `except Exception` sees it."""
+
+
+class StreamedFeed(FeedAgainstOracle):
+    """A feed of engine `cdc`. The stand-in applies changes when its clock is moved; `expected`: the oracle's table."""
+
+    expected: OracleState
+
+    def wait_for_changes(self) -> None:
+        self.pass_time(STALENESS)
+
+    def pass_time(self, time: timedelta) -> None:
+        self.control("/_standin/clock", {"advance_seconds": time.total_seconds()})
+
+    def told(self, snapshot_id: int, rows: Sequence[Row]) -> str:
+        """Land the snapshot, and tell the oracle, as the next publish."""
+        self.expected = self.expected.apply([OracleDelivery(snapshot_id, rows)], OLDEST)
+        return self.land(snapshot_id, rows)
+
+    def publish_told(self, snapshot_id: int, rows: Sequence[Row], **changes: Any) -> LedgerRecord:
+        record = self.publish(self.told(snapshot_id, rows), **changes)
+        self.assert_equal(self.expected)
+        return record
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Clients, SparkDedupProcess]]:
+    with open_clients(tmp_path_factory.mktemp("servers")) as clients, SparkDedupProcess(clients[0]) as dedup:
+        yield clients, dedup
+
+
+@pytest.fixture(autouse=True)
+def write_api(servers: tuple[Clients, SparkDedupProcess], monkeypatch: pytest.MonkeyPatch) -> None:
+    health = f"{servers[0][1]._connection.API_BASE_URL}/_standin/health"
+    monkeypatch.setenv(ADDRESS_VARIABLE, requests.get(health, timeout=30).json()["write_api"])
+
+
+def feed_with(servers: tuple[Clients, SparkDedupProcess], table: Any, **cdc: Any) -> StreamedFeed:
+    plain = feed_of(table)
+    settings = CdcSettings(**{"max_changed_share": 1.0, **cdc})
+    feed = plain.model_copy(update={"update_id_mode": UpdateIdMode.LAST_CHANGED, "engine": Engine.CDC, "cdc": settings})
+    world = StreamedFeed(servers[0], feed)
+    world.dedup = servers[1]
+    world.expected = OracleState(world.oracle_table, last_changed=True)
+    return world
+
+
+@pytest.fixture
+def world(servers: tuple[Clients, SparkDedupProcess]) -> StreamedFeed:
+    return feed_with(servers, PRODUCTS)
+
+
+def snapshot(number: int) -> list[Row]:
+    """Product 1 changes in each snapshot, product 10 + N is new, product 2 never changes."""
+    return [row(number, 1, number), row(number, 10 + number), row(number, 2, day=YESTERDAY)]
+
+
+def staging_state(world: StreamedFeed) -> tuple[StagingState, bool]:
+    staging = world.services.staging.read()
+    assert staging
+    return staging.state, staging.is_streamed
+
+
+def load_jobs(world: StreamedFeed, record: LedgerRecord) -> list[str]:
+    """The load jobs of the attempt."""
+    listed = world.bigquery.list_jobs(max_results=200)
+    return [job.job_id for job in listed if record.attempt in job.job_id and job.job_type == "load"]
+
+
+def test_only_the_changed_rows_are_streamed(world: StreamedFeed) -> None:
+    first = world.publish_told(1, snapshot(1))
+    assert load_jobs(world, first)
+    assert first.cost
+    assert first.cost.streamed_bytes == 0
+    second = world.publish_told(2, snapshot(2))
+    assert not load_jobs(world, second)
+    assert second.cost
+    assert 0 < second.cost.streamed_bytes < 2 * 100
+    assert second.cost.stream_usd > 0
+    assert second.phases["load"] > 0
+    streamed = world.services.streamed_changes.read(second.attempt)
+    assert streamed
+    assert (streamed.rows, streamed.requests) == (2, 1)
+    background = [job for job in world.bigquery.list_jobs(all_users=True) if "cdc_background" in job.job_id]
+    assert background
+
+
+def test_a_snapshot_that_changes_nothing_streams_nothing(world: StreamedFeed) -> None:
+    rows = snapshot(1)
+    world.publish_told(1, rows)
+    record = world.publish_told(2, [{**r, "update_id": 2} for r in rows])
+    assert record.cost
+    assert record.cost.streamed_bytes == 0
+    assert not load_jobs(world, record)
+
+
+@pytest.mark.parametrize("seed", range(times(2, 20)))
+def test_rows_of_every_type_arrive_as_they_are(servers: tuple[Clients, SparkDedupProcess], seed: int) -> None:
+    random = Random(seed)
+    table = random_table(random, floats_in_arrays=True)
+    world = feed_with(servers, table)
+    history = GeneratedHistory(table, random, TODAY - timedelta(days=4), repeat=0.2)
+    streamed = 0
+    for number in range(1, 5):
+        record = world.publish_told(number, history.snapshot(number))
+        assert record.cost
+        streamed += record.cost.streamed_bytes
+    assert streamed
+
+
+def test_engines_go_on_where_the_other_ended(world: StreamedFeed) -> None:
+    course = [Engine.SPARK, Engine.CDC, Engine.SPARK, Engine.CDC, Engine.CDC, Engine.SPARK]
+    for number, engine in enumerate(course, start=1):
+        record = world.publish_told(number, snapshot(number), engine=engine)
+        assert (record.engine, world.manifest().engine) == (engine, engine)
+        assert record.cost
+        assert (record.cost.streamed_bytes > 0) == (engine is Engine.CDC)
+        assert world.manifest().data_folder
+
+
+@pytest.mark.parametrize("engine", [pytest.param(Engine.BIGQUERY, marks=pytest.mark.exhaustive), Engine.MERGE])
+def test_the_mode_changes_with_an_engine_in_sql_and_back(world: StreamedFeed, engine: Engine) -> None:
+    streaming = world.feed
+    for number, by in enumerate([Engine.CDC, Engine.CDC, engine, Engine.CDC, Engine.CDC, engine], start=1):
+        in_sql = {"update_id_mode": UpdateIdMode.LAST_SEEN, "engine": engine}
+        world.feed = streaming if by is Engine.CDC else streaming.model_copy(update=in_sql)
+        world.expected.last_changed = by is Engine.CDC
+        record = world.publish_told(number, snapshot(number))
+        assert record.engine is by
+
+
+def test_too_many_changes_are_loaded_instead(servers: tuple[Clients, SparkDedupProcess]) -> None:
+    world = feed_with(servers, PRODUCTS, max_changed_share=0.4)
+    world.publish_told(1, snapshot(1))
+    loaded = world.publish_told(2, snapshot(2))  # 2 of 4 rows
+    streamed = world.publish_told(3, snapshot(3))  # 2 of 5
+    assert load_jobs(world, loaded)
+    assert not load_jobs(world, streamed)
+
+
+def test_a_rollback_and_what_follows_it(world: StreamedFeed) -> None:
+    for number in (1, 2, 3):
+        before = world.expected
+        world.publish_told(number, snapshot(number))
+    world.roll_back(2)
+    world.expected = before
+    assert world.table_rows() == before.table_rows()
+    world.publish_told(4, snapshot(4))
+    world.publish_told(5, snapshot(5))
+
+
+def kill_writer(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """The next writer is killed after so many rows, when the others have been sent, or, with 99, after all were."""
+    append, finish = RowAppender.append, RowAppender.finish
+
+    def dies(appender: RowAppender, *arguments: Any) -> None:
+        append(appender, *arguments)
+        if appender.rows >= rows:
+            finish(appender)
+            monkeypatch.undo()
+            raise Killed
+
+    def dies_at_the_end(appender: RowAppender) -> None:
+        finish(appender)
+        monkeypatch.undo()
+        raise Killed
+
+    monkeypatch.setattr(RowAppender, "append", dies)
+    monkeypatch.setattr(RowAppender, "finish", dies_at_the_end)
+
+
+def killed_load(world: StreamedFeed, name: str, rows: int) -> PublishSpec:
+    """The attempt's load task is killed after so many rows."""
+    spec = world.resolve(name)
+    world.deduplicate(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        kill_writer(patch, rows)
+        with pytest.raises(Killed):
+            world.load(spec)
+    assert staging_state(world) == (StagingState.LOADING, True)
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("rows", "applied_between"),
+    [(1, False), (99, True), *(pytest.param(*more, marks=pytest.mark.exhaustive) for more in [(1, True), (2, False)])],
+)
+def test_a_killed_writer_begins_again(world: StreamedFeed, rows: int, applied_between: bool) -> None:
+    world.publish_told(1, snapshot(1))
+    spec = killed_load(world, world.told(2, snapshot(2)), rows)
+    if applied_between:
+        world.wait_for_changes()
+    world.load(spec)
+    world.swap(spec, world.check(spec))
+    world.commit(spec)
+    world.assert_equal(world.expected)
+    world.publish_told(3, snapshot(3))
+
+
+@pytest.mark.parametrize("applied_between", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
+def test_what_a_discarded_attempt_streamed_is_gone(world: StreamedFeed, applied_between: bool) -> None:
+    """Its delivery is corrected meanwhile: the rows that the corrected one lacks were streamed and must not appear."""
+    world.publish_told(1, snapshot(1))
+    killed_load(world, world.land(2, [*snapshot(2), row(2, 77)]), rows=99)
+    if applied_between:
+        world.wait_for_changes()
+    intent = world.services.current.read().intent
+    assert intent
+    finish_or_discard(world.services, intent)
+    record = world.publish_told(2, snapshot(2))
+    assert load_jobs(world, record)
+    assert world.table_rows(world.feed.staging) == world.expected.table_rows()
+    world.wait_for_changes()
+    world.publish_told(3, snapshot(3))
+
+
+def test_what_a_writer_sends_that_was_taken_for_dead_is_noticed(world: StreamedFeed) -> None:
+    world.publish_told(1, snapshot(1))
+    late = world.services.warehouse.cdc.open_stream(world.feed.staging, world.table.columns)
+    world.publish_told(2, snapshot(2))
+    late.append(row(2, 77), "2/2/1")
+    late.finish()
+    late.close()
+    world.wait_for_changes()
+    record = world.publish_told(3, snapshot(3))
+    assert load_jobs(world, record)
+    assert record.cost
+    assert record.cost.streamed_bytes == 0
+
+
+def test_changes_that_bigquery_does_not_apply_stop_the_publish(world: StreamedFeed) -> None:
+    world.publish_told(1, snapshot(1))
+    spec = world.resolve(world.told(2, snapshot(2)))
+    world.deduplicate(spec)
+    fault = {"match": {"job_id": "cdc_background.*"}, "effect": "error", "times": 50}
+    world.control("/_standin/faults", fault)
+    with pytest.raises(CheckFailed, match=r"has not applied the changes .* within \[45\] minutes"):
+        world.load(spec)
+    assert staging_state(world) == (StagingState.LOADING, True)
+    requests.delete(f"{world.bigquery._connection.API_BASE_URL}/_standin/faults", timeout=30)
+    world.load(spec)  # streams again
+    world.swap(spec, world.check(spec))
+    world.commit(spec)
+    world.assert_equal(world.expected)
