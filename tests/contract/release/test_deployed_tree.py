@@ -28,7 +28,8 @@ folders = find_folders(dags)
 names = TableNames("project", "dataset", "staging", "target")
 feed = read_feed(folders.feeds / "product_attributes.yaml")
 statements = sorted(path.relative_to(folders.sql).as_posix() for path in folders.sql.rglob("*.sql"))
-rendered = {name: render(folders.sql, name, names=names, table=feed.table.to_contract()) for name in statements}
+table = feed.table.to_contract()
+rendered = {name: render(folders.sql, name, names=names, table=table, column=table.columns[0]) for name in statements}
 print(json.dumps({
     "library": dedup_clone.__file__,
     "errors": bag.import_errors,
