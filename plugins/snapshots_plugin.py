@@ -5,13 +5,19 @@ Every Airflow component loads this file, so the web application is imported only
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from airflow.plugins_manager import AirflowPlugin
 
 from dedup_clone.page.lazy_application import LazyApplication
 
 PREFIX = "/dedup-clone"
+# Airflow shows it before its web server has loaded the page, and may be served below a path: so it has no address.
+ICON = "data:image/svg+xml," + quote(
+    (Path(__file__).parent / "dedup_clone" / "page" / "static" / "icon.svg").read_text(encoding="utf-8").strip()
+)
 
 
 class SnapshotsPlugin(AirflowPlugin):
@@ -20,11 +26,18 @@ class SnapshotsPlugin(AirflowPlugin):
     name = "snapshots"
     fastapi_apps: ClassVar[list[Any]] = [{"app": LazyApplication(), "url_prefix": PREFIX, "name": "Snapshots"}]
     external_views: ClassVar[list[Any]] = [
-        {"name": "Snapshots", "href": f"{PREFIX[1:]}/", "destination": "nav", "url_route": "snapshots"},
+        {
+            "name": "Snapshots",
+            "href": f"{PREFIX[1:]}/",
+            "destination": "nav",
+            "url_route": "snapshots",
+            "icon": ICON,
+        },
         {
             "name": "Snapshots",
             "href": f"{PREFIX[1:]}/?dag={{DAG_ID}}",
             "destination": "dag",
             "url_route": "feed-snapshots",
+            "icon": ICON,
         },
     ]

@@ -58,6 +58,9 @@ def address() -> Iterator[str]:
     )
     shown = site(now)
     shown.mount("/evil", application(MemoryStore(evil)))
+    few = indexes.make_index(12, 1, now=now)
+    first = replace(few.records[0], new_rows=few.records[0].rows)
+    shown.mount("/beginning", application(MemoryStore(replace(few, records=(first, *few.records[1:])))))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -197,6 +200,14 @@ def test_the_cost_names_the_part_of_spark_and_is_projected_to_the_full_size(brow
     assert "A complete snapshot at the full size, 15,000 GB" in cost
     assert "100 times the table as it is" in cost
     assert all(amount in cost for amount in ("$5.00", "$241.30", "$170.50"))
+
+
+def test_the_first_publish_does_not_hide_the_rows_of_all_others(browser: Browser, address: str) -> None:
+    page = show(browser, f"{address}/dedup-clone/#product_attributes")
+    assert "cut off" not in page.value("document.getElementById('rows').innerText")
+    page = show(browser, f"{address}/beginning/")
+    assert "1 taller bar is cut off, up to 228.1B rows" in page.value("document.getElementById('rows').innerText")
+    assert page.value("document.getElementById('rows').chart.scales.y.max") < 2e9
 
 
 def test_what_failed_is_seen_at_once_and_what_passed_is_folded(browser: Browser, address: str) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -41,3 +42,5 @@ def test_airflow_finds_the_page_and_none_of_the_library_files(monkeypatch: pytes
         ("dag", "dedup-clone/?dag={DAG_ID}"),
     ]
     assert len({v["url_route"] for v in views}) == 2
+    icon = (PLUGINS / "dedup_clone" / "page" / "static" / "icon.svg").read_text().strip()
+    assert {unquote(v["icon"]) for v in views} == {f"data:image/svg+xml,{icon}"}

@@ -90,6 +90,19 @@ function times(shown) {
 
 const around = (shown, values) => (shown.length > 1 ? values : [null, values[0], null]);
 
+const MOST_TIMES_USUAL = 10;
+
+/** Where the rows chart ends: bars that are far taller than the usual one, such as the first publish, are cut off. */
+function heightOf(tops) {
+  const usual = [...tops].sort((a, b) => a - b)[Math.floor((tops.length - 1) / 2)];
+  const highest = Math.max(...tops, 1);
+  const shown = Math.max(...tops.filter((top) => top <= usual * MOST_TIMES_USUAL), 1);
+  return usual > 0 && highest > shown ? { limit: shown * 1.25, cut: tops.filter((top) => top > shown).length, highest } : { limit: highest * 1.08, cut: 0, highest };
+}
+
+/** A snapshot id for an axis: of a long one, its end. */
+const shortId = (id) => (id.length > 8 ? `…${id.slice(-6)}` : id);
+
 export function renderRows(container, publishes) {
   if (!publishes.length) {
     container.replaceChildren(h("p", { class: "muted" }, "The rows of each snapshot are shown from the first publish on."));
@@ -103,13 +116,15 @@ export function renderRows(container, publishes) {
     paths: window.uPlot.paths.bars({ size: [0.7, 28] }),
   });
   const newest = publishes[publishes.length - 1];
+  const { limit, cut, highest } = heightOf(fresh);
   const describe = (p) => `Snapshot ${p.snapshot_id} (generation ${p.generation}): ${count(p.new_rows)} new, ` +
     `${p.changed_rows === null ? "changed not compared" : `${count(p.changed_rows)} changed`}, ${count(p.retained_rows)} retained.`;
   draw(container, describe(newest),
-    [swatch("new", "new keys"), swatch("changed", "changed values"), swatch("retained", "retained: missing in the snapshot")],
+    [swatch("new", "new keys"), swatch("changed", "changed values"), swatch("retained", "retained: missing in the snapshot"),
+      cut ? h("li", {}, `${cut} taller ${cut === 1 ? "bar is" : "bars are"} cut off, up to ${short(highest)} rows`) : null].filter(Boolean),
     {
-      scales: { x: { time: false, range: () => [-0.6, publishes.length - 0.4] }, y: { range: (u, low, high) => [0, (high || 1) * 1.08] } },
-      axes: [axis((u, splits) => splits.map((i) => (Number.isInteger(i) ? publishes[i]?.generation ?? "" : "")), 28, COUNT_STEPS), axis((u, splits) => splits.map(short), 52)],
+      scales: { x: { time: false, range: () => [-0.6, publishes.length - 0.4] }, y: { range: () => [0, limit] } },
+      axes: [axis((u, splits) => splits.map((i) => (Number.isInteger(i) ? shortId(publishes[i]?.snapshot_id ?? "") : "")), 28, COUNT_STEPS), axis((u, splits) => splits.map(short), 52)],
       series: [{}, bars("new"), bars("changed"), bars("retained")],
     },
     [publishes.map((_, i) => i), fresh, changed, retained],

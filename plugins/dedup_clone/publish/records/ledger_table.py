@@ -34,6 +34,7 @@ LEDGER_COLUMNS = {
     "ties": "surplus rows of duplicate keys within single deliveries",
     "bytes_read": "bytes of files that the dedup job read",
     "bytes_written": "bytes of files that the dedup job wrote",
+    "cluster_overlap": "share by which files overlap in the first clustering column; NULL without clustering",
     "erased_rows": "rows that an erasure removed; NULL for every other attempt",
     "query_bytes_billed": "bytes that BigQuery billed for the attempt's queries",
     "table_bytes_read": "bytes of tables that these queries read",
