@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from devstack.bigquery.bigquery_errors import Invalid
 from devstack.bigquery.jobs.destination_table import NewSegments, check_dispositions, resolve_settings, write_change
@@ -20,9 +19,9 @@ from devstack.bigquery.jobs.json_rows import parse_rows
 from devstack.bigquery.jobs.object_store import ObjectStore
 from devstack.bigquery.jobs.parquet_rows import ParquetSource
 from devstack.bigquery.sql.field_types import TableField
-from devstack.bigquery.storage.arrow_schema import conform
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import CommitInfo, Segment, TableSettings, TableVersion
+from devstack.bigquery.storage.new_columns import with_new_columns
 from devstack.bigquery.storage.partition_rows import check_destination, split_rows
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.table_change import Change
@@ -139,22 +138,8 @@ class LoadJob:
         if latest.schema != settings.schema or latest.partition_column != settings.partition_column:
             raise Invalid(f"Table {config.table} changed its schema while the job ran: run the job again.")
         if config.adds_fields and current is not None and current.settings.schema != latest.schema:
-            current = self._with_new_columns(current, latest, batch)
+            current = with_new_columns(self._catalog.segments, current, latest.schema, batch)
         return write_change("load", latest, current, segments, config.write, config.partition, commit_us)
-
-    def _with_new_columns(self, current: TableVersion, settings: TableSettings, batch: SegmentBatch) -> TableVersion:
-        """The version with its rows in segments that have all columns of the new schema."""
-
-        def widened(segment: Segment) -> Segment:
-            rows = pq.read_table(self._catalog.segments.path(segment), partitioning=None)
-            return batch.write(conform(rows, settings.schema))
-
-        partitions = {
-            key: replace(partition, segments=tuple(widened(segment) for segment in partition.segments))
-            for key, partition in current.partitions.items()
-        }
-        buffer = tuple(replace(rows, segment=widened(rows.segment)) for rows in current.buffer)
-        return replace(current, partitions=partitions, buffer=buffer)
 
 
 def _fields(config: LoadConfiguration, last: _Input) -> tuple[TableField, ...] | None:

@@ -15,6 +15,7 @@ from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.interval_values import canonical_interval
 from devstack.bigquery.stand_in import StandIn
 from devstack.bigquery.storage.model import DatasetId, TableId, TableSettings, TableVersion
+from devstack.bigquery.storage.new_columns import with_new_columns
 from devstack.bigquery.storage.partition_decorators import split_decorator
 from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import (
@@ -137,9 +138,14 @@ def _change(stand_in: StandIn, request: ApiRequest, replaces: bool) -> ApiRespon
         settings = _changed(table, start, request.body, new=False)
         if replaces:
             _check_same_layout(table, before, request.body)
+        if len(settings.schema) > len(before.schema) > 0:
+            if current.buffer:
+                raise NotImplementedConstruct(f"new columns of table {table} while it has a streaming buffer")
+            current = with_new_columns(stand_in.catalog.segments, current, settings.schema, batch)
         return Change("options", settings, current.partitions, current.clone)
 
-    return _resource(stand_in, request, table, stand_in.catalog.commit(table, build))
+    with stand_in.catalog.segments.batch() as batch:
+        return _resource(stand_in, request, table, stand_in.catalog.commit(table, build))
 
 
 def _layout_only(settings: TableSettings) -> TableSettings:
@@ -199,11 +205,18 @@ def _schema(
     schema = tuple(TableField.from_api(field) for field in fields)
     if new or not settings.schema:
         return schema
-    if _names_and_types(schema) != _names_and_types(settings.schema):
+    kept = len(settings.schema)
+    if _names_and_types(schema[:kept]) != _names_and_types(settings.schema):
         raise NotImplementedConstruct(
-            f"change of columns of existing table {table} (only descriptions and policy tags may change)"
+            f"change of columns of existing table {table} (descriptions and policy tags may change, columns be added)"
         )
-    return _with_unchanged_tags(schema, fields, settings.schema)
+    required = [column.name for column in schema[kept:] if column.mode == "REQUIRED"]
+    if required:
+        raise Invalid(
+            f"Provided Schema does not match Table {table}. Cannot add required fields to an existing schema. "
+            f"(field: {required[0]})"
+        )
+    return _with_unchanged_tags(schema[:kept], fields[:kept], settings.schema) + schema[kept:]
 
 
 def _names_and_types(schema: tuple[TableField, ...]) -> tuple[TableField, ...]:

@@ -16,7 +16,7 @@ from dedup_clone.contract.errors import CheckFailed, OutcomeUnknown
 from dedup_clone.contract.table import Column
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.jobs import EndedJob
-from dedup_clone.warehouse.metadata import JobMetadata
+from dedup_clone.warehouse.metadata import JobMetadata, schema_field
 
 FAILED_JOBS_TOLERATED = 20
 # Without these options BigQuery reads a repeated field as a record with fields `list` and `element`, and an ENUM as
@@ -130,7 +130,7 @@ def load_configuration(
     """
     columns = tuple(columns)
     if _has_datetime(columns):
-        options["schema"] = {"fields": [_schema_field(column) for column in columns]}
+        options["schema"] = {"fields": [schema_field(column) for column in columns]}
     return {
         "load": {
             "sourceUris": uris,
@@ -147,11 +147,6 @@ def load_configuration(
 
 def _has_datetime(columns: Iterable[Column]) -> bool:
     return any(column.type == "DATETIME" or _has_datetime(column.fields) for column in columns)
-
-
-def _schema_field(column: Column) -> dict[str, Any]:
-    field: dict[str, Any] = {"name": column.name, "type": column.type, "mode": str(column.mode)}
-    return field | {"fields": [_schema_field(inner) for inner in column.fields]} if column.fields else field
 
 
 def job_labels(services: Services, step: str) -> dict[str, str]:

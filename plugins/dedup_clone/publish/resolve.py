@@ -12,7 +12,7 @@ from dedup_clone.publish.planning.date_ranges import format_dates
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.dedup_request import build_dedup_request
 from dedup_clone.publish.planning.parent_generation import parent_reference
-from dedup_clone.publish.planning.staging_table import prepare_staging
+from dedup_clone.publish.planning.staging_table import add_columns_for_queries, prepare_staging
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest, PublishSpec
@@ -38,6 +38,8 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
         services, IntentKind.PUBLISH, dag_id=dag_id, run_id=run_id, parent=decision.parent_generation
     )
     prepare_staging(services)
+    if not engine_of(services, publish_request).runs_spark:
+        add_columns_for_queries(services)
     request_uri = services.manifests.write_request(_dedup_request(services, publish_request, intent, decision))
     backlog, snapshot_id = decision.backlog, _snapshot_shown(publish_request, decision)
     services.log(

@@ -146,6 +146,12 @@ def job_metadata(job: Any) -> JobMetadata:
     )
 
 
+def schema_field(column: Column) -> dict[str, Any]:
+    """A column of the table contract as the REST API has it."""
+    field: dict[str, Any] = {"name": column.name, "type": column.type, "mode": str(column.mode)}
+    return field | {"fields": [schema_field(inner) for inner in column.fields]} if column.fields else field
+
+
 def table_metadata(table: Table) -> TableMetadata:
     partitioning, clone = table.time_partitioning, table.clone_definition
     expiration_ms = None if partitioning is None else partitioning.expiration_ms

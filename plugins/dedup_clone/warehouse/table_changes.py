@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dedup_clone.warehouse.metadata import MILLISECONDS_PER_DAY
+from dedup_clone.contract.table import Column
+from dedup_clone.warehouse.metadata import MILLISECONDS_PER_DAY, schema_field
 from dedup_clone.warehouse.table_options import with_descriptions
 
 if TYPE_CHECKING:
@@ -39,6 +40,14 @@ class TableChanges:
             others = table.table_constraints.foreign_keys if table.table_constraints else None
             table.table_constraints = TableConstraints(PrimaryKey(list(primary_key)), others)
         self._client.update_table(table, ["schema", *(["table_constraints"] if primary_key else [])])
+
+    def add_columns(self, table_name: str, columns: Sequence[Column]) -> None:
+        """Add columns behind all others; rows have NULL there."""
+        from google.cloud.bigquery import SchemaField
+
+        table = self._table(table_name)
+        table.schema = [*table.schema, *(SchemaField.from_api_repr(schema_field(column)) for column in columns)]
+        self._client.update_table(table, ["schema"])
 
     def set_kms_key(self, table_name: str, key: str) -> None:
         """Let BigQuery encrypt the table with this Cloud KMS key. It may take a while until all rows are."""

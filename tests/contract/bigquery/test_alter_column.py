@@ -1,4 +1,4 @@
-"""ALTER COLUMN: less restrictive types and DROP NOT NULL. Page: "Data definition language"."""
+"""Changed columns: ALTER COLUMN (page "Data definition language"), tables.patch (page "Modifying table schemas")."""
 
 from __future__ import annotations
 
@@ -42,3 +42,17 @@ def test_a_column_that_does_not_exist_is_left_out_only_with_if_exists(client: bi
     with pytest.raises(exceptions.BadRequest, match="Column not found: x"):
         client.query_and_wait(f"ALTER TABLE {dataset}.t ALTER COLUMN x DROP NOT NULL")
     client.query_and_wait(f"ALTER TABLE {dataset}.t ALTER COLUMN IF EXISTS x DROP NOT NULL")
+
+
+def test_columns_are_added_by_a_patch_behind_all_others(client: bigquery.Client, dataset: str) -> None:
+    client.query_and_wait(f"CREATE TABLE {dataset}.t (n INT64)")
+    client.query_and_wait(f"INSERT INTO {dataset}.t VALUES (7)")
+    table = client.get_table(f"{PROJECT}.{dataset}.t")
+    table.schema = [*table.schema, bigquery.SchemaField("s", "STRING")]
+    client.update_table(table, ["schema"])
+    client.query_and_wait(f"INSERT INTO {dataset}.t VALUES (8, 'a')")
+    assert rows_of(client, f"SELECT n, s FROM {dataset}.t ORDER BY n") == [(7, None), (8, "a")]
+    table = client.get_table(f"{PROJECT}.{dataset}.t")
+    table.schema = [*table.schema, bigquery.SchemaField("must", "STRING", "REQUIRED")]
+    with pytest.raises(exceptions.BadRequest, match="Cannot add required fields"):
+        client.update_table(table, ["schema"])

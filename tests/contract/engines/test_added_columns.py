@@ -123,3 +123,31 @@ def test_what_a_publish_cannot_change_is_refused_before_the_dedup(
     declare(world, WIDER)
     with pytest.raises(ConfigurationError, match=r"cannot be replayed with engine \[merge\]: .*since"):
         world.resolve(name, replay=True, engine=Engine.MERGE)
+
+
+@pytest.mark.parametrize("engine", [Engine.BIGQUERY, Engine.MERGE])
+def test_engines_in_sql_add_columns_that_all_files_have(clients: Clients, engine: Engine) -> None:
+    world, random = FeedAgainstOracle(clients, feed_of(NESTED, engine)), Random(5)
+    flat = replace(NESTED, columns=(*NESTED.columns, SIZE))
+    state = OracleState(oracle_table(flat))
+    for number in (1, 2, 3):
+        rows = [{**row, "size": None if number == 1 else number} for row in snapshot(random, number)]
+        landed = rows if number > 1 else [{k: v for k, v in row.items() if k != "size"} for row in rows]
+        world.publish(world.land(number, landed))
+        state = state.apply([OracleDelivery(number, rows)], OLDEST)
+        if number == 1:
+            table = world.feed.table.model_copy(
+                update={"columns": (*world.feed.table.columns, ColumnSettings(name="size", type="INT64"))}
+            )
+            world.feed = world.feed.model_copy(update={"table": table})
+            world.table, world.oracle_table = flat, oracle_table(flat)
+        else:
+            world.assert_equal(state)
+
+
+def test_engines_in_sql_add_no_nested_columns(clients: Clients) -> None:
+    world, random = FeedAgainstOracle(clients, feed_of(NESTED, Engine.BIGQUERY)), Random(5)
+    world.publish(world.land(1, snapshot(random, 1)))
+    declare(world, WIDER)
+    with pytest.raises(ConfigurationError, match=r"add nested ones \['info.size'\]"):
+        world.resolve(world.land(2, widened(snapshot(random, 2), 1)))

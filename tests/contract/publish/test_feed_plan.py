@@ -76,6 +76,16 @@ def test_a_new_column_is_shown_with_its_cost_and_what_readers_notice(world: Feed
     assert "readers: 1 more columns" in shown
 
 
+def test_an_engine_in_sql_adds_a_column_that_readers_see_at_once(world: FeedOnStandIn, plans: Plans) -> None:
+    world.publish(world.land(7, FIRST))
+    columns = (*world.feed.table.columns, ColumnSettings(name="colour", type="STRING"))
+    change_table(world, columns=columns)
+    world.feed = world.feed.model_copy(update={"engine": Engine.BIGQUERY})
+    status, shown = plans.show(world)
+    assert status == 2
+    assert "adds them to staging and target before the query" in shown
+
+
 def test_a_pull_request_gets_a_table(world: FeedOnStandIn, plans: Plans) -> None:
     world.publish(world.land(7, FIRST))
     add_column(world)

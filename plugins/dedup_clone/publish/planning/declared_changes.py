@@ -61,11 +61,12 @@ def _refusals(services: Services, engine: Engine, parent: Manifest, staging: Tab
 
 def _unreadable_by(engine: Engine, parent: Manifest, declared: tuple[Column, ...]) -> Iterator[str]:
     before = parent.table.columns
-    new = [*added_columns(before, declared), *widened_columns(before, declared)]
+    nested = [path for path in added_columns(before, declared) if "." in path]
+    new = [*nested, *widened_columns(before, declared)]
     if new and not engine.runs_spark:
         yield (
-            f"engine [{engine}] cannot add or widen the columns {new}, because it reads target, which has the former "
-            f"ones: publish one snapshot with engine [{Engine.SPARK}], then go on with engine [{engine}]"
+            f"engine [{engine}] cannot widen columns or add nested ones {new}: publish one snapshot with engine "
+            f"[{Engine.SPARK}], then go on with engine [{engine}]"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dedup_clone.contract.schema_change import relaxed_columns, widened_columns
+from dedup_clone.contract.schema_change import added_columns, relaxed_columns, widened_columns
 from dedup_clone.publish.planning.declared_changes import is_shorter
 from dedup_clone.publish.planning.declared_options import staging_options
 from dedup_clone.publish.services import Services
@@ -35,6 +35,19 @@ def prepare_staging(services: Services) -> None:
     if any(found.get(entry) != value for entry, value in declared.items()):
         primary_key = table.keys if PRIMARY_KEY in declared else ()
         services.warehouse.changes.describe(name, table.descriptions(), primary_key)
+
+
+def add_columns_for_queries(services: Services) -> None:
+    """Add the new columns of the feed file to staging and target, from which an engine in SQL reads all columns.
+
+    Readers of target see them before the swap, with NULL. Call it while the run holds the lease.
+    """
+    columns = services.feed.table.to_contract().columns
+    for name in (services.feed.staging, services.feed.target):
+        table = services.warehouse.table(name)
+        added = added_columns(table.columns, columns) if table else []
+        if added:
+            services.warehouse.changes.add_columns(name, [c for c in columns if c.name in added])
 
 
 def approve_retention(services: Services) -> None:

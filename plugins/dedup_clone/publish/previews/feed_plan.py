@@ -85,7 +85,13 @@ def _changes(
         )
         return
     added = added_columns(live.table.columns, contract.columns)
-    if added:
+    if added and not feed.engine.runs_spark:
+        yield PlannedChange(
+            f"new columns {', '.join(added)}",
+            "adds them to staging and target before the query, with NULL in rows of target",
+            f"{len(added)} more columns, at first with NULL, no query fails; SELECT * returns them",
+        )
+    elif added:
         yield PlannedChange(
             f"new columns {', '.join(added)}",
             "adds them, with NULL in rows of files that lack them; all files are written anew once",
