@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import runpy
 import shutil
 from datetime import timedelta
@@ -12,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dedup_clone import page
+from dedup_clone.page.feed_view import FAMILIES_WITH_APPROVAL
 from tests.golden_files import FOLDER, assert_golden
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
 
+PAGE = Path(page.__file__).parent / "static"
 FEEDS = ["product_attributes", "store_visits", "worked_example"]
 
 
@@ -44,6 +48,16 @@ def structure(dag: Any) -> dict[str, Any]:
 def test_structure(bag: DagBag, feed: str, family: str) -> None:
     dag = bag.dags[f"{feed}_{family}"]
     assert_golden(f"dags/{dag.dag_id}.json", json.dumps(structure(dag), indent=1, sort_keys=True) + "\n")
+
+
+def test_the_page_knows_the_dags_of_a_feed_and_those_that_ask_a_person(bag: DagBag) -> None:
+    feed = "store_visits_"
+    dags = {dag_id.removeprefix(feed): dag for dag_id, dag in bag.dags.items() if dag_id.startswith(feed)}
+    asking = {family for family, dag in dags.items() if any("Approv" in type(t).__name__ for t in dag.tasks)}
+    assert set(FAMILIES_WITH_APPROVAL) == asking
+    suffixes = re.search(r"const SUFFIXES = (\[.*?\]);", (PAGE / "page.js").read_text(encoding="utf-8"))
+    assert suffixes
+    assert {suffix.removeprefix("_") for suffix in json.loads(suffixes[1])} == set(dags)
 
 
 @pytest.mark.parametrize("dag_id", ["alert_test", "freshness_watchdog"])
