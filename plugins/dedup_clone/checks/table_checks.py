@@ -64,7 +64,7 @@ def describe_buffer(table: TableMetadata, now: datetime) -> str:
     buffer = table.streaming_buffer
     if buffer is None:
         return f"{table.name}: no streamed rows"
-    seconds = None if buffer.oldest_at is None else int((now - buffer.oldest_at).total_seconds())
+    seconds = None if buffer.oldest_at is None else max(0, int((now - buffer.oldest_at).total_seconds()))
     age = "of unknown age" if seconds is None else f"the oldest {timedelta(seconds=seconds)} old"
     return f"{table.name}: about {buffer.rows} streamed rows, {age}"
 

@@ -12,12 +12,18 @@ from typing import Any
 
 import pytest
 import requests
+from airflow.sdk.exceptions import TaskDeferred
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
+from dedup_clone.contract.billing import MIN_BYTES_BILLED
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.orchestration.shared import bigquery_operators
+from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOperator
+from dedup_clone.publish.previews.dry_run import dry_run
+from dedup_clone.publish.previews.dry_run_text import dry_run_text
 from dedup_clone.publish.recovery import finish_or_discard
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.feed import CdcSettings
@@ -33,6 +39,7 @@ from testkit.oracle import OracleDelivery, OracleState
 from testkit.server_clients import open_clients
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import PRODUCTS
+from tests.contract.freshness.setups import setup_of
 from tests.thoroughness import times
 
 pytestmark = pytest.mark.spark
@@ -172,6 +179,36 @@ def test_the_mode_changes_with_an_engine_in_sql_and_back(world: StreamedFeed, en
         world.expected.last_changed = by is Engine.CDC
         record = world.publish_told(number, snapshot(number))
         assert record.engine is by
+
+
+def test_the_load_task_waits_deferred_until_bigquery_has_applied_the_rows(
+    world: StreamedFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.publish_told(1, snapshot(1))
+    spec = world.resolve(world.told(2, snapshot(2)))
+    world.deduplicate(spec)
+    monkeypatch.setattr(bigquery_operators, "open_feed_services", lambda setup: world.services)
+    monkeypatch.setattr(bigquery_operators, "pull_spec", lambda context: spec)
+    task: Any = LoadStagingOperator(task_id="load_staging", setup=setup_of(world))
+    with pytest.raises(TaskDeferred) as deferred:
+        task.execute({})
+    assert deferred.value.method_name == "look_again"
+    assert staging_state(world) == (StagingState.LOADING, True)
+    world.wait_for_changes()
+    assert task.look_again({}) == "2 changed rows"
+    assert staging_state(world) == (StagingState.LOADED, False)
+    world.swap(spec, world.check(spec))
+    world.commit(spec)
+    world.assert_equal(world.expected)
+
+
+def test_a_dry_run_names_what_would_be_streamed(world: StreamedFeed) -> None:
+    world.publish_told(1, snapshot(1))
+    world.publish_told(2, snapshot(2))
+    preview = dry_run(world.services, world.publish_request(world.land(3, snapshot(3))))
+    assert preview.cost.streamed_bytes == 2 * 48  # as many rows as in the publish before
+    assert preview.cost.apply_bytes == MIN_BYTES_BILLED
+    assert "of changed rows; 10.0 MiB are read to apply them" in dry_run_text(preview)
 
 
 def test_too_many_changes_are_loaded_instead(servers: tuple[Clients, SparkDedupProcess]) -> None:

@@ -1,0 +1,53 @@
+"""Rows that somebody streams into staging or target: the publish waits for BigQuery to flush them, or stops.
+
+The clock of the stand-in is moved, so these tests have one of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
+
+from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.publish.streamed_rows import reason_to_wait
+from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
+from testkit.server_clients import open_clients
+from tests.contract.publish.conftest import new_feed
+
+FLUSHED_AFTER_S = 90 * 60
+
+
+@pytest.fixture
+def own_clients(tmp_path: Path) -> Iterator[tuple[Storage, BigQuery]]:
+    with open_clients(tmp_path) as clients:
+        yield clients
+
+
+@pytest.mark.parametrize("table", ["staging", "target"])
+def test_streamed_rows_are_waited_for_and_named(own_clients: tuple[Storage, BigQuery], table: str) -> None:
+    world = FeedOnStandIn(new_feed("streamed_"), *own_clients)
+    world.publish(world.land(7, [row(7, 1)]))
+    name = {"staging": world.feed.staging, "target": world.feed.target}[table]
+    spec = world.resolve(world.land(8, [row(8, 1), row(8, 2)]))
+    world.deduplicate(spec)
+    world.load(spec)
+    streamed = {**row(7, 9), "date": TODAY.isoformat()}
+    assert world.bigquery.insert_rows_json(f"warehouse.{name}", [streamed]) == []
+    reason = reason_to_wait(world.services, spec)
+    assert reason
+    assert reason.startswith(f"{name}: about 1 streamed rows, the oldest 0:00:0")
+    with pytest.raises(CheckFailed, match=rf"streaming_buffer: \[{name}: about 1 streamed rows"):
+        world.check(spec)
+    world.control("/_standin/clock", {"advance_seconds": FLUSHED_AFTER_S})
+    assert reason_to_wait(world.services, spec) is None
+    if table == "staging":  # the flushed row is in staging now, which is loaded again
+        with pytest.raises(CheckFailed, match=r"staging_rows"):
+            world.check(spec)
+    else:  # the swap replaces it
+        world.swap(spec, world.check(spec))
+        world.commit(spec)
+        assert [found[1] for found in world.rows()] == [1, 2]
