@@ -11,7 +11,7 @@ import pytest
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ConfigurationError, LeaseHeld, LostRace
 from dedup_clone.contract.request import Duplicates
 from dedup_clone.freshness.evaluation import evaluate
-from dedup_clone.freshness.feed_state import read_feed_state
+from dedup_clone.freshness.feed_state import DagActivity, read_feed_state
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.publish.bootstrap.existing_export import export_existing
 from dedup_clone.publish.bootstrap.existing_table import read_bootstrap_record, require_unchanged
@@ -119,7 +119,7 @@ def test_readers_of_the_ledger_know_it_from_a_publish(maintained: FeedOnStandIn)
     assert [g.snapshot_id for g in index.generations] == [8]
     state = read_feed_state(
         services,
-        watch_dag=None,
+        watch_dag=DagActivity("a_watch", False, True, None, None),
         publish_dag=None,
         find_given_up_run=lambda waiting: None,
         check_interval=timedelta(minutes=1),
