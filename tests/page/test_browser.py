@@ -202,6 +202,15 @@ def test_the_cost_names_the_part_of_spark_and_is_projected_to_the_full_size(brow
     assert all(amount in cost for amount in ("$5.00", "$241.30", "$170.50"))
 
 
+def test_the_order_of_a_publishs_files_is_beside_its_rows_where_it_is_known(browser: Browser, address: str) -> None:
+    page = show(browser, f"{address}/dedup-clone/#product_attributes")
+    column = "[...document.querySelectorAll('th')].find((head) => head.innerText.toLowerCase() === 'overlap')"
+    cells = "[...{}.closest('table').tBodies[0].rows].map((row) => row.cells[{}.cellIndex].innerText)"
+    shown = page.value(cells.format(column, column))
+    assert set(shown) == {"25 %", ""}
+    assert page.value(f"{column}.closest('table').querySelector('span[title*=\"dedup.plan: rewrite\"]') !== null")
+
+
 def test_the_first_publish_does_not_hide_the_rows_of_all_others(browser: Browser, address: str) -> None:
     page = show(browser, f"{address}/dedup-clone/#product_attributes")
     assert "cut off" not in page.value("document.getElementById('rows').innerText")

@@ -62,6 +62,7 @@ def record(number: int, arrived_at: datetime, lag_s: float, **changes: Any) -> L
         "ties": 0,
         "bytes_read": 10**12,
         "bytes_written": 10**10,
+        "cluster_overlap": 0.25 if number % 2 else None,
         "shares": {"new_share": 0.0005, "survivor_share": 0.0003, "changed_share": 0.001},
         "phases": {"until_lease": 5.0, "dedup": lag_s / 2, "load": lag_s / 3, "swap": 1.0},
         "cost": Cost(2 * 10**7, 2 * 10**6, 1500, 0.0002, 186.9, 186.9, spark_usd=0.05, dcu_hours=0.83),
