@@ -157,10 +157,17 @@ def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> Non
     services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     staging = services.staging.read()
     if staging is not None and staging.is_streamed and staging.state is StagingState.LOADING:
-        services.log("makes staging anew: BigQuery may still apply changes that a former attempt streamed into it")
-        services.warehouse.changes.drop(services.names.staging_table)
-        prepare_staging(services)
+        _make_staging_anew(services)
     services.staging.write(Staging(StagingState.LOADING, spec.attempt, spec.generation, manifest.digest))
+
+
+def _make_staging_anew(services: Services) -> None:
+    """Staging keeps what a streaming attempt gave it, because target has it too and must not lose it by the swap."""
+    services.log("makes staging anew: BigQuery may still apply changes that a former attempt streamed into it")
+    services.warehouse.changes.drop(services.names.staging_table)
+    prepare_staging(services)
+    feed = services.feed
+    services.warehouse.cdc.prepare(feed.staging, feed.table.keys, feed.cdc.max_staleness_minutes)
 
 
 def finish_load(services: Services, spec: PublishSpec, manifest: Manifest) -> None:

@@ -279,21 +279,22 @@ def test_a_killed_writer_begins_again(world: StreamedFeed, rows: int, applied_be
     world.publish_told(3, snapshot(3))
 
 
-@pytest.mark.parametrize("applied_between", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
-def test_what_a_discarded_attempt_streamed_is_gone(world: StreamedFeed, applied_between: bool) -> None:
+@pytest.mark.parametrize(("engine", "applied_between"), [(Engine.CDC, False), (Engine.SPARK, True)])
+def test_what_a_discarded_attempt_streamed_is_gone(world: StreamedFeed, engine: Engine, applied_between: bool) -> None:
     """Its delivery is corrected meanwhile: the rows that the corrected one lacks were streamed and must not appear."""
     world.publish_told(1, snapshot(1))
-    killed_load(world, world.land(2, [*snapshot(2), row(2, 77)]), rows=99)
+    world.publish_told(2, snapshot(2))
+    killed_load(world, world.land(3, [*snapshot(3), row(3, 77)]), rows=99)
     if applied_between:
         world.wait_for_changes()
     intent = world.services.current.read().intent
     assert intent
     finish_or_discard(world.services, intent)
-    record = world.publish_told(2, snapshot(2))
+    record = world.publish_told(3, snapshot(3), engine=engine)
     assert load_jobs(world, record)
     assert world.table_rows(world.feed.staging) == world.expected.table_rows()
     world.wait_for_changes()
-    world.publish_told(3, snapshot(3))
+    world.publish_told(4, snapshot(4))
 
 
 def test_what_a_writer_sends_that_was_taken_for_dead_is_noticed(world: StreamedFeed) -> None:
