@@ -85,11 +85,13 @@ def site(now: datetime) -> Any:
 
     shown = FastAPI()
 
-    @shown.get("/api/v2/dags/{dag_id}/dagRuns/~/hitlDetails")
-    def questions(dag_id: str) -> dict[str, Any]:
-        asked = [approval(now)] if dag_id == "store_visits_rollback" else []
-        answered = [{**one, "task_instance": {**one["task_instance"], "state": "success"}} for one in asked]
-        return {"hitl_details": [*answered, *asked], "total_entries": 2 * len(asked)}
+    @shown.get("/api/v2/dags/~/dagRuns/~/hitlDetails")
+    def questions() -> dict[str, Any]:
+        asked = approval(now)
+        task = asked["task_instance"]
+        answered = {**asked, "task_instance": {**task, "state": "success"}}
+        of_another_feed = {**asked, "task_instance": {**task, "dag_id": "store_visits_eu_rollback"}}
+        return {"hitl_details": [answered, asked, of_another_feed], "total_entries": 3}
 
     full = MemoryStore(indexes.fresh(now), indexes.late(now), indexes.empty(now), verdicts=indexes.verdicts(now))
     shown.mount("/dedup-clone", application(full))

@@ -171,7 +171,8 @@ def test_what_needs_a_person_is_on_a_card_with_since_readers_next_step_and_runbo
     assert "at most 20.00% as configured" in stopped
     assert "Roll store_visits back to generation 119?" in asked
     assert "everybody who may edit runs of store_visits_rollback" in asked
-    assert all(word in missed for word in ("Since", "(12 min)", "Readers see", "snapshot 2120", "Next step"))
+    assert all(word in missed for word in ("Since", "Readers see", "snapshot 2120", "Next step"))
+    assert re.search(r"\(1\d min\)", missed)
     assert "delivery [2121-1795000000000121] was refused" in refused.lower()
     links = page.value("[...document.querySelectorAll('#incidents a[target]')].map((a) => a.href)")
     assert links == [f"https://example.org/runbook.md#{kind}" for kind in ("promise_missed", "delivery_refused")]

@@ -22,8 +22,6 @@ from dedup_clone.state.index import Fate, Index, IndexArrival, IndexChecks
 from dedup_clone.state.ledger import LedgerRecord
 
 PUBLISHES_SHOWN = 100
-# The DAGs of a feed whose runs may wait for a person.
-FAMILIES_WITH_APPROVAL = ("publish", "rollback", "bootstrap", "backfill", "erase", "retire")
 
 
 def publish_dag(feed: str) -> str:
@@ -79,7 +77,6 @@ def feed_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> 
             "acceptable_checks": [*ACCEPTABLE_CHECKS, *_sql_checks(index)],
             "publish_dag": publish_dag(index.feed),
             "rollback_dag": rollback_dag(index.feed),
-            "dags_with_approval": [f"{index.feed}_{family}" for family in FAMILIES_WITH_APPROVAL],
         },
     }
 

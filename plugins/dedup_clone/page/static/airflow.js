@@ -33,17 +33,16 @@ export async function startRun(dagId, conf) {
 
 const ENDED = ["success", "failed", "skipped", "upstream_failed", "removed"];
 
-/** What Airflow asks people about runs of these DAGs, oldest first. Empty if the user may not see it, or Airflow fails. */
-export async function openApprovals(dagIds) {
-  const asked = await Promise.all(dagIds.map(async (dagId) => {
-    try {
-      return (await read(`../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/~/hitlDetails?response_received=false&limit=20`)).hitl_details;
-    } catch {
-      return [];
-    }
-  }));
-  return asked.flat().filter((one) => !ENDED.includes(one.task_instance.state))
-    .sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
+/** What Airflow asks people about runs of the feed's DAGs, oldest first. Empty if the user may not see it, or Airflow fails. */
+export async function openApprovals(feed, isOfFeed) {
+  const query = `response_received=false&limit=100&dag_id_prefix_pattern=${encodeURIComponent(`${feed}_`)}`;
+  try {
+    const { hitl_details: asked } = await read(`../api/v2/dags/~/dagRuns/~/hitlDetails?${query}`);
+    return asked.filter(({ task_instance: task }) => isOfFeed(task.dag_id) && !ENDED.includes(task.state))
+      .sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
+  } catch {
+    return [];
+  }
 }
 
 const POLL_INTERVAL_MS = 1500;

@@ -101,7 +101,7 @@ async function renew() {
       showNotice(wanted.none);
     } else {
       const view = await read(`api/feeds/${encodeURIComponent(wanted.feed)}`);
-      const approvals = await openApprovals(view.choices.dags_with_approval);
+      const approvals = await openApprovals(view.feed, (dag) => SUFFIXES.some((suffix) => dag === `${view.feed}${suffix}`));
       if (turn !== reading) return;
       show({ ...view, approvals });
     }
