@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.input_files import COLUMNS, DateFiles, InputFiles
 from benchmarks.peer import Peer, PeerResult
-from dedup_spark.execution.date_fan_out import tasks_for
+from dedup_spark.execution.date_fan_out import task_count
 from dedup_spark.execution.fan_out import assign_round_robin
 
 
@@ -26,7 +26,7 @@ class ReadFloor(Peer):
 
     def run(self, inputs: InputFiles, out: Path) -> int:
         context = self.session().sparkContext
-        tasks = tasks_for(context.defaultParallelism, len(inputs.dates), inputs.parent_bytes + inputs.snapshot_bytes)
+        tasks = task_count(context.defaultParallelism, len(inputs.dates), inputs.parent_bytes + inputs.snapshot_bytes)
         files = [_files(date_files, self._inputs_read) for date_files in inputs.dates]
         task_files = [list(chain.from_iterable(dates)) for dates in assign_round_robin(files, tasks)]
         return sum(context.parallelize(task_files, tasks).map(_read).collect())

@@ -25,9 +25,9 @@ def complete_batch(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.Recor
                 arrays.append(_nulls(column, batch.num_rows))
                 is_complete = False
         else:
-            place = names.index(column.name)
-            if _lacks_fields(column, arrays[place].type):
-                arrays[place] = _complete(column, arrays[place])
+            position = names.index(column.name)
+            if _lacks_fields(column, arrays[position].type):
+                arrays[position] = _complete(column, arrays[position])
                 is_complete = False
     return batch if is_complete else pa.RecordBatch.from_arrays(arrays, names=names)
 

@@ -21,7 +21,7 @@ def cast_array(values: pa.Array, declared: pa.DataType) -> pa.Array:
         return values
     nullable = nullable_type(declared)
     cast = _reordered(values, nullable).cast(nullable)
-    return cast if nullable == declared else _marked(cast, declared)
+    return cast if nullable == declared else _with_required_fields(cast, declared)
 
 
 def _reordered(values: pa.Array, declared: pa.DataType) -> pa.Array:
@@ -58,22 +58,22 @@ def nullable_type(declared: pa.DataType) -> pa.DataType:
     return declared
 
 
-def _marked(values: pa.Array, declared: pa.DataType) -> pa.Array:
-    """Mark REQUIRED fields as not nullable. Below a NULL STRUCT they get a value that nobody sees."""
+def _with_required_fields(values: pa.Array, declared: pa.DataType) -> pa.Array:
+    """Return the values with REQUIRED fields marked not nullable. Inside a NULL STRUCT such a field gets a filler."""
     if values.type == declared:
         return values
     if pa.types.is_list(declared):
-        return with_elements(values, _marked(values.values, declared.value_type), declared)
+        return with_elements(values, _with_required_fields(values.values, declared.value_type), declared)
     absent = values.is_null()
     children = []
     for number, field in enumerate(declared):
         child = values.field(number)
         if not field.nullable and child.null_count:
-            child = pc.if_else(absent, _unseen(child.type), child)
-        children.append(_marked(child, field.type))
+            child = pc.if_else(absent, _filler_value(child.type), child)
+        children.append(_with_required_fields(child, field.type))
     return pa.StructArray.from_arrays(children, fields=list(declared), mask=absent)
 
 
-def _unseen(kind: pa.DataType) -> pa.Scalar:
-    """Return the value, never NULL, that pyarrow itself puts below a NULL STRUCT."""
+def _filler_value(kind: pa.DataType) -> pa.Scalar:
+    """Return the value, never NULL, that pyarrow itself stores in the fields of a NULL STRUCT."""
     return pa.array([None], type=pa.struct([pa.field("field", kind)])).field(0)[0]

@@ -12,7 +12,7 @@ from dedup_clone.contract.manifest import DateOutcome
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.candidate.new_manifest import Results
-from dedup_spark.execution.date_fan_out import HELD_BYTES, largest_first, over_dates
+from dedup_spark.execution.date_fan_out import HELD_BYTES, largest_first, map_dates
 from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.session import SPARK_FAILURES, SessionSource
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
@@ -26,7 +26,7 @@ from dedup_spark.plans.dataframe.dataframe_plan import run_dataframe_plan
 from dedup_spark.plans.fused_scan import FusedScan
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
 from dedup_spark.plans.rewrite.rewrite_task import RewriteTask
-from dedup_spark.plans.saved_outcomes import Resumed
+from dedup_spark.plans.saved_outcomes import ResumableWork
 from dedup_spark.plans.scanned_date import Outcome, Task
 
 
@@ -57,13 +57,13 @@ def run_plans(
     to_adopt = largest_first(plan.task for plan in plans.values() if isinstance(plan.task, AdoptTask))
     to_rewrite = largest_first(plan.task for plan in plans.values() if isinstance(plan.task, RewriteTask))
     outcomes = scan.claim([*to_adopt, *to_rewrite])
-    size = target_file_bytes(request, max((examined.bytes for examined in applied), default=0), parent)
+    size = target_file_bytes(request, max((validated.bytes for validated in applied), default=0), parent)
 
     def stream(tasks: Sequence[Task], work: Callable[[Any], Outcome], what: str) -> None:
         """Run `work` for the tasks without an outcome, and add their outcomes to `outcomes`."""
         rest = [task for task in tasks if task.day not in outcomes]
         description = f"{request.feed} generation {request.generation}: {what}"
-        found = over_dates(session, Resumed(work, scan.saved), rest, description, with_spare_threads)
+        found = map_dates(session, ResumableWork(work, scan.saved), rest, description, with_spare_threads)
         outcomes.update(zip((task.day for task in rest), found, strict=True))
 
     if to_adopt:
@@ -86,13 +86,14 @@ def run_plans(
                     written = run_dataframe_plan(session(), request, dataframe_plan, days, applied, parent, size)
                 except SPARK_FAILURES as failure:
                     raise DataFramePlanFailed(str(failure)) from failure
-            for one in written:
-                results.add(replace(one, key_fingerprint=results.fingerprints.get(one.day)))
+            for written_date in written:
+                known = results.fingerprints.get(written_date.day)
+                results.add(replace(written_date, key_fingerprint=known))
     return plans, results
 
 
 def _log_not_adopted(job_log: JobLog, plans: Sequence[DatePlan]) -> None:
-    """Say before the slower plans start how many dates they take, and the most frequent reason."""
+    """Log, before the slower plans start, how many dates they have to write, and the most frequent reason."""
     slower = [plan for plan in plans if plan.is_streamed or plan.uses_dataframes]
     if slower:
         ((reason, count),) = Counter(plan.reason for plan in slower).most_common(1)
@@ -118,7 +119,7 @@ def _unchanged_fingerprints(
         is_written = plan.outcome not in (DateOutcome.COPIED_FORWARD, DateOutcome.ADOPT)
         if before is None or before.key_fingerprint is None or not is_written:
             continue
-        ids = [examined.delivery.snapshot_id for examined in applied if day in examined.retained_rows]
+        ids = [validated.delivery.snapshot_id for validated in applied if day in validated.retained_rows]
         if all(snapshot_id < before.max_update_id for snapshot_id in ids):
             fingerprints[day] = before.key_fingerprint
     return fingerprints

@@ -77,10 +77,10 @@ class DedupJob:
     def _candidate(self) -> Candidate:
         with self.job_log.phase("examine"):
             parent, arrivals = read_parent(self.request), read_arrivals(self.request)
-            unchanged = erasure_plans(self.request, parent) or unchanged_plans(self.request, parent)
+            without_reading = erasure_plans(self.request, parent) or unchanged_plans(self.request, parent)
             self._record()
-        if unchanged is not None:
-            generation = self._assemble(unchanged, {}, Results(), parent)
+        if without_reading is not None:
+            generation = self._assemble(without_reading, {}, Results(), parent)
             requested = tuple(arrival.delivery for arrival in arrivals)
             return self._write_lists(ValidatedDeliveries((), ()), requested, generation, Results(), parent)
         with self.job_log.phase("examine"):
@@ -151,7 +151,7 @@ class DedupJob:
     def _take_over(
         self, validated: ValidatedDeliveries, generation: NewGeneration, results: Results, parent: Parent
     ) -> Candidate:
-        """Return a candidate whose manifest names no delivery."""
+        """Return a candidate whose manifest names no delivery: the rows come from the export of an existing table."""
         take_over = TableTakeover(self.request, self.session)
         refusal = take_over.refusal(validated.applied, generation)
         if refusal:
@@ -211,7 +211,7 @@ class DedupJob:
     def _erase(
         self, generation: NewGeneration, applied: tuple[Delivery, ...], validated: ValidatedDeliveries
     ) -> tuple[NewGeneration, ErasedRows | None, frozenset[tuple[date, str]]]:
-        """The generation without rows of erased keys, and the record and the keys of these rows."""
+        """Return the generation without rows of erased keys, the record of these rows, and their dates and keys."""
         request = self.request
         if not request.erasures and not request.erases:
             return generation, None, frozenset()
@@ -220,7 +220,9 @@ class DedupJob:
             eraser = RowEraser(request.table, request.data_uri, tuple(keys), tombstones)
             newest = None if request.erases else applied[-1]
             generation, erased, erased_keys = eraser.erase(generation, newest, FanOut(self.session))
-            for name in storage.list_objects(self.outcomes_uri):  # they have examples of keys
+            for name in storage.list_objects(
+                self.outcomes_uri
+            ):  # saved outcomes contain examples of keys, also of erased ones
                 storage.delete(storage.join(self.outcomes_uri, name))
         examined = tuple(sorted(validated.applied[-1].retained_rows)) if validated.applied else ()
         self.job_log.info(f"left {sum(erased.rows.values())} rows of erased keys out, on {len(erased.rows)} dates")
@@ -229,9 +231,9 @@ class DedupJob:
     def _write_changed_rows(
         self, applied: tuple[Delivery, ...], generation: NewGeneration, parent: Parent
     ) -> str | None:
-        """Write the rows that differ from the parent's, and the list of their files.
+        """Write the rows that differ from the parent's, and the list of their files; return the list's URI.
 
-        None for another engine, without a parent, and when rows of the parent are erased.
+        Returns None, and writes nothing, for engines that need no such rows, without a parent, and for an erasure.
         """
         if self.request.engine is not Engine.CDC or not parent.dates or self.request.erases:
             return None

@@ -12,7 +12,11 @@ from dedup_spark.column_types import require_supported
 
 
 def read_request(uri: str) -> DedupRequest:
-    """Raises ContractViolation, ConfigurationError, or FileNotFoundError."""
+    """Return the request stored at `uri`.
+
+    Raises FileNotFoundError if there is none, ContractViolation if this version of the job cannot carry it out, and
+    ConfigurationError if it does not support the table's columns or keys.
+    """
     request = from_json(DedupRequest, storage.read_text(uri), where=uri)
     if request.format_version != FORMAT_VERSION:
         raise ContractViolation(
@@ -31,7 +35,7 @@ def read_request(uri: str) -> DedupRequest:
 
 
 def read_arrivals(request: DedupRequest) -> tuple[Arrival, ...]:
-    """The frozen inventories, in the order of the request."""
+    """Return the frozen inventories, in the order of the request. Raises ContractViolation for another delivery's."""
     arrivals = []
     for requested in request.deliveries:
         arrival = from_json(Arrival, storage.read_text(requested.arrival_uri), where=requested.arrival_uri)

@@ -64,10 +64,10 @@ class ParentDate:
 class Parent:
     """The parent's dates and files within the retention.
 
-    `newest_id`: the highest snapshot id of its deliveries and rows. `dropped_rows`: its rows older than the retention.
-    `deliveries`: those that it contains, as far as their rows are not older than `complete_since`. `columns`:
-    those of its files. `has_other_columns`: they are not those of the new generation; its fingerprints and `deliveries`
-    are then left out.
+    `newest_id`: the highest snapshot id of its deliveries and rows. `dropped_rows`: how many of its rows are older than
+    the retention. `deliveries`: the deliveries that it contains, with all their rows of `complete_since` and later
+    dates. `columns`: the columns of its files. `has_other_columns`: the new generation has other columns; fingerprints
+    and `deliveries` are then left out.
     """
 
     data_uri: str
@@ -111,7 +111,11 @@ def no_parent() -> Parent:
 
 
 def read_parent(request: DedupRequest) -> Parent:
-    """Raises ContractViolation if manifest and file list do not match, or if columns or keys were changed since."""
+    """Return the parent that the request names.
+
+    Raises ContractViolation if its manifest and file list do not match, or if the table has changed since in a way that
+    its files do not allow.
+    """
     if request.parent is None:
         return no_parent()
     named = request.parent
@@ -150,7 +154,7 @@ def _without_fingerprints(entry: DateEntry) -> DateEntry:
 
 
 def _require_same_table(request: DedupRequest, manifest: Manifest, named: ParentGeneration) -> None:
-    """The first task of the publish refuses the same; this protects the files if it is wrong."""
+    """Raise ContractViolation for changes that the publish's first task refuses too, in case that check is wrong."""
     refused = refused_table_changes(manifest.table, request.table)
     if refused:
         raise ContractViolation(

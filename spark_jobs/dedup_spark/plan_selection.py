@@ -63,7 +63,7 @@ def _rewrite(reason: str, ineligible_reason: str | None) -> DatePlan:
 
 
 _COPIED_FORWARD = DatePlan(DateOutcome.COPIED_FORWARD, "no applied delivery has this date")
-_OF_ERASURE = DatePlan(DateOutcome.COPIED_FORWARD, "the parent's rows")
+_COPIED_FOR_ERASURE = DatePlan(DateOutcome.COPIED_FORWARD, "the parent's rows")
 _UNCHANGED = DatePlan(DateOutcome.UNCHANGED, "every delivery asked for is part of the parent already: nothing was read")
 
 
@@ -72,10 +72,10 @@ def select_plans(request: DedupRequest, applied: tuple[ValidatedDelivery, ...], 
     if not applied:
         return {}
     deliveries: defaultdict[date, list[ValidatedDelivery]] = defaultdict(list)
-    for examined in applied:
-        for day in examined.retained_rows:
-            deliveries[day].append(examined)
-    too_many_files = _in_too_many_files(applied, parent)
+    for validated in applied:
+        for day in validated.retained_rows:
+            deliveries[day].append(validated)
+    too_many_files = _over_file_limit(applied, parent)
     plans = {
         day: _select(request, day, deliveries.get(day, []), parent.dates.get(day), too_many_files.get(day))
         for day in sorted(deliveries.keys() | parent.dates.keys())
@@ -100,13 +100,13 @@ def unchanged_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePla
     requested = [delivery.delivery for delivery in request.deliveries]
     is_late = any(delivery.snapshot_id != parent.newest_id for delivery in requested)
     if is_late and request.update_id_mode is UpdateIdMode.LAST_CHANGED:
-        return None  # the examination refuses it
+        return None  # validation refuses it
     return dict.fromkeys(sorted(parent.dates), _UNCHANGED) if parent.deliveries.issuperset(requested) else None
 
 
 def erasure_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePlan] | None:
-    """Return the plans of an erasure: the parent's files, out of which rows are left afterwards. None for a publish."""
-    return dict.fromkeys(sorted(parent.dates), _OF_ERASURE) if request.erases else None
+    """Return the plans of an erasure: all files are copied, and erased afterwards. None for a publish."""
+    return dict.fromkeys(sorted(parent.dates), _COPIED_FOR_ERASURE) if request.erases else None
 
 
 def _compares_exact_values(request: DedupRequest) -> bool:
@@ -149,7 +149,7 @@ def _adopt_ineligible_reason(
     if not overrules_parent(newest, before):
         highest = before.max_update_id if before else None
         return f"snapshot id [{newest.snapshot_id}] is below [{highest}], the date's highest"
-    return _unfit_file(day, deliveries)
+    return _dataframes_only_reason(day, deliveries)
 
 
 def _rewrite_ineligible_reason(request: DedupRequest, day: date, deliveries: list[ValidatedDelivery]) -> str | None:
@@ -157,29 +157,29 @@ def _rewrite_ineligible_reason(request: DedupRequest, day: date, deliveries: lis
         return "values are compared themselves, as asked for"
     if len(deliveries) > 1:
         return f"[{len(deliveries)}] deliveries have the date"
-    return _unfit_file(day, deliveries)
+    return _dataframes_only_reason(day, deliveries)
 
 
-def _unfit_file(day: date, deliveries: list[ValidatedDelivery]) -> str | None:
-    """Why only Spark's DataFrames can read some file of the date; None if there is no such file."""
-    for inspected in (inspected for examined in deliveries for inspected in examined.files_of(day)):
-        uri, dates = inspected.file.uri, len(inspected.rows_by_date)
+def _dataframes_only_reason(day: date, deliveries: list[ValidatedDelivery]) -> str | None:
+    """Return why a file of the date can only be read by Spark's DataFrames; None if there is no such file."""
+    for file in (file for validated in deliveries for file in validated.files_of(day)):
+        uri, dates = file.file.uri, len(file.rows_by_date)
         if dates > 1:
             return f"file [{uri}] holds [{dates}] dates"
-        if not inspected.is_castable:
+        if not file.is_castable:
             return f"file [{uri}] has columns that only Spark's DataFrames can cast to the declared types"
     return None
 
 
-def _in_too_many_files(applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, str]:
-    """Why dates are not adopted: with the delivery's files the generation would have more files than it may have.
+def _over_file_limit(applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, str]:
+    """Return the dates that are not adopted so that the generation has at most MAX_TABLE_FILES, each with the reason.
 
-    Returns the dates with the most files, as few dates as are needed to get below this limit, each with the reason.
+    These are the dates with the most files, and as few dates as possible.
     """
-    newest = {day: examined for examined in applied for day in examined.retained_rows}
+    newest = {day: validated for validated in applied for day in validated.retained_rows}
     counts = Counter(file.date for file in parent.files if file.date not in newest)
-    for day, examined in newest.items():
-        counts[day] = _max_survivor_files(day, parent) + len(examined.files_of(day))
+    for day, validated in newest.items():
+        counts[day] = _max_survivor_files(day, parent) + len(validated.files_of(day))
     total, reasons = counts.total(), {}
     for day, count in counts.most_common():
         if total <= MAX_TABLE_FILES:
@@ -192,7 +192,7 @@ def _in_too_many_files(applied: tuple[ValidatedDelivery, ...], parent: Parent) -
 
 
 def _max_survivor_files(day: date, parent: Parent) -> int:
-    """How many survivor files the date may have: the parent's and a new one. Adopt leaves up to MAX_SURVIVOR_FILES."""
+    """Return the most survivor files that adopt can leave on the date: the parent's and a new one, within its limit."""
     before = parent.dates.get(day)
     held = sum(file.max_update_id < before.max_update_id for file in parent.files_of(day)) if before else 0
     return min(held + 1, MAX_SURVIVOR_FILES)

@@ -289,7 +289,7 @@ def test_only_files_that_hold_surplus_rows_are_written_anew(area: SparkJobFeed) 
 
 
 @pytest.mark.parametrize(
-    ("limit", "most"), [pytest.param("_MOST_ROWS", 3, marks=pytest.mark.exhaustive), ("_MOST_BYTES", 10)]
+    ("limit", "most"), [pytest.param("_MAX_ROWS", 3, marks=pytest.mark.exhaustive), ("_MAX_BYTES", 10)]
 )
 def test_more_repeated_keys_than_are_looked_at_are_left_to_spark(
     with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, limit: str, most: int

@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from dedup_clone.contract.errors import DeliveryRefused
-from dedup_spark.execution.date_fan_out import over_dates
+from dedup_spark.execution.date_fan_out import map_dates
 from dedup_spark.execution.fan_out import FanOut
 
 pytestmark = pytest.mark.spark
@@ -39,7 +39,7 @@ def done(task: Order) -> Done:
 
 
 def run(spark: SparkSession, tasks: list[Order]) -> list[Done]:
-    return over_dates(lambda: spark, done, tasks, "test")
+    return map_dates(lambda: spark, done, tasks, "test")
 
 
 def test_many_small_dates_share_tasks_and_results_come_in_the_order_of_the_dates(spark: SparkSession) -> None:
@@ -67,7 +67,7 @@ def test_only_the_date_that_runs_last_and_alone_is_shared_between_the_cores(spar
     def shared(task: Order, threads: int) -> Order:
         return replace(task, threads=threads)
 
-    found = over_dates(lambda: spark, lambda task: task.threads, tasks, "test", shared)
+    found = map_dates(lambda: spark, lambda task: task.threads, tasks, "test", shared)
     assert sorted(found) == [1] * 12 + [2]
 
 

@@ -35,7 +35,7 @@ CHURN = 0.0003
 def scaled_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = Limits(rows=DEFAULT_LIMITS.rows // SCALE, hashes=DEFAULT_LIMITS.hashes // SCALE)
     monkeypatch.setattr(adopt_date, "DEFAULT_LIMITS", limits)
-    monkeypatch.setattr(buckets, "MOST_BITS", buckets.MOST_BITS - SCALE.bit_length() + 1)
+    monkeypatch.setattr(buckets, "MAX_BITS", buckets.MAX_BITS - SCALE.bit_length() + 1)
     monkeypatch.setattr(bucket_selection, "_EXAMPLE_BUCKETS", 0)
     for module, name in (
         (ranged_rows, "_ROWS_IN_MEMORY"),

@@ -13,7 +13,7 @@ def dedup_metrics(applied: tuple[ValidatedDelivery, ...], results: Results, seco
     """Return the cost of the job: one read of each landed file for its validation, and the cost of each date."""
     by_date = tuple(_date_metrics(day, results) for day in sorted(results.written))
     return DedupMetrics(
-        bytes_read=sum(examined.bytes for examined in applied) + sum(metrics.bytes_read for metrics in by_date),
+        bytes_read=sum(validated.bytes for validated in applied) + sum(metrics.bytes_read for metrics in by_date),
         bytes_written=sum(metrics.bytes_written for metrics in by_date),
         seconds=dict(seconds),
         dates=by_date,

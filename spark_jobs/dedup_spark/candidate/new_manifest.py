@@ -60,7 +60,7 @@ class NewGeneration:
     same_fingerprints: frozenset[date]
 
     def with_files(self, written: Mapping[DataFile, DataFile]) -> NewGeneration:
-        """The generation with the values of `written` in place of its keys."""
+        """The generation with each file that is a key of `written` replaced by its value."""
         files = tuple(written.get(file, file) for file in self.files)
         by_date: dict[date, list[DataFile]] = {entry.date: [] for entry in self.dates}
         for file in files:
@@ -87,26 +87,26 @@ def assemble_generation(
     for day, plan in plans.items():
         before = parent.dates.get(day)
         if plan.outcome in (DateOutcome.COPIED_FORWARD, DateOutcome.UNCHANGED):
-            written, own = None, None
+            written, own_files = None, None
             entry = _copied_entry(parent.dates[day], plan)
         else:
             written = results.written[day]
-            own = written.files
+            own_files = written.files
             entry = _written_entry(written, plan, before)
         _require_parent_complete(entry, before)
         if before and day not in delivered:
             entry = replace(entry, survivors=before.survivors)
         # With several deliveries a value may change and change back: the row has its old values but a new update_id.
-        once = mode is UpdateIdMode.LAST_CHANGED and delivered.get(day) == 1
-        if own and not isinstance(written, RewrittenDate) and once and _is_as_before(entry, before):
-            kept = f"{plan.reason}; no row changed, so the parent's files are kept"
-            entry = replace(entry, plan_reason=kept, cluster_overlap=before.cluster_overlap if before else None)
-            own = None
-        if own is None:
-            own = parent.files_of(day)
+        has_one_delivery = mode is UpdateIdMode.LAST_CHANGED and delivered.get(day) == 1
+        if own_files and not isinstance(written, RewrittenDate) and has_one_delivery and _is_as_before(entry, before):
+            reason = f"{plan.reason}; no row changed, so the parent's files are kept"
+            entry = replace(entry, plan_reason=reason, cluster_overlap=before.cluster_overlap if before else None)
+            own_files = None
+        if own_files is None:
+            own_files = parent.files_of(day)
             copied.add(day)
-        entries.append(replace(entry, files_digest=files_digest(own)))
-        files += own
+        entries.append(replace(entry, files_digest=files_digest(own_files)))
+        files += own_files
         known = before.key_fingerprint if before else None
         if known is not None and known == entry.key_fingerprint and not _wrote_fingerprints(day, results):
             same_fingerprints.add(day)

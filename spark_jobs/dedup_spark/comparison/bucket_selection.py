@@ -62,12 +62,12 @@ class PairSelection:
         firsts = self.other.first_sums[buckets] - self.newest.first_sums[buckets]
         seconds = self.other.second_sums[buckets] - self.newest.second_sums[buckets]
         for (first, second), count, add in ((newest, 1, np.add), (other, -1, np.subtract)):
-            of_rows = bucket_of(first, self.newest.bits)
-            places = np.minimum(np.searchsorted(buckets, of_rows), len(buckets) - 1)
-            is_own = buckets[places] == of_rows
-            np.add.at(rows, places[is_own], count)
-            add.at(firsts, places[is_own], first[is_own])
-            add.at(seconds, places[is_own], second[is_own])
+            row_buckets = bucket_of(first, self.newest.bits)
+            positions = np.minimum(np.searchsorted(buckets, row_buckets), len(buckets) - 1)
+            is_narrowed_row = buckets[positions] == row_buckets
+            np.add.at(rows, positions[is_narrowed_row], count)
+            add.at(firsts, positions[is_narrowed_row], first[is_narrowed_row])
+            add.at(seconds, positions[is_narrowed_row], second[is_narrowed_row])
         return np.asarray(buckets[(rows != 0) | (firsts != 0) | (seconds != 0)])
 
 

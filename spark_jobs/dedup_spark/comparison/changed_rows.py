@@ -10,9 +10,9 @@ from dedup_spark.comparison.selected_rows import SelectedRows
 
 _ONE = np.uint64(1)
 # Candidates for examples of changed rows.
-_MOST_CANDIDATES = 1000
-# A bitmap with so many slots for each hash lets one of sixteen other hashes pass.
-_SLOTS_PER_HASH, _LEAST_BITS, _MOST_BITS = 16, 10, 24
+_MAX_CANDIDATES = 1000
+# With sixteen slots for each hash, the bitmap has about one false positive in sixteen other hashes.
+_SLOTS_PER_HASH, _MIN_BITS, _MAX_BITS = 16, 10, 24
 _PARTITION_BITS = 12
 
 
@@ -24,14 +24,14 @@ def find_changed_rows(
     `parent_keys` are the packed keys of `parent`; `missing` are those, sorted, that the newest delivery lacks. A value
     hash is of a key and its values, so rows need not be matched: the keys in both, less the hashes in both, changed.
     """
-    # `diff_keys` takes 63 bits of a hash.
+    # `diff_keys` compares keys of 63 bits, so the lowest bit of a hash is dropped.
     hashes = parent.value_hashes >> _ONE
     gone = diff_keys(newest.value_hashes >> _ONE, hashes, 0).missing
     count = (len(parent_keys) - len(missing)) - (len(hashes) - len(gone))
     if not count:
         return 0, indices_of(hashes, gone[:0])
     # Hashes that are gone are of changed rows or of missing keys. The first ones are enough for examples.
-    rows = indices_of(hashes, gone[: sample + len(missing)][:_MOST_CANDIDATES])
+    rows = indices_of(hashes, gone[: sample + len(missing)][:_MAX_CANDIDATES])
     is_changed = np.ones(len(rows), dtype=bool)
     is_changed[indices_of(parent_keys[rows], missing)] = False
     return count, rows[is_changed][:sample]
@@ -63,7 +63,7 @@ def count_missing(wanted: U64Array, present: U64Array) -> int:
 
 def _may_be_in(hashes: U64Array, wanted: U64Array) -> BoolArray:
     """For each `wanted` hash whether one of `hashes` begins with the same bits."""
-    bits = min(max((len(hashes) * _SLOTS_PER_HASH).bit_length(), _LEAST_BITS), _MOST_BITS)
+    bits = min(max((len(hashes) * _SLOTS_PER_HASH).bit_length(), _MIN_BITS), _MAX_BITS)
     shift = np.uint64(64 - bits)
     bitmap = np.zeros(1 << bits, dtype=bool)
     bitmap[(hashes >> shift).astype(np.intp)] = True
@@ -77,5 +77,5 @@ def _partition_sums(hashes: U64Array) -> U64Array:
 
 
 def _partition(hashes: U64Array) -> Indices:
-    """A partition by low bits, which the bitmap does not use. The lowest is left out: `diff_keys` does not get it."""
+    """Return the partition of each hash: low bits, which the bitmap does not use, without the lowest (see `_ONE`)."""
     return ((hashes >> _ONE) & np.uint64((1 << _PARTITION_BITS) - 1)).astype(np.intp)

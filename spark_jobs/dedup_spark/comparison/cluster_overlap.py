@@ -30,9 +30,9 @@ def block_ranges(file: pq.ParquetFile, column: str) -> tuple[Range, ...] | None:
 
 
 def overlapping_share(ranges: Iterable[tuple[Range, ...] | None]) -> float | None:
-    """The share of blocks whose range has values in common with another block's, besides a bound. 0 for no block.
+    """The share of blocks (0 to 1) whose range overlaps another block's by more than a shared bound; 0 without blocks.
 
-    `ranges`: of each file. None if those of a file are not known or cannot be compared with those of another.
+    `ranges`: the block ranges of each file. None if those of a file are unknown, or not comparable with others.
     """
     blocks: list[Range] = []
     for of_file in ranges:

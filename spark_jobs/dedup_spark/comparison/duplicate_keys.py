@@ -24,8 +24,8 @@ from dedup_spark.comparison.selected_rows import Columns, RowSelection, RowSelec
 from dedup_spark.value_order import comparable
 
 # Limits for rows of repeated keys, whose values are compared one by one in Python, some microseconds each.
-_MOST_ROWS = 1 << 18
-_MOST_BYTES = 64 << 20
+_MAX_ROWS = 1 << 18
+_MAX_BYTES = 64 << 20
 # Rows converted to Python values at a time, because these take much memory.
 _ROWS_AT_A_TIME = 1 << 12
 
@@ -71,16 +71,16 @@ def resolve_duplicates(source: KeySource, rows: SelectedRows, keys: U64Array, re
         return ResolvedDuplicates(rows, keys, rows.take(NO_INDICES), is_exact=True)
     duplicates = rows.take(indices)
     values = _value_columns(source, duplicates)
-    some = repetitions(keys[indices]) if values is None else lower_ranked(keys[indices], duplicates.update_ids, values)
+    lower = repetitions(keys[indices]) if values is None else lower_ranked(keys[indices], duplicates.update_ids, values)
     is_retained = np.ones(len(keys), dtype=bool)
-    is_retained[indices[some]] = False
+    is_retained[indices[lower]] = False
     retained = np.flatnonzero(is_retained)
-    surplus = replace(rows, value_columns=None).take(np.sort(indices[some]))
+    surplus = replace(rows, value_columns=None).take(np.sort(indices[lower]))
     return ResolvedDuplicates(rows.take(retained), keys[retained], surplus, is_exact=values is not None)
 
 
 def repeated_in(ordered: U64Array) -> U64Array:
-    """The distinct values that are more than once in a sorted list."""
+    """Return the distinct values that occur more than once in a sorted array."""
     return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
@@ -97,7 +97,7 @@ def with_hashes(wanted: U64Array) -> RowSelector:
 
 
 def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indices:
-    """Indices of all rows but the highest of each key, by update_id and values. Of equal rows any is left out."""
+    """Indices of all rows but the highest of each key, by update_id and values; of several such rows, all but one."""
     lower: list[int] = []
     order = np.argsort(keys, kind="stable")
     best = -1
@@ -119,7 +119,7 @@ def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indic
 
 def _value_columns(source: KeySource, rows: SelectedRows) -> Columns | None:
     """The rows' value columns. None where they are too many, or too large to hold in memory."""
-    if len(rows) > _MOST_ROWS:
+    if len(rows) > _MAX_ROWS:
         return None
     if rows.value_columns is not None:
         return rows.value_columns
@@ -129,7 +129,7 @@ def _value_columns(source: KeySource, rows: SelectedRows) -> Columns | None:
         for table in source.whole_rows(int(file), wanted):
             tables.append(table)
             size += table.nbytes
-            if size > _MOST_BYTES:
+            if size > _MAX_BYTES:
                 return None
     read = pa.concat_tables(tables).select(list(source.value_columns))
     read_order = np.lexsort((rows.row_numbers, rows.file_numbers))

@@ -9,8 +9,8 @@ import numpy as np
 from dedup_spark.arrays import NO_INDICES, Indices, U64Array
 
 _ONE = np.uint64(1)
-# A bitmap with this many slots for each key lets about one of this many other keys pass.
-_SLOTS_PER_KEY, _LEAST_BITMAP_BITS, _MOST_BITMAP_BITS = 16, 16, 26
+# With sixteen slots for each key, the bitmap has about one false positive in sixteen other keys.
+_SLOTS_PER_KEY, _MIN_BITMAP_BITS, _MAX_BITMAP_BITS = 16, 16, 26
 _BITMAP_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -57,7 +57,7 @@ def indices_of(keys: U64Array, wanted: U64Array) -> Indices:
     if not len(wanted):
         return NO_INDICES
     # A bitmap filters out most keys first: the exact search costs a cache miss for each of its steps.
-    bits = min(max((len(wanted) * _SLOTS_PER_KEY).bit_length(), _LEAST_BITMAP_BITS), _MOST_BITMAP_BITS)
+    bits = min(max((len(wanted) * _SLOTS_PER_KEY).bit_length(), _MIN_BITMAP_BITS), _MAX_BITMAP_BITS)
     bitmap = np.zeros(1 << bits, dtype=bool)
     bitmap[_bitmap_slot(wanted, bits)] = True
     passed = np.flatnonzero(bitmap[_bitmap_slot(keys, bits)])

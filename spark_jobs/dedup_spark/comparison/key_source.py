@@ -119,7 +119,7 @@ class KeySource:
 
     def whole_rows(self, file_number: int, row_numbers: I64Array) -> Iterator[pa.Table]:
         """All columns of rows of one file. `row_numbers` ascend."""
-        source = RowSource(self._files[file_number], len(row_numbers), row_numbers, EMPTY_I64, None)
+        source = RowSource.selected_rows(self._files[file_number], len(row_numbers), row_numbers)
         return read_rows(self._reader, source)
 
     def key_hashes(self, rows: SelectedRows) -> tuple[U64Array, U64Array]:

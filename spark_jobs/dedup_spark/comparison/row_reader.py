@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,16 @@ class RowSource:
     excluded: I64Array
     ids_below: int | None
     decoded: tuple[pa.Table, ...] = ()
+
+    @classmethod
+    def all_rows(cls, uri: str, rows: int, max_update_id: int, *, excluded: I64Array = EMPTY_I64) -> Self:
+        """All rows of a file whose highest update_id is `max_update_id`, except the `excluded` row numbers."""
+        return cls(uri, rows, EMPTY_I64, excluded, ids_below=max_update_id + 1)
+
+    @classmethod
+    def selected_rows(cls, uri: str, rows: int, included: I64Array, decoded: tuple[pa.Table, ...] = ()) -> Self:
+        """The `included` row numbers alone."""
+        return cls(uri, rows, included, EMPTY_I64, None, decoded)
 
     @property
     def max_rows(self) -> int:

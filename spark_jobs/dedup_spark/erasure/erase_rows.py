@@ -19,7 +19,6 @@ from dedup_clone.contract.erasure import ErasedRows, Tombstones
 from dedup_clone.contract.manifest import DataFile, DateEntry, DateOutcome, KeyExample
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
-from dedup_spark.arrays import EMPTY_I64
 from dedup_spark.candidate.key_examples import key_texts
 from dedup_spark.candidate.new_manifest import NewGeneration, files_digest
 from dedup_spark.comparison.key_reader import KeyReader
@@ -67,7 +66,7 @@ class _Eraser:
                     erased[batch.first_row + row] = ErasedRow(file.date, digest, int(batch.update_ids[row]), key)
         if not erased:
             return None
-        source = RowSource(uri, file.rows, EMPTY_I64, np.array(sorted(erased), np.int64), file.max_update_id + 1)
+        source = RowSource.all_rows(uri, file.rows, file.max_update_id, excluded=np.array(sorted(erased), np.int64))
         writer = None
         for rows in row_groups(read_rows(reader, source)):
             writer = writer or DataFileWriter(self.table, self.data_uri, file.date, "kept")

@@ -29,18 +29,19 @@ from dedup_spark.fingerprints.seed import Seed
 class ErasedKeySet:
     """Erased keys with values in the same columns, ordered by their first hash.
 
-    `places`: of the columns among the table's key columns. `absent_since`: -1 for a key that no update_id ends.
+    `positions`: the positions of these columns among the table's key columns. `absent_since`: for each key the snapshot
+    id up to which its rows are erased (see Tombstone); -1 if all its rows are.
     """
 
     hasher: KeyHasher
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     first: U64Array
     second: U64Array
     absent_since: tuple[int, ...]
 
     def find(self, batch: KeyBatch) -> list[tuple[int, str]]:
         """The rows of the batch whose key is erased: their numbers in the batch, and the digests of their keys."""
-        values = [batch.key_columns[place] for place in self.places]
+        values = [batch.key_columns[position] for position in self.positions]
         firsts = self.hasher.first(values)
         suspects: Indices = np.flatnonzero(np.isin(firsts, self.first))
         if not len(suspects):
@@ -49,15 +50,15 @@ class ErasedKeySet:
         _, seconds = self.hasher.both([value.take(pa.array(suspects)) for value in values])
         found = []
         for row, second in zip(suspects.tolist(), seconds.tolist(), strict=True):
-            place = self._place(int(firsts[row]), second)
-            if place is not None and _is_erased(self.absent_since[place], int(batch.update_ids[row])):
+            position = self._position(int(firsts[row]), second)
+            if position is not None and _is_erased(self.absent_since[position], int(batch.update_ids[row])):
                 found.append((row, _digest(int(firsts[row]), second)))
         return found
 
-    def _place(self, first: int, second: int) -> int | None:
+    def _position(self, first: int, second: int) -> int | None:
         start = int(np.searchsorted(self.first, np.uint64(first)))
         stop = int(np.searchsorted(self.first, np.uint64(first), side="right"))
-        return next((place for place in range(start, stop) if int(self.second[place]) == second), None)
+        return next((position for position in range(start, stop) if int(self.second[position]) == second), None)
 
 
 def _is_erased(absent_since: int, update_id: int) -> bool:
@@ -97,7 +98,8 @@ def _read_record(request: DedupRequest, uri: str, seed: Seed) -> Tombstones:
 def _tombstones(request: DedupRequest, keys: KeysToErase, seed: Seed) -> Tombstones:
     names = tuple(column.name for column in keys.columns)
     values = [
-        pa.array([row[place] for row in keys.rows], arrow_type(column)) for place, column in enumerate(keys.columns)
+        pa.array([row[position] for row in keys.rows], arrow_type(column))
+        for position, column in enumerate(keys.columns)
     ]
     first, second = KeyHasher(keys.columns, seed).both(values)
     digests = [_digest(*pair) for pair in zip(first.tolist(), second.tolist(), strict=True)]
@@ -105,13 +107,13 @@ def _tombstones(request: DedupRequest, keys: KeysToErase, seed: Seed) -> Tombsto
 
 
 def _key_set(request: DedupRequest, names: tuple[str, ...], all_of: Sequence[Tombstones], seed: Seed) -> ErasedKeySet:
-    # A key that was erased twice ends with the later erasure.
+    # Of a key that was erased twice, the later erasure counts.
     latest = {key.digest: key for item in all_of if item.columns == names for key in item.keys}
     ordered = [latest[digest] for digest in sorted(latest)]
     table_keys = [column.name for column in key_columns(request.table)]
     return ErasedKeySet(
         hasher=KeyHasher(tuple(request.table.column(name) for name in names), seed),
-        places=tuple(table_keys.index(name) for name in names),
+        positions=tuple(table_keys.index(name) for name in names),
         first=np.array([int(key.digest[:16], 16) for key in ordered], np.uint64),
         second=np.array([int(key.digest[16:], 16) for key in ordered], np.uint64),
         absent_since=tuple(-1 if key.absent_since is None else key.absent_since for key in ordered),

@@ -23,14 +23,14 @@ class DateTask(Protocol):
 AnyDateTask = TypeVar("AnyDateTask", bound=DateTask)
 Result = TypeVar("Result")
 
-# Decoded keys that a Spark task may hold between two passes over a date's files.
+# How many bytes of decoded keys a Spark task may hold in memory between two passes over a date's files.
 HELD_BYTES = 128 << 20
 # A Spark task costs a twentieth of a second before its first date.
 _TASKS_PER_CORE = 4
 _TASK_BYTES = 1 << 30
 
 
-def over_dates(
+def map_dates(
     session: SessionSource,
     work: Callable[[AnyDateTask], Result],
     date_tasks: Sequence[AnyDateTask],
@@ -45,7 +45,7 @@ def over_dates(
     if not date_tasks:
         return []
     cores = session().sparkContext.defaultParallelism
-    tasks = tasks_for(cores, len(date_tasks), sum(date_task.bytes for date_task in date_tasks))
+    tasks = task_count(cores, len(date_tasks), sum(date_task.bytes for date_task in date_tasks))
     # Each Spark task gets dates of all sizes, and starts with its largest.
     batches = assign_round_robin(date_tasks, tasks)
     threads = spare_cores([sum(date_task.bytes for date_task in batch) for batch in batches], cores)
@@ -58,6 +58,6 @@ def largest_first(date_tasks: Iterable[AnyDateTask]) -> list[AnyDateTask]:
     return sorted(date_tasks, key=lambda date_task: (-date_task.bytes, date_task.day))
 
 
-def tasks_for(cores: int, dates: int, total_bytes: int) -> int:
+def task_count(cores: int, dates: int, total_bytes: int) -> int:
     """Return the number of Spark tasks for so many dates of so many bytes in all."""
     return min(dates, max(cores * _TASKS_PER_CORE, total_bytes // _TASK_BYTES))

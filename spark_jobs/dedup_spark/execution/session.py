@@ -26,7 +26,7 @@ SESSION_CONF = {
     # Dates and times are read as BigQuery reads them, even if an old writer stored another calendar in the file.
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-    # At most this many tasks look files up. By default each file has its own task, and thousands cost too much.
+    # At most this many tasks list the files to read. By default there is a task for each file, which costs too much.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
     # glibc gives each freed array of a worker back to the kernel, whose new pages cost as much as hashing does.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),

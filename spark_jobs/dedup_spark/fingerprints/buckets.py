@@ -15,21 +15,21 @@ import numpy.typing as npt
 
 from dedup_spark.arrays import BoolArray, Indices, U64Array
 
-LEAST_BITS = 4
+MIN_BITS = 4
 # With more bits the fingerprints of the largest dates (28 bytes a bucket and input) would not fit a processor's cache.
-MOST_BITS = 22
-_USUAL_ROWS_PER_BUCKET = 128
-_LEAST_ROWS_PER_BUCKET, _MOST_ROWS_PER_BUCKET = 32, 256
+MAX_BITS = 22
+_DEFAULT_ROWS_PER_BUCKET = 128
+_MIN_ROWS_PER_BUCKET, _MAX_ROWS_PER_BUCKET = 32, 256
 # The share of buckets that should differ: a smaller one makes fingerprints larger, a larger one makes joins larger.
-_DIFFERING_BUCKETS = 0.1
+_DIFFERING_BUCKET_SHARE = 0.1
 
 
 def bits_for(rows: int, differing_share: float | None) -> int:
     """Bits of a bucket number for so many rows. `differing_share` of the rows (0 to 1) is expected to differ."""
-    per_bucket = float(_USUAL_ROWS_PER_BUCKET)
+    per_bucket = float(_DEFAULT_ROWS_PER_BUCKET)
     if differing_share:
-        per_bucket = min(max(_DIFFERING_BUCKETS / differing_share, _LEAST_ROWS_PER_BUCKET), _MOST_ROWS_PER_BUCKET)
-    return min(max(int(rows / per_bucket).bit_length(), LEAST_BITS), MOST_BITS)
+        per_bucket = min(max(_DIFFERING_BUCKET_SHARE / differing_share, _MIN_ROWS_PER_BUCKET), _MAX_ROWS_PER_BUCKET)
+    return min(max(int(rows / per_bucket).bit_length(), MIN_BITS), MAX_BITS)
 
 
 def bucket_of(first_hashes: U64Array, bits: int) -> Indices:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dedup_clone.contract.records import digest
 from dedup_clone.contract.table import Column
 from dedup_spark import storage
-from dedup_spark.fingerprints.buckets import LEAST_BITS, MOST_BITS, BucketFingerprints
+from dedup_spark.fingerprints.buckets import MAX_BITS, MIN_BITS, BucketFingerprints
 from dedup_spark.fingerprints.hashing import KeyHasher
 
 FOLDER = "fingerprints"
@@ -88,7 +88,7 @@ def _decode(content: bytes, hasher: KeyHasher) -> StoredFingerprints | None:
     if (magic, version, seed_id, key_digest) != expected:
         return None
     bucket_bytes = 28 if with_values else 20
-    if not LEAST_BITS <= bits <= MOST_BITS or len(body) != bucket_bytes << bits or zlib.crc32(body) != checksum:
+    if not MIN_BITS <= bits <= MAX_BITS or len(body) != bucket_bytes << bits or zlib.crc32(body) != checksum:
         return None
     size = 1 << bits
     counts = np.frombuffer(body, "<u4", size).astype(np.uint32, copy=False)

@@ -12,14 +12,14 @@ import numpy.typing as npt
 from dedup_spark.arrays import BoolArray, U64Array
 from dedup_spark.fingerprints import buckets
 
-_MORE_BITS = 5
-# With the most buckets there are this many more bits: 128 MB of sums, and 32 MB to tell which of them differ.
-_LEAST_MORE_BITS = 3
+_EXTRA_BITS = 5
+# The extra bits where there are most buckets (MAX_BITS): the sums take 128 MB, and the flags that differ 32 MB.
+_MIN_EXTRA_BITS = 3
 
 
 def sub_bucket_bits(bits: int) -> int:
     """Bits of a sub-bucket number where buckets have `bits`."""
-    return min(bits + _MORE_BITS, buckets.MOST_BITS + _LEAST_MORE_BITS)
+    return min(bits + _EXTRA_BITS, buckets.MAX_BITS + _MIN_EXTRA_BITS)
 
 
 class SubBucketSums:
@@ -36,7 +36,7 @@ class SubBucketSums:
         np.subtract.at(self._sums, buckets.bucket_of(first_hashes, self._bits), first_hashes.astype(np.uint32))
 
     def differing(self) -> SubBuckets:
-        """The sub-buckets of which other keys were added than removed."""
+        """The sub-buckets whose removed keys are not those that were added."""
         return SubBuckets(self._bits, np.asarray(self._sums != 0))
 
 

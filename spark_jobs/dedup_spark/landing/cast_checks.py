@@ -14,7 +14,7 @@ from dedup_clone.contract.table import Column
 from dedup_spark.arrow_cast import cast_array
 from dedup_spark.column_types import arrow_type
 
-_MOST_CHARACTERS = 60
+_MAX_CHARACTERS = 60
 
 
 @dataclass
@@ -28,7 +28,7 @@ class CastChecks:
             return
         wrong = [n for n in range(len(values)) if not _is_castable(column, values.slice(n, 1))]
         if wrong:  # otherwise only the batch as a whole is too large for one array, and smaller ones are cast
-            count, example = self.failed.get(column.name, (0, repr(values[wrong[0]].as_py())[:_MOST_CHARACTERS]))
+            count, example = self.failed.get(column.name, (0, repr(values[wrong[0]].as_py())[:_MAX_CHARACTERS]))
             self.failed[column.name] = count + len(wrong), example
 
     def problems(self, columns: tuple[Column, ...]) -> list[str]:

@@ -82,10 +82,10 @@ def validate_deliveries(
     files: list[LandedFile] = []
     delivery_of: dict[str, Delivery] = {}
     for arrival in arrivals:
-        found, wrong = data_files(arrival, request)
-        wrong += changed_objects(arrival) + _order_problems(request, arrival.delivery, newest_known)
-        problems[arrival.delivery] = wrong
-        if not wrong:
+        found, inventory_problems = data_files(arrival, request)
+        inventory_problems += changed_objects(arrival) + _order_problems(request, arrival.delivery, newest_known)
+        problems[arrival.delivery] = inventory_problems
+        if not inventory_problems:
             files += found
             delivery_of.update((f.uri, arrival.delivery) for f in found)
     validated: defaultdict[Delivery, list[FileValidation]] = defaultdict(list)

@@ -31,7 +31,7 @@ _FIRST_BYTES = {
     b"PARE": _ENCRYPTED,
 }
 _MAGIC = b"PAR1"
-_MOST_CHARACTERS = 300
+_MAX_CHARACTERS = 300
 # A file whose first bytes, this many, are all ASCII is taken for a text file.
 _TEXT_BYTES = 64
 
@@ -57,7 +57,7 @@ def unsupported_formats(metadata: pq.FileMetaData) -> list[str]:
 
 def describe_unreadable(content: bytes, error: Exception) -> str:
     """Why the file with this `content` could not be read, in words; `error` is what its reader raised."""
-    text = " ".join(str(error).split())[:_MOST_CHARACTERS].rstrip(".") or type(error).__name__
+    text = " ".join(str(error).split())[:_MAX_CHARACTERS].rstrip(".") or type(error).__name__
     kind = next((kind for start, kind in _FIRST_BYTES.items() if content.startswith(start)), None)
     if kind is None and "crypt" in text.lower():
         kind = _ENCRYPTED

@@ -107,8 +107,8 @@ class FileValidator:
 
     def begin(self, landed: LandedFile, file: pq.ParquetFile) -> RunningValidation:
         """Validates the footer. The caller reads all rows and adds them to the result."""
-        early = () if self.own_ids else (path for path, first in self.since.items() if landed.snapshot_id < first)
-        footer = read_footer(self.table, file, exported=self.own_ids, optional=frozenset(early))
+        optional = () if self.own_ids else (path for path, first in self.since.items() if landed.snapshot_id < first)
+        footer = read_footer(self.table, file, exported=self.own_ids, optional=frozenset(optional))
         return RunningValidation(self.table, landed, self.latest_day, footer, own_ids=self.own_ids)
 
     @staticmethod
@@ -193,7 +193,7 @@ class RunningValidation:
         )
 
     def _lost_rows(self, expected: int) -> list[str]:
-        """pyarrow ends a column at a page without values, silently. Other readers return the rows behind it."""
+        """Return a problem if rows are missing: pyarrow, unlike others, ends a column at a page without values."""
         if self.rows == expected:
             return []
         return [
@@ -233,6 +233,6 @@ class RunningValidation:
 
 
 def _as_date(days_since_epoch: int) -> date:
-    """Python's first or last date for a day outside its range, which every contract refuses."""
+    """Return the date. For a day that Python's dates cannot express, its first or last one: both are refused later."""
     earliest, latest = (date.min - _EPOCH).days, (date.max - _EPOCH).days
     return _EPOCH + timedelta(days=min(max(days_since_epoch, earliest), latest))

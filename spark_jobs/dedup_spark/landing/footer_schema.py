@@ -42,7 +42,7 @@ class _Mismatch(Exception):
 
 @dataclass(frozen=True)
 class _Rules:
-    """What `read_footer` was told of the file."""
+    """The keyword arguments of `read_footer`."""
 
     exported: bool
     optional: frozenset[str]

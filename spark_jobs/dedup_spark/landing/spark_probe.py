@@ -22,7 +22,7 @@ _FAULT_OF_A_FILE = re.compile(
     r"org\.apache\.parquet|java\.lang\.\w+Exception|java\.net\.URISyntaxException|SchemaColumnConvertNotSupported"
     r"|[Uu]nsupported encoding|is not a Parquet file"
 )
-_MOST_CHARACTERS = 300
+_MAX_CHARACTERS = 300
 
 
 def unreadable_by_spark(session: SessionSource, files: Sequence[FileValidation]) -> list[tuple[FileValidation, str]]:
@@ -43,7 +43,7 @@ def _search(session: SparkSession, files: list[FileValidation]) -> list[tuple[Fi
         return _search(session, files[:half]) + _search(session, files[half:])
     second_failure = _failure(session, files)
     text = root_cause(second_failure) if second_failure else ""
-    return [(files[0], text[:_MOST_CHARACTERS])] if _FAULT_OF_A_FILE.search(text) else []
+    return [(files[0], text[:_MAX_CHARACTERS])] if _FAULT_OF_A_FILE.search(text) else []
 
 
 def _failure(session: SparkSession, files: list[FileValidation]) -> Exception | None:

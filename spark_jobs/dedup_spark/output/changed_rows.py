@@ -16,7 +16,6 @@ from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
-from dedup_spark.arrays import EMPTY_I64
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.execution.fan_out import FanOut
@@ -35,8 +34,7 @@ class _ChangedRows:
 
     def __call__(self, file: DataFile) -> DataFile | None:
         """The record of the written file, or None without such a row."""
-        every_id = file.max_update_id + 1
-        source = RowSource(storage.join(self.data_uri, file.path), file.rows, EMPTY_I64, EMPTY_I64, every_id)
+        source = RowSource.all_rows(storage.join(self.data_uri, file.path), file.rows, file.max_update_id)
         ids = pa.array(self.snapshot_ids, pa.int64())
         writer = None
         for rows in row_groups(

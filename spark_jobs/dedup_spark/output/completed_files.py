@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
-from dedup_spark.arrays import EMPTY_I64
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.execution.fan_out import FanOut
@@ -27,8 +26,7 @@ class _Completer:
     data_uri: str
 
     def __call__(self, file: DataFile) -> DataFile:
-        every_id = file.max_update_id + 1
-        source = RowSource(storage.join(self.parent_uri, file.path), file.rows, EMPTY_I64, EMPTY_I64, every_id)
+        source = RowSource.all_rows(storage.join(self.parent_uri, file.path), file.rows, file.max_update_id)
         writer = DataFileWriter(self.table, self.data_uri, file.date, "completed")
         for rows in row_groups(read_rows(KeyReader(self.table), source)):
             writer.write(rows)

@@ -1,4 +1,4 @@
-"""The target size of written files, and whether a date's files are far smaller."""
+"""The target size of written files, and whether a date is fragmented into far more files than it needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dedup_spark.parent import Parent
 # Half of what a generation may have leaves room for dates whose files other publishes have written.
 _FILES_OF_A_TABLE = MAX_TABLE_FILES // 2
 _FEW_FILES = 8
-_TIMES_TOO_MANY = 4
+_FRAGMENTED_FACTOR = 4
 
 
 def fitting_file_bytes(requested: int, table_bytes: int) -> int:
@@ -24,8 +24,8 @@ def target_file_bytes(request: DedupRequest, delivered_bytes: int, parent: Paren
     return fitting_file_bytes(request.file_bytes, max(delivered_bytes, sum(file.size for file in parent.files)))
 
 
-def are_scattered(files: Iterable[DataFile], file_bytes: int) -> bool:
-    """Whether a date's files are several times as many as files of that size would be."""
+def are_fragmented(files: Iterable[DataFile], file_bytes: int) -> bool:
+    """Whether a date has several times as many files as it would have with files of `file_bytes`."""
     sizes = [file.size for file in files]
     needed = -(-sum(sizes) // file_bytes)
-    return len(sizes) > max(_FEW_FILES, _TIMES_TOO_MANY * needed)
+    return len(sizes) > max(_FEW_FILES, _FRAGMENTED_FACTOR * needed)

@@ -18,7 +18,7 @@ from dedup_spark.parent import ParentDate
 from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
 
 # If the sizes of delivery and parent differ by a smaller factor, both have about the same number of rows.
-_LIKE_TIMES = 2
+_SIMILAR_SIZE_FACTOR = 2
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
     """
     if parent:
         smaller, larger = sorted((delivered.bytes, parent.bytes))
-        if larger <= _LIKE_TIMES * smaller:
+        if larger <= _SIMILAR_SIZE_FACTOR * smaller:
             return parent.entry.rows
     return sum(_footer_rows(file.uri) for file in delivered.files)
 

@@ -15,7 +15,7 @@ from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.comparison.validating_reader import ValidatingReader
-from dedup_spark.execution.date_fan_out import HELD_BYTES, over_dates
+from dedup_spark.execution.date_fan_out import HELD_BYTES, map_dates
 from dedup_spark.execution.fan_out import FanOut
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints import stored
@@ -92,7 +92,7 @@ class FusedScan:
         rewrite = RewriteDate(self.request.table, self.seed, self.request.data_uri, size, HELD_BYTES)
         scan = DateScan(adopt, rewrite, FileValidator.of(self.request), self.saved)
         what = f"{self.request.feed} generation {self.request.generation}: validate and compare"
-        scanned = over_dates(self.session, scan, tasks, what, with_spare_threads)
+        scanned = map_dates(self.session, scan, tasks, what, with_spare_threads)
         self._outcomes = dict(one.found for one in scanned if one.found)
         validations = [validation for one in scanned for validation in one.validations]
         seen = {validation.file.uri for validation in validations}

@@ -100,7 +100,7 @@ class SavedOutcomes:
 
 
 @dataclass(frozen=True)
-class Resumed:
+class ResumableWork:
     """Returns the saved outcome of a date's task; if there is none, does the work on the task."""
 
     work: Callable[[Any], Outcome]

@@ -8,7 +8,7 @@ import pytest
 
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.request import MAX_TABLE_FILES
-from dedup_spark.output.file_sizes import are_scattered, fitting_file_bytes
+from dedup_spark.output.file_sizes import are_fragmented, fitting_file_bytes
 
 MEGABYTE = 1 << 20
 
@@ -27,7 +27,7 @@ def test_a_table_of_many_terabytes_has_files_so_large_that_a_generation_may_have
 
 
 @pytest.mark.parametrize(
-    ("count", "size", "scattered"),
+    ("count", "size", "fragmented"),
     [
         (8, MEGABYTE, False),  # few
         (9, MEGABYTE, True),
@@ -36,7 +36,7 @@ def test_a_table_of_many_terabytes_has_files_so_large_that_a_generation_may_have
         (200, 40 * MEGABYTE, True),
     ],
 )
-def test_files_are_scattered_when_they_are_several_times_as_many_as_needed(
-    count: int, size: int, scattered: bool
+def test_files_are_fragmented_when_they_are_several_times_as_many_as_needed(
+    count: int, size: int, fragmented: bool
 ) -> None:
-    assert are_scattered(files(count, size), 256 * MEGABYTE) is scattered
+    assert are_fragmented(files(count, size), 256 * MEGABYTE) is fragmented

@@ -15,7 +15,7 @@ import pytest
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark.column_types import SCALARS
 from dedup_spark.fingerprints import stored
-from dedup_spark.fingerprints.buckets import LEAST_BITS, MOST_BITS, BucketFingerprints, bits_for, bucket_of
+from dedup_spark.fingerprints.buckets import MAX_BITS, MIN_BITS, BucketFingerprints, bits_for, bucket_of
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
 from dedup_spark.fingerprints.seed import Seed
@@ -172,8 +172,8 @@ def test_folded_fingerprints_equal_those_made_with_fewer_buckets() -> None:
 
 
 def test_buckets_follow_rows_and_expected_differences() -> None:
-    assert bits_for(0, None) == LEAST_BITS
-    assert bits_for(10**12, None) == MOST_BITS
+    assert bits_for(0, None) == MIN_BITS
+    assert bits_for(10**12, None) == MAX_BITS
     assert 64 <= 2_000_000 / 2 ** bits_for(2_000_000, None) <= 128
     assert bits_for(2_000_000, 0.01) > bits_for(2_000_000, 0.001) > bits_for(2_000_000, 1e-6)
 

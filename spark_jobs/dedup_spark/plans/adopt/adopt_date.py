@@ -123,8 +123,9 @@ class AdoptDate:
         )
 
     def _write_fingerprints(self, task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult) -> int:
-        kept = stored.StoredFingerprints(task.newest.delivery.snapshot_id, diff.fingerprints)
-        return stored.write(storage.join(self.data_uri, stored.path_of(task.day)), kept, inputs.hashing.keys)
+        """Return the number of bytes written."""
+        fingerprints = stored.StoredFingerprints(task.newest.delivery.snapshot_id, diff.fingerprints)
+        return stored.write(storage.join(self.data_uri, stored.path_of(task.day)), fingerprints, inputs.hashing.keys)
 
     def _examples(self, task: AdoptTask, diff: DiffResult) -> Iterable[KeyExample]:
         for difference, samples in (

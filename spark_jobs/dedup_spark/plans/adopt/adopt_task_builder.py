@@ -19,7 +19,7 @@ from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredDate, deliveries_by_date, presumed_deliveries
 
 # A date of at least this many times the median size is read by several threads; with one it would finish last.
-_LARGE_TIMES = 4
+_LARGE_FACTOR = 4
 _LARGE_BYTES = 1 << 30
 _MAX_THREADS = 4
 
@@ -64,12 +64,12 @@ def _task(day: date, delivered: Sequence[DeliveredDate], parent: Parent) -> Adop
 
 def _with_threads(tasks: Sequence[AdoptTask]) -> list[AdoptTask]:
     """Return the same tasks, the largest first, with the number of threads that each should have."""
-    usual_bytes = median(task.bytes for task in tasks) if tasks else 0
-    return largest_first(replace(task, threads=_threads(task, usual_bytes)) for task in tasks)
+    median_bytes = median(task.bytes for task in tasks) if tasks else 0
+    return largest_first(replace(task, threads=_threads(task, median_bytes)) for task in tasks)
 
 
-def _threads(task: AdoptTask, usual_bytes: float) -> int:
-    return _MAX_THREADS if task.bytes >= max(_LARGE_BYTES, _LARGE_TIMES * usual_bytes) else 1
+def _threads(task: AdoptTask, median_bytes: float) -> int:
+    return _MAX_THREADS if task.bytes >= max(_LARGE_BYTES, _LARGE_FACTOR * median_bytes) else 1
 
 
 def with_spare_threads(task: AnyDateTask, threads: int) -> AnyDateTask:

@@ -23,12 +23,13 @@ def copy_adopted(task: AdoptTask, normalized: frozenset[str], data_uri: str, tab
     run, snapshot_id = uuid4().hex[:12], task.newest.delivery.snapshot_id
 
     def copy(numbered: tuple[int, DeliveredFile]) -> DataFile:
-        number, part = numbered
+        number, landed = numbered
         path = f"{table.partition_column}={task.day.isoformat()}/adopted-{run}-{number:05d}.parquet"
-        expected = storage.FrozenObject(part.generation, part.size, part.crc32c)
-        storage.adopt(part.uri, storage.join(data_uri, path), expected)
-        return DataFile(path, task.day, part.rows, part.size, snapshot_id, snapshot_id)
+        expected = storage.FrozenObject(landed.generation, landed.size, landed.crc32c)
+        storage.adopt(landed.uri, storage.join(data_uri, path), expected)
+        return DataFile(path, task.day, landed.rows, landed.size, snapshot_id, snapshot_id)
 
-    parts = [(n, part) for n, part in enumerate(task.newest.files) if part.rows and part.uri not in normalized]
+    files = enumerate(task.newest.files)
+    to_copy = [(number, landed) for number, landed in files if landed.rows and landed.uri not in normalized]
     with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(copy, parts))
+        return list(pool.map(copy, to_copy))

@@ -10,7 +10,7 @@ from dedup_clone.contract.table import Column
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource, RowHashers
 from dedup_spark.comparison.memory_budget import MemoryBudget
-from dedup_spark.fingerprints.buckets import LEAST_BITS, BucketFingerprints, bits_for
+from dedup_spark.fingerprints.buckets import MIN_BITS, BucketFingerprints, bits_for
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.key_columns import WORD_BYTES
 from dedup_spark.parent import ParentDate
@@ -21,7 +21,7 @@ from dedup_spark.plans.delivered_date import DeliveredDate
 # computed anew.
 _COARSER_BITS = 3
 # Holding a smaller share of the keys in memory would save too little of the second pass.
-_LEAST_HELD = 0.25
+_MIN_HELD_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ComparisonInputs:
     def fingerprints(self) -> DeliveredFingerprints:
         """Read the deliveries' files. Raises whatever the reader of a damaged file raises."""
         newest = self.newest.fingerprints(self.bits)
-        return DeliveredFingerprints(newest, tuple(side.fingerprints(self.bits) for _, side in self.older))
+        return DeliveredFingerprints(newest, tuple(delivery.fingerprints(self.bits) for _, delivery in self.older))
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def open_inputs(
     `rows` is about the number of rows of the newest delivery: it determines the number of buckets.
     """
     columns = hashing.keys.columns
-    budget = MemoryBudget(held_bytes if held_bytes >= _LEAST_HELD * _key_bytes(columns, rows) else 0)
+    budget = MemoryBudget(held_bytes if held_bytes >= _MIN_HELD_SHARE * _key_bytes(columns, rows) else 0)
     make = partial(KeySource, reader, hashing, budget=budget, threads=task.threads)
 
     def delivered(part: DeliveredDate) -> KeySource:
@@ -97,18 +97,19 @@ def _key_bytes(columns: tuple[Column, ...], rows: int) -> int:
 
 
 def _base(
-    task: AdoptTask, hashing: RowHashers, side: KeySource | None, bits: int
+    task: AdoptTask, hashing: RowHashers, source: KeySource | None, bits: int
 ) -> tuple[BucketFingerprints | None, bool]:
+    """Return the base's fingerprints (None without a parent), and whether they are stored ones."""
     parent = task.parent
-    if parent is None or side is None:
+    if parent is None or source is None:
         return None, False
     base_id, stored_base = parent.entry.max_update_id, _stored_base(parent, hashing.keys)
-    # Those of a delivery with repeated keys have no value sums.
+    # Fingerprints that were stored of a delivery with duplicate keys may lack value sums.
     has_values = stored_base is not None and stored_base.value_sums is not None
-    if stored_base and stored_base.bits >= max(bits - _COARSER_BITS, LEAST_BITS) and (has_values or not hashing.values):
+    if stored_base and stored_base.bits >= max(bits - _COARSER_BITS, MIN_BITS) and (has_values or not hashing.values):
         return stored_base, True
-    holding = [number for number, file in enumerate(parent.files) if file.max_update_id == base_id]
-    return side.fingerprints(bits, files=holding, only_id=base_id), False
+    base_files = [number for number, file in enumerate(parent.files) if file.max_update_id == base_id]
+    return source.fingerprints(bits, files=base_files, only_id=base_id), False
 
 
 def _stored_base(parent: ParentDate, hasher: KeyHasher) -> BucketFingerprints | None:

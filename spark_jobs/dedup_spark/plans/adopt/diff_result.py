@@ -17,11 +17,11 @@ EXAMPLES = 3
 
 @dataclass(frozen=True)
 class DecodedRows:
-    """Survivors, decoded: key columns, update_ids, value columns."""
+    """Survivors whose columns were decoded already, so that their file need not be read again."""
 
-    values: Columns
-    ids: npt.NDArray[np.int64]
-    others: Columns
+    key_columns: Columns
+    update_ids: npt.NDArray[np.int64]
+    value_columns: Columns
 
 
 @dataclass

@@ -47,7 +47,7 @@ class Limits:
 # About 100 bytes a row and 8 a hash.
 DEFAULT_LIMITS = Limits(rows=2 << 20, hashes=32 << 20)
 # Comparing this share of all rows takes about as long as reading the keys of all rows once more.
-_WORTH_A_PASS = 0.125
+_EXTRA_PASS_SHARE = 0.125
 
 
 def find_differences(
@@ -70,18 +70,18 @@ def find_differences(
     expected = np.full(1 << common, inputs.survivor_rows / (1 << common), dtype=np.float32)
     for part in folded:
         expected += part.counts
-    if _is_lopsided(inputs, selection, expected, limits):
+    if _is_parent_small(inputs, selection, expected, limits):
         _find_duplicates(inputs, folded[0], limits, diff)
-        _compare_with_few(inputs, folded[0], is_compared, diff)
+        _compare_with_small_parent(inputs, folded[0], is_compared, diff)
     else:
         selection = _narrowed(inputs, selection, expected, limits)
-        left = _compare_ranges(inputs, selection, expected, limits, diff)
-        if len(left):
-            is_left = np.zeros_like(is_compared)
-            is_left[left] = True
-            _compare_ranges(inputs, select_all_keys(is_left, common), expected, limits, diff)
+        unexplained = _compare_ranges(inputs, selection, expected, limits, diff)
+        if len(unexplained):
+            is_unexplained = np.zeros_like(is_compared)
+            is_unexplained[unexplained] = True
+            _compare_ranges(inputs, select_all_keys(is_unexplained, common), expected, limits, diff)
         if base is None:
-            _count_older_surplus(inputs, selection.with_kind(ALL_KEYS, left), diff)
+            _count_older_surplus(inputs, selection.with_kind(ALL_KEYS, unexplained), diff)
     for surplus in diff.surplus:
         newest.remove(*inputs.newest.key_hashes(surplus), surplus.value_hashes)
     for survivors in diff.same_id_survivors:
@@ -106,10 +106,10 @@ def _count_older_surplus(inputs: ComparisonInputs, compared: BucketSelection, di
         diff.older_surplus_rows[source] += same
 
 
-def _is_lopsided(
+def _is_parent_small(
     inputs: ComparisonInputs, selection: BucketSelection, expected: npt.NDArray[np.float32], limits: Limits
 ) -> bool:
-    """Whether more rows differ than are compared at a time, although the parent has fewer rows than that."""
+    """Whether the parent's rows can be compared at a time, but the rows that differ are too many for that."""
     if inputs.base is None or inputs.older or not selection.pairs:
         return False
     differing = float(selection.expected_rows(expected).sum())
@@ -122,7 +122,7 @@ def _narrowed(
     """The selection, narrowed to sub-buckets where whole buckets cost more than one more pass over the keys."""
     if inputs.parent is None or inputs.older or not selection.pairs:
         return selection
-    if float(selection.expected_rows(expected).sum()) <= max(limits.rows, _WORTH_A_PASS * float(expected.sum())):
+    if float(selection.expected_rows(expected).sum()) <= max(limits.rows, _EXTRA_PASS_SHARE * float(expected.sum())):
         return selection
     sums = SubBucketSums(sub_bucket_bits(selection.bits))
     inputs.newest.visit_first_hashes(sums.add)
@@ -130,10 +130,10 @@ def _narrowed(
     return selection.narrowed(sums.differing())
 
 
-def _compare_with_few(
+def _compare_with_small_parent(
     inputs: ComparisonInputs, newest: BucketFingerprints, is_compared: BoolArray, diff: DiffResult
 ) -> None:
-    """Compare all rows of the parent in the compared buckets with the delivery's rows that have one of their hashes."""
+    """Compare the parent's rows in the compared buckets, all at once, with the delivered rows of the same hashes."""
     assert inputs.parent
     parent = inputs.parent.select(select_all_keys(is_compared, newest.bits).select_rows, with_values=True)
     shared = diff.without_surplus(inputs.newest.select(with_hashes(np.unique(parent.first_hashes))))
@@ -149,18 +149,18 @@ def _compare_ranges(
     limits: Limits,
     diff: DiffResult,
 ) -> Indices:
-    """`expected` rows by bucket. Returns the buckets that were left out (see `SelectedInputs`)."""
+    """Compare range by range. `expected`: rows by bucket. Returns the unexplained buckets (see `DifferingRows`)."""
     ranges = split_buckets(selection.expected_rows(expected), limits.rows)
     if not ranges:
         return NO_INDICES
-    selected, left = SelectedInputs(inputs, selection, ranges), NO_INDICES
+    selected, unexplained = SelectedInputs(inputs, selection, ranges), NO_INDICES
     for number in range(len(ranges)):
         rows = selected.of_range(number)
-        left = np.concatenate([left, rows.left])
+        unexplained = np.concatenate([unexplained, rows.unexplained])
         _compare_selected(inputs, rows.newest, rows.others, diff, find_duplicates_of_newest=inputs.parent is not None)
     if diff.changed is not None:
-        diff.changed += selected.count_changed(left)
-    return left
+        diff.changed += selected.count_changed(unexplained)
+    return unexplained
 
 
 def _compare_selected(
@@ -200,9 +200,11 @@ def _count_new(
     """Count the keys of all deliveries that the parent lacks. Without a parent, N's keys were counted before."""
     first_older = 2 if inputs.parent else 1
     delivered = [0, *range(first_older, len(keys))]
-    held = keys[1] if inputs.parent else keys[0]
-    asked = np.concatenate([keys[number] for number in (delivered if inputs.parent else delivered[1:])] or [EMPTY_U64])
-    compared = diff_keys(asked, held, EXAMPLES)
+    known_keys = keys[1] if inputs.parent else keys[0]
+    candidates = np.concatenate(
+        [keys[number] for number in (delivered if inputs.parent else delivered[1:])] or [EMPTY_U64]
+    )
+    compared = diff_keys(candidates, known_keys, EXAMPLES)
     diff.new_keys += compared.added
     for number in delivered:
         _add_new_examples(selected[number], keys[number], compared.added_sample, diff)

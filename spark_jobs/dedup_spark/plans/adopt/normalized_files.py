@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from dedup_clone.contract.manifest import DataFile
-from dedup_spark.arrays import EMPTY_I64, I64Array
+from dedup_spark.arrays import I64Array
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.output.data_file import DataFileWriter, row_groups
@@ -32,27 +32,26 @@ class NormalizedFiles:
 
 
 def write_normalized(task: AdoptTask, diff: DiffResult, reader: KeyReader, data_uri: str) -> NormalizedFiles:
-    """Rewrite files of the newest delivery, which was compared before."""
-    numbered = ((part, diff.surplus_in(number)) for number, part in enumerate(task.newest.files) if part.rows)
-    to_write = [(part, surplus) for part, surplus in numbered if len(surplus) or not part.has_written_schema]
+    """Rewrite the newest delivery's files with surplus rows or another schema; `diff` says which rows are surplus."""
+    with_surplus = ((landed, diff.surplus_in(number)) for number, landed in enumerate(task.newest.files) if landed.rows)
+    to_write = [(landed, surplus) for landed, surplus in with_surplus if len(surplus) or not landed.has_written_schema]
 
-    def write(one: tuple[DeliveredFile, I64Array]) -> DataFile | None:
-        return _write(task, *one, reader, data_uri)
+    def write(landed_and_surplus: tuple[DeliveredFile, I64Array]) -> DataFile | None:
+        return _write(task, *landed_and_surplus, reader, data_uri)
 
     with ThreadPoolExecutor(task.threads) as pool:
         written = list(pool.map(write, to_write))
     return NormalizedFiles(
-        uris=frozenset(part.uri for part, _ in to_write),
-        cast=sum(not part.has_written_schema for part, _ in to_write),
+        uris=frozenset(landed.uri for landed, _ in to_write),
+        cast=sum(not landed.has_written_schema for landed, _ in to_write),
         files=tuple(file for file in written if file),
     )
 
 
 def _write(
-    task: AdoptTask, part: DeliveredFile, surplus: I64Array, reader: KeyReader, data_uri: str
+    task: AdoptTask, landed: DeliveredFile, surplus: I64Array, reader: KeyReader, data_uri: str
 ) -> DataFile | None:
-    every_id = task.newest.delivery.snapshot_id + 1
-    source = RowSource(part.uri, part.rows, included=EMPTY_I64, excluded=surplus, ids_below=every_id)
+    source = RowSource.all_rows(landed.uri, landed.rows, task.newest.delivery.snapshot_id, excluded=surplus)
     file = None
     for rows in row_groups(read_rows(reader, source)):
         file = file or DataFileWriter(reader.table, data_uri, task.day, "mended")

@@ -19,12 +19,13 @@ from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
 class DifferingRows:
     """Rows of a range that have to be compared: of the newest delivery, and of the others with their source numbers.
 
-    Buckets that the selection does not explain are `left` out.
+    `unexplained`: the range's buckets that are left out, because their selected rows do not make up the difference of
+    the fingerprints (see `BucketSelection.unexplained`).
     """
 
     newest: SelectedRows
     others: list[tuple[int, SelectedRows]]
-    left: Indices
+    unexplained: Indices
 
 
 class SelectedInputs:
@@ -43,25 +44,26 @@ class SelectedInputs:
                 selection.select_rows, parent, inputs.base_id, with_values=True
             )
             self._others.append((PARENT_SOURCE, parent))
-        for source, side in inputs.older:
+        for source, delivery in inputs.older:
             rows = RangedRows(ranges, selection.bits)
-            side.select_and_hash(selection.select_compared, rows)
+            delivery.select_and_hash(selection.select_compared, rows)
             self._others.append((source, rows))
 
     def of_range(self, number: int) -> DifferingRows:
+        """Return the rows to compare in the range of this number."""
         newest = self._newest.of_range(number)
         others = [(source, rows.of_range(number)) for source, rows in self._others]
         selection = self._selection.within(self._ranges[number])
-        left = _unexplained(self._inputs, selection, newest, others)
-        if len(left):
-            rest = selection.with_kind(SKIPPED, left).rows_not_skipped
+        unexplained = _unexplained(self._inputs, selection, newest, others)
+        if len(unexplained):
+            rest = selection.with_kind(SKIPPED, unexplained).rows_not_skipped
             newest = newest.take(rest(newest.first_hashes))
             others = [(source, rows.take(rest(rows.first_hashes))) for source, rows in others]
-        return DifferingRows(newest, others, left)
+        return DifferingRows(newest, others, unexplained)
 
-    def count_changed(self, left: Indices) -> int:
-        """How many rows that need no comparison have other values, without those in the buckets `left`."""
-        rest = self._selection.with_kind(SKIPPED, left).rows_not_skipped if len(left) else None
+    def count_changed(self, excluded: Indices) -> int:
+        """How many rows that need no comparison have other values, without those in the `excluded` buckets."""
+        rest = self._selection.with_kind(SKIPPED, excluded).rows_not_skipped if len(excluded) else None
         return count_changed_rows(self._hashes, self._new_hashes, rest)
 
 
@@ -74,7 +76,7 @@ def _unexplained(
     of_others = []
     for source, rows in others if selection.pairs else []:
         indices = selection.narrowed_rows(rows.first_hashes)
-        if source == PARENT_SOURCE:  # of which fingerprints hold the base alone
+        if source == PARENT_SOURCE:  # its fingerprints are of the base alone
             indices = indices[rows.update_ids[indices] == inputs.base_id]
         of_others.append(_hashes(inputs, rows, indices))
     return selection.unexplained(_hashes(inputs, newest, selection.narrowed_rows(newest.first_hashes)), of_others)

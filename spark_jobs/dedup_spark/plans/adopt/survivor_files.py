@@ -55,21 +55,21 @@ def _split_files(task: AdoptTask, diff: DiffResult, table: TableContract) -> tup
     parent = task.parent
     for number, file in enumerate(parent.files if parent else ()):
         assert parent
-        kept = sorted_row_numbers(diff.surviving[PARENT_SOURCE, number])
+        surviving = sorted_row_numbers(diff.surviving[PARENT_SOURCE, number])
         removed = sorted_row_numbers(diff.removed[PARENT_SOURCE, number])
         uri, base_id = parent.uri(file), parent.entry.max_update_id
         if file.max_update_id < base_id and not len(removed) and not parent.has_other_columns:
             copied.append(file)
         elif file.min_update_id < base_id:
-            sources.append(RowSource(uri, file.rows, kept, removed, base_id))
-        elif len(kept):
-            decoded = _decoded(table, task, diff.decoded[PARENT_SOURCE, number], len(kept))
-            sources.append(RowSource(uri, file.rows, kept, removed, None, decoded))
+            sources.append(RowSource(uri, file.rows, surviving, removed, ids_below=base_id))
+        elif len(surviving):
+            decoded = _decoded(table, task, diff.decoded[PARENT_SOURCE, number], len(surviving))
+            sources.append(RowSource.selected_rows(uri, file.rows, surviving, decoded))
     for part in task.older:
         for number, landed in enumerate(part.files):
-            kept = sorted_row_numbers(diff.surviving[part.source, number])
-            if len(kept):
-                sources.append(RowSource(landed.uri, landed.rows, kept, EMPTY_I64, None))
+            surviving = sorted_row_numbers(diff.surviving[part.source, number])
+            if len(surviving):
+                sources.append(RowSource.selected_rows(landed.uri, landed.rows, surviving))
     return copied, sources
 
 
@@ -77,34 +77,36 @@ def _decoded(
     table: TableContract, task: AdoptTask, parts: Sequence[DecodedRows], expected: int
 ) -> tuple[pa.Table, ...]:
     """The rows with the declared types; empty unless all `expected` rows were decoded."""
-    if sum(len(part.ids) for part in parts) != expected:
+    if sum(len(part.update_ids) for part in parts) != expected:
         return ()
     return tuple(_as_table(table, task, part) for part in parts)
 
 
 def _as_table(table: TableContract, task: AdoptTask, rows: DecodedRows) -> pa.Table:
     columns: dict[str, pa.Array | pa.ChunkedArray] = {
-        table.partition_column: pa.repeat(pa.scalar(task.day, pa.date32()), len(rows.ids)),
-        table.snapshot_id_column: pa.array(rows.ids, pa.int64()),
+        table.partition_column: pa.repeat(pa.scalar(task.day, pa.date32()), len(rows.update_ids)),
+        table.snapshot_id_column: pa.array(rows.update_ids, pa.int64()),
     }
-    columns.update(zip((column.name for column in key_columns(table)), rows.values, strict=True))
-    columns.update(zip((column.name for column in table.value_columns), rows.others, strict=True))
+    columns.update(zip((column.name for column in key_columns(table)), rows.key_columns, strict=True))
+    columns.update(zip((column.name for column in table.value_columns), rows.value_columns, strict=True))
     return pa.table([columns[column.name] for column in table.columns], schema=arrow_schema(table.columns))
 
 
 def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: AdoptTask) -> list[DataFile]:
-    """Move small files into `sources` where a file is written anyway, and all files where they are too many.
+    """Move small files into `sources` if a file is written anyway, and all files if they are too many.
 
-    Returns the others, which are copied.
+    Returns the files that are left to copy.
     """
     rows = sum(source.max_rows for source in sources)
-    left = sorted(copied, key=lambda file: file.rows)
-    # Other plans may have left many small files of old rows.
-    all_of_them = len(left) > MAX_SURVIVOR_FILES
-    while left and (all_of_them or (rows and (left[0].rows <= rows or len(left) >= MAX_SURVIVOR_FILES))):
+    small_first = sorted(copied, key=lambda file: file.rows)
+    # Other plans may have small_first many small files of old rows.
+    are_too_many = len(small_first) > MAX_SURVIVOR_FILES
+    while small_first and (
+        are_too_many or (rows and (small_first[0].rows <= rows or len(small_first) >= MAX_SURVIVOR_FILES))
+    ):
         assert task.parent
-        file = left.pop(0)
+        file = small_first.pop(0)
         rows += file.rows
         base_id = task.parent.entry.max_update_id
-        sources.append(RowSource(task.parent.uri(file), file.rows, EMPTY_I64, EMPTY_I64, base_id))
-    return left
+        sources.append(RowSource(task.parent.uri(file), file.rows, EMPTY_I64, EMPTY_I64, ids_below=base_id))
+    return small_first

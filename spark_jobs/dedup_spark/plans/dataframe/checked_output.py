@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.table import TableContract
 from dedup_spark.column_types import spark_schema
-from dedup_spark.plans.dataframe.helper_columns import HELPER_COLUMNS, READ_AS, SURPLUS
+from dedup_spark.plans.dataframe.helper_columns import HELPER_COLUMNS, READ_FINGERPRINT, SURPLUS
 from dedup_spark.plans.dataframe.row_ranking import key_order
 
 # One key of so many is sampled.
@@ -21,7 +21,7 @@ _NEXT = "The table stays as it is. Next: replay with plan [rewrite] or engine [b
 
 def with_fingerprint(rows: DataFrame, table: TableContract) -> DataFrame:
     """Add the fingerprint of each sampled row, NULL for the others."""
-    return rows.withColumn(READ_AS, _fingerprint(table))
+    return rows.withColumn(READ_FINGERPRINT, _fingerprint(table))
 
 
 def checked_output(rows: DataFrame, table: TableContract) -> DataFrame:
@@ -36,8 +36,10 @@ def checked_output(rows: DataFrame, table: TableContract) -> DataFrame:
     if wrong:
         raise ContractViolation(f"The plan gives columns {wrong} another type than declared. {_NEXT}")
     fault = f.raise_error(f.lit(f"The plan changed a row between reading and writing it. {_NEXT}"))
-    is_changed = f.col(READ_AS).isNotNull() & (f.col(READ_AS) != f.coalesce(_fingerprint(table), f.lit(0)))
-    # In a column by which no row is sorted, so that an order which the rows have already counts.
+    is_changed = f.col(READ_FINGERPRINT).isNotNull() & (
+        f.col(READ_FINGERPRINT) != f.coalesce(_fingerprint(table), f.lit(0))
+    )
+    # The check is part of a column that is no sort key, so that Spark still sees that the rows are sorted already.
     surplus = f.when(is_changed, fault.cast("boolean")).otherwise(f.col(SURPLUS)).alias(SURPLUS)
     helpers = [surplus if name == SURPLUS else f.col(name) for name in HELPER_COLUMNS]
     ordered = rows.select(*declared.fieldNames(), *helpers)

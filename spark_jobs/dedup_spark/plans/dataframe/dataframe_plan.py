@@ -90,7 +90,7 @@ def _written_date(day: date, records: list[Row], parent_bytes: int) -> WrittenDa
 def newest_source(day: date, applied: tuple[ValidatedDelivery, ...]) -> int:
     """Return the number of the last applied delivery that has the date; PARENT_SOURCE when none has."""
     having = [
-        number for number, examined in enumerate(applied, start=PARENT_SOURCE + 1) if day in examined.retained_rows
+        number for number, validated in enumerate(applied, start=PARENT_SOURCE + 1) if day in validated.retained_rows
     ]
     return max(having, default=PARENT_SOURCE)
 
@@ -98,13 +98,13 @@ def newest_source(day: date, applied: tuple[ValidatedDelivery, ...]) -> int:
 def bytes_by_date(dates: set[date], applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, int]:
     """Return about what each date will hold: as much as its largest source, for the sources overlap almost wholly."""
     largest = {day: size for day, size in parent.bytes_by_date().items() if day in dates}
-    for examined in applied:
+    for validated in applied:
         sizes = dict.fromkeys(dates, 0.0)
-        for inspected in examined.files:
-            rows = sum(inspected.rows_by_date.values())
-            for day, count in inspected.rows_by_date.items():
+        for file in validated.files:
+            rows = sum(file.rows_by_date.values())
+            for day, count in file.rows_by_date.items():
                 if day in sizes:
-                    sizes[day] += inspected.file.size * count / rows
+                    sizes[day] += file.file.size * count / rows
         for day, size in sizes.items():
             largest[day] = max(largest.get(day, 0), int(size))
     return largest

@@ -27,7 +27,7 @@ CHANGED = "/changed"
 HELPER_COLUMNS = (OUTPUT_FILE, SOURCE, SURPLUS, NEWEST, IN_PARENT, CHANGED)
 
 # The fingerprint with which a sampled row was read.
-READ_AS = "/read_as"
+READ_FINGERPRINT = "/read_as"
 
 # Used only while the rows of a key are ranked: the row's rank, the winner's values, the first rank with other values.
 RANK = "/rank"
@@ -40,7 +40,7 @@ UNBROKEN = "/unbroken"
 
 def require_free_names(table: TableContract) -> None:
     """Raise ConfigurationError where a column of the table is named like a helper column."""
-    helpers = {*HELPER_COLUMNS, READ_AS, RANK, WINNER, FIRST_OTHER, UNBROKEN}
+    helpers = {*HELPER_COLUMNS, READ_FINGERPRINT, RANK, WINNER, FIRST_OTHER, UNBROKEN}
     taken = [column.name for column in table.columns if column.name in helpers]
     if taken:
         raise ConfigurationError(f"Columns {taken} are named like helper columns of the Spark job: rename them.")

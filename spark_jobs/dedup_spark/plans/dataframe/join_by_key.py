@@ -17,7 +17,7 @@ from dedup_spark.plans.dataframe.helper_columns import (
     NEWEST,
     OUTPUT_FILE,
     PARENT_SOURCE,
-    READ_AS,
+    READ_FINGERPRINT,
     SOURCE,
     SURPLUS,
     UNBROKEN,
@@ -67,7 +67,7 @@ def _join(ranked: DataFrame, parent: DataFrame, table: TableContract, mode: Upda
         delivered[snapshot_id] = f.when(is_as_before, _of(_OLD, snapshot_id)).otherwise(_of(_NEW, snapshot_id))
     return new.join(old, condition, "full_outer").select(
         *[f.when(outranks, delivered[c.name]).otherwise(_of(_OLD, c.name)).alias(c.name) for c in table.columns],
-        f.when(outranks, _of(_NEW, READ_AS)).otherwise(_of(_OLD, READ_AS)).alias(READ_AS),
+        f.when(outranks, _of(_NEW, READ_FINGERPRINT)).otherwise(_of(_OLD, READ_FINGERPRINT)).alias(READ_FINGERPRINT),
         f.coalesce(_of(_NEW, OUTPUT_FILE), _of(_OLD, OUTPUT_FILE)).alias(OUTPUT_FILE),
         f.coalesce(_of(_NEW, SOURCE), _of(_OLD, SOURCE)).alias(SOURCE),
         f.coalesce(_of(_NEW, SURPLUS), f.lit(False)).alias(SURPLUS),

@@ -43,14 +43,14 @@ def repartition(rows: DataFrame, table: TableContract, partitions: OutputPartiti
 
 
 def _files(partition_column: str, partitions: OutputPartitions) -> Column:
-    """The number of files of a row's date: most dates have the usual number, the others are listed."""
+    """The number of files of a row's date: most dates have the most_common number, the others are listed."""
     dates_by_count: defaultdict[int, list[date]] = defaultdict(list)
     for day, count in partitions.files.items():
         dates_by_count[count].append(day)
-    usual = max(dates_by_count, key=lambda count: len(dates_by_count[count]))
-    counts = f.lit(usual)
+    most_common = max(dates_by_count, key=lambda count: len(dates_by_count[count]))
+    counts = f.lit(most_common)
     for count, days in sorted(dates_by_count.items()):
-        if count != usual:
+        if count != most_common:
             counts = f.when(f.col(partition_column).isin(days), f.lit(count)).otherwise(counts)
     return counts
 

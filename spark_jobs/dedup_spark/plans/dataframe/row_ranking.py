@@ -60,10 +60,12 @@ def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame
     differs = ~f.col(WINNER).eqNullSafe(values(table))
     ranked = ranked.withColumn(CHANGED, f.max((f.col(SOURCE) == PARENT_SOURCE) & differs).over(whole_key))
     if mode is UpdateIdMode.LAST_CHANGED:
+        # The key has had its present values since the lowest update_id of the run of rows, from the winner back, that
+        # have the winner's values. Surplus rows are no versions of the row, and do not end a run.
         version = ~f.col(SURPLUS)
         ranked = ranked.withColumn(FIRST_OTHER, f.min(f.when(version & differs, f.col(RANK))).over(whole_key))
         unbroken = f.col(FIRST_OTHER).isNull()
-        since = f.when(version & (unbroken | (f.col(RANK) < f.col(FIRST_OTHER))), f.col(table.snapshot_id_column))
+        id_in_run = f.when(version & (unbroken | (f.col(RANK) < f.col(FIRST_OTHER))), f.col(table.snapshot_id_column))
         ranked = ranked.withColumn(UNBROKEN, unbroken)
-        ranked = ranked.withColumn(table.snapshot_id_column, f.min(since).over(whole_key))
+        ranked = ranked.withColumn(table.snapshot_id_column, f.min(id_in_run).over(whole_key))
     return ranked.where((f.col(RANK) == 1) | f.col(SURPLUS))

@@ -53,21 +53,21 @@ def delivered_rows(
     """Return the rows of these dates from all deliveries; None where there are none."""
     parts = [
         with_fingerprint(part, table).withColumn(SOURCE, f.lit(number))
-        for number, examined in enumerate(applied, start=PARENT_SOURCE + 1)
-        for part in _by_file_schema(session, table, examined, dates)
+        for number, validated in enumerate(applied, start=PARENT_SOURCE + 1)
+        for part in _by_file_schema(session, table, validated, dates)
     ]
     return reduce(DataFrame.unionByName, parts) if parts else None
 
 
 def _by_file_schema(
-    session: SparkSession, table: TableContract, examined: ValidatedDelivery, dates: set[date]
+    session: SparkSession, table: TableContract, validated: ValidatedDelivery, dates: set[date]
 ) -> Iterable[DataFrame]:
     """Return one DataFrame for each physical schema. Spark 3.5 cannot widen types while it reads, so a cast follows."""
     paths: defaultdict[str, list[str]] = defaultdict(list)
-    for inspected in examined.files:
-        if not dates.isdisjoint(inspected.rows_by_date):
-            paths[inspected.spark_schema].append(inspected.file.uri)
-    everything = dates.issuperset(examined.rows_by_date)
+    for file in validated.files:
+        if not dates.isdisjoint(file.rows_by_date):
+            paths[file.spark_schema].append(file.file.uri)
+    everything = dates.issuperset(validated.rows_by_date)
     for schema, uris in paths.items():
         rows = read_files(session, StructType.fromJson(json.loads(schema)), uris)
         if not everything:

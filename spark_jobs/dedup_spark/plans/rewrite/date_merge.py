@@ -31,7 +31,7 @@ ROWS_PER_RANGE = 4 << 20
 # Hashes sorted at a time.
 _HASHES_PER_RANGE = 16 << 20
 _TOO_MANY_DUPLICATES = "the delivery holds keys more than once: [{}] surplus rows, more than are looked for here"
-# Stored fingerprints with so many fewer bits than wanted are not used: too many of their buckets would differ.
+# Stored fingerprints that have more than this many bits too few are not used: too many of their buckets would differ.
 _COARSER_BITS = 3
 
 # Ascending row numbers by file number.
@@ -155,7 +155,7 @@ def _all_new(columns: tuple[Column, ...], newest: KeySource, rows: int) -> DateM
 def _stored_fingerprints(
     policy: MergePolicy, snapshot_id: int, parent: ParentDate, hasher: KeyHasher
 ) -> BucketFingerprints | None:
-    """The parent's stored fingerprints, if a delivery with equal fingerprints changes nothing in a bucket."""
+    """The parent's stored fingerprints, if buckets with the same fingerprints in the delivery need no comparison."""
     entry = parent.entry
     if policy is MergePolicy.LATE and snapshot_id < entry.max_update_id:
         # Rows with the highest update_id win whatever their values are.

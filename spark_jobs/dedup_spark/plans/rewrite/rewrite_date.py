@@ -17,7 +17,7 @@ from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.seed import Seed
-from dedup_spark.output.file_sizes import are_scattered
+from dedup_spark.output.file_sizes import are_fragmented
 from dedup_spark.output.sorted_files import SortedFilesWriter
 from dedup_spark.plans.delivered_date import DeliveredDate, expected_rows
 from dedup_spark.plans.rewrite.date_merge import DateMerge, merge_date
@@ -110,7 +110,7 @@ class RewriteDate:
         """Whether the parent's files stay: no key and no value changed, and they are not too many small files."""
         if task.parent is None or task.policy is not MergePolicy.BY_VALUE or not merge.changes_nothing:
             return False
-        return not are_scattered(task.parent.files, self.file_bytes)
+        return not are_fragmented(task.parent.files, self.file_bytes)
 
     def _rewrite_parent(self, task: RewriteTask, reader: KeyReader) -> RewrittenDate:
         """Sorts the parent's rows of a date that no delivery has into new files."""
@@ -145,28 +145,28 @@ class RewriteDate:
     def _write(
         self, task: RewriteTask, merge: DateMerge | None, reader: KeyReader, copied: Sequence[DataFile] = ()
     ) -> tuple[tuple[DataFile, ...], float | None]:
-        """Writes the merged rows, except those in `copied` files. Returns the files, and how much their rows overlap.
+        """Writes the merged rows, except those in `copied` files. Returns the files, and their `cluster_overlap`.
 
-        The overlap is None with copied files, which were not read.
-
-        Delivered rows come first: they are usually few, and are sorted in early.
+        The overlap is None with copied files, which were not read. Delivered rows are written first: they are usually
+        few, so that one sorted run holds all of them.
         """
         files = SortedFilesWriter(self.table, self.data_uri, task.day, "rewritten", self.file_bytes)
-        sources, kept = [], set(copied)
+        sources, copied_files = [], set(copied)
         if merge and task.delivered:
-            every_id = task.delivered.delivery.snapshot_id + 1
+            snapshot_id = task.delivered.delivery.snapshot_id
             for number, landed in enumerate(task.delivered.files):
                 if merge.inserted is None:
                     surplus = merge.surplus.get(number, EMPTY_I64)
-                    sources.append(RowSource(landed.uri, landed.rows, EMPTY_I64, surplus, every_id))
+                    sources.append(RowSource.all_rows(landed.uri, landed.rows, snapshot_id, excluded=surplus))
                 elif number in merge.inserted:
-                    sources.append(RowSource(landed.uri, landed.rows, merge.inserted[number], EMPTY_I64, None))
+                    sources.append(RowSource.selected_rows(landed.uri, landed.rows, merge.inserted[number]))
         if task.parent:
             for number, file in enumerate(task.parent.files):
-                if file in kept:
+                if file in copied_files:
                     continue
                 removed = merge.removed.get(number, EMPTY_I64) if merge else EMPTY_I64
-                sources.append(RowSource(task.parent.uri(file), file.rows, EMPTY_I64, removed, file.max_update_id + 1))
+                uri = task.parent.uri(file)
+                sources.append(RowSource.all_rows(uri, file.rows, file.max_update_id, excluded=removed))
         for source in sources:
             for table in read_rows(reader, source):
                 files.add(table)
@@ -212,5 +212,5 @@ def _how(task: RewriteTask, merge: DateMerge, *, is_unchanged: bool) -> str:
         how = "all keys compared"
     if is_unchanged:
         return f"{how}; no row changed, so the parent's files are kept"
-    is_scattered = merge.changes_nothing and task.policy is MergePolicy.BY_VALUE
-    return f"{how}; [{len(task.parent.files)}] files become few" if is_scattered else how
+    is_fragmented = merge.changes_nothing and task.policy is MergePolicy.BY_VALUE
+    return f"{how}; [{len(task.parent.files)}] files become few" if is_fragmented else how
