@@ -51,7 +51,7 @@ def _plan(options: argparse.Namespace, dags: Path) -> int:
 
 def plan_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[FeedPlan]:
     """The plans of feed files. A file that is not valid is a problem of its feed."""
-    clients.warehouse.remember_materialized_views()
+    clients.warehouse.cache_materialized_views()
     for file in files:
         try:
             feed = read_feed(file)

@@ -21,7 +21,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import FORMAT_VERSION, Candidate, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.request import (
-    USUAL_FILE_BYTES,
+    DEFAULT_FILE_BYTES,
     DedupRequest,
     ParentGeneration,
     Plan,
@@ -62,7 +62,7 @@ class SparkJobFeed:
     date_folders: bool = True
     exact: bool = False
     compare_values: bool = True
-    file_bytes: int = USUAL_FILE_BYTES
+    file_bytes: int = DEFAULT_FILE_BYTES
     engine: Engine = Engine.SPARK
     manifest: Manifest | None = None
     parent: ParentGeneration | None = None

@@ -68,8 +68,8 @@ def shares_within_bounds(
     results = []
     for check in SHARE_CHECKS:
         share, limit = found.get(check.name), configured[check.name]
-        usual = _history_limit(check.name, settings, history)
-        good = share is None or (share <= limit and (usual is None or share <= usual.limit))
+        from_history = _history_limit(check.name, settings, history)
+        good = share is None or (share <= limit and (from_history is None or share <= from_history.limit))
         counts = _counts(check, manifest, parent)
         text = _found(check, share, counts, rows)
         results.append(
@@ -77,9 +77,10 @@ def shares_within_bounds(
                 check.name,
                 good,
                 found=text if good else text + _most_affected(counts, rows),
-                expected=f"at most {limit:.2%} as configured" + ("" if usual is None else f" and {usual}"),
+                expected=f"at most {limit:.2%} as configured"
+                + ("" if from_history is None else f" and {from_history}"),
                 next_step=f"look at the snapshot with its producer; if it is right, rerun and accept [{check.name}].",
-                brief=_brief(check, share or 0.0, limit if usual is None else min(limit, usual.limit)),
+                brief=_brief(check, share or 0.0, limit if from_history is None else min(limit, from_history.limit)),
                 examples=_examples(check, counts, key_examples),
             )
         )
@@ -102,8 +103,10 @@ def _history_limit(name: str, settings: CheckSettings, history: Sequence[dict[st
     earlier = [shares[name] for shares in history if name in shares]
     if settings.max_times_usual is None or len(earlier) < PUBLISHES_FOR_MEDIAN:
         return None
-    middle = median(earlier)
-    return _HistoryLimit(max(settings.max_times_usual * middle, settings.tolerated_share), middle, len(earlier))
+    median_share = median(earlier)
+    return _HistoryLimit(
+        max(settings.max_times_usual * median_share, settings.tolerated_share), median_share, len(earlier)
+    )
 
 
 def _compared_rows(manifest: Manifest, parent: Manifest | None) -> dict[date, int]:

@@ -82,11 +82,10 @@ def no_materialized_views(dependents: list[str]) -> CheckResult:
 def target_is_ours(
     target: TableMetadata | None, parent: int | None, generation: int | None, bootstrapped_version: str | None = None
 ) -> CheckResult:
-    """Target does not exist, or holds the parent generation or already this one, so no other table is replaced.
+    """Target does not exist, or its label names the parent or already this generation: no other table is replaced.
 
-    `generation`: the one that is published; None before it has a number.
-
-    The exception is a bootstrap that takes target itself over: target's version must be `bootstrapped_version`.
+    A bootstrap that takes over target itself may replace a table without label, whose version is
+    `bootstrapped_version`. `generation`: the one that is published; None before it has a number.
     """
     live = labelled_generation(target)
     expected = None if parent is None else str(parent)

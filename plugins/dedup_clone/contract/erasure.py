@@ -18,7 +18,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, TableContract
 
 MAX_KEYS = 10_000  # of one erasure; the query that counts their rows has them as a parameter
-_TRUTH = {"true": True, "false": False}
+_BOOLEANS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class ErasedRows:
 class Erasure:
     """The record of one erasure (its certificate), written when it is committed.
 
-    - rows: by date, of the live generation.
+    - rows: how many rows of the live generation were erased, by date.
     - deleted_folders: folders of state whose files had the rows, or may have had them.
     - time_travel_ends: from then on BigQuery's tables cannot be read as of a time when they had the rows.
-    - fail_safe_ends: from then on BigQuery itself has no copy.
+    - fail_safe_ends: from then on BigQuery has no copy for its own recovery either.
     - versions_end: from then on Cloud Storage has no version of the deleted objects; None if the bucket keeps them.
     """
 
@@ -159,7 +159,7 @@ def _integer(text: str) -> int | None:
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
-    "BOOL": lambda text: _TRUTH[text],
+    "BOOL": lambda text: _BOOLEANS[text],
     "BYTES": bytes.fromhex,
     "DATE": date.fromisoformat,
     "INT64": _integer,

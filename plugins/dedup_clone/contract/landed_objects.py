@@ -61,10 +61,10 @@ def data_objects(
     if not files and not problems:
         problems.append(f"folder [{folder}] holds no data files [*{SUFFIX}]")
     # The engines in SQL name all files in the configuration of one job. A takeover writes new files.
-    most = MAX_TABLE_FILES if request.engine.runs_spark else URIS_PER_JOB
-    if len(files) > most and request.takes_over is None:
+    limit = MAX_TABLE_FILES if request.engine.runs_spark else URIS_PER_JOB
+    if len(files) > limit and request.takes_over is None:
         problems.append(
-            f"folder [{folder}] holds [{len(files)}] data files, expected at most [{most}] for engine "
+            f"folder [{folder}] holds [{len(files)}] data files, expected at most [{limit}] for engine "
             f"[{request.engine}]: write fewer, larger files"
         )
     return files, problems

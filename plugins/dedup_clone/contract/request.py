@@ -23,7 +23,7 @@ class Plan(StrEnum):
 
 
 # The default size of data files, efficient for BigQuery loads and for Spark.
-USUAL_FILE_BYTES = 256 << 20
+DEFAULT_FILE_BYTES = 256 << 20
 # BigQuery's limit of source URIs in the configuration of one job (quotas.md). It does not apply to the files that a
 # manifest of URIs lists: of these one load job takes ten million.
 URIS_PER_JOB = 10_000
@@ -114,7 +114,7 @@ class DedupRequest:
     attempt_uri: str
     exact: bool = False
     compare_values: bool = True
-    file_bytes: int = USUAL_FILE_BYTES
+    file_bytes: int = DEFAULT_FILE_BYTES
     dates: tuple[date, ...] | None = None
     takes_over: Duplicates | None = None
     seed_uri: str = ""

@@ -40,7 +40,7 @@ def relaxed_columns(before: Sequence[Column], after: Sequence[Column]) -> list[s
 
 
 def refused_table_changes(before: TableContract, after: TableContract) -> list[str]:
-    """What stands in the way of a table `before` that shall become `after`: one text for each.
+    """The changes from table `before` to table `after` that no publish can make, one text for each; empty if none.
 
     Another retention is possible. Clustering is not compared, because files do not depend on it: the check `layout`
     compares it with that of the tables.
@@ -64,7 +64,7 @@ def _listed(names: str | Sequence[str]) -> str:
 
 
 def refused_changes(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
-    """What stands in the way of a table of columns `before` that shall have the columns `after`: one text for each.
+    """The changes from columns `before` to columns `after` that no publish can make, one text for each; empty if none.
 
     Only NULLABLE and REPEATED columns may be added, each behind all others of its table or STRUCT, where BigQuery adds
     it. A column, but not one inside a STRUCT, may become NULLABLE, and INT64 may become NUMERIC.
@@ -87,7 +87,7 @@ def _refused(before: Sequence[Column], after: Sequence[Column], prefix: str) -> 
     for column in after:
         if column.name not in known and column.mode is ColumnMode.REQUIRED:
             yield f"new column [{prefix}{column.name}] is REQUIRED, and rows published before have no value of it"
-    kept = [column.name for column in before if column.name in declared]
-    if kept != [column.name for column in after][: len(kept)]:
-        order = ", ".join(f"{prefix}{name}" for name in kept)
+    still_declared = [column.name for column in before if column.name in declared]
+    if still_declared != [column.name for column in after][: len(still_declared)]:
+        order = ", ".join(f"{prefix}{name}" for name in still_declared)
         yield f"the columns published before stand in another order or behind new ones, expected first [{order}]"

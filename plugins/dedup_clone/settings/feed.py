@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from dedup_clone.contract.billing import GIB, MIB, MIN_BYTES_BILLED, TIB
 from dedup_clone.contract.engine import Engine, SqlForm, unsupported_reason
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.request import USUAL_FILE_BYTES, Plan
+from dedup_clone.contract.request import DEFAULT_FILE_BYTES, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.settings.check_settings import CheckSettings, SqlCheck
 from dedup_clone.settings.freshness_settings import FreshnessSettings
@@ -44,7 +44,7 @@ class DedupSettings(StrictModel):
     ADRs 0005 and 0006 give the odds of a collision."""
     compare_values: bool = True
     """Whether plan `adopt` reads the value columns too, to count changed rows. Without it their share is unknown."""
-    file_megabytes: Annotated[int, Field(ge=16, le=4096)] = USUAL_FILE_BYTES // MIB
+    file_megabytes: Annotated[int, Field(ge=16, le=4096)] = DEFAULT_FILE_BYTES // MIB
     """Target size of the files that the job writes. Files are larger where one load job could not name them all."""
 
 

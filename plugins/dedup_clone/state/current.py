@@ -125,7 +125,7 @@ class CurrentFile:
         def acquire(current: Current) -> Current:
             if current.intent is not None:
                 raise lease_held_error(self._feed, current.intent)
-            generation = (current.last_generation or self.highest_number()) + 1
+            generation = (current.last_generation or self.highest_generation()) + 1
             intent = make_intent(current.generation, generation)
             if current.environment not in ("", intent.environment):
                 raise LostRace(
@@ -140,7 +140,7 @@ class CurrentFile:
             raise LostRace(f"The lease of [{self._feed}] vanished while it was acquired: retry the task.")
         return intent
 
-    def highest_number(self) -> int:
+    def highest_generation(self) -> int:
         """The highest generation that any record or data folder names, 0 if none does. Needed when CURRENT was lost."""
         layout = FeedLayout(self._feed)
         names = [*self._store.folders(layout.attempts), *self._store.folders(layout.data)]

@@ -16,9 +16,9 @@ from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.store import ObjectStore, in_parallel
 
 FOLDER = "_reporting/"  # no feed can have this name
-# BigQuery allows 1,500 loads into a table a day, failed ones included. BUDGET loads may begin at once, and each
-# SECONDS_PER_LOAD allow one more: at most BUDGET + 86,400 / SECONDS_PER_LOAD begin in any 24 hours.
-BUDGET = 250
+# BigQuery allows 1,500 loads into a table a day, failed ones included. A token bucket keeps below that: BURST_LOADS may
+# begin at once, and one more every SECONDS_PER_LOAD: at most BURST_LOADS + 86,400 / SECONDS_PER_LOAD in any 24 hours.
+BURST_LOADS = 250
 SECONDS_PER_LOAD = 75
 
 
@@ -52,7 +52,7 @@ class ReportingWriter:
     """The record of who writes. `load` has begun and may still run; it is None while nobody writes.
 
     `status_digest`: digest of the rows in the status table. `begun_at`: when the last load began. `loads_left`: the
-    part of BUDGET that was left then.
+    part of BURST_LOADS that was left then.
     """
 
     status_digest: str | None
@@ -63,9 +63,9 @@ class ReportingWriter:
     def loads_allowed(self, now: datetime) -> float:
         """How many loads the daily limit allows now."""
         if self.begun_at is None:
-            return BUDGET
+            return BURST_LOADS
         seconds = max(0.0, (now - self.begun_at).total_seconds())
-        return min(BUDGET, self.loads_left + seconds / SECONDS_PER_LOAD)
+        return min(BURST_LOADS, self.loads_left + seconds / SECONDS_PER_LOAD)
 
     def begin(self, load: ReportingLoad) -> ReportingWriter:
         """The writer while `load` runs."""
@@ -108,7 +108,7 @@ class ReportingBacklog:
     def read_writer(self) -> StoredWriter:
         stored = self._store.read(self._writer)
         if stored is None:
-            return StoredWriter(ReportingWriter(None, None, BUDGET, None), 0)
+            return StoredWriter(ReportingWriter(None, None, BURST_LOADS, None), 0)
         writer = from_json(ReportingWriter, stored.text, where=self._store.uri(self._writer))
         return StoredWriter(writer, stored.object_generation)
 

@@ -153,15 +153,15 @@ class ObjectStore:
         return [_info(blob) for blob in in_parallel(self._bucket.get_blob, names) if blob is not None]
 
     def versions_end(self, deleted_at: datetime) -> datetime | None:
-        """When Cloud Storage has no version of an object deleted at `deleted_at` any more; None if it keeps them."""
+        """From when on no version of an object deleted at `deleted_at` is left; None if the bucket keeps them."""
         bucket, end = self._bucket, deleted_at
         bucket.reload()
         if bucket.versioning_enabled:
             days = [rule["condition"].get("daysSinceNoncurrentTime") for rule in bucket.lifecycle_rules]
-            kept = [int(day) for day in days if day is not None]
-            if not kept:
+            retained_days = [int(day) for day in days if day is not None]
+            if not retained_days:
                 return None
-            end += timedelta(days=max(kept))
+            end += timedelta(days=max(retained_days))
         return end + timedelta(seconds=int(bucket.soft_delete_policy.retention_duration_seconds or 0))
 
     def delete(self, name: str, *, expected_object_generation: int) -> bool:

@@ -24,13 +24,13 @@ MAX_REQUEST_BYTES = 9_000_000
 # Bytes that each row takes in a request besides its own.
 _ROW_OVERHEAD_BYTES = 6
 REQUESTS_IN_FLIGHT = 8
-TRIES = 8
-_LONGEST_PAUSE_S = 30.0
+MAX_TRIES = 8
+_MAX_PAUSE_S = 30.0
 _ERRORS_SHOWN = 3
 
 
 class RowAppender:
-    """Appends rows to one table. Not for several threads.
+    """Appends rows to one table. Not thread-safe.
 
     `rows`, `size`: rows and their bytes that were handed over. `requests`: how many requests they took.
     """
@@ -69,7 +69,7 @@ class RowAppender:
         if self._batch:
             self._send_batch()
         while self._unanswered:
-            self._await_first()
+            self._await_oldest()
 
     def close(self) -> None:
         """Close the connection; requests without an answer may have been carried out or not."""
@@ -79,7 +79,7 @@ class RowAppender:
 
     def _send_batch(self) -> None:
         while len(self._unanswered) >= REQUESTS_IN_FLIGHT:
-            self._await_first()
+            self._await_oldest()
         self.requests += 1
         self._unanswered.append(self._batch)
         self._send(self._batch)
@@ -99,7 +99,7 @@ class RowAppender:
             data.writer_schema = types.ProtoSchema(proto_descriptor=self._messages.descriptor())
         return types.AppendRowsRequest(write_stream=self._stream, proto_rows=data)
 
-    def _await_first(self) -> None:
+    def _await_oldest(self) -> None:
         """Wait for the oldest answer. If the connection is lost, send again all requests without an answer."""
         error = self._receive()
         if error is None:
@@ -108,9 +108,9 @@ class RowAppender:
             return
         self._failures += 1
         self.close()
-        if not _may_pass(error) or self._failures >= TRIES:
+        if not _is_transient(error) or self._failures >= MAX_TRIES:
             raise _refusal(self._stream, error, self._failures) from error
-        self._sleep(min(2.0 ** (self._failures - 1), _LONGEST_PAUSE_S))
+        self._sleep(min(2.0 ** (self._failures - 1), _MAX_PAUSE_S))
         for rows in self._unanswered:
             self._send(rows)
 
@@ -131,7 +131,7 @@ class RowAppender:
         return refused
 
 
-def _may_pass(error: Exception) -> bool:
+def _is_transient(error: Exception) -> bool:
     """Whether the same request may succeed later."""
     from google.api_core import exceptions
 
@@ -151,5 +151,5 @@ def _refusal(stream: str, error: Exception, tries: int) -> JobFailed:
         f"BigQuery took no rows for [{stream}] after [{tries}] tries: {text}. Target was not changed. Correct what it "
         f"names, then clear the run from load_staging: rows that are sent twice do no harm.",
         message=text,
-        reason="backendError" if _may_pass(error) else "invalid",
+        reason="backendError" if _is_transient(error) else "invalid",
     )

@@ -144,7 +144,7 @@ class Warehouse:
             queries = read_materialized_views(self._client, self._project, self._location)
         return [view for view, sql in queries.items() if reads_table(sql, self._project, self._dataset, table_name)]
 
-    def remember_materialized_views(self) -> None:
+    def cache_materialized_views(self) -> None:
         """Read the project's materialized views once, for a check of many feeds: all later calls use what was read."""
         self._views = read_materialized_views(self._client, self._project, self._location)
 

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Watermark:
-    """Changes acknowledged before `applied_until` are applied; None before the first time. Both by BigQuery's clock.
+    """How far BigQuery has applied the changes streamed into a table. Times are by BigQuery's clock.
 
-    `bytes_billed`: by the query.
+    `applied_until`: all changes acknowledged before it are applied; None until BigQuery has applied some.
+    `bytes_billed`: by the query that read it.
     """
 
     observed_at: datetime
@@ -63,7 +64,7 @@ class ChangeDataCapture:
             self._client.update_table(table, fields)
 
     def open_stream(self, table_name: str, columns: Iterable[Column]) -> RowAppender:
-        """What streams rows with these columns into the table."""
+        """Return an appender, which streams rows with these columns into the table."""
         table = f"projects/{self._project}/datasets/{self._dataset}/tables/{table_name}"
         return RowAppender(open_write_client(self._client._credentials), table, RowMessages(columns))
 

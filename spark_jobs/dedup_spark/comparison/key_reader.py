@@ -46,7 +46,7 @@ class KeyBatch:
 
 @dataclass
 class KeyReader:
-    """Reads files of one table. `bytes_read` counts what it decoded, as compressed bytes. Safe to share by threads.
+    """Reads files of one table. `bytes_read` counts what it decoded, as compressed bytes. Thread-safe.
 
     `ranges`: of the first clustering column in each file that it read, by URI.
     """

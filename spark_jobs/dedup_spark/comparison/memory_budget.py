@@ -6,7 +6,7 @@ from threading import Lock
 
 
 class MemoryBudget:
-    """Bytes that may be held in memory. Safe to share by threads."""
+    """Bytes that may be held in memory. Thread-safe."""
 
     def __init__(self, limit: int) -> None:
         self._left = limit

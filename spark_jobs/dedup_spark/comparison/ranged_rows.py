@@ -32,7 +32,7 @@ class _Stored:
 
 
 class RangedRows:
-    """Rows of `ranges` over `2**bits` buckets. Safe to share by threads while rows are added."""
+    """Rows of `ranges` over `2**bits` buckets. Adding rows is thread-safe."""
 
     def __init__(self, ranges: Sequence[BucketRange], bits: int) -> None:
         self._stops: Indices = np.array([part.stop for part in ranges[:-1]], dtype=np.intp)

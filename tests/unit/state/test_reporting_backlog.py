@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from dedup_clone.state.reporting_backlog import BUDGET, ReportingLoad, ReportingWriter
+from dedup_clone.state.reporting_backlog import BURST_LOADS, ReportingLoad, ReportingWriter
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 LOADS_OF_A_TABLE_PER_DAY = 1_500  # docs/bigquery/quotas, load jobs
 
 
 def test_a_writer_that_is_always_asked_keeps_to_the_limit_of_a_day() -> None:
-    writer, loads = ReportingWriter(None, None, BUDGET, None), []
+    writer, loads = ReportingWriter(None, None, BURST_LOADS, None), []
     for second in range(0, 2 * 86_400, 3):
         now = NOW + timedelta(seconds=second)
         if writer.loads_allowed(now) >= 1:

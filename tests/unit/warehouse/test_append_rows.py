@@ -16,8 +16,8 @@ from dedup_clone.warehouse import append_rows
 from dedup_clone.warehouse.append_connection import ADDRESS_VARIABLE, open_write_client
 from dedup_clone.warehouse.append_rows import (
     MAX_REQUEST_BYTES,
+    MAX_TRIES,
     REQUESTS_IN_FLIGHT,
-    TRIES,
     RowAppender,
 )
 from dedup_clone.warehouse.row_messages import RowMessages
@@ -91,7 +91,7 @@ def test_requests_without_an_answer_are_sent_again(
 def test_a_server_that_stays_away_is_given_up(server: WriteServer, appender: RowAppender, pauses: list[float]) -> None:
     server.answer = lambda number: grpc.StatusCode.UNAVAILABLE
     append(appender, 1, "a")
-    with pytest.raises(JobFailed, match=rf"after \[{TRIES}\] tries: .*the server went away") as failed:
+    with pytest.raises(JobFailed, match=rf"after \[{MAX_TRIES}\] tries: .*the server went away") as failed:
         appender.finish()
     assert pauses == [1, 2, 4, 8, 16, 30, 30]
     assert not is_permanent(failed.value)

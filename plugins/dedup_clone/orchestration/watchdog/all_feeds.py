@@ -37,7 +37,7 @@ def check_all_feeds(folders: DeployedFolders) -> dict[str, list[str]]:
     """
     deployment = read_deployment(folders.profiles)
     clients = open_clients(deployment, folders.sql)
-    clients.warehouse.remember_materialized_views()
+    clients.warehouse.cache_materialized_views()
 
     def check(path: Path) -> tuple[str, list[str] | Exception]:
         return path.stem, _check(path, folders, clients, deployment.alerts)

@@ -137,7 +137,7 @@ def _plan_current(services: Services, target: TableMetadata | None, *, table_is_
 
 def _without_table(services: Services, current: Current | None, *, table_is_gone: bool) -> RecoveryPlan:
     published = current is None or current.generation is not None
-    if not published or (current is None and not services.current.highest_number()):
+    if not published or (current is None and not services.current.highest_generation()):
         return RecoveryPlan("There is no target, and no publish is recorded: land a snapshot.")
     if not table_is_gone:
         swap = None if current is None or current.generation is None else find_live_swap(services, current.generation)
@@ -190,7 +190,7 @@ def _new_start(
 def _current(services: Services, current: Current | None, at_least: int = 0) -> Current:
     """CURRENT without a lease. Its last number is at least every number that a record names."""
     known = current or Current(FORMAT_VERSION, services.feed.feed, None, None, 0, None)
-    last = max(known.last_generation, services.current.highest_number(), at_least)
+    last = max(known.last_generation, services.current.highest_generation(), at_least)
     return replace(known, last_generation=last, intent=None)
 
 
