@@ -24,6 +24,7 @@ LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,63}$")]
 
 MIN_IDLE_MINUTES = 5  # Dataproc's minimum for deleting an idle cluster
+MAX_LABELS = 29  # Dataproc allows 32, and every run has three of its own
 
 # Why feeds may not set these properties. A name that ends in a dot stands for all names that begin with it.
 _FORBIDDEN = {
@@ -90,7 +91,7 @@ class SparkSettings(StrictModel):
     runtime_version: RuntimeVersion = "2.3"
     cluster: ClusterSettings = ClusterSettings()
     procedure_connection: ConnectionPath | None = None
-    labels: dict[LabelKey, LabelValue] = Field(default_factory=dict)
+    labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=MAX_LABELS)] = Field(default_factory=dict)
     usd_per_dcu_hour: Annotated[float, Field(ge=0)] = 0.06
     usd_per_vcpu_hour: Annotated[float, Field(ge=0)] | None = None
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from google.cloud.dataproc_v1 import Batch, Cluster
+
 from tests.contract.dataproc.fake.faults import Refused
 
 BATCH_ID = re.compile(r"[a-z0-9-]{4,63}")
@@ -12,10 +14,14 @@ JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 CLUSTER_NAME = re.compile(r"[a-z]([a-z0-9-]{0,49}[a-z0-9])?")
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
+ALLOWED_BY_SERVERLESS = ("spark.", "dataproc.")
 REFUSED_BY_SERVERLESS = ("spark.master", "spark.yarn.", "spark.shuffle.service.", "spark.submit.deployMode")
-TTL_S = (600, 14 * 24 * 3600)
+LIFETIME_S = (600, 14 * 24 * 3600)
 IDLE_S = (300, 14 * 24 * 3600)
 MB_PER_CORE = (1024, 7424)
+# From the page on autoscaling. Its editions differ in the most initial executors; this is the lowest that was found.
+EXECUTORS = {"initialExecutors": (2, 100), "minExecutors": (2, 2000), "maxExecutors": (2, 2000)}
+PINNED_RUNTIMES = ("2.3", "3.0")
 
 
 def require(good: object, message: str) -> None:
@@ -36,13 +42,45 @@ def check_labels(labels: Mapping[str, str]) -> None:
 
 def check_serverless_properties(properties: Mapping[str, str]) -> None:
     for name in properties:
+        require(name.startswith(ALLOWED_BY_SERVERLESS), f"Unsupported property {name}")
         require(not name.startswith(REFUSED_BY_SERVERLESS), f"Unsupported property {name}")
+    counts = {kind: int(properties[f"spark.dynamicAllocation.{kind}"]) for kind in EXECUTORS}
+    for kind, (low, high) in EXECUTORS.items():
+        require(low <= counts[kind] <= high, f"spark.dynamicAllocation.{kind} is {counts[kind]}")
+    require(
+        counts["minExecutors"] <= counts["initialExecutors"] <= counts["maxExecutors"], f"executors in order: {counts}"
+    )
     for role in ("driver", "executor"):
         cores = int(properties[f"spark.{role}.cores"])
         require(cores in (4, 8, 16), f"spark.{role}.cores is {cores}")
         memory = sum(int(properties[f"spark.{role}.{kind}"].removesuffix("m")) for kind in ("memory", "memoryOverhead"))
         low, high = MB_PER_CORE
         require(low <= memory / cores <= high, f"{role} memory of {memory} MB for {cores} cores")
+
+
+def check_batch(batch: Batch) -> None:
+    """Runtime 3.0 has no staging bucket, and without a type of authentication it runs as whoever submits the batch."""
+    check_labels(batch.labels)
+    check_serverless_properties(batch.runtime_config.properties)
+    execution, version = batch.environment_config.execution_config, batch.runtime_config.version
+    check_duration(execution.ttl.total_seconds(), LIFETIME_S, "ttl")
+    require("idle_ttl" not in execution, "idle_ttl applies to sessions only")
+    require(version in PINNED_RUNTIMES, f"runtime version {version}")
+    if version == "3.0":
+        authentication = execution.authentication_config.user_workload_authentication_type.name
+        require(authentication == "SERVICE_ACCOUNT" and execution.service_account, f"runs as {authentication}")
+        require(not execution.staging_bucket, "a staging bucket")
+
+
+def check_cluster(cluster: Cluster) -> None:
+    check_name(CLUSTER_NAME, cluster.cluster_name)
+    check_labels(cluster.labels)
+    lifecycle, config = cluster.config.lifecycle_config, cluster.config
+    check_duration(lifecycle.idle_delete_ttl.total_seconds(), IDLE_S, "idle_delete_ttl")
+    check_duration(lifecycle.auto_delete_ttl.total_seconds(), LIFETIME_S, "auto_delete_ttl")
+    require(config.worker_config.num_instances >= 2, "fewer than two workers")
+    for bucket in (config.config_bucket, config.temp_bucket):
+        require("/" not in bucket, f"[{bucket}] is not the name of a bucket")
 
 
 def check_duration(seconds: float, bounds: tuple[int, int], what: str) -> None:

@@ -48,10 +48,7 @@ class FakeDataproc:
 
     def create_batch(self, request: b.CreateBatchRequest) -> operations_pb2.Operation:
         rules.check_name(rules.BATCH_ID, request.batch_id)
-        rules.check_labels(request.batch.labels)
-        rules.check_serverless_properties(request.batch.runtime_config.properties)
-        ttl = request.batch.environment_config.execution_config.ttl
-        rules.check_duration(ttl.total_seconds(), rules.TTL_S, "ttl")
+        rules.check_batch(request.batch)
         self.world.begin(request.batch_id, request.batch.pyspark_batch.args[1])
         return operations_pb2.Operation(name=f"{_OPERATIONS}/{request.batch_id}")
 
@@ -94,11 +91,7 @@ class FakeDataproc:
     # -- clusters
 
     def create_cluster(self, request: c.CreateClusterRequest) -> operations_pb2.Operation:
-        rules.check_name(rules.CLUSTER_NAME, request.cluster.cluster_name)
-        rules.check_labels(request.cluster.labels)
-        idle = request.cluster.config.lifecycle_config.idle_delete_ttl.total_seconds()
-        rules.check_duration(idle, rules.IDLE_S, "idle_delete_ttl")
-        rules.require(request.cluster.config.worker_config.num_instances >= 2, "fewer than two workers")
+        rules.check_cluster(request.cluster)
         cluster = self.world.make_cluster(request.cluster.cluster_name)
         return operations_pb2.Operation(name=f"{_OPERATIONS}/{cluster.name}")
 
