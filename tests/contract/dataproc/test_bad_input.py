@@ -186,6 +186,40 @@ REPORTED = [
         "Airflow may not run Spark as",
         True,
     ),  # streamify 7
+    (
+        "Subnetwork 'default' does not support Private Google Access which is required for Dataproc clusters when "
+        "'internal_ip_only' is set to 'true'. Enable Private Google Access on subnetwork 'default' or set "
+        "'internal_ip_only' to 'false'.",
+        "Subnetwork [spark] has no Private Google Access",
+        True,
+    ),  # dbt-bigquery 448
+    (
+        "Network 'default' requires explicit subnetworks for instance creation. Specify a 'legacy' or 'auto' network, "
+        "or specify subnetwork explicitly.",
+        "then name one in [spark.subnetwork] of the profile",
+        True,
+    ),  # cudf-spark 6335
+    (
+        "The resource 'projects/CURRENT-PROJECT/regions/us-east1/subnetworks/xpn-us-east1-shared1' was not found",
+        "Subnetwork [spark] is not in project [my-project], region [europe-west1]",
+        True,
+    ),  # terraform-provider-google 931
+    (
+        "Permissions are missing for the default service account",
+        "--role=roles/dataproc.worker",
+        True,
+    ),  # magic-modules 18626
+    (
+        "Node groups are not allowed to be used without staging bucket permissions (storage.objects.get, "
+        "storage.objects.create and storage.objects.update) for the vm service account.",
+        "--role=roles/dataproc.worker",
+        True,
+    ),  # terraform-provider-google 16492
+    (
+        "Driver compute node failed to initialize for batch in 600 seconds",
+        "Spark's driver did not start in time",
+        False,
+    ),  # Google's page on the service account of batches
 ]
 
 

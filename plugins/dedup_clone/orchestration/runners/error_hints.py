@@ -43,12 +43,25 @@ class ErrorHints:
             (("dns resolution failed", "name resolution", "could not resolve"), self._no_region),
             (("has not been used in project", "it is disabled", "service_disabled"), self._api_disabled),
             (("actas", "serviceaccountuser", "act as service account"), self._act_as_denied),
-            (("dataproc.tasks", "dataproc worker", "dataproc.worker"), self._worker_role_missing),
+            (
+                (
+                    "dataproc.tasks",
+                    "dataproc worker",
+                    "dataproc.worker",
+                    "permissions are missing for the default service account",
+                    "staging bucket permissions",
+                ),
+                self._worker_role_missing,
+            ),
+            (("driver compute node failed to initialize",), self._driver_not_started),
             (("private google access", "private ip google access"), self._no_private_access),
+            (("requires explicit subnetworks",), self._no_subnetwork),
             (("preempt",), self._preempted),
         ):
             if any(pattern in text for pattern in patterns):
                 return hint()
+        if re.search(r"subnetworks/\S+ was not found", text):
+            return self._no_subnetwork()
         missing = re.search(r"not found.*clusters/([a-z0-9-]+)", text)
         return self._no_cluster(missing[1]) if missing else None
 
@@ -129,6 +142,24 @@ class ErrorHints:
             f"Service account [{account}] may not run Spark: `gcloud projects add-iam-policy-binding {self.project} "
             f"--member=serviceAccount:{account} --role=roles/dataproc.worker` (`make doctor` prints this command with "
             f"the condition that limits the role to one bucket), then clear the task.",
+            permanent=True,
+        )
+
+    def _driver_not_started(self) -> Hint:
+        role = self._worker_role_missing().text.removesuffix(", then clear the task.")
+        return Hint(
+            f"Spark's driver did not start in time. The task tries again by itself. If this repeats: {role}, and see "
+            f"that subnetwork [{self.settings.subnetwork or 'default'}] lets machines reach each other and Google's "
+            f"services.",
+            permanent=False,
+        )
+
+    def _no_subnetwork(self) -> Hint:
+        return Hint(
+            f"Subnetwork [{self.settings.subnetwork or 'default'}] is not in project [{self.project}], region "
+            f"[{self._region}]: see `gcloud compute networks subnets list --filter=region:{self._region} "
+            f"--project={self.project}`, then name one in [spark.subnetwork] of the profile (one of another project as "
+            f"projects/PROJECT/regions/{self._region}/subnetworks/NAME), then clear the task.",
             permanent=True,
         )
 
