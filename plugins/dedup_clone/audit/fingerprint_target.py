@@ -16,7 +16,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, AuditsFile, PartitionFingerprint
 
 STATEMENT = "checks/content_audit.sql"
-TRIES = 3
+MAX_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _record_skipped(services: Services, skipped: list[TargetPartition]) -> None:
 
 def _fingerprint_partition(services: Services, day: date, run_id: str) -> TargetPartition | None:
     """Fingerprint one partition. Returns None if the rest of today's budget does not suffice."""
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         live = _live_target(services)
         budget_left = services.feed.content_audit.bytes_per_day - _billed_today(services)
         configuration = _query(services, live, day, budget_left)
@@ -94,7 +94,7 @@ def _fingerprint_partition(services: Services, day: date, run_id: str) -> Target
         found = _wait_for_result(services, job_id)
         if _live_target(services) == live:
             return TargetPartition(day, live.generation, found, size)
-    raise LostRace(f"Target was replaced [{TRIES}] times while partition [{day}] was read: retry the task.")
+    raise LostRace(f"Target was replaced [{MAX_TRIES}] times while partition [{day}] was read: retry the task.")
 
 
 def _bytes_billed(bytes_read: int) -> int:

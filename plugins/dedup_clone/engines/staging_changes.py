@@ -51,10 +51,12 @@ def changes_to_stream(
 def _reason_to_load(services: Services, spec: PublishSpec, manifest: Manifest, files: FileList | None) -> str | None:
     if files is None or spec.parent is None:
         return "it is the first generation"
-    most = services.feed.cdc.max_changed_share
+    max_share = services.feed.cdc.max_changed_share
     changed = sum(file.rows for file in files.files)
-    if changed > most * manifest.rows:
-        return f"[{changed}] of [{manifest.rows}] rows changed, more than the share [{most}] (cdc.max_changed_share)"
+    if changed > max_share * manifest.rows:
+        return (
+            f"[{changed}] of [{manifest.rows}] rows changed, more than the share [{max_share}] (cdc.max_changed_share)"
+        )
     if _is_streaming(services, spec):
         return None
     parent = services.manifests.read(spec.parent)
@@ -62,17 +64,20 @@ def _reason_to_load(services: Services, spec: PublishSpec, manifest: Manifest, f
         return f"staging does not hold generation [{parent.generation}]"
     if parent.table.columns != manifest.table.columns:
         return "columns were added or changed"
-    return _reason_to_distrust(services, parent)
+    return _change_since_check(services, parent)
 
 
 def _is_streaming(services: Services, spec: PublishSpec) -> bool:
-    """Whether this attempt began to stream before."""
+    """Whether an earlier try of this attempt's task began to stream."""
     staging = services.staging.read()
     return staging is not None and staging.is_streamed and staging.attempt == spec.attempt
 
 
-def _reason_to_distrust(services: Services, parent: Manifest) -> str | None:
-    """Whether somebody, such as a task that was taken for dead, may have changed staging since it was checked."""
+def _change_since_check(services: Services, parent: Manifest) -> str | None:
+    """How staging differs from what the parent's checks found, as text; None if it does not.
+
+    Anybody may have changed it, for example a task of a run that was recovered as dead.
+    """
     swap = find_swap(services, parent.attempt)
     staging = services.warehouse.observe(services.names, services.feed.staging)
     if swap is None or rows_match("staging_rows", parent, staging).level is not Level.PASS:
@@ -140,9 +145,9 @@ def _rows(services: Services, manifest: Manifest, files: FileList) -> Iterator[t
 
 
 def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest) -> bool:
-    """If BigQuery has applied all rows that were streamed, record that staging holds the generation. Returns whether.
+    """Return whether BigQuery has applied all rows that were streamed. If so, record that staging holds the generation.
 
-    Raises CheckFailed when BigQuery takes three times `max_staleness`.
+    Raises CheckFailed when BigQuery takes longer than APPLY_TIMEOUT_FACTOR times `max_staleness`.
     """
     changes = services.streamed_changes.read(spec.attempt)
     assert changes

@@ -16,7 +16,8 @@ from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.staging import StagingState
 
-_WAIT = timedelta(seconds=1)
+# A statement that was PENDING for less did not wait for others.
+_MIN_PENDING = timedelta(seconds=1)
 
 
 def staging_configuration(
@@ -106,7 +107,7 @@ def _waited_for_others(services: Services, spec: PublishSpec) -> bool:
     """Whether a statement of the load's script was PENDING, as it is while other DML statements change its table."""
     job = find_step_job(services, spec.attempt, "load").known
     statements = services.warehouse.child_jobs(job.job_id) if job is not None else []
-    return any(s.created_at and s.started_at and s.started_at - s.created_at >= _WAIT for s in statements)
+    return any(s.created_at and s.started_at and s.started_at - s.created_at >= _MIN_PENDING for s in statements)
 
 
 def _render(

@@ -14,7 +14,7 @@ from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 
 LOOKBACK = timedelta(days=7)  # expected times before this are not checked
-_LONGEST_GAP = timedelta(days=2)  # any two successive expected times are closer than this
+_MAX_GAP = timedelta(days=2)  # any two successive expected times are closer than this
 
 
 class SlotState(StrEnum):
@@ -64,7 +64,7 @@ def expected_slots(
     expected: ExpectedArrivals, arrivals: Iterable[datetime], now: datetime, *, since: datetime, until: datetime
 ) -> list[Slot]:
     """The expected arrivals from `since` to `until`, each with its state at `now`."""
-    times = expected_times(expected, since - _LONGEST_GAP, until + _LONGEST_GAP)
+    times = expected_times(expected, since - _MAX_GAP, until + _MAX_GAP)
     grace, arrived = timedelta(minutes=expected.grace_minutes), [a for a in arrivals if a <= now]
 
     def state(before: datetime, at: datetime, after: datetime) -> SlotState:
@@ -91,7 +91,7 @@ def overdue_times(expected: ExpectedArrivals, arrivals: tuple[datetime, ...], no
 
 def next_expected(expected: ExpectedArrivals | None, now: datetime) -> datetime | None:
     """The next expected arrival; None when the feed expects none."""
-    return None if expected is None else expected_times(expected, now, now + _LONGEST_GAP)[0]
+    return None if expected is None else expected_times(expected, now, now + _MAX_GAP)[0]
 
 
 def check_arrivals(now: datetime, state: FeedState) -> Iterator[Incident]:

@@ -43,15 +43,15 @@ def _until_dedup_ended(record: LedgerRecord) -> float:
 
 def remaining_time(now: datetime, state: FeedState) -> timedelta:
     """The usual time until the swap of the delivery that is being published, or is published next."""
-    usual, intent = baseline(state.history, state.sla), state.current.intent
+    medians, intent = baseline(state.history, state.sla), state.current.intent
     if intent is None or intent.kind is not IntentKind.PUBLISH:
-        return usual.lease_to_swap
+        return medians.lease_to_swap
     if any("-load-" in job for job in intent.jobs):
-        return usual.after_dedup
-    return max(usual.lease_to_swap - (now - intent.taken_at), usual.after_dedup)
+        return medians.after_dedup
+    return max(medians.lease_to_swap - (now - intent.taken_at), medians.after_dedup)
 
 
-def over_budget(history: tuple[LedgerRecord, ...], sla: timedelta) -> str:
+def describe_over_budget(history: tuple[LedgerRecord, ...], sla: timedelta) -> str:
     """A sentence naming the phases whose median exceeds their latency budget; empty when there are none."""
     publishes = _last_publishes(history)[-PUBLISHES_COMPARED:]
     exceeded = []
@@ -59,8 +59,8 @@ def over_budget(history: tuple[LedgerRecord, ...], sla: timedelta) -> str:
         seconds = [r.phases[phase] for r in publishes if phase in r.phases]
         budget = sla * minutes / 60
         if len(seconds) >= PUBLISHES_NEEDED and timedelta(seconds=median(seconds)) > budget:
-            usual = format_duration(timedelta(seconds=median(seconds)))
-            exceeded.append(f"{phase} takes {usual} of {format_duration(budget)}")
+            typical = format_duration(timedelta(seconds=median(seconds)))
+            exceeded.append(f"{phase} takes {typical} of {format_duration(budget)}")
     return f"Usually over budget (docs/hour.md): {', '.join(exceeded)}." if exceeded else ""
 
 

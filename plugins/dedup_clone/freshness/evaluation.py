@@ -35,7 +35,7 @@ CHECKS = (
     check_deliveries,
 )
 # With one of these incidents a newer snapshot may have landed, or nobody publishes one that has. The page says why.
-_NOT_MOVING = {
+_NOT_PUBLISHING = {
     IncidentKind.WATCH_PAUSED: "the watch DAG is paused",
     IncidentKind.WATCH_FAILING: "the watch DAG fails",
     IncidentKind.WATCH_IDLE: "the watch DAG does not run",
@@ -52,7 +52,7 @@ def find_incidents(now: datetime, state: FeedState) -> list[Incident]:
 def evaluate(
     now: datetime, state: FeedState, *, before: FreshnessVerdict | None = None, runbook: str = ""
 ) -> FreshnessVerdict:
-    """The verdict at `now` (UTC). `before`: the last one, which knows since when incidents without a date last."""
+    """The verdict at `now` (UTC). `before`: the previous one, see `since_first_seen`."""
     incidents = since_first_seen(find_incidents(now, state), now, before)
     return FreshnessVerdict(
         format_version=VERDICT_VERSION,
@@ -70,7 +70,7 @@ def evaluate(
 
 
 def since_first_seen(incidents: Iterable[Incident], now: datetime, before: FreshnessVerdict | None) -> list[Incident]:
-    """The incidents; one that is found to begin now began when the verdict `before` says, if that has it already."""
+    """The incidents. One without a start of its own (`since` is `now`) gets the start that the previous verdict has."""
     known = {incident.name: incident.since for incident in before.incidents} if before else {}
     return [replace(i, since=known.get(i.name, now)) if i.since == now else i for i in incidents]
 
@@ -112,7 +112,7 @@ def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
     """Why the snapshot that readers see is not, or may not be, the newest one."""
     waiting, first = len(state.waiting), state.current.generation is None
     if waiting:
-        yield f"{waiting}{'' if first else ' more'} {'waits' if waiting == 1 else 'wait'}{_until(state)}"
+        yield f"{waiting}{'' if first else ' more'} {'waits' if waiting == 1 else 'wait'}{_reason_waiting(state)}"
     live_snapshot = state.live.snapshot_id if state.live else -1
     refused = sum(refused.delivery.snapshot_id > live_snapshot for refused in state.refused)
     if refused:
@@ -126,11 +126,11 @@ def _caveats(state: FeedState, incidents: list[Incident]) -> Iterator[str]:
     if state.watch_dag is None:
         yield "Airflow does not know the watch DAG"
     for incident in incidents:
-        if incident.kind in _NOT_MOVING:
-            yield f"{_NOT_MOVING[incident.kind]} since {format_time(incident.since)}"
+        if incident.kind in _NOT_PUBLISHING:
+            yield f"{_NOT_PUBLISHING[incident.kind]} since {format_time(incident.since)}"
 
 
-def _until(state: FeedState) -> str:
+def _reason_waiting(state: FeedState) -> str:
     """What the waiting deliveries wait for, if it is a person; empty if they are published without."""
     intent, run = state.current.intent, state.given_up_run
     if state.failed_checks and (intent is None or intent.waits_for_approval):

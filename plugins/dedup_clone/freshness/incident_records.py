@@ -20,9 +20,9 @@ from dedup_clone.state.store import ObjectStore
 
 # A claim expires after this time. To notify takes less, even in a triggerer that first builds Airflow's API to read a
 # connection.
-CLAIM = timedelta(minutes=10)
+CLAIM_LIFETIME = timedelta(minutes=10)
 # A check that began before a missed deadline opened an incident does not find the incident, and must not close it.
-MINIMUM_DURATION = timedelta(minutes=1)
+MIN_DURATION = timedelta(minutes=1)
 RECOVERY_RETRIED_FOR = timedelta(hours=1)  # after that, a notifier that keeps failing gets no recovery message
 
 # Sends the alert of a record to the named notifiers. Returns the names of those that were reached; never raises.
@@ -58,16 +58,16 @@ class IncidentRecords:
         active = {incident.name: incident for incident in incidents}
         known = self._read_all()
         kinds = {i.kind for i in active.values()} | {record.incident.kind for record, _ in known.values()}
-        for name, (record, generation) in known.items():
+        for name, (record, object_generation) in known.items():
             if record.ended_at is not None:
-                self._claim(record, generation, now, self._notify_end)
+                self._claim(record, object_generation, now, self._notify_end)
             elif name in active:
                 if not set(self._notifiers) <= set(record.told):
-                    self._claim(record, generation, now, self._notify_beginning)
+                    self._claim(record, object_generation, now, self._notify_beginning)
             elif ESCALATES_TO.get(record.incident.kind) in kinds:
-                self._remove(record, generation)
-            elif now - record.opened_at >= MINIMUM_DURATION:
-                self._claim(record, generation, now, self._notify_end, ended_at=now)
+                self._remove(record, object_generation)
+            elif now - record.opened_at >= MIN_DURATION:
+                self._claim(record, object_generation, now, self._notify_end, ended_at=now)
         for name, incident in active.items():
             if name not in known:
                 self.open(incident, now)
@@ -75,16 +75,16 @@ class IncidentRecords:
     def open(self, incident: Incident, now: datetime) -> bool:
         """Create the incident's record and notify. If the incident has a record already, send nothing, return False."""
         record = IncidentRecord(incident, now, None, now, (), ())
-        generation = self._write(record, 0)
-        if generation is None:
+        object_generation = self._write(record, 0)
+        if object_generation is None:
             return False
-        self._notify_beginning(record, generation, now)
+        self._notify_beginning(record, object_generation, now)
         return True
 
     def _claim(
         self,
         record: IncidentRecord,
-        generation: int,
+        object_generation: int,
         now: datetime,
         notify: Callable[[IncidentRecord, int, datetime], None],
         ended_at: datetime | None = None,
@@ -93,23 +93,23 @@ class IncidentRecords:
         if self._is_claimed(record, now):
             return
         claimed = replace(record, claimed_at=now, ended_at=ended_at or record.ended_at)
-        claimed_generation = self._write(claimed, generation)
-        if claimed_generation is not None:
-            notify(claimed, claimed_generation, now)
+        claimed_object_generation = self._write(claimed, object_generation)
+        if claimed_object_generation is not None:
+            notify(claimed, claimed_object_generation, now)
 
-    def _notify_beginning(self, record: IncidentRecord, generation: int, now: datetime) -> None:
+    def _notify_beginning(self, record: IncidentRecord, object_generation: int, now: datetime) -> None:
         reached = self._notify(record, tuple(n for n in self._notifiers if n not in record.told))
-        self._write(replace(record, told=(*record.told, *reached), claimed_at=None), generation)
+        self._write(replace(record, told=(*record.told, *reached), claimed_at=None), object_generation)
 
-    def _notify_end(self, record: IncidentRecord, generation: int, now: datetime) -> None:
+    def _notify_end(self, record: IncidentRecord, object_generation: int, now: datetime) -> None:
         """Notify only those that were notified of the beginning."""
-        left = tuple(n for n in record.told if n not in record.told_end and n in self._notifiers)
-        reached = (*record.told_end, *self._notify(record, left)) if left else record.told_end
+        not_reached = tuple(n for n in record.told if n not in record.told_end and n in self._notifiers)
+        reached = (*record.told_end, *self._notify(record, not_reached)) if not_reached else record.told_end
         given_up = record.ended_at is not None and now - record.ended_at > RECOVERY_RETRIED_FOR
-        if given_up or all(n in reached for n in left):
-            self._remove(record, generation)
+        if given_up or all(n in reached for n in not_reached):
+            self._remove(record, object_generation)
         else:
-            self._write(replace(record, told_end=reached, claimed_at=None), generation)
+            self._write(replace(record, told_end=reached, claimed_at=None), object_generation)
 
     def _read_all(self) -> dict[str, tuple[IncidentRecord, int]]:
         """Record and object generation by incident name."""
@@ -129,12 +129,12 @@ class IncidentRecords:
         except LostRace:
             return None
 
-    def _remove(self, record: IncidentRecord, generation: int) -> None:
-        self._store.delete(self._layout.incident(record.incident.name), expected_object_generation=generation)
+    def _remove(self, record: IncidentRecord, object_generation: int) -> None:
+        self._store.delete(self._layout.incident(record.incident.name), expected_object_generation=object_generation)
 
     def _is_claimed(self, record: IncidentRecord, now: datetime) -> bool:
         """Whether another process is notifying: its claim has not expired, and some notifiers are not reached yet."""
-        left = set(self._notifiers) - set(record.told)
+        not_reached = set(self._notifiers) - set(record.told)
         if record.ended_at is not None:
-            left = set(record.told) - set(record.told_end)
-        return bool(left) and record.claimed_at is not None and now - record.claimed_at < CLAIM
+            not_reached = set(record.told) - set(record.told_end)
+        return bool(not_reached) and record.claimed_at is not None and now - record.claimed_at < CLAIM_LIFETIME

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from dedup_clone.freshness.baseline import over_budget, remaining_time
+from dedup_clone.freshness.baseline import describe_over_budget, remaining_time
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.feed_state import FeedState, WaitingDelivery
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
@@ -15,8 +15,8 @@ from dedup_clone.state.current import IntentKind
 def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
     """The oldest waiting delivery must become live within the SLA.
 
-    The SLA is at risk when the last attempt failed, or when the delivery would be late if the next check came first and
-    the usual remaining time passed after it: a warning at that check would be too late.
+    The SLA is at risk when the last attempt failed, or when at the next check less time would be left than a publish
+    usually takes from there: a warning at that check would be too late.
     """
     oldest = state.oldest_waiting
     if oldest is None:
@@ -41,7 +41,7 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
             what=(
                 f"{arrival}; what remains usually takes {format_duration(remaining)}, and the snapshot is due in "
                 f"{format_duration(due - now)} ({format_time(due)}). "
-                f"{progress} {over_budget(state.history, state.sla)}"
+                f"{progress} {describe_over_budget(state.history, state.sla)}"
             ).rstrip(),
             readers_see=state.readers_see(now),
             next_step="watch the publish run; see whether its jobs wait in Spark or BigQuery, or for another run.",

@@ -130,7 +130,7 @@ def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(
     assert "crowd_9.yaml:1: [description]" in incident.what
     assert incident.since < verdict.checked_at
     path.write_text(valid)
-    monkeypatch.setattr(incident_records, "MINIMUM_DURATION", timedelta(0))
+    monkeypatch.setattr(incident_records, "MIN_DURATION", timedelta(0))
     caplog.clear()
     assert check_all_feeds(deployed.folders) == {}
     assert "[crowd_9] RECOVERED: feed_file_invalid" in caplog.text

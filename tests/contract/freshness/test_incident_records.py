@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.freshness.incident_records import CLAIM, RECOVERY_RETRIED_FOR, IncidentRecord, IncidentRecords
+from dedup_clone.freshness.incident_records import CLAIM_LIFETIME, RECOVERY_RETRIED_FOR, IncidentRecord, IncidentRecords
 from dedup_clone.state.store import ObjectStore
 from testkit.feed_on_stand_in import FeedOnStandIn
 from tests.unit.freshness.feed_states import NOW
@@ -134,8 +134,8 @@ def test_the_claim_of_a_process_that_died_expires(bench: Bench) -> None:
     dying = IncidentRecords(bench.store, bench.feed, ("log", "mail"), die)
     with pytest.raises(Died):
         dying.update([incident()], NOW)
-    assert bench.update(incident(), after=CLAIM / 2) == []
-    assert bench.update(incident(), after=CLAIM) == both("began", "arrival_overdue")
+    assert bench.update(incident(), after=CLAIM_LIFETIME / 2) == []
+    assert bench.update(incident(), after=CLAIM_LIFETIME) == both("began", "arrival_overdue")
 
 
 def test_the_claim_of_a_process_that_died_while_it_sent_the_end_expires(bench: Bench) -> None:
@@ -144,7 +144,7 @@ def test_the_claim_of_a_process_that_died_while_it_sent_the_end_expires(bench: B
     record, generation = bench.records_of_feed._read_all()["arrival_overdue"]
     ended = dataclasses.replace(record, ended_at=NOW + MINUTE, claimed_at=NOW + MINUTE)
     assert bench.records_of_feed._write(ended, generation) is not None
-    assert bench.update(after=MINUTE + CLAIM) == both("ended", "arrival_overdue")
+    assert bench.update(after=MINUTE + CLAIM_LIFETIME) == both("ended", "arrival_overdue")
     assert bench.store.read(name) is None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dedup_clone.freshness.baseline import BUDGET_MINUTES_PER_HOUR, baseline, over_budget, remaining_time
+from dedup_clone.freshness.baseline import BUDGET_MINUTES_PER_HOUR, baseline, describe_over_budget, remaining_time
 from dedup_clone.freshness.evaluation import find_incidents
 from dedup_clone.state.current import Intent, IntentKind
 from tests.unit.freshness.feed_states import NOW, current, feed_state, intent, minutes, record, waits
@@ -50,12 +50,12 @@ def test_remaining(held: Intent | None, expected: timedelta) -> None:
 
 
 def test_no_phase_is_named_while_each_is_within_its_budget() -> None:
-    assert over_budget(tuple(record(n, phases=IN_TIME) for n in range(3)), minutes(60)) == ""
+    assert describe_over_budget(tuple(record(n, phases=IN_TIME) for n in range(3)), minutes(60)) == ""
 
 
 def test_slow_phases_are_named_with_their_budget() -> None:
     slow = {**IN_TIME, "load": 31 * 60.0, "swap": 200.0}
-    sentence = over_budget(tuple(record(n, phases=slow) for n in range(3)), minutes(60))
+    sentence = describe_over_budget(tuple(record(n, phases=slow) for n in range(3)), minutes(60))
     assert "load takes 31 min of 25 min" in sentence
     assert "swap takes 3 min of 60 s" in sentence
     assert "dedup" not in sentence
@@ -63,17 +63,17 @@ def test_slow_phases_are_named_with_their_budget() -> None:
 
 def test_the_budget_is_a_share_of_the_sla() -> None:
     history = tuple(record(n, phases={"load": 20 * 60.0}) for n in range(3))
-    assert over_budget(history, minutes(60)) == ""
-    assert "load takes 20 min of 12 min" in over_budget(history, minutes(30))
+    assert describe_over_budget(history, minutes(60)) == ""
+    assert "load takes 20 min of 12 min" in describe_over_budget(history, minutes(30))
 
 
 def test_one_slow_publish_is_not_usual() -> None:
     history = (*(record(n, phases=IN_TIME) for n in range(4)), record(5, phases={**IN_TIME, "load": 9999.0}))
-    assert over_budget(history, minutes(60)) == ""
+    assert describe_over_budget(history, minutes(60)) == ""
 
 
 def test_too_few_publishes_are_no_baseline() -> None:
-    assert over_budget((record(1, phases={"load": 9999.0}),), minutes(60)) == ""
+    assert describe_over_budget((record(1, phases={"load": 9999.0}),), minutes(60)) == ""
 
 
 def test_the_warning_names_them() -> None:

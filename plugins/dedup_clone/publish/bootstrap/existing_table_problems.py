@@ -56,10 +56,10 @@ def table_problems(services: Services, table: TableMetadata, is_target: bool) ->
     problems += _column_problems(table.columns, contract.columns)
     if table.streaming_buffer is not None:
         problems.append("rows are in its streaming buffer: stop whoever streams; it is flushed within 90 minutes")
-    lost = labelled_generation(table) if is_target else None
-    if lost is not None:
+    labelled = labelled_generation(table) if is_target else None
+    if labelled is not None:
         problems.append(
-            f"its label says that it is generation [{lost}] of this feed, but CURRENT names none: the records are "
+            f"its label says that it is generation [{labelled}] of this feed, but CURRENT names none: the records are "
             f"lost. Run `make recover FEED={services.feed.feed}`, which restores them from what is left, or prepares "
             f"the feed for this bootstrap (docs/runbook.md, lost records)"
         )
@@ -87,9 +87,9 @@ def _type(column: Column) -> str:
 
 def _lost_with_target(services: Services) -> list[str]:
     """Policies that target has and its replacement would lack, and materialized views that would break."""
-    declared, held = services.feed.table.policies, services.warehouse.policies(services.feed.target)
-    policies = sorted({*held.row_access} - {*declared.row_access})
-    tags = sorted(name for name, tag in held.column_tags.items() if declared.column_tags.get(name) != tag)
+    declared, found = services.feed.table.policies, services.warehouse.policies(services.feed.target)
+    policies = sorted({*found.row_access} - {*declared.row_access})
+    tags = sorted(name for name, tag in found.column_tags.items() if declared.column_tags.get(name) != tag)
     problems = []
     if policies or tags:
         problems.append(
