@@ -123,7 +123,16 @@ def limited(role: str, account: str, bucket: str) -> dict[str, Any]:
 
 def healthy() -> dict[str, Any]:
     """Address -> answer, to be changed by each test."""
-    enabled = ("bigquery", "bigqueryreservation", "cloudresourcemanager", "composer", "compute", "dataproc", "iam")
+    enabled = (
+        "bigquery",
+        "bigqueryreservation",
+        "bigquerystorage",
+        "cloudresourcemanager",
+        "composer",
+        "compute",
+        "dataproc",
+        "iam",
+    )
     enabled = (*enabled, "logging", "monitoring", "storage")
     on_project = _policy(
         ("roles/bigquery.jobUser", AIRFLOW),

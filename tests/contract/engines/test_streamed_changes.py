@@ -29,6 +29,7 @@ from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.feed import CdcSettings
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.staging import StagingState
+from dedup_clone.warehouse import append_rows
 from dedup_clone.warehouse.append_connection import ADDRESS_VARIABLE
 from dedup_clone.warehouse.append_rows import RowAppender
 from testkit.fake_dedup_job import Row
@@ -277,6 +278,28 @@ def test_a_killed_writer_begins_again(world: StreamedFeed, rows: int, applied_be
     world.commit(spec)
     world.assert_equal(world.expected)
     world.publish_told(3, snapshot(3))
+
+
+@pytest.mark.parametrize("seed", range(times(1, 20)))
+def test_a_writer_that_is_killed_at_random_moments_ends_in_the_same_table(
+    world: StreamedFeed, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    random, products = Random(seed), range(20)
+    monkeypatch.setattr(append_rows, "MAX_REQUEST_BYTES", 1)  # a request for each row
+    world.publish_told(1, [row(1, product) for product in products])
+    for number in (2, 3):
+        rows = [row(number, product, random.choice([20, number])) for product in products]
+        spec = killed_load(world, world.told(number, rows), random.randint(1, 9))
+        for _ in range(random.randint(0, 2)):
+            world.pass_time(random.choice([timedelta(0), STALENESS]))
+            with pytest.MonkeyPatch.context() as patch:
+                kill_writer(patch, random.randint(1, 9))
+                with pytest.raises(Killed):
+                    world.load(spec)
+        world.load(spec)
+        world.swap(spec, world.check(spec))
+        world.commit(spec)
+        world.assert_equal(world.expected)
 
 
 @pytest.mark.parametrize(("engine", "applied_between"), [(Engine.CDC, False), (Engine.SPARK, True)])
