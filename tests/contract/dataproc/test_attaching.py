@@ -9,10 +9,12 @@ import pytest
 
 from dedup_clone.contract.errors import SparkUnavailable
 from dedup_clone.orchestration.runners import cloud_calls, remote_operator
-from dedup_clone.orchestration.runners.spark_run import RunNames
+from dedup_clone.orchestration.runners.runner_config import open_runner
+from dedup_clone.orchestration.runners.spark_run import RunNames, SparkRunState
 from tests.contract.dataproc.conftest import RUNNERS, Simulate
 from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Fault, WorkerKilled
+from tests.contract.dataproc.fake.services import BATCH_STATES, JOB_STATES
 
 FIRST = "dc-worked-example-00000007-abc123-c0-1"
 
@@ -61,6 +63,29 @@ def test_marking_the_deferred_task_stops_its_run(runner: str, fakes, simulate: S
     asyncio.run(trigger.on_kill())
     assert (fake.world.active, fake.world.undeleted_clusters) == ([], [])
     assert fake.world.succeeded == []
+
+
+@pytest.mark.parametrize(
+    ("runner", "states"),
+    [
+        ("serverless", ["PENDING", "RUNNING", "RUNNING", "CANCELLING", "CANCELLING", "CANCELLED"]),
+        ("cluster", ["PENDING", "SETUP_DONE", "RUNNING", "CANCEL_PENDING", "CANCEL_STARTED", "CANCELLED"]),
+    ],
+)
+def test_a_run_is_active_until_its_cancellation_is_done(
+    runner: str, states: list[str], fakes, simulate: Simulate
+) -> None:
+    fake, task = fakes(runner, slowness=9), simulate(runner)
+    task.deferral()
+    run, service = fake.world.runs[FIRST], open_runner(task.operator().runner_config)
+    run.polls, seen, words = 0, [], BATCH_STATES if runner == "serverless" else JOB_STATES
+    for number in range(6):
+        if number == 3:
+            fake.world.cancel(FIRST)
+        state = service.get_run(FIRST).state
+        seen.append(run.state(*words))
+        assert state == (SparkRunState.CANCELLED if number == 5 else SparkRunState.ACTIVE)
+    assert seen == states
 
 
 @pytest.mark.parametrize("runner", RUNNERS)

@@ -17,8 +17,16 @@ from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Faults, Refused
 from tests.contract.dataproc.fake.world import FakeCluster, Run, World
 
-_BATCH_STATES = {None: "RUNNING", "succeeded": "SUCCEEDED", "failed": "FAILED", "cancelled": "CANCELLED"}
-_JOB_STATES = {None: "RUNNING", "succeeded": "DONE", "failed": "ERROR", "cancelled": "CANCELLED"}
+BATCH_STATES = (
+    ("PENDING", "RUNNING"),
+    ("CANCELLING",),
+    {"succeeded": "SUCCEEDED", "failed": "FAILED", "cancelled": "CANCELLED"},
+)
+JOB_STATES = (
+    ("PENDING", "SETUP_DONE", "RUNNING"),
+    ("CANCEL_PENDING", "CANCEL_STARTED"),
+    {"succeeded": "DONE", "failed": "ERROR", "cancelled": "CANCELLED"},
+)
 _OPERATIONS = "projects/p/regions/r/operations"
 Handler = Callable[[Any], Any]
 
@@ -56,7 +64,7 @@ class FakeDataproc:
         run = self._poll(request.name.rsplit("/", 1)[1])
         return b.Batch(
             name=request.name,
-            state=_BATCH_STATES[run.outcome],
+            state=run.state(*BATCH_STATES),
             state_message=run.message if run.outcome else "",
             operation=f"{_OPERATIONS}/{run.name}",
             runtime_info={
@@ -110,7 +118,7 @@ class FakeDataproc:
         return run
 
     def _job(self, run: Run) -> j.Job:
-        status = {"state": _JOB_STATES[run.outcome], "details": run.message if run.outcome else ""}
+        status = {"state": run.state(*JOB_STATES), "details": run.message if run.outcome else ""}
         tracked = {
             "name": "a",
             "state": "RUNNING",

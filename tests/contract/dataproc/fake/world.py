@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -13,7 +13,10 @@ SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 
 @dataclass
 class Run:
-    """A batch, a job or a procedure call. `polls_left`: until it is finished. `outcome` is None while it is active."""
+    """A batch, a job or a procedure call. `polls_left`: until it is finished. `outcome` is None while it is active.
+
+    `polls`: so far. `stopping`: how many polls still report that it is being cancelled.
+    """
 
     name: str
     argument: str
@@ -22,8 +25,20 @@ class Run:
     ends: str
     message: str
     outcome: str | None = None
+    polls: int = 0
+    stopping: int = 0
+
+    def state(self, active: tuple[str, ...], stopping: tuple[str, ...], finished: Mapping[str, str]) -> str:
+        """The state in a service's words. The last of `active` and of `stopping` stays until the run ends."""
+        if self.stopping:
+            return stopping[-min(self.stopping, len(stopping))]
+        if self.outcome is None:
+            return active[min(max(self.polls, 1), len(active)) - 1]
+        return finished[self.outcome]
 
     def poll(self) -> None:
+        self.polls += 1
+        self.stopping = max(self.stopping - 1, 0)
         if self.outcome is None:
             self.polls_left -= 1
             if self.polls_left < 0:
@@ -73,7 +88,8 @@ class World:
 
     def cancel(self, name: str) -> Run:
         run = self.run(name)
-        run.outcome = run.outcome or CANCELLED
+        if run.outcome is None:
+            run.outcome, run.stopping = CANCELLED, 3
         return run
 
     def make_cluster(self, name: str) -> FakeCluster:
