@@ -143,8 +143,9 @@ def _check_loaded(services: Services, manifest: Manifest) -> CheckResult:
 def _loaded_at(services: Services, intent: Intent, manifest: Manifest) -> datetime | None:
     """When an engine in SQL ended writing staging; None for loaded files.
 
-    DML of others that waited for the engine's statement changes the rows right after it. It is not known whether
-    BigQuery's own work on a table changes the times of its partitions, so what is loaded from files is not held to it.
+    A DML statement of somebody else that waited for the engine's statement changes rows right after it, which a later
+    time would not show. Loaded files get no such time: BigQuery's own work on a table may change the times of its
+    partitions, too.
     """
     if manifest.engine.runs_spark:
         return None

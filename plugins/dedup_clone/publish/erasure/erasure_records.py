@@ -39,8 +39,8 @@ def record_erasure(services: Services, intent: Intent, candidate: Candidate, man
         return
     if intent.kind is IntentKind.ERASURE:
         _write_certificate(services, candidate.erased, manifest, reason)
-    elif _is_newest_snapshot(services, manifest):
-        _note_absent_keys(services, candidate.erased, manifest)
+    elif _has_keys_of_newest_snapshot(services, manifest):
+        _record_absent_keys(services, candidate.erased, manifest)
 
 
 def _write_certificate(services: Services, erased: ErasedRows, manifest: Manifest, reason: str) -> None:
@@ -74,10 +74,11 @@ def _older_folders(services: Services, generation: int) -> list[str]:
     return [services.store.uri(folder) for folder in found if generation_of(folder) < generation]
 
 
-def _is_newest_snapshot(services: Services, manifest: Manifest) -> bool:
-    """Whether the generation tells which keys the producer's newest snapshot has.
+def _has_keys_of_newest_snapshot(services: Services, manifest: Manifest) -> bool:
+    """Whether the generation's candidate says which erased keys the producer's newest snapshot has.
 
-    In mode last_changed a row's update_id tells it only if a single delivery was applied.
+    In mode last_changed it does so only if a single delivery was applied, because update_ids then do not say which
+    deliveries have a row.
     """
     request = services.manifests.request(manifest.attempt)
     if request is None or request.dates is not None or not manifest.applied:
@@ -86,8 +87,8 @@ def _is_newest_snapshot(services: Services, manifest: Manifest) -> bool:
     return is_single and manifest.applied[-1] == manifest.deliveries[-1]
 
 
-def _note_absent_keys(services: Services, erased: ErasedRows, manifest: Manifest) -> None:
-    """Record of each erased key that the newest snapshot lacks that snapshots after this one may bring it back."""
+def _record_absent_keys(services: Services, erased: ErasedRows, manifest: Manifest) -> None:
+    """Set `absent_since` of each erased key that the newest snapshot lacks: later snapshots may bring the key back."""
     delivered, examined = set(erased.delivered), set(erased.examined)
 
     def is_absent(key: Tombstone) -> bool:

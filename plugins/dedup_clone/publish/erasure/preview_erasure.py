@@ -14,7 +14,7 @@ from dedup_clone.contract.erasure import KeysToErase
 from dedup_clone.publish.attempt_jobs import query_configuration
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, read_keys, require_erasable
-from dedup_clone.publish.planning.date_ranges import LONGEST_RANGE, format_dates
+from dedup_clone.publish.planning.date_ranges import MAX_RANGE_DAYS, format_dates
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.services import Services
 
@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class ErasurePreview:
-    """`rows`: by date, of the live generation; None if they were not counted. `text` is Markdown for the operator."""
+    """`rows`: rows of the live generation with such a key, by date; None if not counted. `text`: for the operator."""
 
     feed: str
     live_generation: int
@@ -79,7 +79,7 @@ def _count(services: Services, keys: KeysToErase, limit_bytes: int) -> tuple[int
     size = services.warehouse.jobs.dry_run_select(configuration)
     if size > limit_bytes:
         return size, None
-    found = services.warehouse.jobs.select(configuration, rows=LONGEST_RANGE)
+    found = services.warehouse.jobs.select(configuration, rows=MAX_RANGE_DAYS)
     return size, {row["found_day"]: row["found_rows"] for row in found.first_rows}
 
 

@@ -16,11 +16,11 @@ def sound_manifest(services: Services, generation: int) -> Manifest | None:
     return manifest if manifest is not None and manifest.generation == generation else None
 
 
-def find_live_manifest(services: Services, generation: int, label: str | None) -> Manifest | None:
+def find_live_manifest(services: Services, generation: int, labelled_digest: str | None) -> Manifest | None:
     """The manifest of the generation that target holds; None if nothing proves what it was.
 
-    `label` is the digest in target's label. A candidate is that manifest if it, or what its attempt was allowed to
-    swap, has this digest.
+    `labelled_digest`: the manifest's digest in target's label. A candidate's manifest is proven if it has this digest,
+    or if the swap of its attempt was to set it.
     """
     manifest = sound_manifest(services, generation)
     if manifest is not None:
@@ -30,13 +30,16 @@ def find_live_manifest(services: Services, generation: int, label: str | None) -
         if candidate is None or candidate.manifest is None or candidate.manifest.generation != generation:
             continue
         swap = read_if_sound(services.store, SwapSpec, services.layout.swap_spec(attempt))
-        if label is not None and label in (candidate.manifest.digest, None if swap is None else swap.manifest):
+        if labelled_digest is not None and labelled_digest in (
+            candidate.manifest.digest,
+            None if swap is None else swap.manifest,
+        ):
             return candidate.manifest
     return None
 
 
 def find_earlier_manifests(services: Services, live: int | None) -> list[Manifest]:
-    """Manifests of earlier generations that are gone or damaged, and of whose attempts a candidate is left."""
+    """The manifests of earlier generations whose records are gone or damaged, from the candidates of their attempts."""
     found = []
     for attempt in _attempts(services):
         record = read_if_sound(services.store, LedgerRecord, services.layout.ledger_record(attempt))

@@ -38,11 +38,11 @@ _LOST_WITH_MANIFEST: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class RecoveryPlan:
-    """What the operator does after a recovery (`next_step`), and what it would do before.
+    """What a recovery does, and what the operator does after it (`next_step`).
 
-    It makes `changes` of records, in order, and removes target's generation label if `removes_label`. `unknown`: what
-    cannot be known again. `jobs`: ids of the BigQuery
-    jobs of the run whose lease ends with the recovery. `swap`: the swap that makes a deleted target again.
+    `changes`: of records, in order. `removes_label`: whether target's generation label is removed. `unknown`: what the
+    recovery cannot find out again. `jobs`: ids of the BigQuery jobs of the run whose lease ends with the recovery.
+    `swap`: the swap to repeat for a deleted target.
     """
 
     next_step: str

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 from dedup_clone.contract.errors import ConfigurationError
 
-LONGEST_RANGE = 10_000  # days; a BigQuery table has no more partitions
+MAX_RANGE_DAYS = 10_000  # a BigQuery table has no more partitions
 RANGES_NAMED = 10
 
 
@@ -29,9 +29,9 @@ def _range(text: str) -> tuple[date, date]:
         raise ConfigurationError(
             f"[{text}] names no date ({error}): write [YYYY-MM-DD], or a range [YYYY-MM-DD..YYYY-MM-DD]."
         ) from error
-    if not start <= end or (end - start).days >= LONGEST_RANGE:
+    if not start <= end or (end - start).days >= MAX_RANGE_DAYS:
         raise ConfigurationError(
-            f"[{text}] is no range of dates: write the earlier one first, and at most [{LONGEST_RANGE}] days."
+            f"[{text}] is no range of dates: write the earlier one first, and at most [{MAX_RANGE_DAYS}] days."
         )
     return start, end
 

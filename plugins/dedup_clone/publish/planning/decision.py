@@ -18,7 +18,7 @@ from dedup_clone.publish.step_specs import PublishRequest
 
 @dataclass(frozen=True)
 class Decision:
-    """`parent`: the live generation, None before the first. `skip_reason`: why there is nothing to publish, or None."""
+    """What a publish includes. `parent`: the live generation, if any. `skip_reason`: why nothing is, or None."""
 
     parent: Manifest | None
     backlog: Backlog
