@@ -1,7 +1,7 @@
 """Checks which dates of a delivery can be replayed without the others.
 
 Such a replay does not publish the delivery. The delivery stays included, waiting or excluded as before, and its own
-publish still applies all of it. Readers are told the same snapshot as before.
+publish still applies all of it. Status table and page name the same snapshot as before.
 """
 
 from __future__ import annotations

@@ -48,11 +48,11 @@ class LandingInput:
 
 @dataclass(frozen=True)
 class LiveInput:
-    """What becomes of the live generation. `dates`: how many dates the new generation would have; `carried`: how many
-    of them would be copied from the live one.
+    """What would become of the live generation.
 
-    `size`: bytes of the live generation's files; `size_of_delivered`: bytes of those files whose dates the deliveries
-    contain. `expired`: dates that leave the retention.
+    `dates`: how many dates the new generation would have. `carried`: how many of them would be copied forward. `size`:
+    bytes of the live generation's files; `size_of_delivered`: bytes of those whose dates the deliveries contain.
+    `expired`: dates that leave the retention.
     """
 
     dates: int
@@ -231,12 +231,12 @@ def _expected_changes(services: Services, live: Manifest) -> float:
     """How many rows engine `cdc` would stream: the median of the last publishes, at most what it is allowed to."""
     records = published_records(services.store, services.feed.feed)
     counts = [r.new_rows + r.changed_rows for r in records if r.parent is not None and r.changed_rows is not None]
-    most = services.feed.cdc.max_changed_share * live.rows
-    return min(median(counts[-PUBLISHES_COMPARED:]), most) if counts else most
+    max_rows = services.feed.cdc.max_changed_share * live.rows
+    return min(median(counts[-PUBLISHES_COMPARED:]), max_rows) if counts else max_rows
 
 
 def _expected_seconds(services: Services, engine: Engine, size: int) -> float | None:
-    """`size` times the median seconds per byte of the engine's last publishes, but at least the fastest one's time."""
+    """The engine's median seconds per byte in its last publishes, times `size`; not less than the fastest took."""
     records = [r for r in published_records(services.store, services.feed.feed) if r.engine is engine and r.bytes_read]
     known = [(r.phases["dedup"], r.bytes_read) for r in records if "dedup" in r.phases][-PUBLISHES_COMPARED:]
     if not known:

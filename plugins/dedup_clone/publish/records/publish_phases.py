@@ -30,9 +30,8 @@ def publish_phases(
 ) -> dict[str, float]:
     """Seconds by phase, from `arrived_at` to `swapped_at`. A publish without an arrival begins with its lease.
 
-    `streamed`: of engine `cdc`, whose phase `load` lasts until BigQuery has applied what was streamed.
-
-    A phase whose end is not recorded is left out: its time counts for the next phase.
+    A phase whose end is not recorded is left out: its time counts for the next phase. `streamed`: of engine `cdc`,
+    whose phase `load` lasts until BigQuery has applied what was streamed.
     """
     layout, ended = services.layout, list(jobs)
     dedup_name, candidate_name = layout.dedup_started(intent.attempt), layout.candidate(intent.attempt)
@@ -74,10 +73,10 @@ def divide(
 ) -> dict[str, float]:
     """The seconds between consecutive ends, without those of the `pending` times, which are the phase QUEUED.
 
-    All add up to `until - begin`. The ends are read from several clocks. One that is before the end of the phase before
-    it gives a phase of 0 s.
+    All add up to `until - begin`. The ends are read from several clocks: a phase that would end before it begins gets
+    0 s.
     """
-    waits = _united(pending)
+    waits = _merged(pending)
     seconds, since, queued = {}, begin, 0.0
     for phase, end in ends.items():
         if end is not None:
@@ -88,8 +87,8 @@ def divide(
     return {**seconds, QUEUED: queued}
 
 
-def _united(times: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:
-    """The same times without overlaps."""
+def _merged(times: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:
+    """The same times as intervals that do not overlap, ascending."""
     united: list[tuple[datetime, datetime]] = []
     for first, last in sorted(times):
         if united and first <= united[-1][1]:

@@ -81,12 +81,12 @@ def write_reporting_tables(services: Services, *, holder: str) -> None:
         if stored.writer.load is not None and not _is_abandoned(services, stored.writer.load, holder):
             return
         try:
-            stored, _ = _settle(services, backlog, stored)
+            stored, _ = _reconcile_load(services, backlog, stored)
             stored = _begin(services, backlog, stored, holder, is_first=number == 0)
             if stored.writer.load is None:
                 return
             _start(services, backlog, stored.writer.load)
-            _, is_loaded = _settle(services, backlog, stored)
+            _, is_loaded = _reconcile_load(services, backlog, stored)
         except LostRace:
             return  # another writer has begun a load; after that it looks for new rows
         if not is_loaded:
@@ -113,21 +113,22 @@ def _begin(
         since_last = (services.now() - writer.begun_at).total_seconds()
     if 0 <= since_last < SECONDS_BETWEEN_LOADS:  # less than 0: another worker's clock is ahead
         if is_first:
-            return _left(services, stored, f"the tables were written {since_last:.1f} s ago")
+            return _postpone(services, stored, f"the tables were written {since_last:.1f} s ago")
         time.sleep(SECONDS_BETWEEN_LOADS - since_last)
     if writer.loads_allowed(services.now()) < 1:
-        return _left(services, stored, "BigQuery's daily limit of loads into one table is nearly reached")
+        return _postpone(services, stored, "BigQuery's daily limit of loads into one table is nearly reached")
     load = ReportingLoad(secrets.token_hex(8), holder, services.now(), status_digest, tuple(names))
     return backlog.replace_writer(writer.begin(load), expected_object_generation=stored.object_generation)
 
 
-def _left(services: Services, stored: StoredWriter, why: str) -> StoredWriter:
+def _postpone(services: Services, stored: StoredWriter, why: str) -> StoredWriter:
+    """Leave the rows to the next publish or watchdog run. Returns the writer as it is stored."""
     services.log(f"the next publish or watchdog run writes the reporting tables: {why}")
     return stored
 
 
 def _start(services: Services, backlog: ReportingBacklog, load: ReportingLoad) -> None:
-    """Start the jobs. A failure is left to `_settle`, which asks BigQuery for what happened."""
+    """Start the jobs. A failure is left to `_reconcile_load`, which asks BigQuery for what happened."""
     with best_effort(services, "a load of the reporting tables did not start"):
         if load.status_digest is not None:
             rows = [status_row(row) for row in StatusRows(services.store).read()]
@@ -137,7 +138,7 @@ def _start(services: Services, backlog: ReportingBacklog, load: ReportingLoad) -
             services.warehouse.start_load(load.ledger_job, LEDGER_TABLE, ledger_schema(), rows, append=True)
 
 
-def _settle(services: Services, backlog: ReportingBacklog, stored: StoredWriter) -> tuple[StoredWriter, bool]:
+def _reconcile_load(services: Services, backlog: ReportingBacklog, stored: StoredWriter) -> tuple[StoredWriter, bool]:
     """End the unfinished load: record its outcome. Returns the writer without a load, and whether all rows were loaded.
 
     Rows that were appended leave the backlog; the other rows stay. Raises LostRace, and TimeoutError when a job still
