@@ -26,9 +26,9 @@ CORE_UTILIZATION = 0.7  # the share of time in which cores work, in a job whose 
 # A core is useful for each date or for each task of this size, whichever are more; further cores would be idle.
 _TASK_BYTES = 1 << 30
 _MIN_EXECUTORS = 2  # the services start no fewer
-# The documented limit of serverless batches (editions of the page differ; this is the lowest). Dynamic allocation then
-# requests the others.
-_MOST_INITIAL_EXECUTORS = 100
+# Some editions of Dataproc's page on autoscaling allow serverless batches no more initial executors. Dynamic allocation
+# then requests the others.
+_MAX_INITIAL_EXECUTORS = 100
 # Minutes until a run's first executor works.
 START_MINUTES = {
     Runner.LOCAL: 0.5,
@@ -118,7 +118,7 @@ def spark_properties(size: RunSize, spark: SparkSize) -> dict[str, str]:
         **_memory("driver", spark.driver_cores, spark.memory_gb_per_core),
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.minExecutors": str(_MIN_EXECUTORS),
-        "spark.dynamicAllocation.initialExecutors": str(min(size.executors, _MOST_INITIAL_EXECUTORS)),
+        "spark.dynamicAllocation.initialExecutors": str(min(size.executors, _MAX_INITIAL_EXECUTORS)),
         "spark.dynamicAllocation.maxExecutors": str(size.most_executors),
         # Executors register one by one. Without this, Spark counts the cores at the start and makes too few partitions.
         "spark.default.parallelism": str(size.cores),
