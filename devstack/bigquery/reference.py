@@ -56,6 +56,7 @@ STATEMENTS: dict[type, str] = {
     statements.AlterTableSetOptions: "`ALTER TABLE [IF EXISTS] … SET OPTIONS`",
     statements.AlterTablePrimaryKey: "`ALTER TABLE [IF EXISTS] … ADD PRIMARY KEY (…) NOT ENFORCED`, "
     "`… DROP PRIMARY KEY [IF EXISTS]`",
+    statements.AlterColumn: "`ALTER TABLE [IF EXISTS] … ALTER COLUMN [IF EXISTS] … SET DATA TYPE … | DROP NOT NULL`",
     statements.DropTable: "`DROP TABLE [IF EXISTS]`",
     statements.CreateRowPolicy: "`CREATE [OR REPLACE] ROW ACCESS POLICY [IF NOT EXISTS] … ON … "
     "[GRANT TO (…)] FILTER USING (…)`",

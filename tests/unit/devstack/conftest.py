@@ -21,6 +21,7 @@ def connection(storage_url: str) -> Connection:
     return Connection.from_variables({
         "STORAGE_EMULATOR_HOST": storage_url,
         "BIGQUERY_EMULATOR_HOST": "http://127.0.0.1:1",
+        "BIGQUERY_STORAGE_EMULATOR_HOST": "127.0.0.1:1",
         "AIRFLOW_URL": "http://127.0.0.1:1",
         "AIRFLOW_USER": "admin",
         "AIRFLOW_PASSWORD": "admin",

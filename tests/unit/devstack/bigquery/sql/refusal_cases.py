@@ -33,7 +33,7 @@ CONSTRUCTS: dict[str, str] = {
     "WHILE FALSE DO SELECT 1; END WHILE": "WHILE statement",
     "EXECUTE IMMEDIATE 'SELECT 1'": "EXECUTE IMMEDIATE",
     "SET @@time_zone = 'UTC'": "system variable @@",
-    "CREATE TABLE d.t (a INT64) OPTIONS (kms_key_name = 'x')": "table option kms_key_name",
+    "CREATE TABLE d.t (a INT64) OPTIONS (default_rounding_mode = 'x')": "table option default_rounding_mode",
     "CREATE SCHEMA d OPTIONS (default_table_expiration_days = 3)": "schema option default_table_expiration_days",
     "CREATE TABLE d.t (a STRING(3))": "parameterized type STRING(…)",
     "CREATE TABLE d.t (a BIGNUMERIC)": "type BIGNUMERIC",
