@@ -44,7 +44,7 @@ def sized(rows: list[Row], size: int | Decimal | None) -> list[Row]:
     return [{**row, "size": size} for row in rows]
 
 
-@pytest.mark.parametrize("plan", ["auto", "antijoin"])
+@pytest.mark.parametrize("plan", ["auto", pytest.param("antijoin", marks=pytest.mark.exhaustive)])
 def test_files_of_before_and_after_a_widening_live_together(
     clients: Clients, real_dedup: SparkDedupProcess, plan: str
 ) -> None:
