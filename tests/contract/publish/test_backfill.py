@@ -14,7 +14,6 @@ from dedup_clone.publish.backfill.land_snapshots import land_next_snapshots
 from dedup_clone.state.landing import Landing
 from dedup_clone.state.store import ObjectStore
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, Row, expected, parquet_bytes, row
-from testkit.spark_dedup_process import SparkDedupProcess
 
 
 class Archive:
@@ -44,8 +43,7 @@ class Archive:
 
 
 @pytest.fixture
-def archive(world: FeedOnStandIn, real_dedup: SparkDedupProcess) -> Archive:
-    world.dedup = real_dedup
+def archive(world: FeedOnStandIn) -> Archive:
     archive = Archive(world)
     archive.put(3, [row(3, 1, 31), row(3, 2, 32)])
     archive.put(5, [row(5, 2, 52), row(5, 3, 53)])
