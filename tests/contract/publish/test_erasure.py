@@ -10,7 +10,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
@@ -225,34 +224,30 @@ def _places_of(marker: int, storage: Storage, tables: Path) -> set[str]:
 
 def test_the_value_is_in_no_byte_of_state_and_tables_once_time_travel_has_passed(tmp_path: Path) -> None:
     with open_clients(tmp_path) as clients, SparkDedupProcess(clients[0]) as dedup:
-        _search_everything(tmp_path, clients, dedup)
+        world = FeedOnStandIn(new_feed("erased_"), *clients)
+        world.dedup = dedup
+        world.publish(world.land(7, FIRST))
+        world.publish(world.land(8, [row(8, PERSON, 30), row(8, 1)]))
+        strict = CheckSettings(max_changed_share=0.1, max_new_share=1, max_survivor_share=1, max_times_usual=None)
+        world.feed = world.feed.model_copy(update={"checks": strict})
+        with pytest.raises(CheckFailed) as failed:  # its evidence has the key as an example
+            world.publish(world.land(9, [row(9, PERSON, 40), row(9, 1, 40)]))
+        assert str(PERSON) not in str(failed.value)
+        recover(world.services, dag_id="other", run_id="other")
+        world.write_reporting_tables()
 
+        def places() -> set[str]:
+            return _places_of(PERSON, clients[0], tmp_path / "bigquery")
 
-def _search_everything(folder: Path, clients: tuple[Storage, BigQuery], dedup: SparkDedupProcess) -> None:
-    world = FeedOnStandIn(new_feed("erased_"), *clients)
-    world.dedup = dedup
-    world.publish(world.land(7, FIRST))
-    world.publish(world.land(8, [row(8, PERSON, 30), row(8, 1)]))
-    strict = CheckSettings(max_changed_share=0.1, max_new_share=1, max_survivor_share=1, max_times_usual=None)
-    world.feed = world.feed.model_copy(update={"checks": strict})
-    with pytest.raises(CheckFailed) as failed:  # its evidence has the key as an example
-        world.publish(world.land(9, [row(9, PERSON, 40), row(9, 1, 40)]))
-    assert str(PERSON) not in str(failed.value)
-    recover(world.services, dag_id="other", run_id="other")
-    world.write_reporting_tables()
-
-    def places() -> set[str]:
-        return _places_of(PERSON, clients[0], folder / "bigquery")
-
-    before = places()
-    assert any("checks_before.json" in place for place in before), before
-    assert any(place.endswith("index.json") for place in before), before
-    assert any("/data/" in place for place in before), before
-    assert any(place.startswith("segments/") for place in before), before
-    world.erase(KEYS)
-    loose = CheckSettings(max_changed_share=1, max_new_share=1, max_survivor_share=1, max_times_usual=None)
-    world.feed = world.feed.model_copy(update={"checks": loose})
-    world.publish(world.land(10, [row(10, PERSON, 50), row(10, 1)]))
-    world.write_reporting_tables()
-    world.control("/_standin/clock", {"advance_seconds": timedelta(days=15).total_seconds()})
-    assert places() == set()
+        before = places()
+        assert any("checks_before.json" in place for place in before), before
+        assert any(place.endswith("index.json") for place in before), before
+        assert any("/data/" in place for place in before), before
+        assert any(place.startswith("segments/") for place in before), before
+        world.erase(KEYS)
+        loose = CheckSettings(max_changed_share=1, max_new_share=1, max_survivor_share=1, max_times_usual=None)
+        world.feed = world.feed.model_copy(update={"checks": loose})
+        world.publish(world.land(10, [row(10, PERSON, 50), row(10, 1)]))
+        world.write_reporting_tables()
+        world.control("/_standin/clock", {"advance_seconds": timedelta(days=15).total_seconds()})
+        assert places() == set()

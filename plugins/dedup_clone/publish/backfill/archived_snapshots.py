@@ -43,10 +43,12 @@ class ArchivedSnapshots:
     """Snapshots of the archive, each the latest delivery of its id, by ascending id.
 
     `to_land` have never landed. `landed`: the deliveries of those that have, whether published, waiting or refused.
+    `live` is the manifest of the live generation; None before the first publish.
     """
 
     to_land: tuple[Marker, ...]
     landed: tuple[Delivery, ...]
+    live: Manifest | None
 
 
 def find_archived(services: Services, archive: Landing, request: BackfillRequest) -> ArchivedSnapshots:
@@ -67,7 +69,8 @@ def find_archived(services: Services, archive: Landing, request: BackfillRequest
             f"Archive [{request.archive}] has no complete snapshot of these ids, expected markers [{marker_name}]: "
             f"correct the form of the backfill."
         )
-    live = live_manifest(services)
+    generation = services.current.read().generation
+    live = None if generation is None else services.manifests.read(generation)
     published = {delivery.snapshot_id for delivery in live.deliveries} if live else set[int]()
     registered = [delivery for delivery in services.arrivals.deliveries() if delivery.snapshot_id in chosen]
     known = published | {delivery.snapshot_id for delivery in registered}
@@ -80,13 +83,7 @@ def find_archived(services: Services, archive: Landing, request: BackfillRequest
                 f"of the archive, from [{late[0]}] on, are older than the newest published one [{max(published)}]. "
                 f"Backfill such a feed before its first publish."
             )
-    return ArchivedSnapshots(to_land, tuple(registered))
-
-
-def live_manifest(services: Services) -> Manifest | None:
-    """The manifest of the live generation; None before the first publish."""
-    generation = services.current.read().generation
-    return None if generation is None else services.manifests.read(generation)
+    return ArchivedSnapshots(to_land, tuple(registered), live)
 
 
 def describe(services: Services, archive: Landing, request: BackfillRequest) -> str:

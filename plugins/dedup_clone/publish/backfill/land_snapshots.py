@@ -5,12 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.publish.backfill.archived_snapshots import (
-    ArchivedSnapshots,
-    BackfillRequest,
-    find_archived,
-    live_manifest,
-)
+from dedup_clone.publish.backfill.archived_snapshots import ArchivedSnapshots, BackfillRequest, find_archived
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.services import Services
 from dedup_clone.state.landing import Landing, Marker
@@ -41,9 +36,7 @@ def _waits_for(services: Services, found: ArchivedSnapshots, request: BackfillRe
     if services.is_foreign(services.current.read()):
         return "the environment that publishes the feed"
     unregistered = services.arrivals.unregistered(services.landing.markers())
-    waiting = [marker.delivery for marker in unregistered] or list(
-        find_backlog(services, live_manifest(services)).apply
-    )
+    waiting = [marker.delivery for marker in unregistered] or list(find_backlog(services, found.live).apply)
     if waiting:
         return f"delivery [{waiting[0].name}], which is not published"
     if found.to_land and found.landed:
