@@ -1,9 +1,11 @@
-"""Measures what BigQuery reads for a publish with each engine: `python -m benchmarks.engine_costs`.
+"""Measures what BigQuery reads for a publish with each engine, and with dbt: `python -m benchmarks.engine_costs`.
 
-Each engine, and each form of engine `bigquery`, publishes the same two snapshots on the stand-in. In the second
-snapshot a thousandth of the rows is new, a thousandth is missing and a thousandth changed. All must give the same
-table. The program prints the bytes that each BigQuery job processed, also as a multiple of the table's size, its slot
-time, and what that costs for 15 TB and six publishes a day.
+Each engine, each form of engine `bigquery`, and each way of dbt publishes the same two snapshots on the stand-in. In
+the second snapshot a thousandth of the rows is new, a thousandth is missing and a thousandth changed. All must give the
+same table. The program prints the bytes that each BigQuery job processed (all jobs of dbt together), also as a multiple
+of the table's size, its slot time, and what that costs for 15 TB and six publishes a day.
+
+dbt validates nothing, and readers see its table change in place. It must be installed: `make foreign-setup`.
 
 The stand-in's slot time is the wall time of DuckDB on this machine: it compares statements that read the same, roughly,
 and says nothing about BigQuery's slots. docs/costs.md prices those.
@@ -17,19 +19,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+from google.cloud.bigquery import Client as BigQuery
+
+from benchmarks.dbt_peer import STATEMENTS, DbtPeer
 from dedup_clone.contract.billing import TIB, USD_PER_TIB
 from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.publish.attempt_jobs import attempt_job_id
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
 from testkit.feed_on_stand_in import TODAY, row
+from testkit.foreign_programs import Servers
 from testkit.server_clients import open_clients
 from testkit.table_contracts import PRODUCTS
 
 DATES = 13
 PRODUCTION_BYTES = 15 * 10**12
 PUBLISHES_A_DAY = 6
+Table = list[list[Any]]  # in the form of FeedAgainstOracle.table_rows
 # The BigQuery jobs of a publish, by the step in their id: validate the delivery, load it into incoming, count rows by
 # date, fill staging, swap.
 STEPS = ("examine_1", "append_1", "evidence", "load", "swap")
@@ -52,9 +61,9 @@ WAYS = (Way(Engine.SPARK), *(Way(Engine.BIGQUERY, form) for form in SqlForm), Wa
 
 @dataclass(frozen=True)
 class StepCost:
-    """What one BigQuery job processed. `table_multiple`: its bytes divided by the table's size."""
+    """What BigQuery processed in one step. `table_multiple`: its bytes divided by the table's size."""
 
-    way: Way
+    way: str
     step: str
     processed: int
     table_multiple: float
@@ -74,9 +83,13 @@ def main() -> None:
             record = feed.publish(feed.land(2, second))
             tables.append(feed.table_rows())
             step_costs += list(costs(feed, way, record.attempt))
+        for cost, table in build_with_dbt(clients[1], Path(folder) / "dbt", first, second):
+            tables.append(table)
+            step_costs.append(cost)
     if any(table != tables[0] for table in tables):
         raise SystemExit("The engines made different tables, so their costs cannot be compared.")
-    print(f"{len(tables[0])} rows, {table_bytes(len(tables[0]))} bytes, equal for {'; '.join(w.name for w in WAYS)}\n")
+    ways = "; ".join(dict.fromkeys(cost.way for cost in step_costs))
+    print(f"{len(tables[0])} rows, {table_bytes(len(tables[0]))} bytes, equal for {ways}\n")
     show(step_costs)
 
 
@@ -102,21 +115,33 @@ def costs(feed: FeedAgainstOracle, way: Way, attempt: str) -> Iterator[StepCost]
     for step in STEPS:
         job = feed.services.warehouse.job(attempt_job_id(feed.feed.feed, attempt, step, 1))
         if job is not None:
-            yield StepCost(way, step, job.bytes_processed, job.bytes_processed / size, job.slot_ms)
+            yield StepCost(way.name, step, job.bytes_processed, job.bytes_processed / size, job.slot_ms)
+
+
+def build_with_dbt(bigquery: BigQuery, folder: Path, *snapshots: list[Row]) -> Iterator[tuple[StepCost, Table]]:
+    """For each way of dbt: the cost of the last snapshot, and the table's rows."""
+    peer = DbtPeer(Servers(urlsplit(str(bigquery._connection.API_BASE_URL)).netloc, storage=""), bigquery, folder)
+    for rows in snapshots:
+        peer.load(rows)
+        jobs = {way: peer.build(way) for way in STATEMENTS}
+    for way, jobs_of_way in jobs.items():
+        table = peer.table_rows(way)
+        processed = sum(job.total_bytes_processed or 0 for job in jobs_of_way)
+        slot_ms = sum(job.slot_millis or 0 for job in jobs_of_way)
+        yield StepCost(f"dbt, {way}", "all", processed, processed / table_bytes(len(table)), slot_ms), table
 
 
 def show(step_costs: list[StepCost]) -> None:
-    print("| Engine | Job | Bytes processed | Times the table | Slot ms here |\n| --- | --- | --- | --- | --- |")
+    print("| Way | Job | Bytes processed | Times the table | Slot ms here |\n| --- | --- | --- | --- | --- |")
     for cost in step_costs:
-        print(f"| {cost.way.name} | {cost.step} | {cost.processed:,} | {cost.table_multiple:.2f} | {cost.slot_ms:,} |")
+        print(f"| {cost.way} | {cost.step} | {cost.processed:,} | {cost.table_multiple:.2f} | {cost.slot_ms:,} |")
     print(
-        "\n| Engine | Times the table | USD per publish of 15 TB | USD per day, six publishes |\n"
-        "| --- | --- | --- | --- |"
+        "\n| Way | Times the table | USD per publish of 15 TB | USD per day, six publishes |\n| --- | --- | --- | --- |"
     )
-    for way in WAYS:
+    for way in dict.fromkeys(cost.way for cost in step_costs):
         table_multiple = sum(cost.table_multiple for cost in step_costs if cost.way == way)
         usd = table_multiple * PRODUCTION_BYTES / TIB * USD_PER_TIB
-        print(f"| {way.name} | {table_multiple:.2f} | {usd:,.0f} | {PUBLISHES_A_DAY * usd:,.0f} |")
+        print(f"| {way} | {table_multiple:.2f} | {usd:,.0f} | {PUBLISHES_A_DAY * usd:,.0f} |")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.foreign.programs import PROJECT, Servers, run_steps
+from testkit.foreign_programs import PROJECT, Servers, run_steps
 
 pytestmark = pytest.mark.exhaustive
 

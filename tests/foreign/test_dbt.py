@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from google.cloud import bigquery
 
-from tests.foreign.programs import BIN, PROJECT, USER, Servers, run_program
+from testkit.foreign_programs import Servers, dbt_profile, run_dbt, write_files
 
 pytestmark = pytest.mark.exhaustive
 
@@ -55,41 +54,13 @@ REFUSED = {
 }
 
 
-def output(servers: Servers, dataset: str) -> dict[str, Any]:
-    return {
-        "type": "bigquery",
-        "method": "oauth-secrets",
-        "token": USER,
-        "project": PROJECT,
-        "dataset": dataset,
-        "location": "US",
-        "threads": 2,
-        "job_retries": 0,
-        "job_execution_timeout_seconds": 120,
-        "api_endpoint": f"http://{servers.bigquery}",
-    }
-
-
-def run_dbt(servers: Servers, project: Path, *arguments: str) -> dict[str, tuple[str, str]]:
-    """The status and message of each node, by its name."""
-    done = run_program(servers, project, str(BIN / "dbt"), *arguments, DBT_SEND_ANONYMOUS_USAGE_STATS="0")
-    results = project / "target" / "run_results.json"
-    assert results.exists(), done.stdout[-3000:] + done.stderr[-3000:]
-    found = json.loads(results.read_text())["results"]
-    results.unlink()
-    return {result["unique_id"].split(".")[2]: (result["status"], result["message"] or "") for result in found}
-
-
 def rows(client: bigquery.Client, table: str) -> list[tuple[str, int, int]]:
     read = client.query(f"SELECT day, id, update_id FROM {table} ORDER BY id, update_id").result()
     return [(str(row.day)[-2:], row.id, row.update_id) for row in read]
 
 
 def test_dbt_builds_twice_and_clones(servers: Servers, client: bigquery.Client, tmp_path: Path) -> None:
-    profile = {"target": "dev", "outputs": {"dev": output(servers, "shop"), "other": output(servers, "shop_clone")}}
-    for name, text in {**FILES, "profiles.yml": json.dumps({"shop": profile})}.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+    write_files(tmp_path, {**FILES, "profiles.yml": dbt_profile(servers, dev="shop", other="shop_clone")})
 
     first = run_dbt(servers, tmp_path, "build", "--vars", "{update_id: 1}")
     assert {name for name, (status, _) in first.items() if status not in ("success", "pass")} == {"a_view", "codes"}

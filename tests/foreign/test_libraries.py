@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from google.cloud import bigquery
 
-from tests.foreign.programs import BIN, PROJECT, Servers, run_steps
+from testkit.foreign_programs import BIN, PROJECT, Servers, run_steps
 
 pytestmark = pytest.mark.exhaustive
 

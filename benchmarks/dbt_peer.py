@@ -1,0 +1,101 @@
+"""Keeps a table by incremental models of dbt-bigquery, each in the way that reads least for complete snapshots.
+
+Each snapshot is loaded into a table by a load job, which is free. Then dbt builds its models from that table.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from google.cloud.bigquery import Client, LoadJobConfig, QueryJob, SourceFormat, TimePartitioning
+
+from dedup_spark.column_types import arrow_schema
+from testkit.fake_dedup_job import Row
+from testkit.feed_against_oracle import parquet
+from testkit.foreign_programs import Servers, dbt_profile, run_dbt, write_files
+from testkit.oracle import comparable
+from testkit.table_contracts import PRODUCTS, oracle_table
+
+DATASET = "by_dbt"
+LAYOUT = (
+    f'partition_by={{"field": "{PRODUCTS.partition_column}", "data_type": "date"}}, '
+    f"cluster_by={list(PRODUCTS.cluster_by)}"
+)
+# A snapshot lacks rows that the table has: a partition is replaced by the newest row of each of its keys.
+NEWEST = f"""
+select * from (
+  select * from {DATASET}.delivered
+  {{% if is_incremental() %}} union all select * from {{{{ this }}}} {{% endif %}}
+)
+where true
+qualify row_number() over (partition by {", ".join(PRODUCTS.keys)} order by {PRODUCTS.snapshot_id_column} desc) = 1
+"""
+OVERWRITE = "incremental_strategy='insert_overwrite'"
+STATEMENTS = {
+    "merge": (
+        f"incremental_strategy='merge', unique_key={list(PRODUCTS.keys)}",
+        f"select * from {DATASET}.delivered",
+    ),
+    # dbt finds the dates itself, from a temporary table with the model's rows.
+    "insert_overwrite": (OVERWRITE, NEWEST),
+    "insert_overwrite of given dates": (f"{OVERWRITE}, partitions=var('days')", NEWEST),
+}
+
+
+class DbtPeer:
+    """A dataset with one table for each way of dbt. `folder`: for dbt's project."""
+
+    def __init__(self, servers: Servers, client: Client, folder: Path) -> None:
+        self.servers = servers
+        self.client = client
+        self.folder = folder
+        client.create_dataset(DATASET)
+        models = {
+            f"models/{_model(way)}.sql": f"{{{{ config(materialized='incremental', {LAYOUT}, {settings}) }}}}\n{query}"
+            for way, (settings, query) in STATEMENTS.items()
+        }
+        write_files(
+            folder,
+            {
+                **models,
+                "dbt_project.yml": json.dumps({"name": "shop", "version": "1.0", "profile": "shop"}),
+                "profiles.yml": dbt_profile(servers, dev=DATASET),
+            },
+        )
+
+    def load(self, rows: Sequence[Row]) -> None:
+        """Replace the delivered rows by those of a snapshot."""
+        partitioning: Any = TimePartitioning(field=PRODUCTS.partition_column)
+        options = LoadJobConfig(
+            source_format=SourceFormat.PARQUET,
+            write_disposition="WRITE_TRUNCATE",
+            time_partitioning=partitioning,
+            clustering_fields=list(PRODUCTS.cluster_by),
+        )
+        content = parquet(pa.Table.from_pylist(list(rows), schema=arrow_schema(PRODUCTS.columns)))
+        self.client.load_table_from_file(io.BytesIO(content), f"{DATASET}.delivered", job_config=options).result()
+        self.days = sorted({f"date '{row[PRODUCTS.partition_column]}'" for row in rows})
+
+    def build(self, way: str) -> list[QueryJob]:
+        """Build the table of one way, and return the query jobs that dbt ran. Raises RuntimeError if dbt fails."""
+        started = datetime.now(UTC)
+        variables = json.dumps({"days": self.days})
+        (result,) = run_dbt(self.servers, self.folder, "run", "--select", _model(way), "--vars", variables).values()
+        if result[0] != "success":
+            raise RuntimeError(f"dbt could not build [{way}]: {result[1]}")
+        return [job for job in self.client.list_jobs(min_creation_time=started) if isinstance(job, QueryJob)]
+
+    def table_rows(self, way: str) -> list[list[Any]]:
+        """The rows of the table of one way, in the form of FeedAgainstOracle.table_rows."""
+        found = self.client.query_and_wait(f"SELECT * FROM {DATASET}.{_model(way)}")
+        return comparable(oracle_table(PRODUCTS), [dict(row.items()) for row in found])
+
+
+def _model(way: str) -> str:
+    return way.replace(" ", "_")

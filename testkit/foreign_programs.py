@@ -1,0 +1,88 @@
+"""Runs programs of others in `.venv-foreign`, with the addresses of the local servers. dbt among them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testkit.local_servers import REPOSITORY
+
+PROJECT = "local-dev"
+USER = "foreign@example.com"  # the stand-in takes a token for the caller's address
+BIN = REPOSITORY / ".venv-foreign" / "bin"
+TIMEOUT_S = 600
+
+
+@dataclass(frozen=True)
+class Servers:
+    """The addresses, as host:port, of the stand-in and of the object store."""
+
+    bigquery: str
+    storage: str
+
+
+def run_program(servers: Servers, folder: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in `folder`, and return its exit code and output."""
+    environment = {
+        **os.environ,
+        "BIGQUERY_EMULATOR_HOST": f"http://{servers.bigquery}",
+        "STORAGE_EMULATOR_HOST": f"http://{servers.storage}",
+        "HOME": str(folder),
+        **variables,
+    }
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+
+
+def run_steps(
+    servers: Servers, folder: Path, python: Path, script: str, *arguments: str, **variables: str
+) -> dict[str, str]:
+    """What a script says of each of its steps: it prints one line of JSON that begins with `steps `."""
+    done = run_program(servers, folder, str(python), "-c", script, *arguments, **variables)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("steps ")]
+    assert lines, done.stdout[-3000:] + done.stderr[-3000:]
+    steps: dict[str, str] = json.loads(lines[-1].removeprefix("steps "))
+    return steps
+
+
+def dbt_profile(servers: Servers, **dataset_by_target: str) -> str:
+    """The text of dbt's profiles.yml for the profile `shop`, whose first target is the default."""
+    outputs = {
+        target: {
+            "type": "bigquery",
+            "method": "oauth-secrets",
+            "token": USER,
+            "project": PROJECT,
+            "dataset": dataset,
+            "location": "US",
+            "threads": 2,
+            "job_retries": 0,
+            "job_execution_timeout_seconds": 120,
+            "api_endpoint": f"http://{servers.bigquery}",
+        }
+        for target, dataset in dataset_by_target.items()
+    }
+    return json.dumps({"shop": {"target": next(iter(outputs)), "outputs": outputs}})
+
+
+def write_files(folder: Path, files: dict[str, str]) -> None:
+    """Write files of the given texts below `folder`."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def run_dbt(servers: Servers, project: Path, *arguments: str) -> dict[str, tuple[str, str]]:
+    """The status and message of each node, by its name. Raises RuntimeError, with the output, if dbt ran no node."""
+    done = run_program(servers, project, str(BIN / "dbt"), *arguments, DBT_SEND_ANONYMOUS_USAGE_STATS="0")
+    results = project / "target" / "run_results.json"
+    if not results.exists():
+        raise RuntimeError(done.stdout[-3000:] + done.stderr[-3000:])
+    found: list[dict[str, Any]] = json.loads(results.read_text())["results"]
+    results.unlink()
+    return {result["unique_id"].split(".")[2]: (result["status"], result["message"] or "") for result in found}
