@@ -9,6 +9,11 @@ LOCK := requirements/dev.lock
 # Each start of Airflow would otherwise compile thousands of modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
+# deploy, doctor, plan, recover and probe work with the profile that is named: PROFILE=staging.
+ifdef PROFILE
+export DEDUP_CLONE_PROFILE := $(PROFILE)
+endif
+
 UV := uv==0.13.9
 # Holds the lock that the environment was built from: the same text again needs no installation.
 STAMP := $(VENV)/installed.lock
@@ -160,12 +165,12 @@ lock: setup ## Renew the lock from requirements/dev.in
 	grep -E '^# ' requirements.txt | cat - requirements.new > requirements.both && mv requirements.both requirements.txt
 	rm requirements.new
 
-deploy: setup ## Show what a release to Google Cloud would change, ask, and do it (PLAN=1, YES=1, TAKE_OVER=1)
+deploy: setup ## Show what a release to Google Cloud would change, ask, and do it (PROFILE=, PLAN=1, YES=1, TAKE_OVER=1)
 	@PYTHONPATH=plugins $(PY) -m deploy.release $(if $(PLAN),--plan) $(if $(YES),--yes) $(if $(TAKE_OVER),--take-over)
 
 # The run of the DAG in the deployed environment fails when a notifier fails.
 alert-test: setup ## Send a test alert to everybody who is told of incidents of the live environment
-	@environment() { sed -n "s/^$$1: *//p" deploy/environment.yaml; }; \
+	@environment() { sed -n "s/^$$1: *//p" deploy/environment$(if $(filter-out gcp,$(PROFILE)),.$(PROFILE)).yaml; }; \
 	gcloud composer environments run "$$(environment name)" --location "$$(environment region)" dags trigger -- alert_test
 
 doctor: setup ## Look at the live environment, change nothing, and say what to mend with which command

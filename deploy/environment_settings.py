@@ -1,4 +1,7 @@
-"""Reads deploy/environment.yaml, which describes the Managed Airflow environment, and the profile for Google Cloud."""
+"""Reads the profile that a command works with, and the file that describes the profile's Managed Airflow environment.
+
+The environment of profile `gcp` is in deploy/environment.yaml, that of `staging` in deploy/environment.staging.yaml.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,12 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from dedup_clone.settings.deployment import Deployment
+from dedup_clone.settings.deployment import DEFAULT_PROFILE, Deployment, profile_name, read_deployment
 from dedup_clone.settings.identifiers import BucketName
 from dedup_clone.settings.spark_settings import Region, ServiceAccount
 from dedup_clone.settings.strict_yaml import StrictModel, read_model
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-ENVIRONMENT_FILE = REPOSITORY / "deploy" / "environment.yaml"
-PROFILE_FILE = REPOSITORY / "dags" / "profiles" / "gcp.yaml"
 SPARK_CODE_PREFIX = "spark-code/"  # below the state bucket; no feed can have this name
 
 ResourceName = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")]
@@ -34,11 +35,17 @@ class Environment(StrictModel):
     producer: ServiceAccount
 
 
-def read_environment(path: Path = ENVIRONMENT_FILE) -> Environment:
-    """Raises ConfigurationError that names file, line and key."""
-    return read_model(Environment, path)
+def environment_file() -> Path:
+    """The file of the environment to which the profile's releases go."""
+    name = profile_name()
+    return REPOSITORY / "deploy" / ("environment.yaml" if name == DEFAULT_PROFILE else f"environment.{name}.yaml")
 
 
-def read_profile(path: Path = PROFILE_FILE) -> Deployment:
-    """The profile for Google Cloud. Raises ConfigurationError that names file, line and key."""
-    return read_model(Deployment, path)
+def read_environment(path: Path | None = None) -> Environment:
+    """By default the profile's own. Raises ConfigurationError that names file, line and key."""
+    return read_model(Environment, path or environment_file())
+
+
+def read_profile() -> Deployment:
+    """The profile that DEDUP_CLONE_PROFILE names, `gcp` by default. Raises ConfigurationError."""
+    return read_deployment(REPOSITORY / "dags" / "profiles")

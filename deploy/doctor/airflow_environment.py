@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from dedup_clone.settings.deployment import PROFILE_VARIABLE, profile_name
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
 from deploy.doctor.google_api import ApiError
-from deploy.environment_settings import REPOSITORY
+from deploy.environment_settings import REPOSITORY, environment_file
 
 OLDEST_AIRFLOW = (3, 3, 1)
 PACKAGES_FILE = REPOSITORY / "requirements" / "composer.txt"
@@ -75,14 +76,17 @@ def _software(live: LiveEnvironment, software: dict[str, Any]) -> Iterator[Findi
         text = "the web server loads no plugins: the page Snapshots and the deadlines are missing."
         command = _gcloud(live, "update", "--support-web-server-plugins")
         yield Finding(Level.FAIL, "plugins", text, command)
-    found = software.get("envVariables", {}).get(STATE_BUCKET_VARIABLE)
-    if found != live.profile.state_bucket:
-        text = f"[{STATE_BUCKET_VARIABLE}] is [{found}], expected [{live.profile.state_bucket}]: the page Snapshots "
-        text += "finds the state bucket by this variable."
-        option = f"--update-env-variables={STATE_BUCKET_VARIABLE}={live.profile.state_bucket}"
+    found = software.get("envVariables", {})
+    values = {STATE_BUCKET_VARIABLE: found.get(STATE_BUCKET_VARIABLE), PROFILE_VARIABLE: profile_name(found)}
+    expected = {STATE_BUCKET_VARIABLE: live.profile.state_bucket, PROFILE_VARIABLE: profile_name()}
+    wrong = [name for name in expected if values[name] != expected[name]]
+    if wrong:
+        text = f"{', '.join(f'[{name}] is [{values[name]}], expected [{expected[name]}]' for name in wrong)}: the page "
+        text += "Snapshots finds the state bucket by the one, all DAGs find their profile by the other."
+        option = f"--update-env-variables={','.join(f'{name}={expected[name]}' for name in wrong)}"
         yield Finding(Level.FAIL, "environment variables", text, _gcloud(live, "update", option))
     else:
-        yield ok("environment variables", f"[{STATE_BUCKET_VARIABLE}] names the state bucket.")
+        yield ok("environment variables", "they name the state bucket and the profile.")
 
 
 def _timeouts(live: LiveEnvironment, overrides: dict[str, str]) -> Iterator[Finding]:
@@ -112,19 +116,19 @@ def _triggerers(live: LiveEnvironment, config: dict[str, Any]) -> Iterator[Findi
 
 
 def _bucket_and_account(live: LiveEnvironment, config: dict[str, Any]) -> Iterator[Finding]:
-    settings = live.airflow_environment
+    settings, file = live.airflow_environment, f"deploy/{environment_file().name}"
     prefix, expected = config.get("dagGcsPrefix", ""), f"gs://{settings.bucket}/dags"
     if prefix != expected:
-        text = f"the environment reads its DAGs from [{prefix}], but deploy/environment.yaml says [{expected}]."
+        text = f"the environment reads its DAGs from [{prefix}], but {file} says [{expected}]."
         bucket = prefix.removeprefix("gs://").removesuffix("/dags")
-        yield Finding(Level.FAIL, "bucket", text, f"(set `bucket: {bucket}` in deploy/environment.yaml and deploy)")
+        yield Finding(Level.FAIL, "bucket", text, f"(set `bucket: {bucket}` in {file} and deploy)")
     account = config.get("nodeConfig", {}).get("serviceAccount", "")
     if account != settings.airflow:
         text = (
-            f"DAGs run as [{account}], but deploy/environment.yaml says [{settings.airflow}]. "
+            f"DAGs run as [{account}], but {file} says [{settings.airflow}]. "
             f"The account of an existing environment cannot be changed."
         )
-        yield Finding(Level.FAIL, "service account", text, f"(set `airflow: {account}` in deploy/environment.yaml)")
+        yield Finding(Level.FAIL, "service account", text, f"(set `airflow: {account}` in {file})")
 
 
 def _gcloud(live: LiveEnvironment, verb: str, option: str = "") -> str:

@@ -37,7 +37,7 @@ def run_checks(live: LiveEnvironment) -> list[Finding]:
     findings = []
     if live.profile.runner is Runner.LOCAL:
         text = "the profile runs Spark in Airflow's workers, but Managed Airflow has no Java."
-        command = "(set `runner: serverless` in dags/profiles/gcp.yaml)"
+        command = "(set `runner: serverless` in the profile)"
         findings.append(Finding(Level.FAIL, "runner", text, command))
     for check in CHECKS:
         subject = check.__name__.removeprefix("check_")

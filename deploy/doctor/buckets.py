@@ -58,7 +58,7 @@ def _location(live: LiveEnvironment, role: str, bucket: dict[str, Any]) -> Itera
         text = f"[{bucket['name']}] is in [{location}], the dataset in [{expected}]: BigQuery cannot load from there."
         command = (
             f"gcloud storage buckets relocate gs://{bucket['name']} --location={expected}\n"
-            f"(or create a bucket in [{expected}] and name it in dags/profiles/gcp.yaml)"
+            f"(or create a bucket in [{expected}] and name it in the profile)"
         )
         yield Finding(Level.FAIL, subject, text, command)
 

@@ -24,7 +24,7 @@ def check_dataset(live: LiveEnvironment) -> Iterator[Finding]:
     if dataset["location"].upper() != profile.location.upper():
         text = f"[{name}] is in [{dataset['location']}], the profile says [{profile.location}]: "
         text += "jobs would not find the dataset. Correct the profile."
-        command = f"(set `location: {dataset['location']}` in dags/profiles/gcp.yaml and deploy)"
+        command = f"(set `location: {dataset['location']}` in the profile and deploy)"
         yield Finding(Level.FAIL, "dataset location", text, command)
     elif dataset["location"].upper() in MULTI_REGIONS:
         text = (

@@ -39,7 +39,7 @@ class Finding:
 class LiveEnvironment:
     """What the doctor checks: the settings of the deployment, and `google`, through which the live project is read.
 
-    `airflow_environment`: the content of deploy/environment.yaml. `profile`: the content of dags/profiles/gcp.yaml.
+    `airflow_environment`: its file in deploy/. `profile`: the profile.
     `grants`: the content of deploy/terraform/grants.yaml.
     """
 

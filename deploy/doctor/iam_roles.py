@@ -26,7 +26,7 @@ def check_access(live: LiveEnvironment) -> Iterator[Finding]:
     accounts = _accounts(live)
     if accounts[Principal.SPARK] is None:
         text = "the profile names no service account: Spark would run as the project's default account."
-        command = "(set `spark.service_account` in dags/profiles/gcp.yaml; deploy/terraform makes one)"
+        command = "(set `spark.service_account` in the profile; deploy/terraform makes one)"
         yield Finding(Level.FAIL, "Spark service account", text, command)
     yield from _missing_accounts(live, accounts)
     held: dict[Resource, set[_Held]] = {}
@@ -71,7 +71,7 @@ def _faults_of(live: LiveEnvironment, grant: Grant, account: str, held: set[_Hel
         if grant.only_bucket is Bucket.SPARK_STAGING and bucket is None:
             text = (
                 f"[{account}] lacks [{grant.role}]. The command below grants it on every bucket of the project; to "
-                f"limit it to one bucket, set `spark.staging_bucket` in dags/profiles/gcp.yaml first."
+                f"limit it to one bucket, set `spark.staging_bucket` in the profile first."
             )
         yield Finding(Level.FAIL, f"role of {grant.who}", text, _command(live, grant, account, condition))
 

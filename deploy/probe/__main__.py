@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     """Returns the exit status: 0, or 2 if an assumption does not hold, or 1 if the probe could not run."""
     parser = argparse.ArgumentParser(prog="python -m deploy.probe", description=__doc__)
     parser.add_argument("--report", type=Path, help="write the report to this file instead of printing it")
-    parser.add_argument("--project", help="the project to test; by default that of dags/profiles/gcp.yaml")
+    parser.add_argument("--project", help="the project to test; by default that of the profile")
     parser.add_argument("--location", help="location of the throwaway dataset and buckets; by default the profile's")
     options = parser.parse_args(arguments)
     return run_command_line("probe", lambda: run_probe(live_clients(options.project, options.location), options.report))

@@ -120,7 +120,7 @@ class Release:
             except (NotFound, Forbidden) as error:
                 raise ReleaseFailed(
                     f"Bucket [{store.bucket}] cannot be listed: {error.message}. Correct its name in "
-                    f"deploy/environment.yaml or dags/profiles/gcp.yaml, or let `make doctor` find what is missing."
+                    f"the files of environment and profile, or let `make doctor` find what is missing."
                 ) from error
         return found
 

@@ -20,7 +20,7 @@ resource "google_composer_environment" "airflow" {
 
       # The web server sees plugins/ only: the page learns from here where its contents are.
       env_variables = {
-        DEDUP_CLONE_PROFILE      = "gcp"
+        DEDUP_CLONE_PROFILE      = var.profile
         DEDUP_CLONE_STATE_BUCKET = google_storage_bucket.state.name
       }
 

@@ -1,5 +1,5 @@
 output "environment_yaml" {
-  description = "Write this to deploy/environment.yaml."
+  description = "Write this to deploy/environment.yaml, or to deploy/environment.PROFILE.yaml for another profile than gcp."
   value = yamlencode({
     name     = google_composer_environment.airflow.name
     region   = var.region
@@ -10,7 +10,7 @@ output "environment_yaml" {
 }
 
 output "profile" {
-  description = "Set these in dags/profiles/gcp.yaml."
+  description = "Set these in the profile, dags/profiles/gcp.yaml."
   value = yamlencode({
     project        = var.project
     location       = local.location

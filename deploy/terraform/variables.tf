@@ -21,6 +21,12 @@ variable "name" {
   default     = "dedup-clone"
 }
 
+variable "profile" {
+  description = "The file of dags/profiles, without its ending, that the environment's DAGs read."
+  type        = string
+  default     = "gcp"
+}
+
 variable "dataset" {
   description = "Dataset of staging, target, status and ledger."
   type        = string

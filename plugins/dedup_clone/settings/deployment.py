@@ -1,4 +1,8 @@
-"""Profiles: where a deployment runs (project, buckets, dataset, connections, runner). One file per profile."""
+"""Profiles: where a deployment runs (project, buckets, dataset, connections, runner). One file per profile.
+
+A profile may extend another one, and then names only what differs: environments for development, staging and production
+have the same feeds in other places.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +17,20 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.settings.identifiers import BucketName, ConnectionId, DatasetName, Location, ProjectId
 from dedup_clone.settings.spark_settings import Runner, SparkSettings
-from dedup_clone.settings.strict_yaml import StrictModel, read_model
+from dedup_clone.settings.strict_yaml import StrictModel, read_model, read_yaml
 
 PROFILE_VARIABLE = "DEDUP_CLONE_PROFILE"
+DEFAULT_PROFILE = "gcp"
 
 
 class Deployment(StrictModel):
     """One profile. `runner` applies to feeds that name none; `spark` has the settings of all runners.
 
     `notice_interval_s`: seconds between listings of the landing bucket. `job_poll_interval_s`: seconds between polls
-    of a running job.
+    of a running job. `extends`: the profile that has whatever this one does not name, sections included.
     """
 
+    extends: str | None = None
     project: ProjectId
     location: Location
     dataset: DatasetName
@@ -46,10 +52,24 @@ class Deployment(StrictModel):
         return self
 
 
+def profile_name(environment: Mapping[str, str] = os.environ) -> str:
+    """The profile that DEDUP_CLONE_PROFILE names, gcp by default."""
+    return environment.get(PROFILE_VARIABLE, DEFAULT_PROFILE)
+
+
 def read_deployment(folder: Path, environment: Mapping[str, str] = os.environ) -> Deployment:
-    """The profile named by DEDUP_CLONE_PROFILE, gcp by default. Raises ConfigurationError."""
-    name = environment.get(PROFILE_VARIABLE, "gcp")
+    """The profile that DEDUP_CLONE_PROFILE names, gcp by default. Raises ConfigurationError."""
+    name = profile_name(environment)
     profiles = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in profiles:
         raise ConfigurationError(f"{PROFILE_VARIABLE} is [{name}], expected one of {profiles} (files in [{folder}]).")
-    return read_model(Deployment, folder / f"{name}.yaml")
+    path = folder / f"{name}.yaml"
+    base = read_yaml(path).get("extends")
+    if base is None:
+        return read_model(Deployment, path)
+    if base == name or base not in profiles or read_yaml(folder / f"{base}.yaml").get("extends") is not None:
+        raise ConfigurationError(
+            f"Profile [{name}] extends [{base}], expected one of {profiles} that is complete and extends no other."
+        )
+    read_model(Deployment, folder / f"{base}.yaml")  # so that an error of the base names its own file
+    return read_model(Deployment, path, base=read_yaml(folder / f"{base}.yaml"))

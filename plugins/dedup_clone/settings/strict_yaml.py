@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -25,24 +26,47 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
 
 
-def read_model(kind: type[M], path: Path) -> M:
-    """Read the file at `path` as a model of class `kind`.
+def read_model(kind: type[M], path: Path, *, base: Mapping[str, Any] | None = None) -> M:
+    """Read the file at `path` as a model of class `kind`. What the file does not name is taken from `base`.
 
     Raises ConfigurationError, which names file, line and key of every error.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        plain, root = yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
-    except OSError as error:
-        raise ConfigurationError(f"Cannot read [{path}]: {error.strerror}. Add the file or fix its name.") from error
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"[{path}] is not YAML: {error}. Fix the line that it names.") from error
+    plain, root = _parse(path)
+    if base is not None and isinstance(plain, dict):
+        plain = _extended(base, plain)
     try:
         # Validated as JSON: strict mode then accepts lists for tuples and strings for enums.
         return kind.model_validate_json(json.dumps(plain, default=str))
     except ValidationError as error:
         faults = "\n".join(f"  {_describe(kind, path, root, fault)}" for fault in error.errors())
         raise ConfigurationError(f"[{path.name}] is not valid:\n{faults}") from error
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The keys of the file, not validated; none if it has no keys. Raises ConfigurationError if it cannot be read."""
+    plain, _ = _parse(path)
+    return plain if isinstance(plain, dict) else {}
+
+
+def _parse(path: Path) -> tuple[Any, Any]:
+    """The file's content, and its nodes, which know their lines."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return yaml.safe_load(text), yaml.compose(text, Loader=yaml.SafeLoader)
+    except OSError as error:
+        raise ConfigurationError(f"Cannot read [{path}]: {error.strerror}. Add the file or fix its name.") from error
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"[{path}] is not YAML: {error}. Fix the line that it names.") from error
+
+
+def _extended(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the values of `own` in their places. Sections are merged, lists replaced."""
+
+    def value(key: str) -> Any:
+        former, new = base.get(key), own[key]
+        return _extended(former, new) if isinstance(former, dict) and isinstance(new, dict) else new
+
+    return {**base, **{key: value(key) for key in own}}
 
 
 def _describe(kind: type[BaseModel], path: Path, root: Any, fault: Any) -> str:

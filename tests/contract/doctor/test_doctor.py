@@ -27,6 +27,12 @@ READ_BY_POST = (":getIamPolicy", ":getAncestry")
 DOCUMENTS = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents"
 
 
+@pytest.fixture(autouse=True)
+def production(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profile without a variable; tests have the local one."""
+    monkeypatch.delenv("DEDUP_CLONE_PROFILE", raising=False)
+
+
 def findings(
     answers: dict[str, Any] | RecordedGoogle,
     runner: Runner = Runner.SERVERLESS,
@@ -107,7 +113,7 @@ CASES = [
         "--uniform-bucket-level-access",
     ),
     (google.STATE, "storageClass", "NEARLINE", "storage classes of the buckets", "warn", "moves its bytes", ""),
-    (google.DATASET, "location", "us-east1", "dataset location", "fail", "[us-east1]", "dags/profiles/gcp.yaml"),
+    (google.DATASET, "location", "us-east1", "dataset location", "fail", "[us-east1]", "in the profile"),
     (
         google.DATASET,
         "storageBillingModel",
@@ -173,6 +179,15 @@ CASES = [
         "fail",
         "DEDUP_CLONE_STATE_BUCKET",
         "--update-env-variables",
+    ),
+    (
+        google.ENVIRONMENT,
+        "config.softwareConfig.envVariables.DEDUP_CLONE_PROFILE",
+        "staging",
+        "environment variables",
+        "fail",
+        "[DEDUP_CLONE_PROFILE] is [staging], expected [gcp]",
+        "--update-env-variables=DEDUP_CLONE_PROFILE=gcp",
     ),
     (
         google.ENVIRONMENT,

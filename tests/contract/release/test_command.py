@@ -11,8 +11,14 @@ from google.cloud import storage
 
 from dedup_clone.contract.errors import ConfigurationError
 from deploy.command_errors import run_command_line
-from deploy.environment_settings import ENVIRONMENT_FILE, read_environment, read_profile
+from deploy.environment_settings import environment_file, read_environment, read_profile
 from deploy.release.__main__ import main
+
+
+@pytest.fixture(autouse=True)
+def production(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profile without a variable; tests have the local one."""
+    monkeypatch.delenv("DEDUP_CLONE_PROFILE", raising=False)
 
 
 @pytest.fixture
@@ -62,7 +68,7 @@ def test_a_missing_login_is_told_without_a_traceback(capsys: pytest.CaptureFixtu
 
 def test_a_wrong_key_of_the_environment_names_file_and_line(tmp_path: Path) -> None:
     file = tmp_path / "environment.yaml"
-    file.write_text(ENVIRONMENT_FILE.read_text().replace("bucket:", "buckett:"))
+    file.write_text(environment_file().read_text().replace("bucket:", "buckett:"))
     with pytest.raises(
         ConfigurationError, match=r"environment\.yaml:\d+: unknown key \[buckett\]: did you mean \[bucket\]"
     ):

@@ -150,7 +150,8 @@ def test_every_list_of_grants_is_used() -> None:
         assert f"for_each = local.{kind}_grants" in TEXT
 
 
-def test_names_of_the_examples_are_those_that_terraform_makes() -> None:
+def test_names_of_the_examples_are_those_that_terraform_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DEDUP_CLONE_PROFILE", raising=False)
     profile, environment = read_profile(), read_environment()
     project = profile.project
     buckets = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.settings.deployment import read_deployment
@@ -22,8 +23,50 @@ def test_production_needs_no_variable() -> None:
 
 
 def test_an_unknown_profile_is_refused_with_those_that_are_known() -> None:
-    with pytest.raises(ConfigurationError, match=r"is \[prod\], expected one of \['gcp', 'local'\]"):
+    with pytest.raises(ConfigurationError, match=r"is \[prod\], expected one of \['dev', 'gcp', 'local', 'staging'\]"):
         read_deployment(PROFILES, {"DEDUP_CLONE_PROFILE": "prod"})
+
+
+@pytest.mark.parametrize("name", ["dev", "staging"])
+def test_an_environment_shares_nothing_with_production_in_which_data_lie(name: str) -> None:
+    production = read_deployment(PROFILES, {})
+    other = read_deployment(PROFILES, {"DEDUP_CLONE_PROFILE": name})
+    for key in ("project", "landing_bucket", "state_bucket"):
+        assert getattr(other, key) != getattr(production, key)
+    assert other.spark.staging_bucket != production.spark.staging_bucket
+    assert other.spark.runtime_version == production.spark.runtime_version
+    assert other.alerts == production.alerts
+
+
+def profile_that_extends(folder: Path, base: str, **values: object) -> Path:
+    for path in PROFILES.glob("*.yaml"):
+        (folder / path.name).write_text(path.read_text())
+    (folder / "mine.yaml").write_text(yaml.safe_dump({"extends": base, **values}))
+    return folder
+
+
+def test_a_section_of_an_extended_profile_is_merged_and_a_list_replaced(tmp_path: Path) -> None:
+    values = {"spark": {"region": "europe-west4"}, "alerts": {"webhooks": ["chat"]}}
+    mine = read_deployment(profile_that_extends(tmp_path, "gcp", **values), {"DEDUP_CLONE_PROFILE": "mine"})
+    assert (mine.spark.region, mine.spark.subnetwork) == ("europe-west4", "dedup-clone")
+    assert (mine.alerts.webhooks, mine.alerts.runbook) == (("chat",), "docs/runbook.md")
+
+
+@pytest.mark.parametrize(
+    ("base", "values", "fault"),
+    [
+        ("prod", {}, r"Profile \[mine\] extends \[prod\], expected one of"),
+        ("mine", {}, r"extends \[mine\]"),
+        ("staging", {}, r"extends \[staging\], expected one of .* that is complete and extends no other"),
+        ("gcp", {"bucket": "b"}, r"mine\.yaml:1: unknown key \[bucket\]"),
+        ("gcp", {"runner": "cluster", "spark": {"region": 1}}, r"mine\.yaml:\d: \[spark\.region\]"),
+    ],
+)
+def test_an_error_of_a_profile_that_extends_another_names_its_file(
+    base: str, values: dict[str, object], fault: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigurationError, match=fault):
+        read_deployment(profile_that_extends(tmp_path, base, **values), {"DEDUP_CLONE_PROFILE": "mine"})
 
 
 def profile_with(folder: Path, *lines: str) -> Path:
