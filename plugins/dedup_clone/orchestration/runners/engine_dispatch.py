@@ -11,7 +11,13 @@ from airflow.sdk import BaseOperator, Context
 
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.orchestration.shared.lineage import landing_dataset, operator_lineage, state_dataset, table_dataset
+from dedup_clone.orchestration.shared.task_runtime import (
+    RESOLVE_PUBLISH,
+    fail_without_retry,
+    open_feed_services,
+    pull_spec,
+)
 
 
 class EngineDispatchMixin(BaseOperator):
@@ -20,11 +26,13 @@ class EngineDispatchMixin(BaseOperator):
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.setup = setup
+        self.runs_spark = True  # a task that goes on after a deferral has run Spark
 
     def execute(self, context: Context) -> Any:
         spec, services = pull_spec(context), open_feed_services(self.setup)
         services.store.create(services.layout.dedup_started(spec.attempt), "")
-        if spec.engine.runs_spark:
+        self.runs_spark = spec.engine.runs_spark
+        if self.runs_spark:
             return self.run_spark(context)
         with fail_without_retry():
             dedup_in_bigquery(services, spec.attempt)
@@ -33,3 +41,9 @@ class EngineDispatchMixin(BaseOperator):
     def run_spark(self, context: Context) -> Any:
         """Runs the Spark operator, the next class in the method resolution order."""
         return super().execute(context)
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Only a publish reads deliveries; the dedup jobs of other DAGs read files of state, which they also write."""
+        inputs = [landing_dataset(self.setup)] if self.dag.has_task(RESOLVE_PUBLISH) else []
+        incoming = table_dataset(self.setup, self.setup.names.incoming_table)
+        return operator_lineage(inputs, [state_dataset(self.setup) if self.runs_spark else incoming])

@@ -18,9 +18,16 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from dedup_clone.contract.engine import Engine
 from dedup_clone.engines.staging_changes import changes_to_stream, finish_if_applied, stream_changes
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.lineage import (
+    LineageDataset,
+    operator_lineage,
+    state_dataset,
+    table_dataset,
+)
 from dedup_clone.orchestration.shared.retries import is_permanent_reason
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
 from dedup_clone.publish.attempt_jobs import find_step_job, last_failed_job
@@ -51,6 +58,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         )
         self.setup = setup
         self.step = step
+        self.engine: Engine | None = None  # of the attempt, as soon as the task works on it
 
     def submit_job(self, context: Context) -> str:
         """Finds the attempt's job or starts it. CURRENT holds the job id before the job exists."""
@@ -71,6 +79,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
     def execute(self, context: Context) -> str:
         services, spec = open_feed_services(self.setup), pull_spec(context)
         services.current.require_intent(spec.attempt)
+        self.engine = spec.engine
         with self._fail_if_job_is_at_fault(services, spec):
             super().execute(context)
             self.finish(services, spec)
@@ -78,6 +87,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> str:
         services, spec = open_feed_services(self.setup), pull_spec(context)
+        self.engine = spec.engine
         with self._fail_if_job_is_at_fault(services, spec):
             super().execute_complete(context, event)
             self.finish(services, spec)
@@ -115,6 +125,15 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
     def finish(self, services: Services, spec: PublishSpec) -> None:
         """Called after the job succeeded."""
 
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Replaces the provider's method, which asks BigQuery for the job and names each of its files by itself."""
+        return None if self.engine is None else operator_lineage(*self.datasets(self.engine))
+
+    def datasets(self, engine: Engine) -> tuple[list[LineageDataset], list[LineageDataset]]:
+        """What the job reads and writes: here, the swap's."""
+        names = self.setup.names
+        return [table_dataset(self.setup, names.staging_table)], [table_dataset(self.setup, names.target_table)]
+
 
 class LoadStagingOperator(AttemptJobOperator):
     """Fills staging with the generation: by a free load job of its files, by streaming the changed rows, or by an SQL
@@ -129,6 +148,7 @@ class LoadStagingOperator(AttemptJobOperator):
         services, spec = open_feed_services(self.setup), pull_spec(context)
         with fail_without_retry():
             services.current.require_intent(spec.attempt)
+            self.engine = spec.engine
             candidate, manifest = read_candidate(services, spec)
             changes = changes_to_stream(services, spec, candidate, manifest)
             if changes is not None:
@@ -154,3 +174,10 @@ class LoadStagingOperator(AttemptJobOperator):
 
     def finish(self, services: Services, spec: PublishSpec) -> None:
         finish_staging(services, spec, *read_candidate(services, spec))
+
+    def datasets(self, engine: Engine) -> tuple[list[LineageDataset], list[LineageDataset]]:
+        """What the load reads, by the engine, and staging."""
+        names = self.setup.names
+        tables = [table_dataset(self.setup, name) for name in (names.target_table, names.incoming_table)]
+        inputs = [state_dataset(self.setup)] if engine.runs_spark else tables
+        return inputs, [table_dataset(self.setup, names.staging_table)]
