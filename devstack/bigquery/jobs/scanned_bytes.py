@@ -12,24 +12,16 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
-from sqlglot.optimizer.qualify import qualify
-from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from devstack.bigquery.bigquery_errors import BytesBilledLimitExceeded, InvalidQuery
-from devstack.bigquery.jobs.block_filters import block_conditions
-from devstack.bigquery.jobs.external_tables import FILE_NAME
-from devstack.bigquery.jobs.table_reader import TableReader, is_information_schema_view
-from devstack.bigquery.sql.table_names import table_name_of
+from devstack.bigquery.jobs.table_reader import TableReader
+from devstack.bigquery.jobs.table_scans import TableScan, find_table_scans
 from devstack.bigquery.storage.expiration import partition_day
 from devstack.bigquery.storage.model import TableId, TableVersion
 from devstack.bigquery.storage.protection import check_read
 
 MEGABYTE = 1 << 20
 MINIMUM_BILLED = 10 * MEGABYTE
-
-MAXIMUM_QUALIFIED_QUERIES = 256
-_QUALIFIED: dict[tuple[str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], tuple[Scope, ...]] = {}
 
 Prune = Callable[[pa.Table, str, Sequence[exp.Expr]], set[str]]
 
@@ -77,18 +69,6 @@ def check_bytes_billed(scanned: ScannedBytes, limit: int | None) -> None:
         raise BytesBilledLimitExceeded(f"Query exceeded limit for bytes billed: {limit}. {billed} or higher required.")
 
 
-@dataclass(frozen=True)
-class _Scan:
-    """One reference to a table in a query. `columns`: None if the referenced columns are not known; then all count."""
-
-    table: TableId
-    version: TableVersion
-    alias: str
-    columns: set[str] | None
-    filters: list[exp.Expression]
-    block_conditions: Sequence[exp.Condition] = ()
-
-
 def count_scanned_bytes(
     tree: exp.Expression, reader: TableReader, prune: Prune, constants: Collection[str] = ()
 ) -> ScannedBytes:
@@ -97,7 +77,7 @@ def count_scanned_bytes(
     `prune(days, column, conditions)` returns the ids of the partitions whose day fulfils the conditions. `constants`:
     the names of script variables.
     """
-    scans = _scans(tree, reader, constants)
+    scans = find_table_scans(tree, reader, constants)
     chosen: dict[tuple[TableId, int], dict[str, set[str]]] = {}
     versions: dict[tuple[TableId, int], TableVersion] = {}
     merging: dict[TableId, int] = {}
@@ -137,7 +117,7 @@ def bytes_with_changes(version: TableVersion) -> int:
     return version.bytes + sum(segment.bytes for segment in version.pending_changes)
 
 
-def _check_runtime_merge(scan: _Scan) -> None:
+def _check_runtime_merge(scan: TableScan) -> None:
     if scan.version.settings.require_partition_filter:
         raise InvalidQuery(
             f"Table {scan.table} has require_partition_filter, which queries that merge streamed row changes do not "
@@ -155,7 +135,7 @@ def _size(version: TableVersion, partitions: Mapping[str, set[str]]) -> int:
 
 
 def _bytes_in_blocks(
-    scan: _Scan, partitions: Iterable[str], columns: set[str], reader: TableReader, prune: Prune
+    scan: TableScan, partitions: Iterable[str], columns: set[str], reader: TableReader, prune: Prune
 ) -> int:
     """The bytes in the blocks that the filters leave. Each reference to a table counts for itself."""
     catalog, settings = reader.catalog, scan.version.settings
@@ -180,7 +160,7 @@ def _bytes_in_blocks(
     return sum(groups[number].bytes(blocks, columns) for number, blocks in left.items())
 
 
-def _partitions(scan: _Scan, prune: Prune) -> Iterable[str]:
+def _partitions(scan: TableScan, prune: Prune) -> Iterable[str]:
     settings, partitions = scan.version.settings, scan.version.partitions
     if settings.partition_column is None:
         return partitions
@@ -198,107 +178,3 @@ def _partitions(scan: _Scan, prune: Prune) -> Iterable[str]:
         }
     )
     return prune(days, settings.partition_column, scan.filters)
-
-
-def _scans(tree: exp.Expression, reader: TableReader, constants: Collection[str]) -> list[_Scan]:
-    """Finds the table references. It renames tables to t0, t1, … so that SQLGlot can look up any spelling of a name."""
-    renamed = tree.copy()
-    tables: dict[str, tuple[TableId, TableVersion]] = {}
-    schema: dict[str, dict[str, str]] = {}
-    renamed_sources: set[int] = set()
-    for scope in traverse_scope(renamed):
-        for alias, source in scope.sources.items():
-            if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
-                continue
-            if id(source) in renamed_sources:  # of an outer scope, which an UNNEST beside it sees too
-                continue
-            renamed_sources.add(id(source))
-            name = table_name_of(source)
-            new_name = f"t{len(schema)}"
-            if is_information_schema_view(name):
-                schema[new_name] = {column: "STRING" for column in reader.view(name).column_names}
-            else:
-                system_time = _system_time(source)
-                tables[new_name] = reader.version(name, system_time)
-                schema[new_name] = {column.name: column.type for column in tables[new_name][1].settings.schema}
-                if reader.external(name) is not None:
-                    schema[new_name] = {**schema[new_name], FILE_NAME: "STRING"}
-            source.set("this", exp.to_identifier(new_name))
-            source.set("db", None)
-            source.set("catalog", None)
-            source.set("version", None)
-            if not source.alias:
-                source.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
-    if not tables:
-        return []
-    try:
-        scopes = _qualified_scopes(renamed, schema)
-    except SqlglotError:
-        # SQLGlot cannot analyse the query: count all columns, an upper bound.
-        return [_Scan(table, version, name, None, []) for name, (table, version) in tables.items()]
-    return [
-        _scan(scope, alias, *tables[source.name], constants)
-        for scope in scopes
-        for alias, source in scope.sources.items()
-        if isinstance(source, exp.Table) and source.name in tables
-    ]
-
-
-def _qualified_scopes(tree: exp.Expression, schema: Mapping[str, Mapping[str, str]]) -> tuple[Scope, ...]:
-    """The tree's scopes with each column's table. They are cached for repeated queries and must not be changed."""
-    key = (tree.sql(dialect="bigquery"), tuple((name, tuple(types.items())) for name, types in schema.items()))
-    if key not in _QUALIFIED:
-        if len(_QUALIFIED) >= MAXIMUM_QUALIFIED_QUERIES:
-            _QUALIFIED.clear()
-        columns: dict[str, object] = {name: dict(types) for name, types in schema.items()}
-        qualified = qualify(tree, schema=columns, dialect="bigquery", validate_qualify_columns=False)
-        _QUALIFIED[key] = tuple(traverse_scope(qualified))
-    return _QUALIFIED[key]
-
-
-def _system_time(source: exp.Table) -> exp.Expression | None:
-    version = source.args.get("version")
-    return version.expression if isinstance(version, exp.Version) else None
-
-
-def _scan(scope: object, alias: str, table: TableId, version: TableVersion, constants: Collection[str]) -> _Scan:
-    spelling = {column.name.lower(): column.name for column in version.settings.schema}
-    columns: set[str] | None = set()
-    for column in scope.columns:  # type: ignore[attr-defined]  # sqlglot's Scope is untyped
-        if column.table == alias:
-            if column.name.upper() == FILE_NAME:
-                continue
-            name = spelling.get(column.name.lower())
-            if name is None:
-                columns = None
-                break
-            columns.add(name) if columns is not None else None
-    rows = scope.expression.find_all(exp.TableColumn)  # type: ignore[attr-defined]  # an alias as a value: the whole row
-    if any(row.name.lower() == alias.lower() for row in rows):
-        columns = None
-    where = scope.expression.args.get("where")  # type: ignore[attr-defined]
-    filters = _partition_filters(where, alias, version.settings.partition_column, constants) if where else []
-    clustering = version.settings.clustering
-    blocks = block_conditions(where, alias, clustering, constants) if where and clustering else []
-    return _Scan(table, version, alias, columns, filters, blocks)
-
-
-def _partition_filters(
-    where: exp.Expression, alias: str, column: str | None, constants: Collection[str]
-) -> list[exp.Expression]:
-    """Of the conditions that AND joins, those that refer to nothing but the partition column and constants."""
-    if column is None:
-        return []
-    filters: list[exp.Expression] = []
-    for condition in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
-        inner = condition.unnest()
-        columns = [c for c in inner.find_all(exp.Column) if c.table or c.name.lower() not in constants]
-        constant = not any(inner.find_all(exp.Subquery, exp.Select, exp.Window))
-        if (
-            isinstance(inner, exp.Expression)
-            and constant
-            and columns
-            and all(c.table == alias and c.name.lower() == column.lower() for c in columns)
-        ):
-            filters.append(inner)
-    return filters
