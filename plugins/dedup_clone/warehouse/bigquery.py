@@ -220,11 +220,11 @@ class Warehouse:
 
         config = LoadJobConfig(
             schema=[SchemaField.from_api_repr(field) for field in schema],
-            write_disposition=WriteDisposition.WRITE_APPEND if append else WriteDisposition.WRITE_TRUNCATE,
+            # WRITE_TRUNCATE would remove the table's description.
+            write_disposition=WriteDisposition.WRITE_APPEND if append else WriteDisposition.WRITE_TRUNCATE_DATA,
+            schema_update_options=[SchemaUpdateOption.ALLOW_FIELD_ADDITION],
             create_disposition=CreateDisposition.CREATE_IF_NEEDED,
         )
-        if append:
-            config.schema_update_options = [SchemaUpdateOption.ALLOW_FIELD_ADDITION]
         destination = f"{self._project}.{self._dataset}.{table}"
         with contextlib.suppress(Conflict):
             self._client.load_table_from_json(

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
 
+# BigQuery limits how often a table changes in ten seconds. A table that changes all the time is described another time.
+REPEATED_FOR_S = 12.0
+
 
 def describe_table(client: Client, table_id: str, description: str, columns: Mapping[str, str]) -> bool:
     """Sets the descriptions of the table and of its `columns`, by name. Changes nothing, and returns False, if it has
-    them already. A column that is not in `columns` keeps its own.
+    them already. A column that is not in `columns` keeps its own. A refused change is repeated for REPEATED_FOR_S.
     """
-    from google.cloud.bigquery import SchemaField
+    from google.cloud.bigquery import DEFAULT_RETRY, SchemaField
 
     table = client.get_table(table_id)
     fields = [field.to_api_repr() for field in table.schema]
@@ -22,5 +25,6 @@ def describe_table(client: Client, table_id: str, description: str, columns: Map
         return False
     table.description = description
     table.schema = [SchemaField.from_api_repr(field) for field in described]
-    client.update_table(table, ["description", "schema"])  # refused if the table changed since it was read
+    # Refused if the table changed since it was read.
+    client.update_table(table, ["description", "schema"], retry=DEFAULT_RETRY.with_timeout(REPEATED_FOR_S))
     return True

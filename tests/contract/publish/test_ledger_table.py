@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
+
 import pytest
 from google.cloud.bigquery import SchemaField
 
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.records.ledger_table import LEDGER_COLUMNS, LEDGER_DESCRIPTION
-from dedup_clone.publish.records.status_table import STATUS_COLUMNS, STATUS_DESCRIPTION
+from dedup_clone.publish.records.status_table import STATUS_DESCRIPTION
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 
 
@@ -70,27 +72,35 @@ def test_check_results_phases_and_costs_can_be_queried(world: FeedOnStandIn) -> 
     assert query_usd < 0.001
 
 
-@pytest.mark.parametrize("name", ["dedup_clone_ledger", "dedup_clone_status"])
-def test_table_and_columns_are_described_although_an_earlier_release_made_them(world: FeedOnStandIn, name: str) -> None:
+def test_a_publish_describes_both_tables_and_those_of_an_earlier_release(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     world.write_reporting_tables()
+    status = world.bigquery.get_table("warehouse.dedup_clone_status")
+    assert status.description == STATUS_DESCRIPTION
+    assert all(field.description for field in status.schema)
+
+    name = "dedup_clone_ledger"
     table = world.bigquery.get_table(f"warehouse.{name}")
+    assert table.description == LEDGER_DESCRIPTION
     table.description, table.schema = "of an earlier release", [_undescribed(field) for field in table.schema]
     world.bigquery.update_table(table, ["description", "schema"])
-    columns = {"ledger": LEDGER_COLUMNS, "status": STATUS_COLUMNS}[name.rpartition("_")[2]]
-    assert world.services.warehouse.describe_table(name, "Described.", columns)
+    assert world.services.warehouse.describe_table(name, LEDGER_DESCRIPTION, LEDGER_COLUMNS)
     described = world.bigquery.get_table(f"warehouse.{name}")
-    assert described.description == "Described."
-    assert {field.name: field.description for field in described.schema} == columns
-    assert not world.services.warehouse.describe_table(name, "Described.", columns)
+    assert described.description == LEDGER_DESCRIPTION
+    assert {field.name: field.description for field in described.schema} == LEDGER_COLUMNS
+    assert not world.services.warehouse.describe_table(name, LEDGER_DESCRIPTION, LEDGER_COLUMNS)
 
 
-def test_a_publish_leaves_both_tables_described(world: FeedOnStandIn) -> None:
-    world.publish(world.land(7, [row(7, 1)]))
-    world.write_reporting_tables()
-    ledger, status = (world.bigquery.get_table(f"warehouse.{n}") for n in ("dedup_clone_ledger", "dedup_clone_status"))
-    assert (ledger.description, status.description) == (LEDGER_DESCRIPTION, STATUS_DESCRIPTION)
-    assert all(field.description for field in (*ledger.schema, *status.schema))
+def test_a_load_that_replaces_all_rows_leaves_the_description_so_that_one_change_of_the_table_suffices(
+    world: FeedOnStandIn,
+) -> None:
+    warehouse, schema = world.services.warehouse, [{"name": "feed", "type": "STRING"}]
+    for number, columns in enumerate([schema, [*schema, {"name": "added", "type": "INTEGER"}]]):
+        job = f"replace_{secrets.token_hex(4)}"
+        warehouse.start_load(job, "replaced", columns, [{"feed": f"row {number}"}], append=False)
+        assert warehouse.wait_for_jobs([job], poll_s=0.05, timeout_s=30)[0].error is None
+        assert warehouse.describe_table("replaced", "Rows.", {"feed": "name"}) == (number == 0)
+    assert [row.feed for row in world.bigquery.query("SELECT feed FROM warehouse.replaced")] == ["row 1"]
 
 
 def _undescribed(field: SchemaField) -> SchemaField:
