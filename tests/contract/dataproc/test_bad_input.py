@@ -132,7 +132,7 @@ def test_a_property_that_the_service_refuses_anyway_fails_at_once_with_its_words
     size = SparkSize.model_construct(**{**SparkSize().model_dump(), "properties": {"spark.yarn.queue": "q"}})
     done = simulate("serverless", size=size).run()
     assert done.tries == 1
-    assert "Unsupported property spark.yarn.queue Correct section [spark]" in done.error
+    assert "Attempted to set unsupported properties: [ spark:spark.yarn.queue ] Correct section [spark]" in done.error
 
 
 def test_without_deployed_spark_code_nothing_is_submitted(fakes, simulate: Simulate, tmp_path: Path) -> None:
@@ -152,6 +152,12 @@ def test_a_profile_without_a_setting_of_the_runner_is_refused(runner: str, missi
 
 # As users reported them (the GitHub issue is named); what the hint must say; whether a retry can help.
 REPORTED = [
+    (
+        "Quota exceeded for quota metric 'logging.googleapis.com/read_requests' and limit "
+        "'ReadRequestsPerMinutePerProject' of service 'logging.googleapis.com' for consumer 'project_number:42'.",
+        "has used up the requests of this minute",
+        False,
+    ),  # mrjob 1889, of another service
     (
         "Insufficient 'DISKS_TOTAL_GB' quota. Requested 1200.0, available 500.0.",
         "A quota of project",

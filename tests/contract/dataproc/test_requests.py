@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from google.cloud.dataproc_v1 import Batch
+from google.cloud.dataproc_v1 import Batch, CreateBatchRequest
 from google.protobuf.json_format import MessageToDict
 
 from dedup_clone.orchestration.runners.serverless import batch_of
@@ -120,6 +120,48 @@ def batch_with(properties: dict[str, str]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize(
+    ("runner", "quota"),
+    [
+        ("serverless", "BatchOperationRequestsPerMinutePerProjectPerRegion"),
+        ("serverless", "DefaultRequestsPerMinutePerProjectPerRegion"),
+        ("cluster", "JobOperationRequestsPerMinutePerProjectPerRegion"),
+        ("own_cluster", "ClusterOperationRequestsPerMinutePerProjectPerRegion"),
+    ],
+)
+def test_a_minute_without_requests_left_is_sat_out(runner: str, quota: str, fakes, simulate: Simulate) -> None:
+    """The pages on quotas name these limits, RESOURCE_EXHAUSTED, and that they are renewed every minute."""
+    fake = fakes(runner)
+    fake.world.requests[quota] = rules.QUOTAS[quota]
+    done = simulate(runner).run()
+    assert (done.state, len(fake.world.succeeded)) == ("success", 1)
+    assert all("has used up the requests of this minute" in str(error) for error in done.errors)
+
+
+def test_a_repeated_request_id_gets_the_first_batch_whatever_it_asks_for(fakes) -> None:
+    """So the reference says (CreateBatchRequest), and so the product sends none: a retry would get a failed batch."""
+    fake = fakes("serverless")
+    requests = [
+        {"parent": "p", "batch_id": name, "request_id": "once", "batch": batch_of(spec(properties=PROPERTIES), SPARK)}
+        for name in ("first", "second")
+    ]
+    answers = [fake._answer("CreateBatch", CreateBatchRequest(request), fake.create_batch) for request in requests]
+    assert answers[0] == answers[1]
+    assert list(fake.world.runs) == ["first"]
+    with pytest.raises(Refused):
+        fake._answer("CreateBatch", CreateBatchRequest({**requests[0], "request_id": "x" * 41}), fake.create_batch)
+
+
+def test_labels_of_this_project_are_as_the_reference_asks() -> None:
+    """Batch.labels: keys and values conform to RFC 1035. Those of the profile are not changed."""
+    labels = {"dedup_clone_feed": "a_feed_", "dedup_clone_attempt": "00000007-abc123", "cost_center": "4_2"}
+    found = spec(labels=labels).dataproc_labels
+    assert found == {"dedup-clone-feed": "a-feed", "dedup-clone-attempt": "n00000007-abc123", "cost_center": "4_2"}
+    rules.check_labels(found)
+    with pytest.raises(Refused):
+        rules.check_labels({"dedup_clone_feed": "a"})
+
+
 def spec(**changes: Any) -> SparkJobSpec:
     usual = {"request_uri": "r", "main_uri": "m", "archive_uri": "a", "properties": {}, "labels": {}}
     return SparkJobSpec(**{**usual, "executors": 2, "executor_cores": 4, "timeout_s": 60, **changes})
@@ -138,8 +180,6 @@ def test_runtime_3_runs_as_sparks_account_and_stages_nothing() -> None:
 @pytest.mark.parametrize("path", ["pyspark_batch.args", "environment_config.execution_config.ttl", "labels"])
 def test_a_misspelt_field_is_never_sent(path: str) -> None:
     """Google's messages refuse unknown fields on every level, so that none can be ignored."""
-    from google.cloud.dataproc_v1 import CreateBatchRequest
-
     batch = batch_of(spec(), SPARK)
     CreateBatchRequest({"batch": batch})
     *folders, name = path.split(".")

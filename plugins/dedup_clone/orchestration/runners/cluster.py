@@ -77,7 +77,7 @@ def job_of(spec: SparkJobSpec, *, project: str, name: str, cluster: str) -> dict
     return {
         "reference": {"project_id": project, "job_id": name},
         "placement": {"cluster_name": cluster},
-        "labels": dict(spec.labels),
+        "labels": spec.dataproc_labels,
         "pyspark_job": {
             "main_python_file_uri": spec.main_uri,
             "args": ["--request", spec.request_uri],

@@ -121,4 +121,4 @@ def cluster_of(spec: SparkJobSpec, settings: SparkSettings, *, project: str, nam
     }
     if settings.staging_bucket:  # else the service creates two buckets, which a limited service account may not write
         config["config_bucket"] = config["temp_bucket"] = settings.staging_bucket
-    return {"project_id": project, "cluster_name": name, "labels": dict(spec.labels), "config": config}
+    return {"project_id": project, "cluster_name": name, "labels": spec.dataproc_labels, "config": config}

@@ -39,6 +39,7 @@ class ErrorHints:
                 ),
                 self._no_capacity,
             ),
+            (("quota exceeded for quota metric",), self._requests_exhausted),
             (("quota", "resourceexhausted", "resource_exhausted", "ratelimitexceeded"), self._quota_exhausted),
             (("dns resolution failed", "name resolution", "could not resolve"), self._no_region),
             (("has not been used in project", "it is disabled", "service_disabled"), self._api_disabled),
@@ -101,6 +102,14 @@ class ErrorHints:
             f"describe {self._region} --project={self.project} --flatten=quotas "
             f"--format='table(quotas.metric,quotas.usage,quotas.limit)'`, request a higher quota, or set a smaller "
             f"[spark.max_executors] in the feed. The task tries again by itself.",
+            permanent=False,
+        )
+
+    def _requests_exhausted(self) -> Hint:
+        return Hint(
+            f"Project [{self.project}] has used up the requests of this minute in region [{self._region}]. The task "
+            f"tries again by itself. If this lasts, see what else calls the API: `gcloud logging read "
+            f"protoPayload.serviceName=dataproc.googleapis.com --project={self.project} --freshness=10m`.",
             permanent=False,
         )
 

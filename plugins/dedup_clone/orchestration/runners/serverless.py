@@ -95,7 +95,7 @@ def batch_of(spec: SparkJobSpec, settings: SparkSettings) -> dict[str, Any]:
     else:
         execution["staging_bucket"] = settings.staging_bucket
     return {
-        "labels": dict(spec.labels),
+        "labels": spec.dataproc_labels,
         "pyspark_batch": {
             "main_python_file_uri": spec.main_uri,
             "args": ["--request", spec.request_uri],

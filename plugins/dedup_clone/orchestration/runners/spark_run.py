@@ -53,6 +53,14 @@ class SparkJobSpec:
     executor_cores: int
     timeout_s: int
 
+    @property
+    def dataproc_labels(self) -> dict[str, str]:
+        """The labels, this project's own as Dataproc's reference asks for: RFC 1035, so no `_` and a letter first.
+
+        BigQuery's labels and those of the profile stay as they are; Dataproc is not known to refuse them.
+        """
+        return dict(map(_rfc_1035, self.labels, self.labels.values()))
+
 
 class SparkRunner(Protocol):
     """A service that runs Spark. Every call may be repeated when its response was lost.
@@ -97,6 +105,13 @@ class RunNames:
 def run_number(name: str) -> int:
     """The number of the run with this name, from 1."""
     return int(name.rsplit("-", 1)[1])
+
+
+def _rfc_1035(key: str, value: str) -> tuple[str, str]:
+    if not key.startswith("dedup_clone_"):
+        return key, value
+    text = value.replace("_", "-").strip("-")
+    return key.replace("_", "-"), text if text[0].isalpha() else f"n{text}"
 
 
 @dataclass(frozen=True)

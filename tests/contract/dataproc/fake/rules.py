@@ -12,16 +12,41 @@ from tests.contract.dataproc.fake.faults import Refused
 BATCH_ID = re.compile(r"[a-z0-9-]{4,63}")
 JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 CLUSTER_NAME = re.compile(r"[a-z]([a-z0-9-]{0,49}[a-z0-9])?")
+# What the reference asks of labels. Google's general rules of labels allow more; a profile's labels follow those.
+RFC_1035 = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 ALLOWED_BY_SERVERLESS = ("spark.", "dataproc.")
-REFUSED_BY_SERVERLESS = ("spark.master", "spark.yarn.", "spark.shuffle.service.", "spark.submit.deployMode")
+REFUSED_BY_SERVERLESS = ("spark.master", "spark.yarn.", "spark.shuffle.service.", "spark.submit.")
 LIFETIME_S = (600, 14 * 24 * 3600)
 IDLE_S = (300, 14 * 24 * 3600)
 MB_PER_CORE = (1024, 7424)
 # From the page on autoscaling. Its editions differ in the most initial executors; this is the lowest that was found.
 EXECUTORS = {"initialExecutors": (2, 100), "minExecutors": (2, 2000), "maxExecutors": (2, 2000)}
 PINNED_RUNTIMES = ("2.3", "3.0")
+REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+# Requests of a project in a region and minute, from the pages on quotas of Dataproc and of its serverless batches.
+QUOTAS = {
+    "BatchOperationRequestsPerMinutePerProjectPerRegion": 200,
+    "ClusterOperationRequestsPerMinutePerProjectPerRegion": 200,
+    "JobOperationRequestsPerMinutePerProjectPerRegion": 400,
+    "GetJobRequestsPerMinutePerProjectPerRegion": 7500,
+    "DefaultRequestsPerMinutePerProjectPerRegion": 7500,
+}
+_QUOTA_OF = {
+    "CreateBatch": "BatchOperation",
+    "CreateCluster": "ClusterOperation",
+    "DeleteCluster": "ClusterOperation",
+    "CancelOperation": "ClusterOperation",
+    "SubmitJob": "JobOperation",
+    "CancelJob": "JobOperation",
+    "GetJob": "GetJob",
+}
+
+
+def quota_of(method: str) -> str:
+    """The quota that a call of this method counts toward."""
+    return f"{_QUOTA_OF.get(method, 'Default')}RequestsPerMinutePerProjectPerRegion"
 
 
 def require(good: object, message: str) -> None:
@@ -36,14 +61,18 @@ def check_name(pattern: re.Pattern[str], name: str) -> None:
 def check_labels(labels: Mapping[str, str]) -> None:
     require(len(labels) <= 32, "more than 32 labels")
     for key, value in labels.items():
-        check_name(LABEL_KEY, key)
-        check_name(LABEL_VALUE, value)
+        is_own = key.startswith("dedup")
+        check_name(RFC_1035 if is_own else LABEL_KEY, key)
+        check_name(RFC_1035 if is_own else LABEL_VALUE, value)
 
 
 def check_serverless_properties(properties: Mapping[str, str]) -> None:
-    for name in properties:
-        require(name.startswith(ALLOWED_BY_SERVERLESS), f"Unsupported property {name}")
-        require(not name.startswith(REFUSED_BY_SERVERLESS), f"Unsupported property {name}")
+    refused = [
+        f"spark:{name}"
+        for name in properties
+        if not name.startswith(ALLOWED_BY_SERVERLESS) or name.startswith(REFUSED_BY_SERVERLESS)
+    ]
+    require(not refused, f"Attempted to set unsupported properties: [ {', '.join(refused)} ]")
     counts = {kind: int(properties[f"spark.dynamicAllocation.{kind}"]) for kind in EXECUTORS}
     for kind, (low, high) in EXECUTORS.items():
         require(low <= counts[kind] <= high, f"spark.dynamicAllocation.{kind} is {counts[kind]}")

@@ -166,10 +166,14 @@ class FakeDataproc:
             for service, methods in services.items()
         ]
 
+    def _answer(self, method: str, request: Any, handler: Handler) -> Any:
+        self.world.count(method)
+        return self.world.answer_once(method, request, handler)
+
     def _serving(self, method: str, handler: Handler) -> Callable[[Any, grpc.ServicerContext], Any]:
         def serve(request: Any, context: grpc.ServicerContext) -> Any:
             try:
-                answer = self.faults.serve(method, lambda: handler(request))
+                answer = self.faults.serve(method, lambda: self._answer(method, request, handler))
             except Refused as refused:
                 context.abort(grpc.StatusCode[refused.code], str(refused))
             self.requests.append((method, request))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
+from typing import Any
 
+from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Refused
 
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
@@ -71,7 +73,30 @@ class World:
     runs: dict[str, Run] = field(default_factory=dict)
     clusters: dict[str, FakeCluster] = field(default_factory=dict)
     max_active: int = 0
-    operations: Iterator[int] = field(default_factory=lambda: count(1))
+    requests: Counter[str] = field(default_factory=Counter)
+    answers: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    def count(self, method: str) -> None:
+        """Counts a request of this minute. One beyond the quota is refused, and after it the next minute begins."""
+        quota = rules.quota_of(method)
+        self.requests[quota] += 1
+        if self.requests[quota] > rules.QUOTAS[quota]:
+            self.requests.clear()
+            raise Refused(
+                "RESOURCE_EXHAUSTED",
+                f"Quota exceeded for quota metric '{quota}' and limit '{quota}' of service 'dataproc.googleapis.com' "
+                "for consumer 'project_number:42'.",
+            )
+
+    def answer_once(self, method: str, request: Any, answer: Callable[[Any], Any]) -> Any:
+        """Of two requests of one method with the same request id, the second gets the answer to the first."""
+        request_id = getattr(request, "request_id", "")
+        if not request_id:
+            return answer(request)
+        rules.check_name(rules.REQUEST_ID, request_id)
+        if (method, request_id) not in self.answers:
+            self.answers[method, request_id] = answer(request)
+        return self.answers[method, request_id]
 
     def begin(self, name: str, argument: str, cluster: str | None = None) -> Run:
         if name in self.runs:
