@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.landed_objects import data_objects
 from dedup_clone.contract.manifest import (
     FORMAT_VERSION,
@@ -34,6 +35,7 @@ from dedup_clone.contract.manifest import (
 )
 from dedup_clone.contract.records import digest, from_json, to_json
 from dedup_clone.contract.request import DedupRequest, Duplicates
+from dedup_clone.contract.table import UpdateIdMode
 
 Row = dict[str, Any]
 METRICS = DedupMetrics(1, 1, {"all": 1.0})
@@ -82,7 +84,7 @@ class FakeDedupJob:
                 refused.append(RefusedDelivery(item.delivery, f"[{surplus.total()}] rows whose key another row has"))
                 continue
             for row in landed:
-                if _key(row) not in rows or rows[_key(row)]["update_id"] <= row["update_id"]:
+                if _key(row) not in rows or _replaces(request, rows[_key(row)], row):
                     rows[_key(row)] = row
             applied.append(item.delivery)
         self._write_result(
@@ -143,13 +145,33 @@ class FakeDedupJob:
         metrics = tuple(DeliveryMetrics(d, len(newest_keys), 0, 0) for d in applied)
         self._candidate(
             request,
-            Candidate(manifest, list_uri, uris_uri, metrics, refused, _examples(rows, parent_rows), METRICS),
+            Candidate(
+                manifest,
+                list_uri,
+                uris_uri,
+                metrics,
+                refused,
+                _examples(rows, parent_rows),
+                METRICS,
+                changed_rows_uri=self._write_changed_rows(request, applied, list(rows.values()), suffix),
+            ),
         )
 
-    def _write(self, request: DedupRequest, day: date, rows: list[Row]) -> DataFile:
+    def _write_changed_rows(self, request: DedupRequest, applied: Any, rows: list[Row], suffix: str) -> str | None:
+        if request.engine is not Engine.CDC or request.parent is None or request.erases:
+            return None
+        ids = [delivery.snapshot_id for delivery in applied]
+        changed = [row for row in rows if row["update_id"] in ids]
+        days = sorted({row["date"] for row in changed})
+        files = [self._write(request, day, [r for r in changed if r["date"] == day], "changes/") for day in days]
+        uri = f"{request.attempt_uri}changed-{suffix}.json"
+        self._write_text(uri, to_json(FileList(tuple(files))))
+        return uri
+
+    def _write(self, request: DedupRequest, day: date, rows: list[Row], folder: str = "") -> DataFile:
         """Write one file. Its name contains a digest of its content, so an unchanged date has the same file again."""
         content = parquet_bytes(rows)
-        path = f"date={day}/part-{digest(content.hex())[:12]}.parquet"
+        path = f"{folder}date={day}/part-{digest(content.hex())[:12]}.parquet"
         self._blob(f"{request.data_uri}{path}").upload_from_string(content)
         ids = [r["update_id"] for r in rows]
         return DataFile(path, day, len(rows), len(content), min(ids), max(ids))
@@ -180,6 +202,14 @@ def parquet_bytes(rows: list[Row]) -> bytes:
 
 def _key(row: Row) -> tuple[Any, ...]:
     return (row["date"], row["product_id"], row["store_id"], row["attribute_id"])
+
+
+def _replaces(request: DedupRequest, row: Row, later: Row) -> bool:
+    """Whether the row of a later delivery replaces the row of its key."""
+    is_unchanged = row["attr_value"] == later["attr_value"]
+    if request.update_id_mode is UpdateIdMode.LAST_CHANGED and is_unchanged:
+        return False
+    return bool(row["update_id"] <= later["update_id"])
 
 
 def _surplus(request: DedupRequest, rows: list[Row]) -> Counter[date]:

@@ -15,7 +15,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.contract.manifest import DateEntry, Manifest
-from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.contract.table import Column, TableContract, UpdateIdMode
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.settings.feed import Feed, LandingSettings
 from dedup_clone.settings.table_settings import ColumnSettings, TableSettings
@@ -49,6 +49,7 @@ def feed_of(
             cluster_by=table.cluster_by,
             retention_days=table.retention_days,
         ),
+        update_id_mode=UpdateIdMode.LAST_CHANGED if engine is Engine.CDC else UpdateIdMode.LAST_SEEN,
         engine=engine,
         form=form,
         checks=NO_LIMITS,

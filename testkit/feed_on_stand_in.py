@@ -186,8 +186,12 @@ class FeedOnStandIn:
         finish_staging(services, spec, candidate, manifest)
 
     def wait_for_changes(self) -> None:
-        """Wait before asking again whether BigQuery has applied streamed changes."""
-        time.sleep(0.2)
+        """Move the stand-in's clock on until it has applied streamed changes."""
+        self.pass_time(timedelta(minutes=self.feed.cdc.max_staleness_minutes))
+
+    def pass_time(self, duration: timedelta) -> None:
+        """Move the stand-in's clock on, for all feeds that it has."""
+        self.control("/_standin/clock", {"advance_seconds": duration.total_seconds()})
 
     def check(self, spec: PublishSpec) -> SwapSpec:
         return check_before_swap(self.services, spec)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import requests
 from google.api_core.client_options import ClientOptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.bigquery import Client as BigQuery
@@ -23,6 +24,12 @@ def bigquery_client(url: str) -> BigQuery:
     """A new client of the stand-in at `url`."""
     options = ClientOptions(api_endpoint=url)
     return BigQuery(project="local-dev", credentials=_ANONYMOUS, client_options=options)
+
+
+def write_api_address(bigquery: BigQuery) -> str:
+    """The address (host:port) of the stand-in's Storage Write API."""
+    health = requests.get(f"{bigquery._connection.API_BASE_URL}/_standin/health", timeout=30)
+    return str(health.json()["write_api"])
 
 
 @contextmanager

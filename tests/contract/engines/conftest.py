@@ -1,15 +1,39 @@
-"""One object store and one stand-in for all tests of the engines; each test has a feed of its own."""
+"""One object store and one stand-in for all tests of the engines; each test has a feed of its own.
+
+Tests that move the stand-in's clock, so that it applies streamed changes, share another pair of servers.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine, SqlForm
+from dedup_clone.warehouse.append_connection import ADDRESS_VARIABLE
+from testkit.server_clients import open_clients, write_api_address
 from testkit.server_clients import shared_clients as shared_clients
 from testkit.server_clients import shared_real_dedup as shared_real_dedup
 
 SQL_ENGINES = [Engine.BIGQUERY, Engine.MERGE]
 SQL_STATEMENTS = [*((Engine.BIGQUERY, form) for form in SqlForm), (Engine.MERGE, SqlForm.QUALIFY)]
+
+
+@pytest.fixture(scope="session")
+def clients_of_moved_clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
+    with open_clients(tmp_path_factory.mktemp("moved-clock")) as shared:
+        yield shared
+
+
+@pytest.fixture
+def streaming_clients(
+    clients_of_moved_clock: tuple[Storage, BigQuery], monkeypatch: pytest.MonkeyPatch
+) -> tuple[Storage, BigQuery]:
+    """Clients of servers whose clock tests move; rows are streamed to the same stand-in."""
+    monkeypatch.setenv(ADDRESS_VARIABLE, write_api_address(clients_of_moved_clock[1]))
+    return clients_of_moved_clock
 
 
 @pytest.fixture(params=SQL_ENGINES)

@@ -1,11 +1,8 @@
-"""Engine `cdc` with the Spark job, Google's client and the stand-in: the table is the oracle's, whatever dies.
-
-The clock of the stand-in is moved, so these tests have one of their own.
-"""
+"""Engine `cdc` with Google's client and the stand-in: the table is the oracle's, whatever dies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -19,7 +16,6 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.contract.billing import MIN_BYTES_BILLED
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
-from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.orchestration.shared import bigquery_operators
 from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOperator
 from dedup_clone.publish.previews.dry_run import dry_run
@@ -30,20 +26,16 @@ from dedup_clone.settings.feed import CdcSettings
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.staging import StagingState
 from dedup_clone.warehouse import append_rows
-from dedup_clone.warehouse.append_connection import ADDRESS_VARIABLE
 from dedup_clone.warehouse.append_rows import RowAppender
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleDelivery, OracleState
-from testkit.server_clients import open_clients
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import PRODUCTS
 from tests.contract.freshness.setups import setup_of
 from tests.thoroughness import times
-
-pytestmark = pytest.mark.spark
 
 Clients = tuple[Storage, BigQuery]
 OLDEST = TODAY - timedelta(days=PRODUCTS.retention_days - 1)
@@ -55,15 +47,9 @@ class Killed(BaseException):
 
 
 class StreamedFeed(FeedAgainstOracle):
-    """A feed of engine `cdc`. The stand-in applies changes when its clock is moved; `expected`: the oracle's table."""
+    """A feed of engine `cdc`. `expected`: the oracle's table."""
 
     expected: OracleState
-
-    def wait_for_changes(self) -> None:
-        self.pass_time(STALENESS)
-
-    def pass_time(self, time: timedelta) -> None:
-        self.control("/_standin/clock", {"advance_seconds": time.total_seconds()})
 
     def told(self, snapshot_id: int, rows: Sequence[Row]) -> str:
         """Land the snapshot, and tell the oracle, as the next publish."""
@@ -76,31 +62,16 @@ class StreamedFeed(FeedAgainstOracle):
         return record
 
 
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Clients, SparkDedupProcess]]:
-    with open_clients(tmp_path_factory.mktemp("servers")) as clients, SparkDedupProcess(clients[0]) as dedup:
-        yield clients, dedup
-
-
-@pytest.fixture(autouse=True)
-def write_api(servers: tuple[Clients, SparkDedupProcess], monkeypatch: pytest.MonkeyPatch) -> None:
-    health = f"{servers[0][1]._connection.API_BASE_URL}/_standin/health"
-    monkeypatch.setenv(ADDRESS_VARIABLE, requests.get(health, timeout=30).json()["write_api"])
-
-
-def feed_with(servers: tuple[Clients, SparkDedupProcess], table: Any, **cdc: Any) -> StreamedFeed:
-    plain = feed_of(table)
+def feed_with(clients: Clients, table: Any, **cdc: Any) -> StreamedFeed:
     settings = CdcSettings(**{"max_changed_share": 1.0, **cdc})
-    feed = plain.model_copy(update={"update_id_mode": UpdateIdMode.LAST_CHANGED, "engine": Engine.CDC, "cdc": settings})
-    world = StreamedFeed(servers[0], feed)
-    world.dedup = servers[1]
+    world = StreamedFeed(clients, feed_of(table, Engine.CDC).model_copy(update={"cdc": settings}))
     world.expected = OracleState(world.oracle_table, last_changed=True)
     return world
 
 
 @pytest.fixture
-def world(servers: tuple[Clients, SparkDedupProcess]) -> StreamedFeed:
-    return feed_with(servers, PRODUCTS)
+def world(streaming_clients: Clients) -> StreamedFeed:
+    return feed_with(streaming_clients, PRODUCTS)
 
 
 def snapshot(number: int) -> list[Row]:
@@ -147,39 +118,21 @@ def test_a_snapshot_that_changes_nothing_streams_nothing(world: StreamedFeed) ->
     assert not load_jobs(world, record)
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("seed", range(times(1, 20)))
-def test_rows_of_every_type_arrive_as_they_are(servers: tuple[Clients, SparkDedupProcess], seed: int) -> None:
+def test_rows_of_every_type_arrive_as_they_are(streaming_clients: Clients, seed: int) -> None:
+    """With the Spark job."""
     random = Random(seed)
     table = random_table(random, floats_in_arrays=True)
-    world = feed_with(servers, table)
+    world = feed_with(streaming_clients, table)
     history = GeneratedHistory(table, random, TODAY - timedelta(days=4), repeat=0.2)
     streamed = 0
-    for number in range(1, 5):
-        record = world.publish_told(number, history.snapshot(number))
-        assert record.cost
-        streamed += record.cost.streamed_bytes
+    with SparkDedupProcess(streaming_clients[0]) as world.dedup:
+        for number in range(1, 5):
+            record = world.publish_told(number, history.snapshot(number))
+            assert record.cost
+            streamed += record.cost.streamed_bytes
     assert streamed
-
-
-def test_engines_go_on_where_the_other_ended(world: StreamedFeed) -> None:
-    course = [Engine.SPARK, Engine.CDC, Engine.SPARK, Engine.CDC, Engine.CDC, Engine.SPARK]
-    for number, engine in enumerate(course, start=1):
-        record = world.publish_told(number, snapshot(number), engine=engine)
-        assert (record.engine, world.manifest().engine) == (engine, engine)
-        assert record.cost
-        assert (record.cost.streamed_bytes > 0) == (engine is Engine.CDC)
-        assert world.manifest().data_folder
-
-
-@pytest.mark.parametrize("engine", [pytest.param(Engine.BIGQUERY, marks=pytest.mark.exhaustive), Engine.MERGE])
-def test_the_mode_changes_with_an_engine_in_sql_and_back(world: StreamedFeed, engine: Engine) -> None:
-    streaming = world.feed
-    for number, by in enumerate([Engine.CDC, Engine.CDC, engine, Engine.CDC, Engine.CDC, engine], start=1):
-        in_sql = {"update_id_mode": UpdateIdMode.LAST_SEEN, "engine": engine}
-        world.feed = streaming if by is Engine.CDC else streaming.model_copy(update=in_sql)
-        world.expected.last_changed = by is Engine.CDC
-        record = world.publish_told(number, snapshot(number))
-        assert record.engine is by
 
 
 def test_the_load_task_waits_deferred_until_bigquery_has_applied_the_rows(
@@ -212,8 +165,8 @@ def test_a_dry_run_names_what_would_be_streamed(world: StreamedFeed) -> None:
     assert "of changed rows; 10.0 MiB are read to apply them" in dry_run_text(preview)
 
 
-def test_too_many_changes_are_loaded_instead(servers: tuple[Clients, SparkDedupProcess]) -> None:
-    world = feed_with(servers, PRODUCTS, max_changed_share=0.4)
+def test_too_many_changes_are_loaded_instead(streaming_clients: Clients) -> None:
+    world = feed_with(streaming_clients, PRODUCTS, max_changed_share=0.4)
     world.publish_told(1, snapshot(1))
     loaded = world.publish_told(2, snapshot(2))  # 2 of 4 rows
     streamed = world.publish_told(3, snapshot(3))  # 2 of 5

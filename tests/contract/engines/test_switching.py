@@ -16,9 +16,11 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import FileList
 from dedup_clone.contract.records import from_json
 from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.planning.parent_generation import export_folder
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.settings.feed import CdcSettings
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
 from testkit.oracle import OracleDelivery, OracleState
@@ -26,11 +28,12 @@ from testkit.table_contracts import PRODUCTS
 
 OLDEST = TODAY - timedelta(days=PRODUCTS.retention_days - 1)
 Way = tuple[Engine, SqlForm]
-WAYS: list[Way] = [
-    (Engine.SPARK, SqlForm.QUALIFY),
-    *((Engine.BIGQUERY, form) for form in SqlForm),
-    (Engine.MERGE, SqlForm.QUALIFY),
-]
+ENGINES: list[Way] = [(engine, SqlForm.QUALIFY) for engine in Engine]
+FORMS: list[Way] = [(Engine.BIGQUERY, form) for form in SqlForm]
+MODES = {
+    Engine.CDC: UpdateIdMode.LAST_CHANGED,
+    **dict.fromkeys([Engine.BIGQUERY, Engine.MERGE], UpdateIdMode.LAST_SEEN),
+}
 
 
 def course(ways: Sequence[Way]) -> list[Way]:
@@ -60,12 +63,21 @@ def parent_files(world: FeedAgainstOracle, request: DedupRequest) -> FileList:
     return from_json(FileList, stored.text, where="files")
 
 
-def test_each_pair_of_engines_and_forms_switches_in_both_directions_without_a_gap(world: FeedAgainstOracle) -> None:
-    """The feed file names another engine or form for each publish."""
-    expected, done = OracleState(world.oracle_table), course(WAYS)
-    assert set(pairwise(done)) == set(permutations(WAYS, 2))
+@pytest.mark.parametrize(
+    "ways", [ENGINES, pytest.param([*ENGINES, *FORMS[1:]], marks=pytest.mark.exhaustive)], ids=["engines", "forms"]
+)
+def test_each_pair_of_engines_and_forms_switches_in_both_directions_without_a_gap(
+    streaming_clients: tuple[Storage, BigQuery], ways: list[Way]
+) -> None:
+    """The feed file names another engine or form for each publish, and another mode where the engine needs it."""
+    world = FeedAgainstOracle(streaming_clients, feed_of(PRODUCTS))
+    expected, done = OracleState(world.oracle_table), course(ways)
+    assert set(pairwise(done)) == set(permutations(ways, 2))
     for number, (engine, form) in enumerate(done, start=1):
-        world.feed = world.feed.model_copy(update={"engine": engine, "form": form})
+        mode = MODES.get(engine, world.feed.update_id_mode)
+        changes = {"engine": engine, "form": form, "update_id_mode": mode, "cdc": CdcSettings(max_changed_share=1)}
+        world.feed = world.feed.model_copy(update=changes)
+        expected.last_changed = mode is UpdateIdMode.LAST_CHANGED
         rows = [row(number, 1, number), row(number, 10 + number), row(number, 2, day=YESTERDAY)]
         name = world.land(number, rows)
         if number > 1:  # readers have the table of the engine before until the swap
@@ -74,7 +86,9 @@ def test_each_pair_of_engines_and_forms_switches_in_both_directions_without_a_ga
         expected = expected.apply([OracleDelivery(number, rows)], OLDEST)
         assert world.table_rows() == expected.table_rows()
         assert (record.engine, world.manifest().engine) == (engine, engine)
-        assert (world.manifest().data_folder is None) == (engine is not Engine.SPARK)
+        assert (world.manifest().data_folder is not None) == engine.runs_spark
+        assert record.cost
+        assert (record.cost.streamed_bytes > 0) == (engine is Engine.CDC)
         written = {entry.plan_reason for entry in world.manifest().dates}
         assert any(f"(form {form})" in reason for reason in written) == (engine is Engine.BIGQUERY)
 
