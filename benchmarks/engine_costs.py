@@ -2,8 +2,9 @@
 
 Each engine, each form of engine `bigquery`, and each way of dbt publishes the same two snapshots on the stand-in. In
 the second snapshot a thousandth of the rows is new, a thousandth is missing and a thousandth changed. All must give the
-same table. The program prints the bytes that each BigQuery job processed (all jobs of dbt together), also as a multiple
-of the table's size, its slot time, and what that costs for 15 TB and six publishes a day.
+same table, except that engine `cdc` keeps the ids of unchanged rows. The program prints the bytes that each BigQuery
+job processed (all jobs of dbt together) or that were streamed, also as a multiple of the table's size, its slot time,
+and what that costs for 15 TB and six publishes a day.
 
 dbt validates nothing, and readers see its table change in place. It must be installed: `make foreign-setup`.
 
@@ -14,6 +15,7 @@ and says nothing about BigQuery's slots. docs/costs.md prices those.
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,14 +27,15 @@ from urllib.parse import urlsplit
 from google.cloud.bigquery import Client as BigQuery
 
 from benchmarks.dbt_peer import STATEMENTS, DbtPeer
-from dedup_clone.contract.billing import TIB, USD_PER_TIB
+from dedup_clone.contract.billing import GIB, TIB, USD_PER_STREAMED_GIB, USD_PER_TIB
 from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.publish.attempt_jobs import attempt_job_id
+from dedup_clone.warehouse.append_connection import ADDRESS_VARIABLE
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
 from testkit.feed_on_stand_in import TODAY, row
 from testkit.foreign_programs import Servers
-from testkit.server_clients import open_clients
+from testkit.server_clients import open_clients, write_api_address
 from testkit.table_contracts import PRODUCTS
 
 DATES = 13
@@ -42,6 +45,7 @@ Table = list[list[Any]]  # in the form of FeedAgainstOracle.table_rows
 # The BigQuery jobs of a publish, by the step in their id: validate the delivery, load it into incoming, count rows by
 # date, fill staging, swap.
 STEPS = ("examine_1", "append_1", "evidence", "load", "swap")
+BACKGROUND_JOBS = "cdc_background"  # in which BigQuery applies streamed rows
 
 
 @dataclass(frozen=True)
@@ -56,18 +60,19 @@ class Way:
         return f"{self.engine}, {self.form}" if self.engine is Engine.BIGQUERY else str(self.engine)
 
 
-WAYS = (Way(Engine.SPARK), *(Way(Engine.BIGQUERY, form) for form in SqlForm), Way(Engine.MERGE))
+WAYS = (Way(Engine.SPARK), *(Way(Engine.BIGQUERY, form) for form in SqlForm), Way(Engine.MERGE), Way(Engine.CDC))
 
 
 @dataclass(frozen=True)
 class StepCost:
-    """What BigQuery processed in one step. `table_multiple`: its bytes divided by the table's size."""
+    """What BigQuery processed in one step, or took as a stream. `table_multiple`: these bytes by the table's size."""
 
     way: str
     step: str
     processed: int
     table_multiple: float
-    slot_ms: int
+    slot_ms: int = 0
+    usd_per_tib: float = USD_PER_TIB
 
 
 def main() -> None:
@@ -77,20 +82,26 @@ def main() -> None:
     first, second = snapshot(1, rows_per_date), snapshot(2, rows_per_date)
     tables, step_costs = [], []
     with tempfile.TemporaryDirectory() as folder, open_clients(Path(folder)) as clients:
+        os.environ[ADDRESS_VARIABLE] = write_api_address(clients[1])
+        # First, because the jobs of dbt are found by their times, and engine cdc moves the stand-in's clock.
+        for cost, table in build_with_dbt(clients[1], Path(folder) / "dbt", first, second):
+            tables.append(table)
+            step_costs.append(cost)
         for way in WAYS:
             feed = FeedAgainstOracle(clients, feed_of(PRODUCTS, way.engine, way.form))
             feed.publish(feed.land(1, first))
             record = feed.publish(feed.land(2, second))
             tables.append(feed.table_rows())
             step_costs += list(costs(feed, way, record.attempt))
-        for cost, table in build_with_dbt(clients[1], Path(folder) / "dbt", first, second):
-            tables.append(table)
-            step_costs.append(cost)
-    if any(table != tables[0] for table in tables):
+    if any(without_ids(table) != without_ids(tables[0]) for table in tables):
         raise SystemExit("The engines made different tables, so their costs cannot be compared.")
     ways = "; ".join(dict.fromkeys(cost.way for cost in step_costs))
     print(f"{len(tables[0])} rows, {table_bytes(len(tables[0]))} bytes, equal for {ways}\n")
     show(step_costs)
+
+
+def without_ids(table: Table) -> Table:
+    return [row[:-1] for row in table]
 
 
 def snapshot(snapshot_id: int, rows_per_date: int) -> list[Row]:
@@ -110,12 +121,21 @@ def table_bytes(rows: int) -> int:
 
 
 def costs(feed: FeedAgainstOracle, way: Way, attempt: str) -> Iterator[StepCost]:
-    """The costs of the BigQuery jobs that the attempt ran."""
+    """What the attempt streamed, and the costs of the BigQuery jobs that ran for it."""
     size = table_bytes(feed.manifest().rows)
     for step in STEPS:
         job = feed.services.warehouse.job(attempt_job_id(feed.feed.feed, attempt, step, 1))
         if job is not None:
             yield StepCost(way.name, step, job.bytes_processed, job.bytes_processed / size, job.slot_ms)
+    streamed = feed.services.streamed_changes.read(attempt)
+    if streamed is None:
+        return
+    usd_per_tib = USD_PER_STREAMED_GIB * TIB / GIB
+    yield StepCost(way.name, "streamed rows", streamed.size, streamed.size / size, usd_per_tib=usd_per_tib)
+    for job in feed.bigquery.list_jobs(all_users=True):
+        if job.job_id.startswith(BACKGROUND_JOBS) and job.total_bytes_processed:
+            processed = job.total_bytes_processed
+            yield StepCost(way.name, "apply", processed, processed / size, job.slot_millis or 0)
 
 
 def build_with_dbt(bigquery: BigQuery, folder: Path, *snapshots: list[Row]) -> Iterator[tuple[StepCost, Table]]:
@@ -139,8 +159,9 @@ def show(step_costs: list[StepCost]) -> None:
         "\n| Way | Times the table | USD per publish of 15 TB | USD per day, six publishes |\n| --- | --- | --- | --- |"
     )
     for way in dict.fromkeys(cost.way for cost in step_costs):
-        table_multiple = sum(cost.table_multiple for cost in step_costs if cost.way == way)
-        usd = table_multiple * PRODUCTION_BYTES / TIB * USD_PER_TIB
+        of_way = [cost for cost in step_costs if cost.way == way]
+        table_multiple = sum(cost.table_multiple for cost in of_way)
+        usd = sum(cost.table_multiple * cost.usd_per_tib for cost in of_way) * PRODUCTION_BYTES / TIB
         print(f"| {way} | {table_multiple:.2f} | {usd:,.0f} | {PUBLISHES_A_DAY * usd:,.0f} |")
 
 
