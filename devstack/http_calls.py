@@ -1,4 +1,4 @@
-"""Sends HTTP requests with JSON, with the standard library only. The user's proxy settings are ignored."""
+"""Sends HTTP requests, mostly with JSON, with the standard library only. The user's proxy settings are ignored."""
 
 import json
 import urllib.error
@@ -35,13 +35,17 @@ def call(
     url: str,
     *,
     body: Any = None,
+    content: bytes | None = None,
     token: str | None = None,
     accept: str = "application/json",
     timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> Answer:
-    """Send one request and return the response, whatever its status is. Raises Unreachable without a response."""
+    """Send one request and return the response, whatever its status is. Raises Unreachable without a response.
+
+    `body`: sent as JSON. `content`: sent as it is.
+    """
     headers = {"Accept": accept}
-    data = None
+    data = content
     if body is not None:
         data = json.dumps(body).encode()
         headers["Content-Type"] = "application/json"

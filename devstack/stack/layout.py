@@ -79,6 +79,11 @@ class Layout:
         return self.run if _fits(longest) else _in_temporary_folder(self.local)
 
     @property
+    def spark_code(self) -> Path:
+        """The file that names the uploaded Spark job, for the runner `bigquery_procedure`."""
+        return self.local / "spark_code.json"
+
+    @property
     def client_tools(self) -> Path:
         return self.local / "clients"
 

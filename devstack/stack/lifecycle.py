@@ -14,6 +14,7 @@ from devstack.stack import (
     migration,
     ports,
     postgres,
+    procedure_runner,
     process_environment,
     processes,
     programs,
@@ -108,6 +109,7 @@ def _start(
         supervisor.start(part.name)
     health.wait(layout, supervisor, tuple(stores), timeout_s=STORES_TIMEOUT_S, log=log)
     buckets_and_dataset.create_missing(chosen.gcs_url, chosen.bigquery_url)
+    procedure_runner.prepare(chosen.gcs_url, chosen.bigquery_url, layout.spark_code)
     layout.started_file.touch()
     health.wait(layout, supervisor, airflow_parts, timeout_s=AIRFLOW_TIMEOUT_S, log=log)
     return chosen

@@ -51,6 +51,8 @@ def build(layout: Layout, ports: Ports, keys: SecretKeys, environ: Mapping[str, 
         "DEDUP_CLONE_STATE_BUCKET": STATE_BUCKET,
         "STORAGE_EMULATOR_HOST": environ.get(STORAGE_PROXY_VARIABLE) or ports.gcs_url,
         "BIGQUERY_EMULATOR_HOST": environ.get(BIGQUERY_PROXY_VARIABLE) or ports.bigquery_url,
+        "BIGQUERY_STORAGE_EMULATOR_HOST": ports.bigquery_write_address,
+        "DEDUP_CLONE_SPARK_CODE": str(layout.spark_code),
         # Where Spark jobs write their event logs, and what shows these.
         "DEDUP_CLONE_SPARK_EVENTS": layout.spark_events.as_uri(),
         "DEDUP_CLONE_SPARK_HISTORY": ports.spark_history_url,

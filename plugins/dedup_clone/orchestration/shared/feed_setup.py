@@ -44,7 +44,7 @@ def find_folders(dags: Path) -> DeployedFolders:
         profiles=dags / "profiles",
         sql=sql,
         spark_jobs=Path(os.environ.get("DEDUP_CLONE_SPARK_JOBS", dags.parent / "spark_jobs")),
-        spark_code=dags / "spark_code.json",
+        spark_code=Path(os.environ.get("DEDUP_CLONE_SPARK_CODE", dags / "spark_code.json")),
         plugins=Path(__file__).resolve().parents[3],
     )
 

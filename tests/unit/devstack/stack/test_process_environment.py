@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from dedup_clone.warehouse.append_connection import ADDRESS_VARIABLE
 from devstack.stack import airflow_settings, client_config, process_environment, secret_keys
 from devstack.stack.layout import Layout
 from devstack.stack.ports import Ports
@@ -55,6 +56,12 @@ def test_connections_are_what_airflow_reads(tmp_path: Path) -> None:
     parts = built(tmp_path, {})
     assert json.loads(parts["AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT"])["extra"]["is_anonymous"] is True
     assert json.loads(parts["AIRFLOW_CONN_SPARK_DEFAULT"])["host"] == "local[2]"
+
+
+def test_tasks_stream_to_the_stand_in_and_find_the_uploaded_spark_code(tmp_path: Path) -> None:
+    parts = built(tmp_path, {"BIGQUERY_STORAGE_EMULATOR_HOST": "theirs:1"})
+    assert parts[ADDRESS_VARIABLE] == PORTS.bigquery_write_address
+    assert parts["DEDUP_CLONE_SPARK_CODE"] == str(layout_in(tmp_path).spark_code)
 
 
 def test_secret_keys_are_made_once(tmp_path: Path) -> None:
