@@ -1,7 +1,8 @@
 """Runs the real Spark dedup job for tests of the publish protocol, with the Spark configuration of the local runner.
 
-All jobs run one after the other in one child process, because imports and the start of Spark take longer than a small
-job. The child process runs this module as a program: it reads the URI of a request from each line of its stdin.
+All jobs run one after the other in one session of one child process, because imports and the start of Spark take
+longer than a small job. The child process runs this module as a program: it reads the URI of a request from each line
+of its stdin.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import traceback
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -61,10 +63,21 @@ class SparkDedupProcess:
 
 
 def main() -> None:
-    from dedup_spark import command
+    from dedup_spark.execution.job_log import JobLog
+    from dedup_spark.execution.session import start_session
+    from dedup_spark.job import DedupJob
+    from dedup_spark.job_request import read_request
 
+    # A session for each job would start Python's workers anew, whose imports cost more than a small job.
+    session = start_session("tests")
     for line in sys.stdin:
-        code = command.main(["--request", line.strip()])
+        code = 0
+        try:
+            request = read_request(line.strip())
+            DedupJob(request, lambda: session, JobLog(request)).run()
+        except Exception:
+            traceback.print_exc()
+            code = 1
         print(f"{_EXIT_CODE}{code}", flush=True)
 
 
