@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -45,8 +46,9 @@ from testkit.fake_dedup_job import FakeDedupJob, Row, parquet_bytes
 REPOSITORY = Path(__file__).parents[1]
 SQL = REPOSITORY / "sql"
 TODAY = datetime.now(UTC).date()
-# All feeds share it, so that Jinja compiles each template only once.
+# All feeds share it and its cache, so that Jinja compiles each template only once.
 _TEMPLATES = jinja2.Environment(loader=jinja2.FileSystemLoader(SQL), undefined=jinja2.StrictUndefined)
+_template = functools.cache(_TEMPLATES.from_string)
 DAG = "feed_publish"
 ROLLBACK_DAG = "feed_rollback"
 ERASE_DAG = "feed_erase"
@@ -314,7 +316,7 @@ def _render(value: Any, **context: Any) -> Any:
 
     def walk(item: Any) -> Any:
         if isinstance(item, str):
-            return _TEMPLATES.from_string(item).render(names=context["names"], options=context["options"], ti=ti)
+            return _template(item).render(names=context["names"], options=context["options"], ti=ti)
         if isinstance(item, dict):
             return {key: walk(inner) for key, inner in item.items()}
         return [walk(inner) for inner in item] if isinstance(item, list) else item
