@@ -1,13 +1,15 @@
-"""Executors, minutes and prices of Spark in the documents are those of the model by which publishes are sized."""
+"""Executors, minutes, rates and prices in the documents are those of the models, and one thing has one number."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from benchmarks.full_size_model import Assumptions, FullSize, measured_per_row
+from benchmarks.full_size_model import Assumptions, FullSize, measured_per_row, report
 from benchmarks.results import load
+from dedup_clone.contract.engine import Engine
 from dedup_clone.orchestration.runners.sizing import (
     ALL_S_PER_ROW,
     CORE_UTILIZATION,
@@ -18,7 +20,10 @@ from dedup_clone.orchestration.runners.sizing import (
     size_run,
 )
 from dedup_clone.orchestration.runners.workload import Method
+from dedup_clone.publish.records.publish_costs import expected_cost
 from dedup_clone.settings.spark_settings import Runner, SparkSize
+from testkit.table_contracts import PRODUCTS
+from tests.docs.test_links import PAGES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -83,3 +88,58 @@ def test_the_prices_on_google_cloud(model: FullSize, table: str, table_bytes: fl
 
 def test_the_quota_on_google_cloud(model: FullSize) -> None:
     assert f"({size_of(model).executors} executors of 4, and a driver, for 15 TB" in text_of("google-cloud.md")
+
+
+def other_numbers(unit: str, known: set[str], *left_out: str) -> list[str]:
+    """Where a page has a number with this unit that is not among the `known` ones."""
+    pages = [page for page in PAGES if page.parent.name != "adr" and page.name not in ("CHANGELOG.md", *left_out)]
+    found = [(page.name, number) for page in pages for number in re.findall(rf"([\d,.]+) {unit}", page.read_text())]
+    assert found
+    return [f"{page}: {number} {unit}" for page, number in found if number not in known]
+
+
+def test_every_number_of_executors_is_the_models(model: FullSize) -> None:
+    sizes = [
+        size_of(model),
+        *(size_of(model, method=method) for method in Method),
+        size_of(model, 2),
+        size_of(model, 6),
+    ]
+    assert other_numbers("executors", {str(size.executors) for size in sizes}) == []
+
+
+def test_every_rate_is_the_models(model: FullSize) -> None:
+    rates = [*DELIVERED_S_PER_ROW.values(), *ALL_S_PER_ROW.values(), OLDER_S_PER_ROW]
+    known = {f"{rate * 1e9:,.0f}" for rate in rates} | {f"{model.measured.row_number_cpu_s * 1e9:.0f}"}
+    assert other_numbers(r"ns\b", known, "benchmarks.md") == []
+
+
+def test_the_prices_on_demand_follow_from_what_is_read(model: FullSize) -> None:
+    costs, rows = (
+        (DOCS / "costs.md").read_text(),
+        re.compile(r"^\| (.+?) \| (\d\.\d\d) \| (\d+) \| ([\d,]+) \| (\d+) \|$", re.M),
+    )
+    prices = {}
+    for name, multiple, usd, a_day, tib in rows.findall(costs):
+        if "streamed" in name:  # more than what is read: see docs/engines.md
+            continue
+        usd_exact, tib_exact = model.on_demand_usd(float(multiple)), float(multiple) * model.assumed.table_bytes / 2**40
+        found = [float(text.replace(",", "")) for text in (usd, a_day, tib)]
+        assert found == pytest.approx([usd_exact, usd_exact * 6, tib_exact * 6], rel=0.004), name
+        prices[name] = usd
+    for engine in (Engine.BIGQUERY, Engine.MERGE):
+        cost = expected_cost(engine, PRODUCTS, model.assumed.row_bytes, delivered=model.rows, held=model.rows)
+        assert prices[f"`{engine}` with examination and counts"] == f"{cost.query_usd:.0f}"
+    for name, form in (("QUALIFY alone, as published", "`bigquery`, form `qualify`"), ("MERGE alone", "`merge`")):
+        assert f"| {form} | {prices[name]} |" in costs
+    readme = " ".join((DOCS.parent / "README.md").read_text().split())
+    assert f"{prices['QUALIFY alone, as published']} and {prices['MERGE alone']} USD on demand" in readme
+    assert other_numbers("USD for each time that the table is read", {f"{model.on_demand_usd(1):.2f}"}) == []
+
+
+def test_the_full_size_on_the_costs_page_is_what_the_model_writes() -> None:
+    main_results, growth_results, memory_results = (load(command) for command in ("main", "growth", "memory"))
+    assert main_results
+    assert growth_results
+    assert memory_results
+    assert report(main_results, growth_results, memory_results).strip() in (DOCS / "costs.md").read_text()
