@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from jsonschema import Draft202012Validator, FormatChecker
 
 from dedup_clone import page
 from tests.golden_files import FOLDER, assert_golden
@@ -116,6 +117,30 @@ def test_an_audit_that_the_feed_switches_off_has_no_schedule() -> None:
     off = setup.feed.model_copy(update={"content_audit": ContentAuditSettings(enabled=False)})
     family = runpy.run_path(str(DAGS / "content_audit.py"))
     assert family["content_audit"](dataclasses.replace(setup, feed=off)).schedule is None
+
+
+def test_each_form_opens_without_null_and_marks_what_must_be_filled_in(bag: DagBag) -> None:
+    """Airflow marks a field as required unless its type may be null. It shows null in a number or a date as empty."""
+    required = {}
+    for dag_id, dag in bag.dags.items():
+        for name, param in dag.params.items():
+            schema, value, where = param.schema, param.value, f"{dag_id}.{name}"
+            types = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+            assert schema["title"], where
+            assert param.description, where
+            assert value is not None or "integer" in types or schema.get("format") == "date", where
+            assert ("array" in types) == isinstance(value, list), where
+            valid = Draft202012Validator(schema, format_checker=FormatChecker()).is_valid(value)
+            assert valid or "null" not in types, f"{where} must be filled in, and is not marked"
+            if not valid or "(required" in schema["title"]:
+                required.setdefault(dag_id.removeprefix("store_visits_"), []).append(name)
+    assert {family: fields for family, fields in required.items() if not family.startswith(tuple(FEEDS))} == {
+        "publish": ["snapshot_id", "reason"],
+        "rollback": ["generation", "reason"],
+        "backfill": ["archive"],
+        "erase": ["keys_file", "reason"],
+        "retire": ["reason"],
+    }
 
 
 def test_every_task_has_a_time_limit_and_an_owner(bag: DagBag) -> None:

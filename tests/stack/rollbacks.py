@@ -42,7 +42,7 @@ class Rollbacks:
         assert generation is not None
         return generation
 
-    def ask_for(self, generation: int | None) -> str:
+    def ask_for(self, generation: int) -> str:
         return self.stack.started_run_id(
             self.stack.trigger(ROLLBACK, generation=generation, reason="the test regrets it")
         )

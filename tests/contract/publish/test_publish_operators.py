@@ -20,12 +20,10 @@ from airflow.sdk.exceptions import (
 )
 
 from dedup_clone.contract.records import from_plain
-from dedup_clone.orchestration.bootstrap.bootstrap_form import bootstrap_params
 from dedup_clone.orchestration.publish import approval_operators, resolve_operator
 from dedup_clone.orchestration.publish.approval_operators import EVIDENCE, ApproveAcceptedOperator, CheckStagingOperator
 from dedup_clone.orchestration.publish.publish_form import publish_params
 from dedup_clone.orchestration.publish.resolve_operator import MAX_ACTIVE_RUNS, ResolvePublishOperator
-from dedup_clone.orchestration.rollback.rollback_form import rollback_params
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.publish.streamed_rows import SHARE_AFTER_WAIT
@@ -260,15 +258,6 @@ def test_a_late_approval_fails_without_retry_and_names_the_next_step(awaiting_ap
     awaiting_approval.world.publish(awaiting_approval.world.land(9, [row(9, n) for n in range(10)]), run_id="automatic")
     with pytest.raises(AirflowFailException, match="Clear the run from its first task"):
         awaiting_approval.answer("Approve")
-
-
-def test_a_form_as_it_opens_has_no_null_and_says_which_fields_are_required(world: FeedOnStandIn) -> None:
-    forms = {**publish_params(world.feed), **bootstrap_params()}
-    assert [name for name, param in forms.items() if param.value is None] == []
-    required = [name for name, param in publish_params(world.feed).items() if "(required" in param.schema["title"]]
-    assert required == ["snapshot_id", "reason"]
-    with pytest.raises(ParamValidationError):
-        rollback_params()["reason"].resolve("")
 
 
 def test_what_a_person_publishes_needs_a_reason_and_a_dry_run_none(by_hand: Run) -> None:

@@ -12,6 +12,7 @@ def backfill_params() -> dict[str, Param]:
         "archive": Param(
             "",
             type="string",
+            minLength=1,
             title="Archive",
             description="The folder of the archived snapshots, such as gs://BUCKET/FOLDER, laid out like landing: "
             "snapshot_id=N/ with data files and marker.",

@@ -14,8 +14,8 @@ from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest
 def erasure_params() -> dict[str, Param]:
     return {
         "keys_file": Param(
-            None,
-            type=["null", "string"],
+            "",
+            type="string",
             pattern=r"^[A-Za-z0-9_.-]+$",
             title="File of keys",
             description="The name of a CSV file in FEED/to_erase/ of the state bucket: a header with key columns, then "
@@ -30,8 +30,9 @@ def erasure_params() -> dict[str, Param]:
             "query reads no more than this.",
         ),
         "reason": Param(
-            None,
-            type=["null", "string"],
+            "",
+            type="string",
+            minLength=1,
             title="Reason",
             description="Why the keys are erased, such as the number of a request; stored in the ledger for ever. Name "
             "no person here.",
@@ -41,7 +42,7 @@ def erasure_params() -> dict[str, Param]:
 
 def read_erasure_request(context: Context) -> ErasureRequest:
     params, run = context["params"], context["dag_run"]
-    return ErasureRequest(run.dag_id, run.run_id, params["keys_file"] or "", params["reason"] or "")
+    return ErasureRequest(run.dag_id, run.run_id, params["keys_file"], params["reason"])
 
 
 def count_limit_bytes(context: Context) -> int:

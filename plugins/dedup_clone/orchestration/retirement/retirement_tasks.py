@@ -26,8 +26,8 @@ def retirement_params() -> dict[str, Param]:
             "state, then drop it. drop: drop it.",
         ),
         "reason": Param(
-            None,
-            type=["null", "string"],
+            "",
+            type="string",
             minLength=1,
             title="Reason",
             description="Why the feed is retired; stored in state.",
@@ -52,4 +52,4 @@ def retire(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
 def _request(context: Context) -> RetirementRequest:
     params, run = context["params"], context["dag_run"]
-    return RetirementRequest(run.dag_id, run.run_id, TargetFate(params["target"]), params["reason"] or "")
+    return RetirementRequest(run.dag_id, run.run_id, TargetFate(params["target"]), params["reason"])

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from airflow.sdk import Context, Param
 
-from dedup_clone.contract.errors import ConfigurationError
-
 
 def rollback_params() -> dict[str, Param]:
-    """The form rejects what is not a number; the first task rejects a generation that cannot be restored."""
+    """Both are required: Airflow starts no run without them. The first task refuses what cannot be restored."""
     return {
         "generation": Param(
             None,
-            type=["null", "integer"],
+            type="integer",
             minimum=1,
-            title="Generation (required)",
+            title="Generation",
             description="The generation whose content readers should see again. The page Snapshots lists the "
             "generations that can be restored; so does the error of the first task if this one cannot be restored.",
         ),
@@ -29,10 +27,5 @@ def rollback_params() -> dict[str, Param]:
 
 
 def requested_generation(context: Context) -> int:
-    """The generation in the form. Raises ConfigurationError when there is none."""
-    generation = context["params"]["generation"]
-    if generation is None:
-        raise ConfigurationError(
-            "Name the generation whose content shall be live again, in the parameter [generation]."
-        )
-    return int(generation)
+    """The generation in the form."""
+    return int(context["params"]["generation"])
