@@ -59,7 +59,7 @@ def address() -> Iterator[str]:
     shown = site(now)
     shown.mount("/evil", application(MemoryStore(evil)))
     few = indexes.make_index(12, 1, now=now)
-    first = replace(few.records[0], new_rows=few.records[0].rows)
+    first = replace(few.records[0], new_rows=few.records[0].rows, lag_s=36 * 3600.0)
     shown.mount("/beginning", application(MemoryStore(replace(few, records=(first, *few.records[1:])))))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -218,6 +218,17 @@ def test_the_first_publish_does_not_hide_the_rows_of_all_others(browser: Browser
     page = show(browser, f"{address}/beginning/")
     assert "1 taller bar is cut off, up to 228.1B rows" in page.value("document.getElementById('rows').innerText")
     assert page.value("document.getElementById('rows').chart.scales.y.max") < 2e9
+
+
+def test_the_first_publish_does_not_hide_the_lag_of_all_others(browser: Browser, address: str) -> None:
+    chart = "document.getElementById('lag').chart"
+    page = show(browser, f"{address}/beginning/")
+    assert ", up to 36 h 00 min" in page.value("document.getElementById('lag').innerText")
+    highest, first = page.value(f"[{chart}.scales.y.max, {chart}.data[1][0]]")
+    assert highest == first < 36 * 60 / 10
+    assert page.value(f"{chart}.axes[0].values({chart}, [0, 11])") == ["2001", "2012"]
+    page = show(browser, f"{address}/dedup-clone/#product_attributes")
+    assert "cut off" not in page.value("document.getElementById('lag').innerText")
 
 
 def test_what_failed_is_seen_at_once_and_what_passed_is_folded(browser: Browser, address: str) -> None:
