@@ -64,8 +64,20 @@ def application(store: MemoryStore, *, may_trigger: bool = True, now: Any = None
 
 
 def approval(now: datetime) -> dict[str, Any]:
-    """What Airflow's REST API tells of a task that waits for a person."""
+    """What Airflow tells of a task that waits for a person; a test compares it with the description of its API."""
+    unknown = (
+        "logical_date",
+        "end_date",
+        "duration",
+        "hostname",
+        "unixname",
+        "queue",
+        "scheduled_when",
+        "pid",
+        "executor",
+    )
     return {
+        "options": ["Approve", "Reject"],
         "subject": "Roll store_visits back to generation 119?",
         "body": "Asked by vera. Reason given: <b>prices</b>",
         "created_at": (now - timedelta(minutes=9)).isoformat(),
@@ -75,6 +87,12 @@ def approval(now: datetime) -> dict[str, Any]:
             "dag_run_id": "manual__1",
             "task_id": "approve_rollback",
             "state": "awaiting_input",
+            **dict.fromkeys((*unknown, "note", "rendered_map_index", "trigger", "triggerer_job", "dag_version")),
+            **dict.fromkeys(("run_after", "start_date", "queued_when"), (now - timedelta(minutes=9)).isoformat()),
+            **dict.fromkeys(("task_display_name", "operator", "operator_name"), "approve_rollback"),
+            **{"map_index": -1, "try_number": 1, "max_tries": 0, "pool_slots": 1, "priority_weight": 1},
+            **{"id": "019a0000-0000-7000-8000-000000000000", "pool": "default_pool", "executor_config": "{}"},
+            "dag_display_name": "store_visits_rollback",
         },
     }
 

@@ -1,0 +1,102 @@
+"""What the page's tests answer in the place of Airflow's REST API is what Airflow's own description of it allows."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+import yaml
+from airflow.api_fastapi.core_api import openapi
+from fastapi.testclient import TestClient
+from jsonschema import Draft202012Validator
+
+from dedup_clone import page
+from tests.page.serving import site
+from tests.page.test_replay_form import Api
+
+REQUESTS = (Path(page.__file__).parent / "static" / "airflow.js").read_text(encoding="utf-8")
+RUNS = "/api/v2/dags/{dag_id}/dagRuns"
+TASK = RUNS + "/{dag_run_id}/taskInstances/{task_id}"
+EXAMPLE = {"{dag_id}": "store_visits_rollback", "{dag_run_id}": "manual__1", "{task_id}": "show_difference"}
+
+
+@pytest.fixture(scope="module")
+def description() -> dict[str, Any]:
+    (file,) = Path(openapi.__file__).parent.glob("v2-*.yaml")
+    described: dict[str, Any] = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    return described
+
+
+def operation(description: dict[str, Any], path: str, method: str = "get") -> dict[str, Any]:
+    described: dict[str, Any] = description["paths"][path][method]
+    return described
+
+
+def faults(description: dict[str, Any], described: dict[str, Any], answer: Any) -> list[str]:
+    """What is wrong with the answer, with the position of each fault."""
+    (good,) = (response for status, response in described["responses"].items() if status.startswith("2"))
+    schema = good["content"]["application/json"]["schema"]
+    validator = Draft202012Validator({**schema, "components": description["components"]})
+    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(answer)]
+
+
+def partial(value: Any) -> Any:
+    """The description for an answer that may lack fields, but may have no field that the description lacks."""
+    if isinstance(value, list):
+        return [partial(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {name: partial(item) for name, item in value.items() if name != "required" or not isinstance(item, list)}
+    closed = {"additionalProperties": False} if isinstance(kept.get("properties"), dict) else {}
+    return {**closed, **kept}
+
+
+def parameters(described: dict[str, Any]) -> set[str]:
+    return {parameter["name"] for parameter in described["parameters"] if parameter["in"] == "query"}
+
+
+def test_the_open_approvals_are_asked_and_answered_as_airflow_does(description: dict[str, Any]) -> None:
+    described = operation(description, RUNS + "/{dag_run_id}/hitlDetails")
+    query = re.search(r"const query = `(.*?)`", REQUESTS)
+    assert query
+    assert set(parse_qs(query[1])) <= parameters(described)
+    answer = TestClient(site(datetime.now(UTC))).get("/api/v2/dags/~/dagRuns/~/hitlDetails").json()
+    assert faults(description, described, answer) == []
+
+
+def test_states_that_end_a_task_are_those_of_airflow(description: dict[str, Any]) -> None:
+    ended = re.search(r"const ENDED = \[(.*?)\]", REQUESTS)
+    assert ended
+    known = set(description["components"]["schemas"]["TaskInstanceState"]["enum"])
+    assert set(re.findall(r"\w+", ended[1])) < known
+    assert {"awaiting_input", "deferred"} <= known
+
+
+@pytest.mark.parametrize("path", [TASK, TASK + "/logs/{try_number}", TASK + "/xcomEntries/{xcom_key}"])
+def test_a_started_run_is_followed_as_airflow_tells_it(description: dict[str, Any], path: str) -> None:
+    described = operation(description, path)
+    asked = re.search(r"logs/\$\{tries\}\?(.*?)`", REQUESTS)
+    assert asked
+    if "logs" in path:
+        assert set(parse_qs(asked[1])) <= parameters(described)
+    api = Api(states=["running"], log=[{"event": "fails", "error_detail": [{"exc_type": "E", "exc_value": "no"}]}])
+    url = path.removeprefix("/api/v2").replace("{try_number}", "2").replace("{xcom_key}", "return_value")
+    for name, value in EXAMPLE.items():
+        url = url.replace(name, value)
+    answer = TestClient(api.routes()).get(url).json()
+    assert faults(partial(description), partial(described), answer) == []
+
+
+def test_a_run_is_started_as_airflow_expects(description: dict[str, Any]) -> None:
+    described = operation(description, RUNS, "post")
+    body = {"logical_date": None, "conf": {"reason": "why"}}
+    assert "body: JSON.stringify({ logical_date: null, conf })" in REQUESTS
+    schema = described["requestBody"]["content"]["application/json"]["schema"]
+    validator = Draft202012Validator({**schema, "components": description["components"]})
+    assert not list(validator.iter_errors(body))
+    answer = TestClient(Api().routes()).post("/dags/store_visits_rollback/dagRuns", json=body).json()
+    assert faults(partial(description), partial(described), answer) == []
