@@ -53,3 +53,8 @@ def test_no_diagram_has_a_semicolon_which_ends_a_statement_of_mermaid() -> None:
     diagrams = [text for page in PAGES for text in re.findall(r"^```mermaid\n(.*?)^```", page.read_text(), re.S | re.M)]
     assert diagrams
     assert not [line for text in diagrams for line in text.splitlines() if ";" in line]
+
+
+def test_each_page_begins_with_what_the_reader_can_do_after_it() -> None:
+    first = {page.name: page.read_text().split("\n\n", 2)[1] for page in DOCS.glob("*.md")}
+    assert [name for name, text in first.items() if not text.startswith("After ")] == []
