@@ -36,6 +36,7 @@ from dedup_clone.contract.manifest import (
 from dedup_clone.contract.records import digest, from_json, to_json
 from dedup_clone.contract.request import DedupRequest, Duplicates
 from dedup_clone.contract.table import UpdateIdMode
+from devstack.producer.declared_snapshots import schema
 
 Row = dict[str, Any]
 METRICS = DedupMetrics(1, 1, {"all": 1.0})
@@ -66,7 +67,7 @@ class FakeDedupJob:
             files = from_json(FileList, self._read(request.parent.file_list_uri).decode(), where="parent").files
             for file in files:
                 for row in self._rows(f"{request.parent.data_uri}{file.path}"):
-                    parent_rows[_key(row)] = row
+                    parent_rows[_key(request, row)] = row
         expired_keys = [key for key, row in parent_rows.items() if row["date"] < request.retention_day]
         parent_rows = {key: row for key, row in parent_rows.items() if key not in expired_keys}
         rows.update(parent_rows)
@@ -78,14 +79,14 @@ class FakeDedupJob:
             arrival = from_json(Arrival, self._read(item.arrival_uri).decode(), where=item.arrival_uri)
             objects, _ = data_objects(request, arrival, lambda name: name)
             landed = [r for o in objects for r in self._rows(f"gs://{arrival.bucket}/{o.landed.name}")]
-            newest_keys = {_key(r) for r in landed}
+            newest_keys = {_key(request, r) for r in landed}
             surplus = _surplus(request, landed)
             if request.takes_over is Duplicates.REFUSE and surplus:
                 refused.append(RefusedDelivery(item.delivery, f"[{surplus.total()}] rows whose key another row has"))
                 continue
             for row in landed:
-                if _key(row) not in rows or _replaces(request, rows[_key(row)], row):
-                    rows[_key(row)] = row
+                if (held := rows.get(_key(request, row))) is None or _replaces(request, held, row):
+                    rows[_key(request, row)] = row
             applied.append(item.delivery)
         self._write_result(
             request, rows, parent_rows, newest_keys, tuple(applied), tuple(refused), len(expired_keys), surplus
@@ -111,7 +112,7 @@ class FakeDedupJob:
         for day in sorted({r["date"] for r in rows.values()}):
             rows_of_day = {k: r for k, r in rows.items() if r["date"] == day}
             files.append(self._write(request, day, list(rows_of_day.values())))
-            entry = replace(_entry(files[-1], rows_of_day, parent_rows, newest_keys), ties=surplus[day])
+            entry = replace(_entry(request, files[-1], rows_of_day, parent_rows, newest_keys), ties=surplus[day])
             is_requested = request.dates is None or day in request.dates
             entries.append(entry if is_requested else replace(entry, plan=DateOutcome.COPIED_FORWARD, survivors=0))
         if request.takes_over is not None:
@@ -151,7 +152,7 @@ class FakeDedupJob:
                 uris_uri,
                 metrics,
                 refused,
-                _examples(rows, parent_rows),
+                _examples(request, rows, parent_rows),
                 METRICS,
                 changed_rows_uri=self._write_changed_rows(request, applied, list(rows.values()), suffix),
             ),
@@ -161,7 +162,7 @@ class FakeDedupJob:
         if request.engine is not Engine.CDC or request.parent is None or request.erases:
             return None
         ids = [delivery.snapshot_id for delivery in applied]
-        changed = [row for row in rows if row["update_id"] in ids]
+        changed = [row for row in rows if row[request.table.snapshot_id_column] in ids]
         days = sorted({row["date"] for row in changed})
         files = [self._write(request, day, [r for r in changed if r["date"] == day], "changes/") for day in days]
         uri = f"{request.attempt_uri}changed-{suffix}.json"
@@ -170,10 +171,10 @@ class FakeDedupJob:
 
     def _write(self, request: DedupRequest, day: date, rows: list[Row], folder: str = "") -> DataFile:
         """Write one file. Its name contains a digest of its content, so an unchanged date has the same file again."""
-        content = parquet_bytes(rows)
+        content = parquet_bytes(rows, schema(request.table))
         path = f"{folder}date={day}/part-{digest(content.hex())[:12]}.parquet"
         self._blob(f"{request.data_uri}{path}").upload_from_string(content)
-        ids = [r["update_id"] for r in rows]
+        ids = [r[request.table.snapshot_id_column] for r in rows]
         return DataFile(path, day, len(rows), len(content), min(ids), max(ids))
 
     def _candidate(self, request: DedupRequest, candidate: Candidate) -> None:
@@ -194,40 +195,45 @@ class FakeDedupJob:
         return self._client.bucket(bucket).blob(name)
 
 
-def parquet_bytes(rows: list[Row]) -> bytes:
+def parquet_bytes(rows: list[Row], columns: pa.Schema = SCHEMA) -> bytes:
     buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), buffer)
+    pq.write_table(pa.Table.from_pylist(rows, schema=columns), buffer)
     return buffer.getvalue()
 
 
-def _key(row: Row) -> tuple[Any, ...]:
-    return (row["date"], row["product_id"], row["store_id"], row["attribute_id"])
+def _key(request: DedupRequest, row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in request.table.keys)
+
+
+def _is_changed(request: DedupRequest, row: Row, before: Row | None) -> bool:
+    return before is not None and any(before.get(c.name) != row.get(c.name) for c in request.table.value_columns)
 
 
 def _replaces(request: DedupRequest, row: Row, later: Row) -> bool:
     """Whether the row of a later delivery replaces the row of its key."""
-    is_unchanged = row["attr_value"] == later["attr_value"]
-    if request.update_id_mode is UpdateIdMode.LAST_CHANGED and is_unchanged:
+    if request.update_id_mode is UpdateIdMode.LAST_CHANGED and not _is_changed(request, later, row):
         return False
-    return bool(row["update_id"] <= later["update_id"])
+    version = request.table.snapshot_id_column
+    return bool(row[version] <= later[version])
 
 
 def _surplus(request: DedupRequest, rows: list[Row]) -> Counter[date]:
     """The number of rows of each date whose key another row has. It is counted only in a takeover of a table."""
     if request.takes_over is None:
         return Counter()
-    return Counter(r["date"] for r in rows) - Counter(key[0] for key in {_key(r) for r in rows})
+    unique = {_key(request, r): r["date"] for r in rows}
+    return Counter(r["date"] for r in rows) - Counter(unique.values())
 
 
-def _entry(file: DataFile, rows: dict[Any, Row], parent_rows: dict[Any, Row], newest_keys: set[Any]) -> DateEntry:
-    ids = [r["update_id"] for r in rows.values()]
+def _entry(
+    request: DedupRequest, file: DataFile, rows: dict[Any, Row], parent_rows: dict[Any, Row], newest_keys: set[Any]
+) -> DateEntry:
+    ids = [r[request.table.snapshot_id_column] for r in rows.values()]
     return DateEntry(
         date=file.date,
         rows=len(rows),
         new_keys=sum(key not in parent_rows for key in rows),
-        changed=sum(
-            key in parent_rows and parent_rows[key]["attr_value"] != r["attr_value"] for key, r in rows.items()
-        ),
+        changed=sum(_is_changed(request, r, parent_rows.get(key)) for key, r in rows.items()),
         survivors=sum(key not in newest_keys for key in rows),
         ties=0,
         plan=DateOutcome.WINDOW,
@@ -241,6 +247,6 @@ def _entry(file: DataFile, rows: dict[Any, Row], parent_rows: dict[Any, Row], ne
     )
 
 
-def _examples(rows: dict[Any, Row], parent_rows: dict[Any, Row]) -> tuple[KeyExample, ...]:
-    changed = [r for key, r in rows.items() if key in parent_rows and parent_rows[key]["attr_value"] != r["attr_value"]]
+def _examples(request: DedupRequest, rows: dict[Any, Row], parent_rows: dict[Any, Row]) -> tuple[KeyExample, ...]:
+    changed = [r for key, r in rows.items() if _is_changed(request, r, parent_rows.get(key))]
     return tuple(KeyExample(r["date"], Difference.CHANGED, f"product_id={r['product_id']}") for r in changed[:3])

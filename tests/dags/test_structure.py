@@ -43,7 +43,7 @@ def structure(dag: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("feed", FEEDS)
 @pytest.mark.parametrize(
-    "family", ["watch", "publish", "rollback", "bootstrap", "backfill", "erase", "retire", "content_audit"]
+    "family", ["watch", "publish", "rollback", "bootstrap", "backfill", "erase", "rebuild", "retire", "content_audit"]
 )
 def test_structure(bag: DagBag, feed: str, family: str) -> None:
     dag = bag.dags[f"{feed}_{family}"]
@@ -139,6 +139,7 @@ def test_each_form_opens_without_null_and_marks_what_must_be_filled_in(bag: DagB
         "rollback": ["generation", "reason"],
         "backfill": ["archive"],
         "erase": ["keys_file", "reason"],
+        "rebuild": ["reason"],
         "retire": ["reason"],
     }
 

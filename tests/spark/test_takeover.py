@@ -101,5 +101,5 @@ def test_null_keys_and_update_ids_are_refused_in_words_of_the_table(area: SparkJ
     (refused,) = take_over(area, [*MIXED, *bad]).refused
     assert "column [store_id]: 1 rows are [NULL]" in refused.reason
     assert "column [update_id]: 1 rows are [NULL]" in refused.reason
-    assert "trigger the bootstrap again" in refused.reason
+    assert "trigger the DAG again" in refused.reason
     assert str(EXPORT) not in refused.reason.replace(f"snapshot_id={EXPORT}", "")

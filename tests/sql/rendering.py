@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dedup_clone.contract.engine import SqlForm
+from dedup_clone.contract.table import Column
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.warehouse.sql_files import TableNames, render, render_query
 
@@ -29,7 +30,14 @@ def rendered_statements() -> dict[str, str]:
             name = file.relative_to(SQL).as_posix()
             table = feed.table.to_contract()
             options, column = feed.table.options.to_contract(), table.value_columns[0]
-            values: dict[str, Any] = {"names": names, "table": table, "options": options, "column": column}
+            sources = [(c, Column(f"former_{c.name}", "BYTES") if c == column else c) for c in table.columns]
+            values: dict[str, Any] = {
+                "names": names,
+                "table": table,
+                "options": options,
+                "column": column,
+                "sources": [*sources, (Column("note", "STRING"), None)],
+            }
             statements[f"{feed.feed}/{name}"] = render(SQL, name, **values)
             first = render(SQL, name, **values, has_parent=False)
             if first != statements[f"{feed.feed}/{name}"]:

@@ -42,7 +42,7 @@ def layout_matches(staging: TableMetadata, target: TableMetadata | None, contrac
         all(layout == expected for layout in found.values()),
         found="; ".join(f"{name}: {layout}" for name, layout in found.items()),
         expected=expected,
-        next_step="never drop target to get past this: bootstrap the feed with the new layout.",
+        next_step="never drop target to get past this: FEED_rebuild changes the clustering (docs/change-a-feed.md).",
     )
 
 

@@ -17,6 +17,7 @@ class PublishKind(StrEnum):
     ROLLBACK = "rollback"
     BOOTSTRAP = "bootstrap"
     ERASURE = "erasure"
+    REBUILD = "rebuild"
 
 
 def publish_kinds(index: Index) -> dict[int, PublishKind]:
@@ -36,4 +37,6 @@ def _kind(record: LedgerRecord, published: set[Delivery]) -> PublishKind:
         return PublishKind.BOOTSTRAP
     if record.is_erasure:
         return PublishKind.ERASURE
+    if record.rebuilt:
+        return PublishKind.REBUILD
     return PublishKind.REPLAY if published.issuperset(record.deliveries) else PublishKind.PUBLISH

@@ -34,7 +34,7 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     the checks after the swap cover target's rows.
     """
     intent = services.current.require_intent(spec.attempt)
-    bootstrap = read_bootstrap_record(services, spec.attempt) if intent.kind is IntentKind.BOOTSTRAP else None
+    bootstrap = read_bootstrap_record(services, spec.attempt) if intent.kind.takes_over_table else None
     candidate, manifest = read_candidate(services, spec)
     staging = services.warehouse.observe(services.names, services.feed.staging)
     items = _check_tables(services, spec, manifest, staging, bootstrap)
@@ -42,7 +42,8 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
         loaded_at = _loaded_at(services, intent, manifest)
         items += [_check_loaded(services, manifest), *_check_staging(manifest, staging, loaded_at)]
     if spec.restores is None:
-        items += _check_manifest(services, spec, candidate, manifest)
+        parent = None if spec.parent is None or bootstrap else services.manifests.read(spec.parent)
+        items += _check_manifest(services, spec, candidate, manifest, parent)
     if bootstrap is not None:
         items += check_existing_table(services, spec.attempt, bootstrap, manifest)
     sql_bytes_billed = 0
@@ -110,7 +111,8 @@ def _check_tables(
     bootstrapped_version = bootstrap.existing.version if bootstrap and bootstrap.existing.is_target else None
     return [
         table_checks.schema_matches(staging.table, manifest.table if restores else contract, restores=restores),
-        table_checks.layout_matches(staging.table, target, contract),
+        # A rebuild gives target the clustering of staging right before the swap.
+        table_checks.layout_matches(staging.table, None if spec.rebuilds else target, contract),
         table_checks.no_streaming_buffer([staging.table, *([target] if target else [])], services.now()),
         table_checks.target_is_ours(target, spec.parent, spec.generation, bootstrapped_version),
         table_checks.no_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
@@ -163,10 +165,10 @@ def _check_staging(manifest: Manifest, staging: Observation, loaded_at: datetime
 
 
 def _check_manifest(
-    services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest
+    services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest, parent: Manifest | None
 ) -> list[CheckResult]:
+    """`parent`: the generation with which the new one is compared; None if the rows of a table were taken over."""
     settings = services.feed.checks
-    parent = None if spec.parent is None else services.manifests.read(spec.parent)
     attempts = ended_attempts(services.store, services.feed.feed)
     published = [r for r in attempts if r.outcome is Outcome.PUBLISHED and r.is_publish]
     history = [r.shares for r in published][-PUBLISHES_COMPARED:]

@@ -142,7 +142,7 @@ def _record(
         snapshot_id=int(swap.snapshot),
         deliveries=() if some_dates else manifest.applied,
         generation=manifest.generation,
-        parent=manifest.parent,
+        parent=intent.parent,
         attempt=intent.attempt,
         dag_id=intent.dag_id,
         run_id=intent.run_id,
@@ -178,6 +178,7 @@ def _record(
         loads=count_loads(intent.jobs),
         erased_rows=_erased_rows(intent, candidate),
         cluster_overlap=manifest.cluster_overlap,
+        rebuilt=intent.kind is IntentKind.REBUILD,
     )
 
 

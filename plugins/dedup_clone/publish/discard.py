@@ -9,6 +9,7 @@ from datetime import datetime
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import Candidate
+from dedup_clone.publish.planning.staging_table import restore_tables
 from dedup_clone.publish.records.attempt_records import find_check_results, record_refusals
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
@@ -20,13 +21,15 @@ from dedup_clone.state.ledger import ENDED_BEFORE_DEDUP, ENDED_BEFORE_LOAD, Ledg
 def discard(services: Services, intent: Intent) -> None:
     """End the attempt; target stays as it is. Safe to repeat."""
     candidate = services.manifests.candidate(intent.attempt)
-    if candidate is not None and intent.kind is not IntentKind.BOOTSTRAP:  # a bootstrap has no delivery
+    if candidate is not None and not intent.kind.takes_over_table:  # it has no delivery
         record_refusals(services, candidate.refused, run_id=intent.run_id)
     planned = _find_planned_publish(services, intent, candidate)
     if planned is not None:
         record = _record(services, intent, planned, candidate)
         results = find_check_results(services, intent.attempt, "before")
         record_attempt(services, record, () if results is None else (results,))
+    if intent.kind is IntentKind.REBUILD:
+        restore_tables(services, intent)
     services.current.release(intent.attempt)
     if planned is not None:
         try_refresh_index(services)
@@ -73,7 +76,7 @@ def _find_planned_publish(services: Services, intent: Intent, candidate: Candida
     request = services.manifests.request(intent.attempt)
     if request is None:
         return None
-    if intent.kind in (IntentKind.BOOTSTRAP, IntentKind.ERASURE):
+    if intent.kind.takes_over_table or intent.kind is IntentKind.ERASURE:
         return _PlannedPublish(manifest.snapshot_id if manifest else 0, intent.taken_at, (), request.engine, None)
     deliveries = tuple(item.delivery for item in request.deliveries)
     arrived_at = services.arrivals.read(deliveries[-1]).arrived_at

@@ -24,7 +24,6 @@ from dedup_clone.publish.discard import discard
 from dedup_clone.publish.planning.staging_table import prepare_staging
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
-from dedup_clone.state.current import IntentKind
 from dedup_clone.state.staging import Staging, StagingState
 
 STEP = "load"
@@ -51,9 +50,9 @@ def read_candidate(services: Services, spec: PublishSpec) -> tuple[Candidate, Ma
     if candidate.manifest is None:
         intent = services.current.require_intent(spec.attempt)
         discard(services, intent)
-        if intent.kind is IntentKind.BOOTSTRAP:
+        if intent.kind.takes_over_table:
             reasons = " ".join(refused.reason for refused in candidate.refused)
-            raise BootstrapRefused(f"Rows of the existing table were refused: {reasons}")
+            raise BootstrapRefused(f"Rows of the table were refused: {reasons}")
         reasons = "\n  ".join(f"[{r.delivery.name}] {r.reason}" for r in candidate.refused)
         raise DeliveryRefused(f"Every delivery was refused; target is unchanged:\n  {reasons}")
     return candidate, candidate.manifest

@@ -35,7 +35,7 @@ class PublishSpec:
     PublishRequest), it is the snapshot that is live already.
 
     A rollback `restores` an earlier generation: from its files, or, with `restored_at`, by a clone of staging as of
-    that time.
+    that time. A rebuild (`rebuilds`) writes the live generation's rows in the form of a changed feed file.
     """
 
     feed: str
@@ -50,6 +50,7 @@ class PublishSpec:
     restored_at: datetime | None = None
     accepted_checks: tuple[str, ...] = ()
     dates: tuple[date, ...] | None = None
+    rebuilds: bool = False
 
 
 # The parameters of publish/swap_target.sql that are fields of SwapSpec, with their BigQuery types.

@@ -27,6 +27,12 @@ class IntentKind(StrEnum):
     BOOTSTRAP = "bootstrap"
     ERASURE = "erasure"
     RETIREMENT = "retirement"
+    REBUILD = "rebuild"
+
+    @property
+    def takes_over_table(self) -> bool:
+        """Whether the run exports a table whose rows become the new generation, without any delivery."""
+        return self in (IntentKind.BOOTSTRAP, IntentKind.REBUILD)
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ class LedgerRecord:
     - shares: new, missing and changed rows as fractions of the rows on dates that the parent had, by check name.
     - loads: load jobs of the whole table, failed ones included; the loads of single dates count as one together.
     - erased_rows: rows that an erasure removed; None for every other attempt.
+    - rebuilt: whether the attempt wrote the parent's rows anew in the form of a changed feed file.
     - cluster_overlap: how much the files overlap in the first clustering column (DateEntry), as a share; None without
       clustering.
     - kept_rows: survivors; ties: surplus rows of duplicate keys within single deliveries.
@@ -108,6 +109,7 @@ class LedgerRecord:
     loads: int = 1
     erased_rows: int | None = None
     cluster_overlap: float | None = None
+    rebuilt: bool = False
 
     @property
     def is_bootstrap(self) -> bool:
@@ -122,13 +124,13 @@ class LedgerRecord:
     @property
     def is_publish(self) -> bool:
         """Whether the attempt published deliveries, so that its shares can be compared with those of others."""
-        return self.restores is None and not self.is_erasure
+        return self.restores is None and not self.is_erasure and not self.rebuilt
 
     @property
     def is_replay(self) -> bool:
         """Whether the attempt published deliveries again that were live before, or some of their dates."""
         published_again = self.outcome is Outcome.PUBLISHED and self.lag_s is None
-        return published_again and self.restores is None and not self.is_bootstrap and not self.is_erasure
+        return published_again and self.is_publish and not self.is_bootstrap
 
     @property
     def failed_after_load(self) -> bool:

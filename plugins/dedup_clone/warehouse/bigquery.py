@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,10 +92,18 @@ class Warehouse:
         has_parent: bool = True,
         form: SqlForm = SqlForm.QUALIFY,
         options: TargetOptions = NO_OPTIONS,
+        sources: Sequence[tuple[Column, Column | None]] = (),
     ) -> str:
         """The statement `sql/<name>` for one feed."""
         return render(
-            self._sql_folder, name, names=names, table=table, has_parent=has_parent, form=form, options=options
+            self._sql_folder,
+            name,
+            names=names,
+            table=table,
+            has_parent=has_parent,
+            form=form,
+            options=options,
+            sources=sources,
         )
 
     def observe(self, names: TableNames, table_name: str) -> Observation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,11 +66,13 @@ def render(
     form: SqlForm = SqlForm.QUALIFY,
     options: TargetOptions = NO_OPTIONS,
     column: Column | None = None,
+    sources: Sequence[tuple[Column, Column | None]] = (),
 ) -> str:
     """The statement `folder/name` for one feed. An undefined name in it is an error.
 
     `has_parent`: whether target exists; it does not before the first publish. `form`: how engine `bigquery` chooses
-    rows. `options`: those of target. `column`: the one that the statement changes.
+    rows. `options`: those of target. `column`: the one that the statement changes. `sources`: for each column of a copy
+    the one from which it is copied; None for a new one.
     """
     import jinja2
 
@@ -83,7 +86,9 @@ def render(
         form=form,
         options=options,
         column=column,
+        sources=sources,
         column_sql=column_sql,
+        type_sql=_type_sql,
         nullable=nullable,
         quoted=quoted,
         value_expressions=value_expressions,

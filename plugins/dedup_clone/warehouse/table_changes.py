@@ -28,6 +28,12 @@ class TableChanges:
         table.time_partitioning = partitioning
         self._client.update_table(table, ["time_partitioning"])
 
+    def set_clustering(self, table_name: str, columns: Sequence[str]) -> None:
+        """Cluster by other columns the rows that are written from now on; those that the table has stay as they are."""
+        table = self._table(table_name)
+        table.clustering_fields = list(columns) or None
+        self._client.update_table(table, ["clustering_fields"])
+
     def describe(self, table_name: str, descriptions: Mapping[str, str], primary_key: Sequence[str]) -> None:
         """Set descriptions of columns, by their paths, and the primary key, if one is given. Others stay."""
         from google.cloud.bigquery import SchemaField

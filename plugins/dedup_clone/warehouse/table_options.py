@@ -5,7 +5,7 @@ Each is an entry `name: value`, both as text, so that two tables can be compared
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from dedup_clone.contract.target_options import OWN_LABELS
@@ -29,6 +29,16 @@ def row_policy_entry(name: str) -> str:
 def table_options(resource: Mapping[str, Any]) -> dict[str, str]:
     """The entries of a table as tables.get describes it. Labels of this project and row policies are left out."""
     return dict(_entries(resource))
+
+
+def of_columns(entries: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    """The entries without those of columns that are not among `names`."""
+
+    def is_kept(entry: str) -> bool:
+        _, found, path = entry.partition(" of column [")
+        return not found or path.rstrip("]").split(".")[0] in names
+
+    return {entry: value for entry, value in entries.items() if is_kept(entry)}
 
 
 def with_descriptions(

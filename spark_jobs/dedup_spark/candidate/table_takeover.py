@@ -43,7 +43,7 @@ class TableTakeover:
             f"The existing table cannot become feed [{self.request.feed}]: it holds "
             f"[{sum(e.ties for e in duplicated)}] rows whose key ({', '.join(self.request.table.keys)}) another row "
             f"has, on [{len(duplicated)}] dates: {named}{more}. Nothing was changed. Next: remove them from the table, "
-            f"or trigger the bootstrap again with duplicates [{Duplicates.KEEP_LATEST}], which keeps of each key the "
+            f"or trigger the DAG again with duplicates [{Duplicates.KEEP_LATEST}], which keeps of each key the "
             f"row of the highest {self.request.table.snapshot_id_column}, and of those the one with the greatest "
             f"values."
         )

@@ -154,7 +154,7 @@ def _reason(request: DedupRequest, delivery: Delivery, problems: list[str]) -> s
     if request.takes_over is not None:
         return (
             f"The existing table cannot become feed [{request.feed}]: {named}{more}. Nothing was changed. "
-            f"Next: correct these rows in the table, then trigger the bootstrap again."
+            f"Next: correct these rows in the table, then trigger the DAG again."
         )
     return (
         f"Delivery [{delivery.name}] of feed [{request.feed}] is refused, nothing of it was used: {named}{more}. "

@@ -30,6 +30,7 @@ RESOLVE_PUBLISH = "resolve_publish"
 RESOLVE_ROLLBACK = "resolve_rollback"
 RESOLVE_BOOTSTRAP = "resolve_bootstrap"
 RESOLVE_ERASURE = "resolve_erasure"
+RESOLVE_REBUILD = "resolve_rebuild"
 RETURN_VALUE = "return_value"  # the XCom key of a task's result
 
 
@@ -136,7 +137,7 @@ def spec_field(name: str, *, task_id: str = RESOLVE_PUBLISH) -> str:
 
 
 def _resolve_task_id(context: Context) -> str:
-    tasks = (RESOLVE_PUBLISH, RESOLVE_ROLLBACK, RESOLVE_BOOTSTRAP, RESOLVE_ERASURE)
+    tasks = (RESOLVE_PUBLISH, RESOLVE_ROLLBACK, RESOLVE_BOOTSTRAP, RESOLVE_ERASURE, RESOLVE_REBUILD)
     return next(task_id for task_id in tasks if context["dag"].has_task(task_id))
 
 

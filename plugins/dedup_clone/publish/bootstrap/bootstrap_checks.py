@@ -98,5 +98,5 @@ def _unchanged(services: Services, existing: ExistingTable) -> CheckResult:
         version == existing.version,
         found=version,
         expected=existing.version,
-        next_step=f"stop whatever writes {existing.name}, then trigger the bootstrap again.",
+        next_step=f"stop whatever writes {existing.name}, then trigger the DAG again.",
     )

@@ -1,4 +1,4 @@
-"""Export task of a bootstrap: exports the existing table to files in state, and writes a dedup request that names them.
+"""Export task of a bootstrap or a rebuild: exports the table to files in state, and writes a dedup request of them.
 
 The exported files are the only delivery of that request. The dedup job validates them like landed files, except that
 each row keeps the update id that it has. `drop_export` deletes the files after the commit.
@@ -47,6 +47,7 @@ def export_existing(services: Services, attempt: str) -> None:
         )
     arrival_uri = _write_arrival(services, intent, folder, [file.info for file in files])
     services.current.require_intent(attempt)
+    rebuilt = None if intent.parent is None else services.manifests.read(intent.parent)
     request = build_dedup_request(
         services,
         intent,
@@ -56,6 +57,8 @@ def export_existing(services: Services, attempt: str) -> None:
         oldest=existing.oldest,
         latest=existing.latest,
         deliveries=(RequestedDelivery(EXPORT_DELIVERY, arrival_uri),),
+        folded=rebuilt.deliveries if rebuilt else (),
+        excluded=rebuilt.excluded if rebuilt else (),
         takes_over=record.duplicates,
     )
     services.manifests.write_request(request)

@@ -101,6 +101,15 @@ def read_existing_table(services: Services, source_table: str) -> ExistingTable:
             f"Table [{full_name}] does not exist: name another, or land the first snapshot, which creates target."
         )
     _raise_if_any(full_name, feed_problems(services, full_name, is_target) + table_problems(services, table, is_target))
+    return observe_table(services, dataset, name, is_target=is_target)
+
+
+def observe_table(services: Services, dataset: str, name: str, *, is_target: bool) -> ExistingTable:
+    """Read the partitions of a table whose columns fit the feed. One metadata query.
+
+    Raises BootstrapRefused for rows without a date or of the future, and for a table without rows.
+    """
+    warehouse, full_name = services.warehouse.with_dataset(dataset), f"{dataset}.{name}"
     observation = warehouse.observe(warehouse.table_names(services.feed.staging, name), name)
     oldest, latest = services.retention_window()
     _raise_if_any(full_name, partition_problems(services, observation, latest))
@@ -130,9 +139,9 @@ def require_unchanged(services: Services, existing: ExistingTable) -> None:
     if table is None or table.version != existing.version:
         what = "is gone" if table is None else "was changed"
         raise BootstrapRefused(
-            f"Table [{existing.name}] {what} since its metadata was read: its export may lack rows. The bootstrap "
-            f"changed nothing. Stop whatever writes the table, and wait until partitions that expired at midnight UTC "
-            f"are gone, then trigger the bootstrap again."
+            f"Table [{existing.name}] {what} since its metadata was read: its export may lack rows. Nothing "
+            f"was changed. Stop whatever writes the table, and wait until partitions that expired at midnight UTC "
+            f"are gone, then trigger the DAG again."
         )
 
 

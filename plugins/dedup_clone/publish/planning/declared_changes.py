@@ -27,7 +27,7 @@ def require_possible_changes(services: Services, engine: Engine, parent: Manifes
         raise ConfigurationError(
             f"Feed [{feed.feed}] changes the live table in a way that no publish can make: "
             f"{'; '.join(problems)}. Nothing was changed. docs/change-a-feed.md says what to do; `make plan "
-            f"FEED={feed.feed}` shows all differences."
+            f"FEED={feed.feed}` shows all differences, and whether {feed.feed}_rebuild makes them."
         )
 
 

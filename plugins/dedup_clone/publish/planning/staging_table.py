@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.schema_change import added_columns, relaxed_columns, widened_columns
+from dedup_clone.contract.table import TableContract
 from dedup_clone.publish.planning.declared_changes import is_shorter
 from dedup_clone.publish.planning.declared_options import staging_options
 from dedup_clone.publish.services import Services
-from dedup_clone.state.current import lease_held_error
+from dedup_clone.state.current import Intent, lease_held_error
+from dedup_clone.state.staging import Staging, StagingState
+from dedup_clone.warehouse.metadata import TableMetadata
 from dedup_clone.warehouse.table_options import KMS_KEY, PRIMARY_KEY
 
 
@@ -59,6 +63,42 @@ def approve_retention(services: Services) -> None:
     if intent is not None:
         raise lease_held_error(services.feed.feed, intent)
     _set_retention(services)
+
+
+def make_staging_anew(services: Services, attempt: str, manifest: Manifest) -> None:
+    """Give staging, which a rebuild is about to load, the columns and clustering that the feed file declares now."""
+    staging, intent = services.warehouse.table(services.feed.staging), services.current.require_intent(attempt)
+    if staging is not None and not _has_form(staging, services.feed.table.to_contract()):
+        services.staging.write(Staging(StagingState.LOADING, attempt, intent.generation, manifest.digest))
+        services.warehouse.changes.drop(services.feed.staging)
+    prepare_staging(services)
+
+
+def set_clustering_of_target(services: Services, table: TableContract) -> None:
+    """Give target this clustering, because BigQuery replaces no table by one of another. Its rows stay as they are."""
+    target = services.warehouse.table(services.feed.target)
+    if target is not None and target.cluster_by != table.cluster_by:
+        services.warehouse.changes.set_clustering(services.feed.target, table.cluster_by)
+
+
+def restore_tables(services: Services, intent: Intent) -> None:
+    """Give staging and target, after a rebuild that ended before its swap, the live generation's form again.
+
+    Staging is empty then; the next publish loads all rows, because STAGING does not say that they are loaded.
+    """
+    staging, state = services.warehouse.table(services.feed.staging), services.staging.read()
+    if intent.parent is None or state is None or state.attempt != intent.attempt:
+        return
+    table = services.manifests.read(intent.parent).table
+    set_clustering_of_target(services, table)
+    if staging is None or not _has_form(staging, table):
+        services.staging.write(Staging(StagingState.LOADING, intent.attempt, intent.generation, state.manifest_digest))
+        services.warehouse.changes.drop(services.feed.staging)
+        services.warehouse.create_staging(services.names, table, services.feed.table.options.to_contract())
+
+
+def _has_form(staging: TableMetadata, table: TableContract) -> bool:
+    return (staging.columns, staging.cluster_by) == (table.columns, table.cluster_by)
 
 
 def _set_retention(services: Services) -> None:

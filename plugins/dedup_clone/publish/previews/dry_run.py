@@ -230,7 +230,8 @@ def _expected_cost(services: Services, engine: Engine, live: Manifest | None, la
 def _expected_changes(services: Services, live: Manifest) -> float:
     """How many rows engine `cdc` would stream: the median of the last publishes, at most what it is allowed to."""
     records = published_records(services.store, services.feed.feed)
-    counts = [r.new_rows + r.changed_rows for r in records if r.parent is not None and r.changed_rows is not None]
+    known = [r for r in records if r.is_publish and r.parent is not None]
+    counts = [r.new_rows + r.changed_rows for r in known if r.changed_rows is not None]
     max_rows = services.feed.cdc.max_changed_share * live.rows
     return min(median(counts[-PUBLISHES_COMPARED:]), max_rows) if counts else max_rows
 

@@ -12,6 +12,7 @@ from dedup_clone.checks.check_result import Level
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.schema_change import added_columns, relaxed_columns, widened_columns
+from dedup_clone.contract.table_rebuild import needs_rebuild, rebuild_problems
 from dedup_clone.publish.check import early_results
 from dedup_clone.publish.planning.declared_changes import is_shorter, lost_dates, refusals
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
@@ -69,7 +70,7 @@ def plan_feed(services: Services) -> FeedPlan:
         live_generation=generation,
         changes=tuple(_changes(services, live, staging, target)),
         problems=(*refusals(services, feed.engine, live, staging), *failed),
-        notes=tuple(_notes(services, feed.checks)),
+        notes=(*_rebuild_note(services, live), *_notes(services, feed.checks)),
         approvable=shorter,
         waiting=tuple(delivery.name for delivery in find_backlog(services, live).apply),
     )
@@ -161,6 +162,19 @@ def _retention(
         f"{len(lost)} dates with {sum(lost.values())} rows vanish"
         + (f", {min(lost)} to {max(lost)}" if lost else "")
         + "; time travel reads them for seven days",
+    )
+
+
+def _rebuild_note(services: Services, live: Manifest | None) -> Iterator[str]:
+    """Whether a rebuild makes what a publish refuses."""
+    table = services.feed.table.to_contract()
+    if live is None or not needs_rebuild(live.table, table):
+        return
+    problems = rebuild_problems(live.table, table, {})
+    yield (
+        f"{services.feed.feed}_rebuild cannot make these changes if no column was renamed: {'; '.join(problems)}"
+        if problems
+        else f"trigger {services.feed.feed}_rebuild: it makes these changes, and shows their cost before you approve it"
     )
 
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import dedup_clone
 from dedup_clone.contract.errors import ConfigurationError, RollbackRefused
 from dedup_clone.contract.manifest import Candidate, DateOutcome, DedupMetrics, FileList, Manifest
-from dedup_clone.contract.schema_change import added_columns, widened_columns
+from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.erasure.erasure_records import last_erasure
 from dedup_clone.publish.lease import acquire_lease
@@ -59,12 +59,17 @@ def restorable_generations(services: Services) -> list[RestorableGeneration]:
     live, oldest = services.current.read().generation, _oldest_in_time_travel(services)
     erased = last_erasure(services, live)
     target, restorable = services.warehouse.table(services.feed.target), []
+    table = None if live is None else services.manifests.read(live).table
+    if table and target:  # which may have more columns than a generation that was restored
+        table = replace(table, columns=target.columns)
     for record in reversed(published_records(services.store, services.feed.feed)[-GENERATIONS_LISTED:]):
         if record.generation != live and record.swapped_at and record.generation >= erased:
             manifest = services.manifests.read(record.generation)
             lacking = added_columns(manifest.table.columns, target.columns) if target else []
             if target and widened_columns(manifest.table.columns, target.columns):
                 continue  # neither its files nor staging as of then have the type of today
+            if table and refused_table_changes(manifest.table, table):
+                continue  # the table was rebuilt since
             restored_at = None if lacking else _clonable_as_of(services, manifest, oldest)
             if restored_at or (not _is_nested(lacking) and services.manifests.files_exist(manifest)):
                 restorable.append(RestorableGeneration(manifest, record.snapshot_id, record.swapped_at, restored_at))
@@ -79,7 +84,8 @@ def find_restorable(services: Services, generation: int) -> RestorableGeneration
         raise ConfigurationError(
             f"Generation [{generation}] of [{services.feed.feed}] cannot be made live again: it is live, was "
             f"never published, may contain keys that were erased since, is neither within BigQuery's time travel nor "
-            f"among the retained files, or is older than nested columns of the table or the type of a column. "
+            f"among the retained files, or is older than nested columns of the table, the type of a column or a "
+            f"rebuild. "
             f"Choose one of: {_names(restorable)}; or replay a snapshot."
         )
     return by_generation[generation]

@@ -1,0 +1,88 @@
+"""
+### Rebuild: writes the live table anew in the form of its changed feed file.
+
+It is for changes that no publish makes: columns dropped, renamed or of another type, other keys or clustering. `make
+plan` names them. Change and deploy the feed file first; publishes are refused from then on. Then trigger this DAG by
+hand. `show_rebuild` shows what would change and what it costs; `approve_rebuild` waits for your approval (Required
+Actions); the run holds no lease then. Then the rows are copied by one query, exported, checked and written by the
+dedup job, loaded, compared, and swapped in by one statement, under the same name. Until that statement, and after a
+failure, readers see the table as it is. Trigger a failed rebuild again: it starts from the beginning.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import DAG, Context, task
+
+from dedup_clone.orchestration.publish.publish_steps import load_to_commit, target_dag_arguments
+from dedup_clone.orchestration.rebuild import rebuild_tasks
+from dedup_clone.orchestration.runners import dedup_operator
+from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.task_runtime import RESOLVE_REBUILD, spec_field
+
+
+def rebuild(setup: FeedSetup) -> DAG:
+    with DAG(
+        setup.dag_id("rebuild"),
+        description=f"Writes the table of {setup.feed.feed} anew in the form of its changed feed file",
+        schedule=None,
+        max_active_runs=2,  # one run may wait for approval while another one works; only one run holds the lease
+        doc_md=__doc__,
+        tags=[TAG, setup.feed.feed, "rebuild"],
+        params=rebuild_tasks.rebuild_params(),
+        **target_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # a whole table is written, once
+    ) as dag:
+        # -- 1 show ------- in: the form, feed file runs: worker   out: what would change; the cost
+        @task
+        def show_rebuild(**context: Any) -> dict[str, Any]:
+            return rebuild_tasks.show_rebuild(setup, Context(**context))
+
+        # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
+        approve_rebuild = ApprovalOperator(
+            task_id="approve_rebuild",
+            subject=f"Rebuild the table of {setup.feed.feed}?",
+            body="{{ ti.xcom_pull(task_ids='show_rebuild')['text'] }}",
+            response_timeout=timedelta(hours=12),
+        )
+
+        # -- 3 resolve ---- in: the form           runs: worker    out: publish spec (lease acquired)
+        @task
+        def resolve_rebuild(**context: Any) -> dict[str, Any]:
+            return rebuild_tasks.resolve(setup, Context(**context))
+
+        # -- 4 export ----- in: target             runs: BigQuery  out: copied rows, their files in state, the request
+        @task
+        def export_rebuilt(**context: Any) -> None:
+            rebuild_tasks.export(setup, Context(**context))
+
+        # -- 5 dedup ------ in: request            runs: Spark     out: data folder, candidate manifest
+        dedup = dedup_operator(
+            setup, task_id="dedup_rebuilt", request_uri=spec_field("request_uri", task_id=RESOLVE_REBUILD)
+        )
+
+        # -- 6 prepare ---- in: candidate          runs: BigQuery  out: staging with the declared columns
+        @task
+        def prepare_staging(**context: Any) -> None:
+            rebuild_tasks.prepare(setup, Context(**context))
+
+        # -- 7 load, 8 check, 9 swap, 10 commit, and reconcile_failure: see load_to_commit
+        steps = load_to_commit(setup, swap_operator=rebuild_tasks.SwapRebuiltOperator, spark_task=dedup)
+
+        # -- 11 clean ----- in: copy, exported files runs: worker  out: how many were deleted
+        @task
+        def delete_copies(**context: Any) -> int:
+            return rebuild_tasks.clean(setup, Context(**context))
+
+        resolve, export, prepare = resolve_rebuild(), export_rebuilt(), prepare_staging()
+        show_rebuild() >> approve_rebuild >> resolve >> export >> dedup >> prepare >> steps.load
+        steps.commit >> delete_copies()
+        [resolve, export, dedup, prepare] >> steps.on_failure
+    return dag
+
+
+globals().update(build_dags(Path(__file__).resolve().parent, "rebuild", rebuild))

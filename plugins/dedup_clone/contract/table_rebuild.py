@@ -1,0 +1,90 @@
+"""Which changes of a table a rebuild makes that no publish makes, and from which column each new one is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from dedup_clone.contract.schema_change import refused_table_changes
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
+
+
+def column_sources(
+    before: TableContract, after: TableContract, renamed: Mapping[str, str]
+) -> list[tuple[Column, Column | None]]:
+    """Each column of `after` with the one of `before` from which it is copied; None for a new column.
+
+    `renamed`: former name -> new name.
+    """
+    former_names = {new: former for former, new in renamed.items()}
+    known = {column.name: column for column in before.columns}
+    return [(column, known.get(former_names.get(column.name, column.name))) for column in after.columns]
+
+
+def needs_rebuild(before: TableContract, after: TableContract) -> bool:
+    """Whether no publish can make the change."""
+    return before.cluster_by != after.cluster_by or bool(refused_table_changes(before, after))
+
+
+def makes_staging_anew(before: TableContract, after: TableContract) -> bool:
+    """Whether staging gets other columns or another clustering, for which it is dropped and created."""
+    return (before.columns, before.cluster_by) != (after.columns, after.cluster_by)
+
+
+def has_new_columns(before: TableContract, after: TableContract) -> bool:
+    """Whether the rows must be copied into other columns. Other keys of the same columns need no copy."""
+    return before.columns != after.columns
+
+
+def changes_keys(before: TableContract, after: TableContract, renamed: Mapping[str, str]) -> bool:
+    """Whether keys are other columns, have other names or types."""
+    sources = dict((column.name, source) for column, source in column_sources(before, after, renamed))
+    return before.keys != after.keys or any(sources[key] != before.column(key) for key in before.keys)
+
+
+def rebuild_problems(before: TableContract, after: TableContract, renamed: Mapping[str, str]) -> list[str]:
+    """Why a rebuild cannot make `after` of `before`, one text for each reason; empty if it can."""
+    return list(_problems(before, after, renamed))
+
+
+def _problems(before: TableContract, after: TableContract, renamed: Mapping[str, str]) -> Iterator[str]:
+    if not needs_rebuild(before, after):
+        yield "the next publish makes the changes of the feed file, or there are none: no rebuild is needed"
+    known, declared = {c.name for c in before.columns}, {c.name for c in after.columns}
+    for former, new in renamed.items():
+        if former not in known or former in declared or new in known or new not in declared:
+            yield (
+                f"[{former}={new}] renames no column: expected a published column that the feed file lacks, and "
+                f"one that only the feed file has"
+            )
+    if before.partition_column != after.partition_column:
+        yield (
+            f"partition_column is [{after.partition_column}], it was [{before.partition_column}], and BigQuery "
+            f"replaces no table by one of another partitioning: publish it as a feed of another name, and let readers "
+            f"go there"
+        )
+    sources = column_sources(before, after, renamed)
+    for column, source in sources:
+        if column.name in (*after.cluster_by, after.partition_column) and not _is_same(column, source):
+            yield (
+                f"column [{column.name}] clusters or partitions the table, and is new or of another name or type: "
+                f"rebuild the table first without it in [cluster_by]"
+            )
+    if before.column(before.snapshot_id_column) not in [s for c, s in sources if c.name == after.snapshot_id_column]:
+        yield f"snapshot_id_column is [{after.snapshot_id_column}], it was [{before.snapshot_id_column}]"
+    for column, source in sources:
+        yield from _column_problems(column, source)
+
+
+def _is_same(column: Column, source: Column | None) -> bool:
+    return source is not None and (source.name, source.type) == (column.name, column.type)
+
+
+def _column_problems(column: Column, source: Column | None) -> Iterator[str]:
+    if source is None:
+        if column.mode is ColumnMode.REQUIRED:
+            yield f"new column [{column.name}] is REQUIRED, and published rows have no value of it"
+        return
+    is_array = [part.mode is ColumnMode.REPEATED for part in (source, column)]
+    is_other = source.type != column.type
+    if is_array[0] != is_array[1] or source.fields != column.fields or (is_other and (any(is_array) or column.fields)):
+        yield f"column [{column.name}] is an ARRAY or STRUCT and changes inside: give the changed one another name"

@@ -1,0 +1,1 @@
+"""The rebuild DAG: its trigger form and its own tasks."""

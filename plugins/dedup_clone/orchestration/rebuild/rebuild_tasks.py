@@ -1,0 +1,102 @@
+"""The form of the rebuild DAG, and its tasks around the steps that it shares with publish and bootstrap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Context, Param
+
+from dedup_clone.contract.records import to_plain
+from dedup_clone.contract.request import Duplicates
+from dedup_clone.orchestration.bootstrap.bootstrap_form import bootstrap_params
+from dedup_clone.orchestration.shared.bigquery_operators import AttemptJobOperator
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, plan_rebuild
+from dedup_clone.publish.rebuild.resolve_rebuild import (
+    delete_copies,
+    export_rebuilt,
+    prepare_rebuilt_staging,
+    prepare_swap,
+    resolve_rebuild,
+)
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
+
+SHOW_TASK = "show_rebuild"
+
+
+class SwapRebuiltOperator(AttemptJobOperator):
+    """The swap; fails when the copied table changed after the checks. Gives target the declared clustering before."""
+
+    def prepare(self, services: Services, spec: PublishSpec) -> None:
+        prepare_swap(services, spec)
+
+
+def rebuild_params() -> dict[str, Param]:
+    shared = bootstrap_params()
+    return {
+        "renamed": Param(
+            {},
+            type="object",
+            additionalProperties={"type": "string"},
+            title="Renamed columns",
+            description='Former and new names, as {"colour": "color"}. Without an entry a column that the feed file '
+            "lacks is dropped, and one that only the file has is new.",
+        ),
+        "duplicates": shared["duplicates"],
+        "compared_dates": shared["compared_dates"],
+        "reason": Param(
+            "",
+            type="string",
+            minLength=1,
+            title="Reason",
+            description="Why the table is rebuilt; stored in the ledger.",
+        ),
+    }
+
+
+def read_rebuild_request(context: Context) -> RebuildRequest:
+    params, run = context["params"], context["dag_run"]
+    return RebuildRequest(
+        dag_id=run.dag_id,
+        run_id=run.run_id,
+        reason=params["reason"],
+        renamed=dict(params["renamed"]),
+        duplicates=Duplicates(params["duplicates"]),
+        compared_dates=int(params["compared_dates"]),
+    )
+
+
+def show_rebuild(setup: FeedSetup, context: Context) -> dict[str, Any]:
+    """Returns what the rebuild would do, with a text for the approver. Does not acquire the lease."""
+    services = open_feed_services(setup)
+    with fail_without_retry():
+        plan = plan_rebuild(services, read_rebuild_request(context))
+    services.log("a rebuild would do this:\n" + plan.text, generation=plan.live_generation)
+    return to_plain(plan)  # type: ignore[no-any-return]
+
+
+def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
+    """Acquires the lease and returns the publish spec. Fails if another generation is live than the plan showed."""
+    shown = context["ti"].xcom_pull(task_ids=SHOW_TASK)
+    with fail_without_retry():
+        spec = resolve_rebuild(open_feed_services(setup), read_rebuild_request(context), shown["live_generation"])
+        return to_plain(spec)  # type: ignore[no-any-return]
+
+
+def export(setup: FeedSetup, context: Context) -> None:
+    """Copies the rows, writes their files to state, and the request of the dedup job."""
+    with fail_without_retry():
+        export_rebuilt(open_feed_services(setup), read_rebuild_request(context), pull_spec(context))
+
+
+def prepare(setup: FeedSetup, context: Context) -> None:
+    """Gives staging the declared columns."""
+    with fail_without_retry():
+        prepare_rebuilt_staging(open_feed_services(setup), pull_spec(context))
+
+
+def clean(setup: FeedSetup, context: Context) -> int:
+    """Deletes the copy and the exported files. Returns the number of files."""
+    return delete_copies(open_feed_services(setup), pull_spec(context))

@@ -1,0 +1,178 @@
+"""What a rebuild would do and what prevents it. Reads records and metadata, changes nothing, acquires no lease."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.option_checks import nothing_undeclared
+from dedup_clone.checks.table_checks import layout_matches
+from dedup_clone.contract.billing import GIB
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.contract.request import Duplicates
+from dedup_clone.contract.schema_change import added_columns, refused_table_changes
+from dedup_clone.contract.table_rebuild import (
+    changes_keys,
+    column_sources,
+    has_new_columns,
+    makes_staging_anew,
+    rebuild_problems,
+)
+from dedup_clone.publish.attempt_jobs import query_configuration
+from dedup_clone.publish.check import early_results
+from dedup_clone.publish.environments import require_own_feed
+from dedup_clone.publish.erasure.erasure_records import erasures_up_to
+from dedup_clone.publish.planning.declared_changes import is_shorter
+from dedup_clone.publish.planning.declared_options import staging_options, swap_options
+from dedup_clone.publish.planning.waiting_deliveries import find_backlog
+from dedup_clone.publish.records.publish_costs import usd_on_demand
+from dedup_clone.publish.services import Services
+from dedup_clone.warehouse.table_options import of_columns
+
+COPY_SQL_FILE = "rebuild/copy_rows.sql"
+
+
+@dataclass(frozen=True)
+class RebuildRequest:
+    """The form of a rebuild run. `renamed`: former name -> new name of a column.
+
+    `compared_dates`: the number of dates that are compared in all columns before the swap, by two queries each.
+    """
+
+    dag_id: str
+    run_id: str
+    reason: str
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    duplicates: Duplicates = Duplicates.REFUSE
+    compared_dates: int = 3
+
+
+@dataclass(frozen=True)
+class RebuildPlan:
+    """`copy_bytes`: what the query that copies the rows reads; 0 if only keys change. `text`: for the operator."""
+
+    feed: str
+    live_generation: int
+    copy_bytes: int
+    text: str
+
+
+def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
+    """Raises ConfigurationError with everything that prevents the rebuild, and when BigQuery refuses the copy."""
+    live = require_rebuildable(services, request)
+    size, feed = copy_bytes(services, live, request), services.feed
+    before, after = live.table, feed.table.to_contract()
+    waiting = ", ".join(d.name for d in find_backlog(services, live).apply) or "none"
+    lines = [
+        f"**{feed.feed}: rebuild {services.names.target_table} as its feed file declares it**",
+        "",
+        *(f"- {change}" for change in refused_table_changes(before, after)),
+        *(
+            [f"- clustered by [{', '.join(after.cluster_by)}], it was [{', '.join(before.cluster_by)}]"]
+            if before.cluster_by != after.cluster_by
+            else []
+        ),
+        *(f"- column [{former}] becomes [{new}], with its values" for former, new in request.renamed.items()),
+        *(f"- new column [{name}], with NULL in all rows" for name in _empty_columns(live, services, request)),
+        f"- Cost: a query that copies the rows reads {size / GIB:.1f} GiB, about {usd_on_demand(size):.2f} USD on "
+        f"demand, and {services.names.incoming_table} is stored for some hours."
+        if size
+        else "- Cost: no query reads the rows, because no column changes.",
+        "- The Spark job reads and writes all rows, and proves that the keys are unique. Export and load are free.",
+        "- Readers see the present table until one statement replaces it, under the same name. Queries that name a "
+        "dropped or renamed column fail from then on.",
+        "- No rollback leads behind the rebuild; the past table can be read by time travel for seven days.",
+        "- Snapshots in the former form are refused from now on, replayed ones too.",
+        f"- Deliveries that wait now: {waiting}. They are published afterwards, if they have the new form.",
+        f"- Reason: {request.reason or 'none given'}.",
+    ]
+    return RebuildPlan(feed.feed, live.generation, size, "\n".join(lines))
+
+
+def require_rebuildable(services: Services, request: RebuildRequest) -> Manifest:
+    """The live generation. Raises ConfigurationError with everything that prevents the rebuild."""
+    generation = require_own_feed(services).generation
+    if generation is None:
+        raise ConfigurationError(
+            f"Feed [{services.feed.feed}] has no live generation: land its first snapshot instead."
+        )
+    live = services.manifests.read(generation)
+    problems = list(_problems(services, live, request))
+    if problems:
+        raise ConfigurationError(
+            f"Feed [{services.feed.feed}] cannot be rebuilt, and nothing was changed: {'; '.join(problems)}. Correct "
+            f"these (docs/change-a-feed.md), deploy, and trigger the DAG again."
+        )
+    return live
+
+
+def copy_configuration(services: Services, live: Manifest, request: RebuildRequest) -> dict[str, Any] | None:
+    """The query that copies the rows into the incoming table; None if no column changes."""
+    table = services.feed.table.to_contract()
+    if not has_new_columns(live.table, table):
+        return None
+    sql = services.warehouse.render(
+        COPY_SQL_FILE,
+        names=services.names,
+        table=table,
+        options=services.feed.table.options.to_contract(),
+        sources=column_sources(live.table, table, request.renamed),
+    )
+    oldest, _ = services.retention_window()
+    return query_configuration(services, "copy", sql, {"retention_day": ("DATE", oldest.isoformat())})
+
+
+def copy_bytes(services: Services, live: Manifest, request: RebuildRequest) -> int:
+    """The bytes that the copy reads, by a dry run. Raises ConfigurationError when BigQuery refuses the statement."""
+    from google.api_core.exceptions import BadRequest
+
+    configuration = copy_configuration(services, live, request)
+    try:
+        return services.warehouse.jobs.dry_run_bytes(configuration) if configuration else 0
+    except BadRequest as error:
+        raise ConfigurationError(
+            f"BigQuery cannot copy the rows of [{services.feed.target}] into the declared columns: {error.message}. "
+            f"Nothing was changed. Choose a type into which BigQuery casts, or a new column."
+        ) from error
+
+
+def _problems(services: Services, live: Manifest, request: RebuildRequest) -> Iterator[str]:
+    feed, table = services.feed, services.feed.table.to_contract()
+    staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
+    yield from rebuild_problems(live.table, table, request.renamed)
+    # The tables have the layout of the live generation, whatever the feed file declares now.
+    layout = [layout_matches(staging, target, live.table)] if staging is not None else []
+    results = [*layout, *(r for r in early_results(services, live.generation) if r.check != "layout")]
+    yield from (str(result) for result in results if result.level is Level.FAIL)
+    if feed.engine is Engine.CDC:
+        yield "engine [cdc] streams into staging: publish a snapshot with engine [spark] first"
+    if staging is not None and is_shorter(table.retention_days, staging):
+        yield f"retention_days is shorter than staging's: approve that first, `make plan FEED={feed.feed} APPLY=1`"
+    if erasures_up_to(services, live.generation) and changes_keys(live.table, table, request.renamed):
+        yield "keys were erased, and their hashes are those of the present key columns, which cannot change any more"
+    if staging is None or target is None or not makes_staging_anew(live.table, table):
+        return
+    policies = services.warehouse.policies(feed.staging)
+    if policies.row_access or policies.column_tags:
+        yield (
+            f"staging is made anew and would lack its row access policies {sorted(policies.row_access)} and policy "
+            f"tags of {sorted(policies.column_tags)}: publish the changed table as a feed of another name"
+        )
+    declared = {**swap_options(feed.table), **staging_options(feed.table)}
+    from_staging = {name: value for name, value in target.options.items() if name in staging.options}
+    lost = nothing_undeclared(of_columns(from_staging, {c.name for c in table.columns}), {}, declared, {})
+    if lost.level is Level.FAIL:
+        yield f"staging is made anew and would lack {lost.found}: {lost.next_step}"
+
+
+def _empty_columns(live: Manifest, services: Services, request: RebuildRequest) -> list[str]:
+    renamed = set(request.renamed.values())
+    return [
+        name
+        for name in added_columns(live.table.columns, services.feed.table.to_contract().columns)
+        if name not in renamed
+    ]

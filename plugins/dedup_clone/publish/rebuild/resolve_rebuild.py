@@ -1,0 +1,114 @@
+"""The steps of a rebuild before its dedup job: the lease, the copy of the rows, their export and the request.
+
+From then on the rows are handled like those of an existing table that is taken over: the job validates them, proves
+that the keys are unique, and writes them anew. Target stays as it is until the swap. A run that ends before it gives
+staging the live generation's columns again.
+"""
+
+from __future__ import annotations
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import ConfigurationError, JobFailed
+from dedup_clone.publish.attempt_jobs import find_step_job, run_step_job
+from dedup_clone.publish.bootstrap.existing_export import drop_export, export_existing
+from dedup_clone.publish.bootstrap.existing_table import (
+    BootstrapRecord,
+    observe_table,
+    read_bootstrap_record,
+    require_unchanged,
+    save_bootstrap_record,
+)
+from dedup_clone.publish.lease import acquire_lease
+from dedup_clone.publish.load import read_candidate
+from dedup_clone.publish.planning.staging_table import make_staging_anew, set_clustering_of_target
+from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, copy_configuration, require_rebuildable
+from dedup_clone.publish.recovery import recover
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.state.current import IntentKind
+
+COPY_STEP = "copy"
+
+
+def resolve_rebuild(services: Services, request: RebuildRequest, live_shown: int) -> PublishSpec:
+    """Recover and acquire the lease. Returns the run's spec.
+
+    Raises ConfigurationError when the rebuild is not possible or another generation than `live_shown`, for which it was
+    approved, is live; LeaseHeld, LostRace.
+    """
+    recover(services, dag_id=request.dag_id, run_id=request.run_id)
+    live = require_rebuildable(services, request)
+    if live.generation != live_shown:
+        raise ConfigurationError(
+            f"Generation [{live.generation}] of [{services.feed.feed}] is live by now, expected [{live_shown}], for "
+            f"which the rebuild was approved. Nothing was changed: trigger it again."
+        )
+    intent = acquire_lease(
+        services, IntentKind.REBUILD, dag_id=request.dag_id, run_id=request.run_id, parent=live.generation
+    )
+    services.log(f"acquired the lease for attempt [{intent.attempt}]: rebuild", generation=intent.generation)
+    return PublishSpec(
+        feed=services.feed.feed,
+        generation=intent.generation,
+        attempt=intent.attempt,
+        parent=intent.parent,
+        engine=Engine.SPARK,
+        snapshot_id=live.snapshot_id,
+        request_uri=services.store.uri(services.layout.request(intent.attempt)),
+        reason=f"rebuild: {request.reason}",
+        rebuilds=True,
+    )
+
+
+def export_rebuilt(services: Services, request: RebuildRequest, spec: PublishSpec) -> None:
+    """Copy the rows into the declared columns, export them, and write the dedup job's request. Safe to repeat.
+
+    Raises BootstrapRefused, LostRace, JobFailed, and ConfigurationError for a value that has no place in its new type.
+    """
+    live, names = services.manifests.read(spec.parent or 0), services.names
+    configuration = copy_configuration(services, live, request)
+    if configuration is not None:
+        if find_step_job(services, spec.attempt, COPY_STEP).known is None:
+            services.current.require_intent(spec.attempt)
+            services.warehouse.changes.drop(names.incoming_table)
+        try:
+            run_step_job(services, spec.attempt, COPY_STEP, configuration)
+        except JobFailed as error:
+            if not error.is_invalid_input:
+                raise
+            raise ConfigurationError(
+                f"Rows of [{services.feed.target}] do not fit the declared columns: {error.message}. Nothing was "
+                f"changed. Declare a type that holds them, or let a snapshot correct them before the rebuild."
+            ) from error
+    table = names.target_table if configuration is None else names.incoming_table
+    existing = observe_table(services, names.dataset, table, is_target=configuration is None)
+    save_bootstrap_record(services, spec.attempt, BootstrapRecord(existing, request.duplicates, request.compared_dates))
+    export_existing(services, spec.attempt)
+
+
+def prepare_rebuilt_staging(services: Services, spec: PublishSpec) -> None:
+    """After the dedup job has proven the rows, give staging the declared columns. Safe to repeat.
+
+    Raises BootstrapRefused, and ends the attempt, if the job refused the rows.
+    """
+    _, manifest = read_candidate(services, spec)
+    make_staging_anew(services, spec.attempt, manifest)
+
+
+def prepare_swap(services: Services, spec: PublishSpec) -> None:
+    """Right before the swap, check that nobody changed the copied table, and give target the declared clustering.
+
+    Raises BootstrapRefused. Safe to repeat.
+    """
+    existing, table = read_bootstrap_record(services, spec.attempt).existing, services.feed.table.to_contract()
+    target, live = services.warehouse.table(services.feed.target), services.manifests.read(spec.parent or 0)
+    is_clustered = target is not None and target.cluster_by == table.cluster_by != live.table.cluster_by
+    if not (existing.is_target and is_clustered):  # else an earlier try has changed the clustering, and so the version
+        require_unchanged(services, existing)
+    set_clustering_of_target(services, table)
+
+
+def delete_copies(services: Services, spec: PublishSpec) -> int:
+    """Delete the copied rows and the exported files, which nothing reads after the commit; returns their number."""
+    services.warehouse.changes.drop(services.names.incoming_table)
+    return drop_export(services, spec.attempt)

@@ -1,0 +1,281 @@
+"""Rebuild: a published table gets another form, under the same name, and the next snapshot is published on top."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from google.api_core.exceptions import BadRequest
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ConfigurationError
+from dedup_clone.contract.request import Duplicates
+from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
+from dedup_clone.publish.planning.partition_export import export_folder
+from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, plan_rebuild
+from dedup_clone.publish.rebuild.resolve_rebuild import (
+    delete_copies,
+    export_rebuilt,
+    prepare_rebuilt_staging,
+    prepare_swap,
+    resolve_rebuild,
+)
+from dedup_clone.publish.recovery import recover
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.settings.feed import Feed
+from dedup_clone.settings.table_settings import ColumnSettings
+from dedup_clone.state.index import IndexFile
+from dedup_clone.state.ledger import LedgerRecord, Outcome
+from dedup_clone.warehouse.jobs import Jobs
+from devstack.producer.declared_snapshots import schema
+from testkit.fake_dedup_job import Row, parquet_bytes
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
+from testkit.spark_dedup_process import SparkDedupProcess
+
+FIRST = [row(7, 1), row(7, 2, 30), row(7, 3, day=YESTERDAY)]
+
+
+def request(**changes: Any) -> RebuildRequest:
+    return RebuildRequest(**{"dag_id": "feed_rebuild", "run_id": "rebuild", "reason": "another form", **changes})
+
+
+def with_table(feed: Feed, **changes: Any) -> Feed:
+    return feed.model_copy(update={"table": feed.table.model_copy(update=changes)})
+
+
+def with_columns(feed: Feed, **columns: ColumnSettings | None) -> Feed:
+    """The feed with other columns in the places of those named; None drops one. Names that it lacks go to the end."""
+    names = {column.name for column in feed.table.columns}
+    replaced = [columns.get(column.name, column) for column in feed.table.columns]
+    added = [column for name, column in columns.items() if name not in names]
+    return with_table(feed, columns=tuple(column for column in (*replaced, *added) if column))
+
+
+def as_text(feed: Feed) -> Feed:
+    """Attribute values get another name and type, and there is a new column."""
+    note = ColumnSettings(name="note", type="STRING")
+    return with_columns(feed, attr_value=ColumnSettings(name="value", type="STRING"), note=note)
+
+
+def without_attribute(feed: Feed) -> Feed:
+    """A column is dropped that is a key and clusters the table."""
+    keys = tuple(key for key in feed.table.keys if key != "attribute_id")
+    return with_table(with_columns(feed, attribute_id=None), keys=keys, cluster_by=("product_id",))
+
+
+def until(world: FeedOnStandIn, step: str, **changes: Any) -> PublishSpec:
+    """Run the rebuild up to and including this step."""
+    asked = request(**changes)
+    spec = resolve_rebuild(world.services, asked, plan_rebuild(world.services, asked).live_generation)
+    steps: dict[str, Callable[[], Any]] = {
+        "resolve": lambda: None,
+        "export": lambda: export_rebuilt(world.services, asked, spec),
+        "dedup": lambda: world.deduplicate(spec),
+        "prepare": lambda: prepare_rebuilt_staging(world.services, spec),
+        "load": lambda: world.load(spec),
+        "check": lambda: world.check(spec),
+        "swap": lambda: swap(world, spec),
+    }
+    for name, run in steps.items():
+        if (name, step) != ("check", "swap"):
+            run()
+        if name == step:
+            break
+    return spec
+
+
+def swap(world: FeedOnStandIn, spec: PublishSpec) -> None:
+    checked = world.check(spec)
+    prepare_swap(world.services, spec)
+    world.swap(spec, checked)
+
+
+def rebuild(world: FeedOnStandIn, **changes: Any) -> LedgerRecord:
+    spec = until(world, "swap", **changes)
+    record = world.commit(spec)
+    delete_copies(world.services, spec)
+    return record
+
+
+def select(world: FeedOnStandIn, columns: str) -> list[tuple[Any, ...]]:
+    found = world.bigquery.query_and_wait(f"SELECT {columns} FROM warehouse.{world.feed.target} ORDER BY {columns}")
+    return [tuple(r.values()) for r in found]
+
+
+def land(world: FeedOnStandIn, snapshot_id: int, rows: list[Row]) -> str:
+    """Land rows of today in the form that the feed file declares."""
+    content = parquet_bytes(rows, schema(world.feed.table.to_contract()))
+    return world.land_files(snapshot_id, {f"date={TODAY}/part-0.parquet": content})
+
+
+def test_a_renamed_column_of_another_type_keeps_its_values_and_the_next_snapshot_is_published_on_top(
+    world: FeedOnStandIn,
+) -> None:
+    name = world.land(7, FIRST)
+    world.publish(name)
+    world.feed = as_text(world.feed)
+    with pytest.raises(ConfigurationError, match="no publish can make"):
+        world.resolve(name, replay=True, reason="x")
+    plan = plan_rebuild(world.services, request(renamed={"attr_value": "value"}))
+    for part in ("[attr_value] becomes [value]", "new column [note]", "0.00 USD on demand", "No rollback"):
+        assert part in plan.text
+    assert plan.copy_bytes == 3 * 6 * 8
+    record = rebuild(world, renamed={"attr_value": "value"})
+    assert select(world, "product_id, value, note, update_id") == [
+        (1, "20", None, 7),
+        (2, "30", None, 7),
+        (3, "20", None, 7),
+    ]
+    assert (record.generation, record.parent, record.rebuilt, record.is_replay) == (2, 1, True, False)
+    assert (record.reason, record.snapshot_id, record.is_publish) == ("rebuild: another form", 7, False)
+    services = world.services
+    assert services.manifests.read(2).deliveries == services.manifests.read(1).deliveries
+    index = IndexFile(services.store, services.feed.feed).read().index
+    assert index
+    assert publish_kinds(index)[2] is PublishKind.REBUILD
+    assert services.warehouse.table(services.names.incoming_table) is None
+    assert list(services.store.objects(export_folder(services, record.attempt))) == []
+    with pytest.raises(ConfigurationError, match=r"a rebuild. Choose one of: none"):
+        world.preview(1)
+
+    newest = {
+        "date": TODAY,
+        "product_id": 2,
+        "store_id": 2072,
+        "attribute_id": 1,
+        "value": "x",
+        "note": "y",
+        "update_id": 8,
+    }
+    after = world.publish(land(world, 8, [newest]))
+    assert (after.generation, after.parent, after.changed_rows, after.new_rows) == (3, 2, 1, 0)
+    assert select(world, "product_id, value, note, update_id") == [
+        (1, "20", None, 7),
+        (2, "x", "y", 8),
+        (3, "20", None, 7),
+    ]
+    world.roll_back(2)
+    assert select(world, "product_id, value") == [(1, "20"), (2, "30"), (3, "20")]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.spark
+def test_the_spark_job_takes_over_the_copied_rows(world: FeedOnStandIn, real_dedup: SparkDedupProcess) -> None:
+    world.dedup = real_dedup
+    test_a_renamed_column_of_another_type_keeps_its_values_and_the_next_snapshot_is_published_on_top(world)
+
+
+def test_rows_that_are_not_unique_by_the_new_keys_are_refused_unless_one_of_each_may_stay(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, [*FIRST, {**row(7, 1, 99), "attribute_id": 2}]))
+    former, world.feed = world.feed, without_attribute(world.feed)
+    spec = until(world, "dedup")
+    with pytest.raises(BootstrapRefused, match=r"\[1\] rows whose key another row has"):
+        prepare_rebuilt_staging(world.services, spec)
+    staging = world.services.warehouse.table(former.staging)
+    assert staging
+    assert staging.columns == former.table.to_contract().columns
+    assert (world.services.current.read().intent, world.live()) == (None, "1")
+    rebuild(world, duplicates=Duplicates.KEEP_LATEST)
+    assert [r[0] for r in select(world, "product_id")] == [1, 2, 3]
+
+
+def test_other_keys_and_another_clustering_need_no_query_of_the_rows(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, FIRST))
+    former, world.feed = world.feed, with_table(world.feed, cluster_by=("store_id",))
+    with pytest.raises(CheckFailed, match=r"layout.*FEED_rebuild"):
+        world.resolve(world.land(8, FIRST))
+    world.feed = with_table(world.feed, keys=("date", "product_id"))
+    plan = plan_rebuild(world.services, request())
+    assert (plan.copy_bytes, "clustered by [store_id]" in plan.text) == (0, True)
+    spec = until(world, "load")
+    prepare_swap(world.services, spec)  # the run dies after it has changed target's clustering
+    recover(world.services, dag_id="other", run_id="other")
+    for name in (former.target, former.staging):
+        table = world.services.warehouse.table(name)
+        assert table
+        assert table.cluster_by == former.table.cluster_by
+    rebuild(world)
+    target = world.services.warehouse.table(world.feed.target)
+    assert target
+    assert (target.cluster_by, world.rows()) == (("store_id",), expected(*FIRST))
+    assert world.services.manifests.read(3).table.keys == ("date", "product_id")
+
+
+def test_a_value_without_a_place_in_its_new_type_ends_the_run_before_anything_changes(world: FeedOnStandIn) -> None:
+    number = ColumnSettings(name="attr_value", type="INT64")
+    world.feed = with_columns(world.feed, attr_value=ColumnSettings(name="attr_value", type="STRING"))
+    world.publish(land(world, 7, [{**row(7, 1), "attr_value": "x"}]))
+    world.feed = with_columns(world.feed, attr_value=number)
+    with pytest.raises(ConfigurationError, match=r"do not fit the declared columns.*Nothing was changed"):
+        until(world, "export")
+
+
+OTHER_STEPS = ["resolve", "export", "dedup", "prepare", "check"]
+
+
+@pytest.mark.parametrize(
+    "step", ["load", "swap", *(pytest.param(step, marks=pytest.mark.exhaustive) for step in OTHER_STEPS)]
+)
+def test_a_run_that_dies_leaves_the_table_as_it_was_or_is_committed(world: FeedOnStandIn, step: str) -> None:
+    world.publish(world.land(7, FIRST))
+    former, world.feed = world.feed, as_text(world.feed)
+    until(world, step, renamed={"attr_value": "value"})
+    recover(world.services, dag_id="other", run_id="other")
+    assert world.services.current.read().intent is None
+    if step == "swap":
+        assert [r[0] for r in select(world, "value")] == ["20", "20", "30"]
+        assert world.services.current.read().generation == 2
+        return
+    assert world.rows() == expected(*FIRST)
+    assert world.services.warehouse.table(world.services.names.incoming_table) is None
+    records = world.services.ledger.read_last(9)
+    assert [r.outcome for r in records][1:] == ([] if step == "resolve" else [Outcome.FAILED])
+    world.feed = former  # the operator gives up
+    world.publish(world.land(8, [row(8, 1, 21)]))
+    assert world.rows() == expected(row(8, 1, 21), *FIRST[1:])
+
+
+REFUSED: list[tuple[Callable[[Feed], Feed], dict[str, Any], str]] = [
+    (lambda feed: feed, {}, "no rebuild is needed"),
+    (lambda feed: as_text(feed).model_copy(update={"engine": Engine.CDC}), {}, r"engine \[cdc\] streams"),
+    (lambda feed: with_table(as_text(feed), retention_days=400), {}, "retention_days is shorter"),
+    (as_text, {"renamed": {"atr_value": "value"}}, r"\[atr_value=value\] renames no column"),
+]
+
+
+def test_what_a_rebuild_cannot_make_is_refused_before_the_lease(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.publish(world.land(7, FIRST))
+    former = world.feed
+    for change, form, words in REFUSED:
+        world.feed = change(former)
+        with pytest.raises(ConfigurationError, match=words):
+            plan_rebuild(world.services, request(**form))
+
+    world.feed = as_text(former)
+    shown = plan_rebuild(world.services, request()).live_generation
+    world.feed = former
+    world.publish(world.land(8, [row(8, 1)]))
+    world.feed = as_text(former)
+    with pytest.raises(ConfigurationError, match=r"Generation \[2\] .* is live by now, expected \[1\]"):
+        resolve_rebuild(world.services, request(), shown)
+
+    with monkeypatch.context() as patch:
+        refusal = BadRequest("Invalid cast from INT64 to DATE")  # type: ignore[no-untyped-call]
+        patch.setattr(Jobs, "dry_run_bytes", Mock(side_effect=refusal))
+        with pytest.raises(ConfigurationError, match=r"BigQuery cannot copy the rows.*Invalid cast"):
+            plan_rebuild(world.services, request())
+
+    for table in (former.staging, former.target):
+        world.services.warehouse.changes.describe(table, {"product_id": "the product"}, ())
+    with pytest.raises(ConfigurationError, match=r"would lack description of column \[product_id\]"):
+        plan_rebuild(world.services, request())
+    world.bigquery.query_and_wait(
+        f"CREATE ROW ACCESS POLICY mine ON warehouse.{former.staging} GRANT TO ('allUsers') FILTER USING (TRUE)"
+    )
+    with pytest.raises(ConfigurationError, match=r"row access policies \['mine'\]"):
+        plan_rebuild(world.services, request())
+    assert world.services.current.read().intent is None

@@ -1,0 +1,22 @@
+-- Purpose: copy target's rows into a table of the columns that the feed file declares now, from where they are exported.
+-- Params: @retention_day DATE.
+-- Writes: the incoming table, which must not exist.  Safe to retry: as one job an attempt, after dropping that table.
+CREATE TABLE `local-dev.warehouse.store_visits_incoming`
+PARTITION BY `visited_on`
+OPTIONS (
+  expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 3 DAY),
+  description = 'Rows of store_visits in the form of its changed feed file; of no use after the rebuild.'
+) AS
+SELECT
+  `visited_on` AS `visited_on`,
+  `store_code` AS `store_code`,
+  `campaign_start` AS `campaign_start`,
+  CAST(`former_visitors` AS INT64) AS `visitors`,
+  `revenue` AS `revenue`,
+  `last_visit_at` AS `last_visit_at`,
+  `store` AS `store`,
+  `baskets` AS `baskets`,
+  `snapshot_no` AS `snapshot_no`,
+  CAST(NULL AS STRING) AS `note`
+FROM `local-dev.warehouse.store_visits`
+WHERE `visited_on` >= @retention_day;
