@@ -79,7 +79,7 @@ def render() -> str:
     parts = [
         "### REST methods\n",
         "| Method | Parameters | Request fields |\n| --- | --- | --- |",
-        *(_method_row(method.id, method.parameters, method.fields) for method in METHODS),
+        *_method_rows(),
         "",
         "Only these values: "
         + "; ".join(f"`{path}`: {_codes(sorted(map(str, values)))}" for path, values in ONLY_VALUES.items())
@@ -105,7 +105,7 @@ def render() -> str:
         "\n### INFORMATION_SCHEMA (of a dataset)\n",
         *(f"- `{view}`: {_codes(column.name for column in view_columns(view))}" for view in VIEWS),
         "\n### INFORMATION_SCHEMA (of a region)\n",
-        *(f"- `{view}`: {_codes(column.name for column in jobs_columns())}" for view in REGIONAL_VIEWS),
+        f"- {_codes(REGIONAL_VIEWS)}: {_codes(column.name for column in jobs_columns())}",
         "\n### Limits\n",
         f"- Clone depth {MAXIMUM_CLONE_DEPTH}, clones of a base table {MAXIMUM_CLONES:,}.",
         f"- Partition modifications of a table, without DML: {limits.partition_modifications_per_day:,} in 24 hours "
@@ -125,8 +125,15 @@ def render() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _method_row(name: str, parameters: frozenset[str], fields: frozenset[str]) -> str:
-    return f"| `{name}` | {_codes(sorted(parameters))} | {_codes(sorted(fields))} |"
+def _method_rows() -> list[str]:
+    """A row for all methods that take the same."""
+    names: dict[tuple[frozenset[str], frozenset[str]], list[str]] = {}
+    for method in METHODS:
+        names.setdefault((method.parameters, method.fields), []).append(method.id)
+    return [
+        f"| {_codes(same)} | {_codes(sorted(parameters))} | {_codes(sorted(fields))} |"
+        for (parameters, fields), same in names.items()
+    ]
 
 
 def _codes(names: Iterable[object]) -> str:
