@@ -1,7 +1,8 @@
 """
 ### Freshness watchdog: checks every feed every few minutes and sends one alert for each incident.
 
-It also loads the rows that publish runs could not load into the tables `dedup_clone_status` and `dedup_clone_ledger`.
+It also loads the rows that publish runs could not load into the tables `dedup_clone_status`, `dedup_clone_ledger`
+and `FEED_changes`.
 
 It does not depend on publish runs: it compares the deliveries that arrived with the live generation, and looks for what
 delays the others. One task checks all feeds; a feed that cannot be checked affects no other. One alert is sent when an
@@ -48,7 +49,7 @@ with DAG(
     check_feeds()
 
     if setup:
-        # -- report ---- in: rows that runs left in state   runs: worker   out: status table, ledger table
+        # -- report ---- in: rows that runs left in state   runs: worker   out: status, ledger and changes tables
         @task(owner=setup.feed.owner)
         def write_reporting_tables() -> None:
             write_missing_rows(setup)

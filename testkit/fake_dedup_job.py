@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dedup_clone.contract.delivery import Arrival
-from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.landed_objects import data_objects
 from dedup_clone.contract.manifest import (
     FORMAT_VERSION,
@@ -34,7 +33,7 @@ from dedup_clone.contract.manifest import (
     RefusedDelivery,
 )
 from dedup_clone.contract.records import digest, from_json, to_json
-from dedup_clone.contract.request import DedupRequest, Duplicates
+from dedup_clone.contract.request import DedupRequest, Duplicates, RequestedChanges
 from dedup_clone.contract.table import UpdateIdMode
 from devstack.producer.declared_snapshots import schema
 
@@ -144,35 +143,43 @@ class FakeDedupJob:
         self._write_text(list_uri, to_json(file_list))
         self._write_text(uris_uri, "".join(f"{request.data_uri}{f.path}\n" for f in files))
         metrics = tuple(DeliveryMetrics(d, len(newest_keys), 0, 0) for d in applied)
-        self._candidate(
-            request,
-            Candidate(
-                manifest,
-                list_uri,
-                uris_uri,
-                metrics,
-                refused,
-                _examples(request, rows, parent_rows),
-                METRICS,
-                changed_rows_uri=self._write_changed_rows(request, applied, list(rows.values()), suffix),
-            ),
+        candidate = Candidate(
+            manifest, list_uri, uris_uri, metrics, refused, _examples(request, rows, parent_rows), METRICS
         )
+        if request.changes and parent_rows:
+            uri = f"{request.attempt_uri}changes-{suffix}.json"
+            changes = self._write_changes(request, request.changes, manifest.snapshot_id, rows, parent_rows)
+            self._write_text(uri, to_json(FileList(changes)))
+            candidate = replace(candidate, changes_uri=uri)
+        self._candidate(request, candidate)
 
-    def _write_changed_rows(self, request: DedupRequest, applied: Any, rows: list[Row], suffix: str) -> str | None:
-        if request.engine is not Engine.CDC or request.parent is None or request.erases:
-            return None
-        ids = [delivery.snapshot_id for delivery in applied]
-        changed = [row for row in rows if row[request.table.snapshot_id_column] in ids]
-        days = sorted({row["date"] for row in changed})
-        files = [self._write(request, day, [r for r in changed if r["date"] == day], "changes/") for day in days]
-        uri = f"{request.attempt_uri}changed-{suffix}.json"
-        self._write_text(uri, to_json(FileList(tuple(files))))
-        return uri
+    def _write_changes(
+        self, request: DedupRequest, wanted: RequestedChanges, snapshot_id: int, rows: Any, parent_rows: Any
+    ) -> tuple[DataFile, ...]:
+        """Write new and changed rows, in one file. The fake tells of no keys that went missing or came back."""
+        changes = [
+            {
+                "publish_date": wanted.publish_day,
+                "generation": request.generation,
+                "snapshot_id": snapshot_id,
+                "change_type": "changed" if key in parent_rows else "new",
+                **{name: new[name] for name in request.table.keys},
+                "old_row": parent_rows.get(key),
+                "new_row": new,
+            }
+            for key, new in rows.items()
+            if key not in parent_rows or _differs(request, parent_rows[key], new)
+        ]
+        if not changes:
+            return ()
+        content, path = parquet_bytes(changes, _changes_schema(request)), "fake/changes.parquet"
+        self._blob(f"{wanted.uri}{path}").upload_from_string(content)
+        return (DataFile(path, wanted.publish_day, len(changes), len(content), snapshot_id, snapshot_id),)
 
-    def _write(self, request: DedupRequest, day: date, rows: list[Row], folder: str = "") -> DataFile:
+    def _write(self, request: DedupRequest, day: date, rows: list[Row]) -> DataFile:
         """Write one file. Its name contains a digest of its content, so an unchanged date has the same file again."""
         content = parquet_bytes(rows, schema(request.table))
-        path = f"{folder}date={day}/part-{digest(content.hex())[:12]}.parquet"
+        path = f"date={day}/part-{digest(content.hex())[:12]}.parquet"
         self._blob(f"{request.data_uri}{path}").upload_from_string(content)
         ids = [r[request.table.snapshot_id_column] for r in rows]
         return DataFile(path, day, len(rows), len(content), min(ids), max(ids))
@@ -193,6 +200,25 @@ class FakeDedupJob:
     def _blob(self, uri: str) -> Any:
         bucket, name = uri.removeprefix("gs://").split("/", 1)
         return self._client.bucket(bucket).blob(name)
+
+
+def _differs(request: DedupRequest, old: Row, new: Row) -> bool:
+    names = [column.name for column in request.table.value_columns]
+    if request.update_id_mode is UpdateIdMode.LAST_CHANGED:
+        names.append(request.table.snapshot_id_column)
+    return any(old[name] != new[name] for name in names)
+
+
+def _changes_schema(request: DedupRequest) -> pa.Schema:
+    columns = schema(request.table)
+    required = {"publish_date": pa.date32(), "generation": pa.int64(), "snapshot_id": pa.int64()}
+    return pa.schema(
+        [
+            *[pa.field(name, kind, nullable=False) for name, kind in {**required, "change_type": pa.string()}.items()],
+            *[columns.field(name) for name in request.table.keys],
+            *[(name, pa.struct(list(columns))) for name in ("old_row", "new_row")],
+        ]
+    )
 
 
 def parquet_bytes(rows: list[Row], columns: pa.Schema = SCHEMA) -> bytes:

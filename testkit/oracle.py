@@ -34,6 +34,16 @@ class OracleTable:
 
 
 @dataclass(frozen=True)
+class OracleChange:
+    """A row by which a table differs from what it was before: its key, the kind of change, the old and the new row."""
+
+    key: Key
+    kind: str
+    old: Row | None
+    new: Row
+
+
+@dataclass(frozen=True)
 class OracleDelivery:
     """The rows of one delivery, and the id of its snapshot."""
 
@@ -116,6 +126,38 @@ class OracleState:
         counts.new_keys += key not in before
         counts.changed += key in before and self.table.contents(row) != self.table.contents(before[key])
         counts.survivors += key not in newest
+
+    def changes_since(self, before: OracleState, retention_day: date) -> list[OracleChange]:
+        """What a table of changes must say of the publish that made this content from that of `before`."""
+        retained = {key: row for key, row in before.rows.items() if row[self.table.partition] >= retention_day}
+        newest, newest_before = self._newest_ids(self.rows), self._newest_ids(retained)
+        changes = []
+        for key, row in self.rows.items():
+            old = retained.get(key)
+            kind = self._kind(row, old, newest, newest_before)
+            if kind is not None:
+                changes.append(OracleChange(key, kind, old, row))
+        return changes
+
+    def _kind(self, row: Row, old: Row | None, newest: dict[date, int], newest_before: dict[date, int]) -> str | None:
+        if old is None:
+            return "new"
+        name, day = self.table.snapshot_id, row[self.table.partition]
+        is_changed = self.table.contents(row) != self.table.contents(old)
+        if self.last_changed:
+            return "changed" if is_changed or row[name] != old[name] else None
+        is_in, was_in = row[name] == newest[day], old[name] == newest_before[day]
+        if is_in != was_in:
+            return "returned" if is_in else "missing"
+        return "changed" if is_changed else None
+
+    def _newest_ids(self, rows: dict[Key, Row]) -> dict[date, int]:
+        """The highest snapshot id of each date: the rows that have it are in the date's newest snapshot."""
+        found: dict[date, int] = {}
+        for row in rows.values():
+            day, number = row[self.table.partition], row[self.table.snapshot_id]
+            found[day] = max(found.get(day, number), number)
+        return found
 
     def table_rows(self) -> list[list[Any]]:
         """The table's rows in the form of `comparable`."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from dedup_clone.contract.changes import changes_table
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject, split_backlog
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import FORMAT_VERSION, Candidate, DateEntry, FileList, Manifest
@@ -25,6 +26,7 @@ from dedup_clone.contract.request import (
     DedupRequest,
     ParentGeneration,
     Plan,
+    RequestedChanges,
     RequestedDelivery,
 )
 from dedup_clone.contract.table import TableContract, UpdateIdMode
@@ -41,6 +43,7 @@ from testkit.driver_session import DriverSession
 FEED = "feed"
 LATEST_DAY = date(2030, 1, 1)
 RETENTION_DAY = date(2020, 1, 1)
+PUBLISH_DAY = date(2029, 12, 31)
 
 
 @dataclass
@@ -50,6 +53,7 @@ class SparkJobFeed:
     `session`: None for a feed whose jobs use no DataFrame plan; they run in a DriverSession. `bucket`: the landing
     bucket, or the folder that takes its place. `state`: the URI of the feed's folder in the state bucket, or the path
     of the folder that takes its place. The fields from `mode` to `engine` become fields of each request.
+    `with_changes`: whether the job also writes the rows that changed.
     `manifest`, `parent`: the generation that was committed last.
     """
 
@@ -64,6 +68,7 @@ class SparkJobFeed:
     compare_values: bool = True
     file_bytes: int = DEFAULT_FILE_BYTES
     engine: Engine = Engine.SPARK
+    with_changes: bool = False
     manifest: Manifest | None = None
     parent: ParentGeneration | None = None
     _next_numbers: Iterable[int] = field(default_factory=lambda: itertools.count(1))
@@ -152,7 +157,11 @@ class SparkJobFeed:
             exact=self.exact,
             compare_values=self.compare_values,
             file_bytes=self.file_bytes,
+            changes=RequestedChanges(self._changes_folder(attempt), PUBLISH_DAY) if self.with_changes else None,
         )
+
+    def _changes_folder(self, attempt: str) -> str:
+        return storage.join(self.state, f"changes/{attempt}/")
 
     def run(self, request: DedupRequest) -> Candidate:
         request_uri = storage.join(request.attempt_uri, "request.json")
@@ -224,6 +233,21 @@ class SparkJobFeed:
             with storage.open_input(uri) as stream, pq.ParquetFile(stream) as parquet:
                 assert has_written_schema(self.table.columns, parquet), uri
                 found += cast_table(parquet.read(), schema).to_pylist()
+        return found
+
+    def changes(self, candidate: Candidate) -> list[dict[str, Any]] | None:
+        """The changes that the job wrote for the candidate, with Python values. None if it wrote no list of them."""
+        if candidate.changes_uri is None:
+            return None
+        assert candidate.manifest
+        found: list[dict[str, Any]] = []
+        schema = arrow_schema(changes_table(self.table, days=0).columns)
+        for file in from_json(FileList, storage.read_text(candidate.changes_uri), where="changes").files:
+            uri = storage.join(self._changes_folder(candidate.manifest.attempt), file.path)
+            with storage.open_input(uri) as stream, pq.ParquetFile(stream) as parquet:
+                rows = parquet.read()
+                assert (rows.schema, rows.num_rows) == (schema, file.rows)
+                found += rows.to_pylist()
         return found
 
     def entry(self, day: date) -> DateEntry:

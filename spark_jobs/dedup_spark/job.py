@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime
 from uuid import uuid4
 
 from dedup_clone.contract.delivery import Arrival, Delivery
-from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import ErasedRows
 from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, DeliveryMetrics, FileList, Manifest, RefusedDelivery
@@ -20,6 +19,7 @@ from dedup_spark.candidate.job_metrics import dedup_metrics
 from dedup_spark.candidate.key_examples import select_examples
 from dedup_spark.candidate.new_manifest import NewGeneration, Results, assemble_generation, build_manifest
 from dedup_spark.candidate.table_takeover import TableTakeover
+from dedup_spark.changes.changed_dates import write_changes
 from dedup_spark.dispatch import DataFramePlanFailed, run_plans
 from dedup_spark.erasure.erase_rows import RowEraser, without_keys
 from dedup_spark.erasure.key_sets import read_key_sets
@@ -35,7 +35,6 @@ from dedup_spark.landing.delivery_validation import (
     require_unchanged,
     validate_deliveries,
 )
-from dedup_spark.output.changed_rows import write_changed_rows
 from dedup_spark.output.completed_files import write_completed
 from dedup_spark.output.copy_forward import copy_forward
 from dedup_spark.parent import Parent, read_parent
@@ -180,7 +179,7 @@ class DedupJob:
         storage.write_text(file_list_uri, file_list)
         uris = [storage.join(self.request.data_uri, file.path) for file in generation.files]
         storage.write_text(load_uris_uri, "".join(f"{uri}\n" for uri in uris))
-        changed_rows_uri = self._write_changed_rows(applied, generation, parent)
+        changes_uri = self._write_changes(applied, generation, parent)
         deliveries = tuple(
             _delivery_metrics(delivery, results.surplus_rows(source))
             for source, delivery in enumerate(validated.applied, start=1)
@@ -205,7 +204,7 @@ class DedupJob:
             examples,
             metrics,
             erased,
-            changed_rows_uri,
+            changes_uri,
         )
 
     def _erase(
@@ -228,21 +227,19 @@ class DedupJob:
         self.job_log.info(f"left {sum(erased.rows.values())} rows of erased keys out, on {len(erased.rows)} dates")
         return generation, replace(erased, examined=examined), erased_keys
 
-    def _write_changed_rows(
-        self, applied: tuple[Delivery, ...], generation: NewGeneration, parent: Parent
-    ) -> str | None:
+    def _write_changes(self, applied: tuple[Delivery, ...], generation: NewGeneration, parent: Parent) -> str | None:
         """Write the rows that differ from the parent's, and the list of their files; return the list's URI.
 
-        Returns None, and writes nothing, for engines that need no such rows, without a parent, and for an erasure.
+        Returns None, and writes nothing, if they are not requested, without a parent, and for an erasure.
         """
-        if self.request.engine is not Engine.CDC or not parent.dates or self.request.erases:
+        request, changes = self.request, self.request.changes
+        if changes is None or not parent.dates or request.erases:
             return None
-        with self.job_log.phase("changed_rows"):
-            files = [file for file in generation.files if file.date not in generation.copied]
-            snapshot_ids = [delivery.snapshot_id for delivery in applied]
-            changed = write_changed_rows(self.request, files, snapshot_ids, FanOut(self.session))
-        uri = storage.join(self.request.attempt_uri, f"changed-{self.run_id}.json")
-        storage.write_text(uri, to_json(FileList(changed)))
+        with self.job_log.phase("changes"):
+            written = write_changes(request, changes, generation, parent, applied, self.run_id, self.session)
+        uri = storage.join(request.attempt_uri, f"changes-{self.run_id}.json")
+        storage.write_text(uri, to_json(FileList(written)))
+        self.job_log.info(f"wrote {sum(file.rows for file in written)} changes")
         return uri
 
 

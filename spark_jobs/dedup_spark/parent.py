@@ -13,7 +13,7 @@ from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifes
 from dedup_clone.contract.records import digest, from_json
 from dedup_clone.contract.request import DedupRequest, ParentGeneration
 from dedup_clone.contract.schema_change import refused_table_changes
-from dedup_clone.contract.table import Column
+from dedup_clone.contract.table import Column, UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.hashing import KeyHasher
@@ -67,7 +67,8 @@ class Parent:
     `newest_id`: the highest snapshot id of its deliveries and rows. `dropped_rows`: how many of its rows are older than
     the retention. `deliveries`: the deliveries that it contains, with all their rows of `complete_since` and later
     dates. `columns`: the columns of its files. `has_other_columns`: the new generation has other columns; fingerprints
-    and `deliveries` are then left out.
+    and `deliveries` are then left out. `snapshot_ids`: of its deliveries, where a row's update id
+    names the newest snapshot that has it; none in mode last_changed.
     """
 
     data_uri: str
@@ -79,6 +80,7 @@ class Parent:
     complete_since: date = date.max
     columns: tuple[Column, ...] = ()
     has_other_columns: bool = False
+    snapshot_ids: frozenset[int] = frozenset()
 
     def uri(self, file: DataFile) -> str:
         return storage.join(self.data_uri, file.path)
@@ -140,6 +142,11 @@ def read_parent(request: DedupRequest) -> Parent:
         complete_since=manifest.retention_day,
         columns=manifest.table.columns,
         has_other_columns=manifest.table.columns != request.table.columns,
+        snapshot_ids=frozenset(
+            delivery.snapshot_id
+            for delivery in manifest.deliveries
+            if manifest.update_id_mode is UpdateIdMode.LAST_SEEN
+        ),
     )
 
 

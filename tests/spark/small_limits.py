@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from dedup_spark.changes import change_files
 from dedup_spark.comparison import bucket_selection, duplicate_keys, key_source, ranged_rows, spilled_hashes
 from dedup_spark.output import data_file, sorted_files
 from dedup_spark.plans import fused_scan
@@ -22,6 +23,8 @@ def lower_limits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ranged_rows, "_ROWS_IN_MEMORY", 9)
     patch.setattr(key_source, "_ROWS_AT_A_TIME", 5)
     patch.setattr(adopt_date, "DEFAULT_LIMITS", differences.Limits(rows=25, hashes=15))
+    patch.setattr(change_files, "ROWS_PER_RANGE", 13)
+    patch.setattr(change_files, "_BYTES_AT_A_TIME", 4096)
     patch.setattr(duplicate_keys, "_ROWS_AT_A_TIME", 5)
     patch.setattr(data_file, "_PENDING_ROWS", 4)
     patch.setattr(sorted_files, "_SORTED_ROWS", 3)

@@ -32,6 +32,7 @@ from dedup_spark.fingerprints import stored
 from testkit.oracle import OracleDelivery, OracleState, comparable
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
+from tests.spark.expected_changes import assert_changes
 from tests.spark.random_rows import FIRST_DAY
 from tests.spark.small_limits import lower_limits
 from tests.thoroughness import SEEDS
@@ -212,11 +213,12 @@ def play(area: SparkJobFeed, producer: Producer, publishes: list[int], *, late: 
             told.append(OracleDelivery(snapshot_id, rows))
         spoil_fingerprints(area, random)
         candidate = area.publish(*landed)
-        expected = expected.apply(told, FIRST_DAY)
+        before, expected = expected, expected.apply(told, FIRST_DAY)
         played.published.append(comparable(table, area.rows()))
         played.expected.append(expected.table_rows())
         assert played.published[-1] == played.expected[-1]
         assert_counts(area, expected)
+        assert_changes(area, candidate, before, expected, FIRST_DAY)
         for number, metrics in enumerate(candidate.deliveries):
             rows = told[number].rows
             keys = {table.key(row) for row in rows}
@@ -265,7 +267,7 @@ def test_snapshots_in_order_are_adopted_and_give_the_oracles_table(
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(bucket_selection, "_EXAMPLE_BUCKETS", sampled)
         area = SparkJobFeed(None, folder, str(Path(folder) / "state"), kind.table, plan=Plan.ADOPT, exact=exact)
-        area.compare_values = values
+        area.compare_values, area.with_changes = values, not exact
         played = play(area, Producer(kind, seed, repeat), publishes)
         assert played.plans <= {"adopt", "carried"}
         assert played.published == played.expected
@@ -279,6 +281,7 @@ def test_small_memory_and_several_threads_change_nothing(publishes: list[int], s
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         lower_limits(patch)
         area = SparkJobFeed(None, folder, str(Path(folder) / "state"), NESTED, plan=Plan.ADOPT)
+        area.with_changes = True
         played = play(area, Producer(KINDS["nested"], seed, repeat), publishes)
         assert len(played.published) == len(publishes)
         assert played.published == played.expected
@@ -290,7 +293,7 @@ def test_repeated_keys_and_late_snapshots_give_the_oracles_table(
     spark: SparkSession, publishes: list[int], seed: int
 ) -> None:
     with TemporaryDirectory() as folder:
-        area = SparkJobFeed(spark, folder, str(Path(folder) / "state"), NESTED)
+        area = SparkJobFeed(spark, folder, str(Path(folder) / "state"), NESTED, with_changes=True)
         played = play(area, Producer(KINDS["nested"], seed, repeat=0.01), publishes, late=True)
         assert len(played.published) == len(publishes)
         assert played.published == played.expected

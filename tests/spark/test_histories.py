@@ -20,6 +20,7 @@ from dedup_clone.contract.table import UpdateIdMode
 from testkit.oracle import OracleDelivery, OracleState, comparable
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import NESTED, oracle_table
+from tests.spark.expected_changes import assert_changes
 from tests.spark.random_rows import FIRST_DAY, random_rows
 from tests.thoroughness import SEEDS, times
 
@@ -70,12 +71,13 @@ def play(area: SparkJobFeed, history: Sequence[PublishCase], seed: int) -> tuple
             landed.append(area.land(snapshot_id, rows))
             told.append(OracleDelivery(snapshot_id, rows))
         candidate = area.publish(*landed, retention_day=retention_day)
-        expected = expected.apply(told, retention_day)
+        before, expected = expected, expected.apply(told, retention_day)
         assert candidate.manifest
         published.append((comparable(table, area.rows()), candidate.manifest.dropped_rows))
         told_by_oracle.append((expected.table_rows(), expected.dropped))
         assert published[-1] == told_by_oracle[-1]
         assert_counts(area, expected)
+        assert_changes(area, candidate, before, expected, retention_day)
     return published, told_by_oracle
 
 
@@ -104,6 +106,7 @@ def test_any_order_of_deliveries_gives_the_oracles_table_with_every_plan(
             area = SparkJobFeed(
                 spark, folder, str(Path(folder) / "state"), NESTED, plan=plan, date_folders=date_folders
             )
+            area.with_changes = plan is Plan.AUTO  # how the rows were written makes no difference to them
             published, expected = play(area, history, seed)
             assert len(published) == len(history)
             assert published == expected
@@ -126,6 +129,7 @@ def test_last_changed_keeps_the_update_id_of_unchanged_rows_with_every_plan(
             area = SparkJobFeed(
                 spark, folder, str(Path(folder) / "state"), NESTED, UpdateIdMode.LAST_CHANGED, plan, date_folders=True
             )
+            area.with_changes = plan is Plan.AUTO
             published, expected = play(area, in_order, seed)
             assert len(published) == len(history)
             assert published == expected

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.manifest import Candidate, FileList
-from dedup_clone.contract.records import from_json
+from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
@@ -49,22 +47,17 @@ def test_value_that_changes_and_changes_back_inside_a_backlog_counts_as_changed(
 
 
 def changed_rows(area: SparkJobFeed, candidate: Candidate) -> list[tuple[int, int, int]]:
-    """The rows that engine `cdc` would stream, from their files."""
-    assert candidate.changed_rows_uri
-    listed = from_json(FileList, storage.read_text(candidate.changed_rows_uri), where="changed rows")
-    found = []
-    for file in listed.files:
-        with storage.open_input(storage.join(area.data_uri(), file.path)) as stream:
-            rows = pq.read_table(stream).to_pylist()
-        assert (len(rows), {r["date"] for r in rows}) == (file.rows, {file.date})
-        found += [(r["product_id"], r["attr_value"], r["update_id"]) for r in rows]
-    return sorted(found)
+    """The rows that engine `cdc` would stream."""
+    changes = area.changes(candidate)
+    assert changes is not None
+    rows = [change["new_row"] for change in changes]
+    return sorted((r["product_id"], r["attr_value"], r["update_id"]) for r in rows)
 
 
 def test_engine_cdc_gets_the_rows_that_differ_from_the_parents(area: SparkJobFeed) -> None:
-    area.engine = Engine.CDC
+    area.engine, area.with_changes = Engine.CDC, True
     first = area.publish(area.land(1, [row(1, 1, 10), row(1, 2, 10), row(1, 9, 10, SECOND)]))
-    assert first.changed_rows_uri is None
+    assert first.changes_uri is None
     second = area.publish(area.land(2, [row(2, 1, 10), row(2, 2, 20), row(2, 3, 30), row(2, 9, 10, SECOND)]))
     assert area.manifest
     assert area.manifest.engine is Engine.CDC

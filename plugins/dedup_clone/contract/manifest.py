@@ -226,8 +226,8 @@ class Candidate:
     with the same request (a retry and an orphan) the first one wins. The file list and the list of URIs to load thus
     have names unique to each run of the job, given here (None without a manifest, and where an engine writes no files).
     `examples` are up to three keys per difference and date. `erased` is None where no key was ever erased.
-    `changed_rows_uri`, of engine `cdc` only: the file list of Parquet files, below the data folder, that hold the rows
-    of applied snapshots in the dates that changed; None if a load job must fill staging.
+    `changes_uri`: the list of the files, below the attempt's folder of changes, with the rows that differ from the
+    parent's, in the form of `FEED_changes`; None where none were requested, without a parent, and for an erasure.
     """
 
     manifest: Manifest | None
@@ -238,4 +238,4 @@ class Candidate:
     examples: tuple[KeyExample, ...]
     metrics: DedupMetrics
     erased: ErasedRows | None = None
-    changed_rows_uri: str | None = None
+    changes_uri: str | None = None

@@ -65,6 +65,14 @@ class ParentGeneration:
 
 
 @dataclass(frozen=True)
+class RequestedChanges:
+    """Where the rows that differ from the parent's are written, and the UTC day on which the publish began."""
+
+    uri: str
+    publish_day: date
+
+
+@dataclass(frozen=True)
 class DedupRequest:
     """The dedup job's input.
 
@@ -84,10 +92,12 @@ class DedupRequest:
       existing table, whose rows have their own update ids, and the manifest lists no delivery.
     - erasures: URIs of the records of earlier erasures, whose keys the new generation must not have.
     - erases: for an erasure only, the URI of the file of keys; there are then no deliveries.
+    - changes: for engine CDC and for feeds with `changes: true`.
 
-    Each run of the job writes its data files below a folder of its own in `data_uri` (`…/<run>/date=D/…`). Below
-    `attempt_uri` it writes `runs/<run>.json` (JobRun), `files-<run>.json` (FileList) and `uris-<run>.txt` (a gs:// URI
-    per line, for the load job), and last, only if it is absent, `candidate.json` (Candidate), which names both lists.
+    Each run of the job writes its data files below a folder of its own in `data_uri` (`…/<run>/date=D/…`), and the rows
+    that changed below one in `changes.uri`. Below `attempt_uri` it writes `runs/<run>.json` (JobRun),
+    `files-<run>.json` and `changes-<run>.json` (FileList), `uris-<run>.txt` (a gs:// URI per line, for the load job),
+    and last, only if it is absent, `candidate.json` (Candidate), which names the lists.
     """
 
     # Requests of earlier versions also name the format of the landed files, which is Parquet.
@@ -122,6 +132,7 @@ class DedupRequest:
     form: SqlForm = SqlForm.QUALIFY
     erasures: tuple[str, ...] = ()
     erases: str = ""
+    changes: RequestedChanges | None = None
 
     @property
     def fingerprint_seed_uri(self) -> str:

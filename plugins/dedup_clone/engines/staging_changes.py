@@ -15,6 +15,7 @@ from typing import Any
 
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.partition_checks import rows_match
+from dedup_clone.contract.changes import NEW_ROW
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
@@ -40,7 +41,7 @@ def changes_to_stream(
     """The files with the rows to stream; None if a load job is to fill staging, for a reason that is logged."""
     if manifest.engine is not Engine.CDC or manifest.restores is not None:
         return None
-    files = None if candidate.changed_rows_uri is None else services.manifests.file_list(candidate.changed_rows_uri)
+    files = None if candidate.changes_uri is None else services.manifests.file_list(candidate.changes_uri)
     reason = _reason_to_load(services, spec, manifest, files)
     if reason is None:
         return files
@@ -130,17 +131,16 @@ def _rows(services: Services, manifest: Manifest, files: FileList) -> Iterator[t
     """Each row with its sequence number."""
     import pyarrow.parquet as pq
 
-    names = [column.name for column in manifest.table.columns]
     id_column = manifest.table.snapshot_id_column
     sequences = {
         delivery.snapshot_id: sequence_number(manifest.generation, delivery.snapshot_id, delivery.marker_generation)
         for delivery in manifest.applied
     }
-    folder = str(manifest.data_folder).removeprefix(services.store.uri(""))
+    folder = services.layout.changes_folder(manifest.attempt)
     for file in files.files:
         with services.store.open(f"{folder}{file.path}") as stream, pq.ParquetFile(stream) as parquet:
-            for batch in parquet.iter_batches(_BATCH_ROWS, columns=names):
-                for row in batch.to_pylist():
+            for batch in parquet.iter_batches(_BATCH_ROWS, columns=[NEW_ROW]):
+                for row in batch.column(0).to_pylist():
                     yield row, sequences[row[id_column]]
 
 

@@ -24,6 +24,7 @@ from dedup_clone.publish.records.attempt_records import (
     record_refusals,
     save_check_results,
 )
+from dedup_clone.publish.records.changes_table import count_changes, record_changes, try_load_changes
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.publish_costs import cost_of, merge_input, with_spark
 from dedup_clone.publish.records.publish_phases import publish_phases
@@ -50,6 +51,7 @@ def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, Chec
         record, results = commit_generation(services, services.current.require_intent(attempt))
     try_refresh_index(services)
     try_write_reporting_tables(services, holder=attempt)
+    try_load_changes(services)
     return record, results
 
 
@@ -75,6 +77,7 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     record = _record(services, intent, candidate, manifest, swap, target)
     before = find_check_results(services, intent.attempt, "before")
     record_attempt(services, record, (results,) if before is None else (before, results))
+    record_changes(services, candidate, manifest)
     services.current.commit(intent.attempt, manifest.digest)  # last: until then a recovery repeats all of the above
     services.log(
         f"committed: {record.rows} rows, {record.new_rows} new, "
@@ -179,6 +182,7 @@ def _record(
         erased_rows=_erased_rows(intent, candidate),
         cluster_overlap=manifest.cluster_overlap,
         rebuilt=intent.kind is IntentKind.REBUILD,
+        change_rows=count_changes(services, candidate),
     )
 
 

@@ -43,6 +43,7 @@ def _delete_data(services: Services, intent: Intent) -> None:
 
     try:
         count = services.store.delete_folder(services.layout.data_folder(intent.attempt))
+        count += services.store.delete_folder(services.layout.changes_folder(intent.attempt))
         services.warehouse.changes.drop(services.names.incoming_table)
     except GoogleAPICallError as error:
         services.log(f"data of attempt [{intent.attempt}] is left: {error}", level=logging.WARNING)

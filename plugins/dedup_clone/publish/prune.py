@@ -6,6 +6,7 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.erasure.erasure_records import last_erasure
 from dedup_clone.publish.services import Services
 from dedup_clone.state.layout import generation_of
+from dedup_clone.state.pending_changes import PendingChangesFolder
 
 # The committed generation and its parent. BigQuery's time travel restores older generations without files, for the
 # days that the dataset's time travel window has.
@@ -34,6 +35,7 @@ def prune(services: Services) -> list[str]:
         for folder in services.store.folders(services.layout.attempts)
         if generation_of(folder) < max(current.generation - ATTEMPT_FOLDERS_RETAINED + 1, erased)
     ]
+    obsolete += _loaded_changes(services, current.generation, erased)
     for folder in obsolete:
         count = services.store.delete_folder(folder)
         services.log(f"pruned [{folder}], {count} objects", generation=current.generation)
@@ -47,6 +49,14 @@ def obsolete_after_next_publish(services: Services, live: Manifest | None) -> li
     live_folder = (live.data_folder or "").removeprefix(services.store.uri(""))
     folders = services.store.folders(services.layout.data)
     return [f for f in folders if not live_folder.startswith(f) and generation_of(f) <= live.generation]
+
+
+def _loaded_changes(services: Services, generation: int, erased: int) -> list[str]:
+    """Return the folders of changes that nothing needs any more: the table has them, or no table is to have them."""
+    pending = PendingChangesFolder(services.store, services.feed.feed).attempts()
+    folders = services.store.folders(services.layout.changes)
+    needed = {services.layout.changes_folder(a) for a in pending if generation_of(a) >= erased}
+    return [folder for folder in folders if folder not in needed and generation_of(folder) <= generation]
 
 
 def _needed_folders(services: Services, generation: int | None, erased: int) -> set[str]:

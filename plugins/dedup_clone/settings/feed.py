@@ -8,13 +8,14 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from dedup_clone.contract.billing import GIB, MIB, MIN_BYTES_BILLED, TIB
+from dedup_clone.contract.changes import OWN_COLUMNS
 from dedup_clone.contract.engine import Engine, SqlForm, unsupported_reason
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.request import DEFAULT_FILE_BYTES, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.settings.check_settings import CheckSettings, SqlCheck
 from dedup_clone.settings.freshness_settings import FreshnessSettings
-from dedup_clone.settings.identifiers import FeedName, ObjectPrefix
+from dedup_clone.settings.identifiers import RESERVED_SUFFIXES, FeedName, ObjectPrefix
 from dedup_clone.settings.spark_settings import Runner, SparkSize
 from dedup_clone.settings.strict_yaml import StrictModel, read_model
 from dedup_clone.settings.table_settings import TableSettings
@@ -109,6 +110,12 @@ class Feed(StrictModel):
     """The feed's freshness SLA, and when snapshots are expected."""
     full_size_gb: Annotated[float, Field(gt=0)] | None = None
     """Logical size of the whole table at full scale, in GB; the page projects costs to it (null: no projection)."""
+    changes: bool = False
+    """Whether a table `FEED_changes` gets the rows by which each publish differs from the one before.
+
+    docs/changes.md describes it."""
+    changes_days: Annotated[int, Field(ge=1, le=3652)] = 60
+    """How many days that table keeps the changes of a publish."""
     content_audit: ContentAuditSettings = ContentAuditSettings()
     """The daily comparison of the table with the published files."""
 
@@ -116,7 +123,7 @@ class Feed(StrictModel):
 
     @model_validator(mode="after")
     def columns_are_no_tables(self) -> Self:
-        tables = {self.target.lower(), self.staging.lower(), f"{self.target}_incoming".lower()}
+        tables = {f"{self.target}{suffix}".lower() for suffix in ("", *RESERVED_SUFFIXES)}
         taken = [column.name for column in self.table.columns if column.name.lower() in tables]
         if taken:
             raise ValueError(
@@ -130,6 +137,29 @@ class Feed(StrictModel):
         problem = self.unsupported_reason(self.engine)
         if problem:
             raise ValueError(problem)
+        return self
+
+    @model_validator(mode="after")
+    def changes_can_be_found(self) -> Self:
+        if not self.changes:
+            return self
+        policies, own = self.table.policies, set(OWN_COLUMNS)
+        if not self.engine.runs_spark:
+            raise ValueError(
+                f"[changes] is true, but engine [{self.engine}] does not find out which rows changed: use engine "
+                f"[{Engine.SPARK}], or remove [changes]"
+            )
+        if policies.row_access or policies.column_tags:
+            raise ValueError(
+                f"[changes] is true, but [{self.target}_changes] would not have the policies that the feed declares, "
+                f"and show what they hide: remove [changes]"
+            )
+        taken = [key for key in self.table.keys if key.lower() in own]
+        if taken:
+            raise ValueError(
+                f"[changes] is true, but keys {taken} are named like columns of [{self.target}_changes]: rename them, "
+                f"or remove [changes]"
+            )
         return self
 
     def unsupported_reason(self, engine: Engine) -> str | None:

@@ -34,7 +34,7 @@ def _require_free_table_names(feed: str) -> str:
 
 
 # Tables, DAGs, labels and folders are named after the feed; labels have the strictest rules.
-RESERVED_SUFFIXES = ("_staging", "_incoming")
+RESERVED_SUFFIXES = ("_staging", "_incoming", "_changes")
 RESERVED_PREFIX = "dedup_clone_"
 FeedName = Annotated[
     str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$"), AfterValidator(_require_free_table_names)

@@ -87,6 +87,10 @@ class FeedLayout:
     def attempts(self) -> str:
         return f"{self.feed}/attempts/"
 
+    @property
+    def changes(self) -> str:
+        return f"{self.feed}/changes/"
+
     def arrival(self, delivery: Delivery) -> str:
         return f"{self.arrivals}{delivery.name}.json"
 
@@ -118,6 +122,10 @@ class FeedLayout:
 
     def attempt_folder(self, attempt: str) -> str:
         return f"{self.attempts}{attempt}/"
+
+    def changes_folder(self, attempt: str) -> str:
+        """The rows that differ from the parent's, until the table of changes has them."""
+        return f"{self.changes}{attempt}/"
 
     def request(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}request.json"

@@ -76,6 +76,7 @@ class LedgerRecord:
     - rebuilt: whether the attempt wrote the parent's rows anew in the form of a changed feed file.
     - cluster_overlap: how much the files overlap in the first clustering column (DateEntry), as a share; None without
       clustering.
+    - change_rows: rows of the generation in `FEED_changes`; None where the job wrote none of them.
     - kept_rows: survivors; ties: surplus rows of duplicate keys within single deliveries.
     """
 
@@ -110,6 +111,7 @@ class LedgerRecord:
     erased_rows: int | None = None
     cluster_overlap: float | None = None
     rebuilt: bool = False
+    change_rows: int | None = None
 
     @property
     def is_bootstrap(self) -> bool:

@@ -37,6 +37,15 @@ class TableNames:
         return f"`{self.project}.{self.dataset}.{self.incoming_table}`"
 
     @property
+    def changes_table(self) -> str:
+        """The table of the rows by which each publish differs from the one before."""
+        return f"{self.target_table}_changes"
+
+    @property
+    def changes(self) -> str:
+        return f"`{self.project}.{self.dataset}.{self.changes_table}`"
+
+    @property
     def target(self) -> str:
         return f"`{self.project}.{self.dataset}.{self.target_table}`"
 

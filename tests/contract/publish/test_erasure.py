@@ -16,7 +16,8 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import Erasure, parse_keys
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError
 from dedup_clone.contract.table import Column, TableContract
-from dedup_clone.publish.erasure.preview_erasure import key_text, preview_erasure
+from dedup_clone.publish.erasure.key_hashes import key_text
+from dedup_clone.publish.erasure.preview_erasure import preview_erasure
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.rollback.resolve_rollback import restorable_generations
@@ -26,6 +27,7 @@ from dedup_clone.warehouse.row_text_sql import row_text
 from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.server_clients import open_clients
 from testkit.spark_dedup_process import SparkDedupProcess
+from testkit.stand_in_faults import add_fault
 from tests.contract.publish.conftest import new_feed
 
 PERSON = 1_234_567_890_123_456_789  # a key that no other number resembles
@@ -63,6 +65,24 @@ def test_an_erasure_is_a_generation_without_the_rows(published: FeedOnStandIn) -
     assert found.fail_safe_ends == found.time_travel_ends + timedelta(days=7)
     assert found.versions_end
     assert [uri.split("/")[4] for uri in found.deleted_folders] == ["data", "attempts"]
+
+
+def test_the_rows_leave_the_table_of_changes_and_what_it_lacks_is_not_loaded(published: FeedOnStandIn) -> None:
+    name = f"{published.feed.feed}_changes"
+    published.feed = published.feed.model_copy(update={"changes": True})
+    published.publish(published.land(8, [row(8, 1), row(8, PERSON, 30), row(8, 3, 30, day=YESTERDAY)]))
+    fault = {"match": {"job_id": f"{published.feed.feed}-.*-changes-"}, "effect": "error", "reason": "backendError"}
+    add_fault(published.bigquery._connection.API_BASE_URL, {**fault, "times": 2})
+    published.publish(published.land(9, [row(9, 1), row(9, PERSON, 31), row(9, 3, 31, day=YESTERDAY)]))
+    found = published.bigquery.query_and_wait(f"SELECT product_id, change_type FROM warehouse.{name} ORDER BY 1, 2")
+    assert [tuple(r.values()) for r in found] == [(3, "changed"), (PERSON, "changed"), (PERSON, "missing")]
+    record = published.erase(KEYS)
+    assert record.change_rows is None
+    found = published.bigquery.query_and_wait(f"SELECT product_id, generation FROM warehouse.{name}")
+    assert [tuple(r.values()) for r in found] == [(3, 2)]
+    assert names(published, "changes/") == []
+    published.publish(published.land(10, [row(10, 1), row(10, PERSON, 32), row(10, 3, 31, day=YESTERDAY)]))
+    assert PERSON not in {r["product_id"] for r in published.bigquery.query_and_wait(f"SELECT * FROM warehouse.{name}")}
 
 
 def test_nothing_of_earlier_generations_is_left_in_state(published: FeedOnStandIn) -> None:

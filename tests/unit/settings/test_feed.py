@@ -68,12 +68,25 @@ def test_value_columns_are_what_is_neither_key_nor_snapshot_id() -> None:
         ("sla_minutes: 60", "sla_minute: 60", r"unknown key \[freshness.sla_minute\]: did you mean \[sla_minutes\]"),
         ("owner: data-platform", "", r"\[owner\]: Field required"),
         ("feed: product_attributes", "feed: [", r"is not YAML"),
+        ("owner:", "changes: true\nengine: merge\nowner:", r"engine \[merge\] does not find out which rows changed"),
+        (
+            "retention_days: 730",
+            "retention_days: 730\n  policies: {row_access: [a]}\nchanges: true",
+            r"show what they hide",
+        ),
+        ("feed: product_attributes", "feed: orders_changes", r"would be the changes table of a feed \[orders\]"),
     ],
 )
 def test_a_wrong_feed_file_is_refused_with_line_and_key(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in REFERENCE
     with pytest.raises(ConfigurationError, match=message):
         read_feed(write(tmp_path, REFERENCE.replace(old, new, 1)))
+
+
+def test_a_key_named_like_a_column_of_the_changes_is_refused(tmp_path: Path) -> None:
+    text = REFERENCE.replace("store_id", "Generation").replace("owner:", "changes: true\nowner:")
+    with pytest.raises(ConfigurationError, match=r"keys \['Generation'\] are named like columns"):
+        read_feed(write(tmp_path, text))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dedup_clone.publish.erasure.erase_changes import erase_changes
+from dedup_clone.publish.erasure.erasure_records import last_erasure
+from dedup_clone.publish.erasure.resolve_erasure import read_keys
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.records.index_refresh import refresh_index
 from dedup_clone.publish.services import Services
 
 
 def delete_leftovers(services: Services, keys_file: str) -> list[str]:
-    """Delete the folders of earlier generations, examples on the page, an SQL engine's table, and the file of keys.
+    """Delete changes of the keys, folders of earlier generations, examples on the page, an SQL engine's table, and the
+    file of keys.
 
     Returns the deleted folders. Safe to repeat.
     """
+    keys_name = services.layout.keys_to_erase(keys_file)
+    current = services.current.read().generation
+    if services.store.read(keys_name) is not None:  # else an earlier try came to its end
+        erase_changes(services, last_erasure(services, current), read_keys(services, keys_file))
     folders = prune(services)
     refresh_index(services)  # its check results of earlier attempts name examples
     services.warehouse.changes.drop(services.names.incoming_table)
-    for info in services.store.stat([services.layout.keys_to_erase(keys_file)]):
+    for info in services.store.stat([keys_name]):
         services.store.delete(info.name, expected_object_generation=info.object_generation)
     services.log(f"deleted {len(folders)} folders of earlier generations, and the file of keys")
     return folders

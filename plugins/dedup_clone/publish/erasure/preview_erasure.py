@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
-from decimal import Decimal
-from typing import Any
+from datetime import date
 
 from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.erasure import KeysToErase
 from dedup_clone.publish.attempt_jobs import query_configuration
 from dedup_clone.publish.environments import require_own_feed
+from dedup_clone.publish.erasure.key_hashes import key_parameters
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, read_keys, require_erasable
 from dedup_clone.publish.planning.date_ranges import MAX_RANGE_DAYS, format_dates
 from dedup_clone.publish.planning.waiting_deliveries import find_backlog
 from dedup_clone.publish.services import Services
 
 COUNT_SQL_FILE = "erasure/count_rows.sql"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -68,13 +64,7 @@ def _count(services: Services, keys: KeysToErase, limit_bytes: int) -> tuple[int
     """The bytes that the query reads, and the rows by date; None if it may not run."""
     table = replace(services.feed.table.to_contract(), columns=keys.columns)
     sql = services.warehouse.render(COUNT_SQL_FILE, names=services.names, table=table)
-    salt = secrets.token_hex(16)
-    digests = [hashlib.sha256(f"{salt}{key_text(keys, row)}".encode()).hexdigest() for row in keys.rows]
-    parameters = {
-        "salt": ("STRING", salt),
-        "digests": ("STRING", ",".join(digests)),
-        "retention_day": ("DATE", services.retention_window()[0].isoformat()),
-    }
+    parameters = {**key_parameters(keys), "retention_day": ("DATE", services.retention_window()[0].isoformat())}
     configuration = query_configuration(services, "preview", sql, parameters)
     size = services.warehouse.jobs.dry_run_select(configuration)
     if size > limit_bytes:
@@ -83,24 +73,11 @@ def _count(services: Services, keys: KeysToErase, limit_bytes: int) -> tuple[int
     return size, {row["found_day"]: row["found_rows"] for row in found.first_rows}
 
 
-def key_text(keys: KeysToErase, row: tuple[Any, ...]) -> str:
-    """The text of a key as `warehouse.row_text_sql` makes it in BigQuery."""
-    return "".join(f"{_text(column.type, value)};" for column, value in zip(keys.columns, row, strict=True))
-
-
-def _text(kind: str, value: Any) -> str:
-    match kind:
-        case "BOOL":
-            return str(value).lower()
-        case "DATE":
-            return str((value - _EPOCH.date()).days)
-        case "TIMESTAMP":
-            since = value - _EPOCH
-            return str((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
-        case "NUMERIC":
-            return f"{Decimal(value).normalize() + 0:f}"
-        case "STRING":
-            return f"{len(value.encode())}:{value}"
-        case "BYTES":
-            return str(value.hex())
-    return str(value)
+def _changes_line(services: Services) -> list[str]:
+    name = services.names.changes_table
+    if services.warehouse.table(name) is None:
+        return []
+    return [
+        f"- Their rows are deleted from [{name}], by a query of its key columns. What it lacks of earlier generations "
+        f"is not loaded any more."
+    ]

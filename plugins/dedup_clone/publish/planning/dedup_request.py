@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date
 
 import dedup_clone
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import FORMAT_VERSION
-from dedup_clone.contract.request import DedupRequest, Duplicates, ParentGeneration, Plan, RequestedDelivery
+from dedup_clone.contract.request import (
+    DedupRequest,
+    Duplicates,
+    ParentGeneration,
+    Plan,
+    RequestedChanges,
+    RequestedDelivery,
+)
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 
@@ -33,6 +40,7 @@ def build_dedup_request(
 ) -> DedupRequest:
     """Return the request of the intent's attempt. The arguments are explained at `DedupRequest`."""
     feed, layout = services.feed, services.layout
+    finds_changes = engine is Engine.CDC or (feed.changes and engine is Engine.SPARK)
     return DedupRequest(
         format_version=FORMAT_VERSION,
         feed=feed.feed,
@@ -63,4 +71,10 @@ def build_dedup_request(
         erasures=erasures,
         erases=erases,
         form=feed.form,
+        changes=_requested_changes(services, intent) if finds_changes else None,
     )
+
+
+def _requested_changes(services: Services, intent: Intent) -> RequestedChanges:
+    folder = services.store.uri(services.layout.changes_folder(intent.attempt))
+    return RequestedChanges(folder, services.now().astimezone(UTC).date())

@@ -34,7 +34,7 @@ def preview_retirement(services: Services, request: RetirementRequest) -> Retire
         "",
         f"- Live: {f'generation {live.generation}, snapshot {live.snapshot_id}, {rows} rows' if live else 'nothing'}.",
         f"- Target: {_target(services, request.target)}",
-        f"- Table [{services.feed.staging}] is dropped.",
+        f"- Tables [{services.feed.staging}] and, if it exists, [{services.names.changes_table}] are dropped.",
         f"- Deleted in [{folder}]: data files, manifests, arrivals, attempts, the page's index. Kept: the ledger, "
         f"records of erasures with the secret of their hashes, and RETIRED, which says what was done.",
         "- The feed leaves the page, the watchdog's checks and the status table. Its rows in the ledger table stay.",

@@ -13,6 +13,7 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import FORMAT_VERSION
 from dedup_clone.publish.attempt_jobs import table_reference
 from dedup_clone.publish.environments import require_own_feed
+from dedup_clone.publish.erasure.erase_changes import drop_pending_changes
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.planning.partition_export import export_folder, export_partitions, wrong_row_counts
 from dedup_clone.publish.recovery import recover
@@ -43,7 +44,9 @@ def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
         _export(services, record.attempt, live)
     if record.target is not TargetFate.KEEP:
         services.warehouse.changes.drop(services.names.target_table)
-    for table in (services.names.staging_table, services.names.incoming_table):
+    drop_pending_changes(services, before=None)
+    names = services.names
+    for table in (names.staging_table, names.incoming_table, names.changes_table):
         services.warehouse.changes.drop(table)
     _delete_state(services, record)
     services.log(f"retired: target [{record.target}]", generation=record.generation)

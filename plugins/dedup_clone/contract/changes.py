@@ -1,0 +1,54 @@
+"""The rows by which a generation differs from its parent: kinds of change, and the columns of `FEED_changes`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from dedup_clone.contract.table import Column, ColumnMode, TableContract, nullable
+
+
+class ChangeType(StrEnum):
+    """How the row of a key differs from its parent's. A row that fits several is of the last of them.
+
+    A key is in the newest snapshot if its row has the highest update id of its date.
+    """
+
+    NEW = "new"  # the parent has no row of the key
+    CHANGED = "changed"  # the parent's row has other values; in mode last_changed also: another update id
+    RETURNED = "returned"  # the newest snapshot has the key; the parent's newest one lacked it
+    MISSING = (
+        "missing"  # the newest snapshot lacks the key, so that its row is retained; the parent's newest one had it
+    )
+
+
+PUBLISH_DATE = "publish_date"
+GENERATION = "generation"
+SNAPSHOT_ID = "snapshot_id"
+CHANGE_TYPE = "change_type"
+OLD_ROW = "old_row"
+NEW_ROW = "new_row"
+OWN_COLUMNS = (PUBLISH_DATE, GENERATION, SNAPSHOT_ID, CHANGE_TYPE, OLD_ROW, NEW_ROW)
+
+
+def changes_table(table: TableContract, days: int) -> TableContract:
+    """The table of changes of `table`: one row for each change. Its partitions are retained for `days`.
+
+    The key columns have the names that they have in `table`.
+    """
+    row = tuple(nullable(column) for column in table.columns)
+    return TableContract(
+        columns=(
+            Column(PUBLISH_DATE, "DATE", ColumnMode.REQUIRED),
+            Column(GENERATION, "INT64", ColumnMode.REQUIRED),
+            Column(SNAPSHOT_ID, "INT64", ColumnMode.REQUIRED),
+            Column(CHANGE_TYPE, "STRING", ColumnMode.REQUIRED),
+            *(nullable(table.column(name)) for name in table.keys),
+            Column(OLD_ROW, "STRUCT", fields=row),
+            Column(NEW_ROW, "STRUCT", fields=row),
+        ),
+        partition_column=PUBLISH_DATE,
+        snapshot_id_column=SNAPSHOT_ID,
+        keys=(PUBLISH_DATE, GENERATION, *table.keys),
+        cluster_by=(GENERATION,),
+        retention_days=days,
+    )

@@ -1,0 +1,49 @@
+"""Deletes the rows of erased keys from the table `FEED_changes`, and changes of former generations that it lacks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dedup_clone.contract.erasure import KeysToErase
+from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
+from dedup_clone.publish.erasure.key_hashes import key_parameters
+from dedup_clone.publish.records.changes_table import changes_job_id
+from dedup_clone.publish.services import Services
+from dedup_clone.state.layout import generation_of
+from dedup_clone.state.pending_changes import PendingChangesFolder
+
+STEP = "erase_changes"
+_SQL_FILE = "erasure/delete_changes.sql"
+
+
+def erase_changes(services: Services, generation: int, keys: KeysToErase) -> None:
+    """Delete what the erasure of this generation, which is committed, leaves of the keys there. Safe to repeat.
+
+    Raises JobFailed.
+    """
+    drop_pending_changes(services, before=generation)
+    if services.warehouse.table(services.names.changes_table) is None:
+        return
+    attempt = services.manifests.read(generation).attempt
+    table = replace(services.feed.table.to_contract(), columns=keys.columns)
+    sql = services.warehouse.render(_SQL_FILE, names=services.names, table=table)
+    job = find_step_job(services, attempt, STEP)
+    services.warehouse.jobs.start(job.job_id, query_configuration(services, STEP, sql, key_parameters(keys)))
+    services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
+
+
+def drop_pending_changes(services: Services, *, before: int | None) -> None:
+    """Let no changes of generations before `before` (all, if it is None) be loaded, and wait until no job loads any.
+
+    Their files are deleted first, so that a job that another task starts now fails.
+    """
+    folder = PendingChangesFolder(services.store, services.feed.feed)
+    pending = [s.changes for s in folder.read() if before is None or s.changes.generation < before]
+    for name in services.store.folders(services.layout.changes):
+        if before is None or generation_of(name) < before:
+            services.store.delete_folder(name)
+    for changes in pending:
+        next_try = replace(changes, job_number=changes.job_number + 1)
+        jobs = [changes_job_id(services, tried) for tried in (changes, next_try)]
+        services.warehouse.wait_for_jobs(jobs, poll_s=services.job_poll_s)
+        folder.remove(changes)

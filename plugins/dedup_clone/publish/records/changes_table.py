@@ -1,0 +1,162 @@
+"""Loads the rows by which a generation differs from its parent into the table `FEED_changes`, after the commit.
+
+What a commit is to load is recorded in state before CURRENT is written. The commit task tries the load, then each later
+one and the watchdog. A load job's id follows from attempt and number, and a number is tried only if all lower ones
+failed, so the rows of a generation are loaded once, whoever dies.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+from dedup_clone.contract.changes import (
+    CHANGE_TYPE,
+    GENERATION,
+    NEW_ROW,
+    OLD_ROW,
+    PUBLISH_DATE,
+    SNAPSHOT_ID,
+    changes_table,
+)
+from dedup_clone.contract.errors import LostRace
+from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.contract.schema_change import refused_changes
+from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
+from dedup_clone.publish.records.best_effort import best_effort
+from dedup_clone.publish.services import Services
+from dedup_clone.state.pending_changes import PendingChanges, PendingChangesFolder, StoredPendingChanges
+from dedup_clone.warehouse.jobs import BRIEF_POLL_S
+from dedup_clone.warehouse.table_options import KMS_KEY
+
+STEP = "changes"
+LOAD_TIMEOUT_S = 60.0
+_COLUMNS = {
+    PUBLISH_DATE: "UTC day on which the publish began; the table's partitions",
+    GENERATION: "the generation of the table that has the new row; dedup_clone_ledger says since when readers see it",
+    SNAPSHOT_ID: "id of the newest snapshot in that generation",
+    CHANGE_TYPE: "new, changed, missing (the newest snapshot lacks the key; its row stays) or returned",
+    OLD_ROW: "the row of the key in the generation before; NULL for a new key",
+    NEW_ROW: "the row of the key in this generation",
+}
+
+
+def count_changes(services: Services, candidate: Candidate) -> int | None:
+    """How many rows `FEED_changes` is to have of the candidate's generation; None if none were looked for."""
+    if candidate.changes_uri is None or not services.feed.changes:
+        return None
+    return sum(file.rows for file in services.manifests.file_list(candidate.changes_uri).files)
+
+
+def record_changes(services: Services, candidate: Candidate, manifest: Manifest) -> None:
+    """Record what is to be loaded of a generation that is about to be committed. Safe to repeat."""
+    if not count_changes(services, candidate):
+        return
+    request = services.manifests.request(manifest.attempt)
+    assert candidate.changes_uri
+    assert request
+    assert request.changes
+    files = services.manifests.file_list(candidate.changes_uri).files
+    folder = services.layout.changes_folder(manifest.attempt)
+    uris = f"{folder}uris.txt"
+    services.store.put(uris, "".join(f"{services.store.uri(folder)}{file.path}\n" for file in files))
+    pending = PendingChanges(manifest.attempt, manifest.generation, request.changes.publish_day, uris)
+    PendingChangesFolder(services.store, services.feed.feed).add(pending)
+
+
+def try_load_changes(services: Services) -> None:
+    """As `load_changes`, but a failure is logged and never raised."""
+    with best_effort(services, f"[{services.names.changes_table}] lacks changes until a later publish or watchdog run"):
+        load_changes(services)
+
+
+def load_changes(services: Services) -> None:
+    """Load what `FEED_changes` lacks, oldest generation first. The next call tries again what could not be loaded."""
+    folder = PendingChangesFolder(services.store, services.feed.feed)
+    pending = folder.read()
+    if pending and _has_policies(services):
+        services.log(
+            f"loads no changes: [{services.names.changes_table}] would show what policies of [{services.feed.target}] "
+            f"hide; remove [changes] from the feed file",
+            level=logging.WARNING,
+        )
+        return
+    for stored in pending:
+        changes = stored.changes
+        if services.now().date() - changes.publish_day > timedelta(days=services.feed.changes_days):
+            services.log("deletes changes that were not loaded within [changes_days]", generation=changes.generation)
+        else:
+            try:
+                is_loaded = _load(services, folder, stored)
+            except LostRace:
+                return  # another writer tries the next job, or an erasure removed the record
+            if not is_loaded:
+                return
+        folder.remove(changes)
+        services.store.delete_folder(services.layout.changes_folder(changes.attempt))
+
+
+def _load(services: Services, folder: PendingChangesFolder, stored: StoredPendingChanges) -> bool:
+    """Whether the table has the changes. Raises TimeoutError while the job still runs, LostRace."""
+    job_id = changes_job_id(services, stored.changes)
+    known = services.warehouse.job(job_id)
+    if known is not None and known.error:
+        stored = folder.try_next_job(stored)
+        job_id, known = changes_job_id(services, stored.changes), None
+    if known is None:
+        prepare_changes_table(services)
+        services.warehouse.jobs.start(job_id, _configuration(services, stored.changes))
+    (job,) = services.warehouse.wait_for_jobs([job_id], poll_s=BRIEF_POLL_S, timeout_s=LOAD_TIMEOUT_S)
+    if job.error:
+        services.log(
+            f"BigQuery job [{job_id}] did not load the changes: {job.error}",
+            generation=stored.changes.generation,
+            level=logging.WARNING,
+        )
+    return not job.error
+
+
+def _has_policies(services: Services) -> bool:
+    """Whether target has policies. A feed that declares some cannot have changes; others may have made these."""
+    found = services.warehouse.policies(services.feed.target)
+    return bool(found.row_access or found.column_tags)
+
+
+def changes_job_id(services: Services, changes: PendingChanges) -> str:
+    return attempt_job_id(services.feed.feed, changes.attempt, STEP, changes.job_number)
+
+
+def _configuration(services: Services, changes: PendingChanges) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        **URI_LIST,
+        "writeDisposition": "WRITE_APPEND",
+        "schemaUpdateOptions": ["ALLOW_FIELD_ADDITION"],
+    }
+    table = changes_table(services.feed.table.to_contract(), services.feed.changes_days)
+    uris = [services.store.uri(changes.uris)]
+    return load_configuration(services, STEP, uris, services.names.changes_table, table.columns, **options)
+
+
+def prepare_changes_table(services: Services) -> None:
+    """Create the table unless it exists, and give it the expiration and KMS key of the feed file.
+
+    A table whose columns have other types than the feed's is dropped first: its rows cannot be those of one table.
+    """
+    names, days, key = services.names, services.feed.changes_days, services.feed.table.options.kms_key
+    declared, name = changes_table(services.feed.table.to_contract(), days), names.changes_table
+    found = services.warehouse.table(name)
+    if found is not None and refused_changes(found.columns, declared.columns):
+        services.log(f"makes [{name}] anew: columns of the feed have another type by now", level=logging.WARNING)
+        services.warehouse.changes.drop(name)
+        found = None
+    if found is None:
+        as_staging = services.warehouse.table_names(name, names.target_table)
+        services.warehouse.create_staging(as_staging, declared, services.feed.table.options.to_contract())
+        description = f"Rows by which each publish of {names.target_table} differs from the one before."
+        services.warehouse.describe_table(name, description, _COLUMNS)
+        return
+    if found.expiration_days != days:
+        services.warehouse.changes.set_partition_expiration(name, days)
+    if key and found.options.get(KMS_KEY) != key:
+        services.warehouse.changes.set_kms_key(name, key)

@@ -1,0 +1,83 @@
+"""Stores which generations' changes the table `FEED_changes` lacks, and the number of the load job that is tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date
+
+from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.state.reporting_backlog import FOLDER
+from dedup_clone.state.store import ObjectStore
+
+_CHANGES = f"{FOLDER}changes/"
+
+
+@dataclass(frozen=True)
+class PendingChanges:
+    """Changes of one committed attempt. `publish_day`: the partition that they belong to.
+
+    `uris`: the object with the URIs of their files. `job_number`: of the load job that is tried now; a job with a lower
+    number has failed.
+    """
+
+    attempt: str
+    generation: int
+    publish_day: date
+    uris: str
+    job_number: int = 1
+
+
+@dataclass(frozen=True)
+class StoredPendingChanges:
+    """A record with the object generation that was read."""
+
+    changes: PendingChanges
+    object_generation: int
+
+
+class PendingChangesFolder:
+    """The pending changes of one feed. They lie beside the rows that the reporting tables lack."""
+
+    def __init__(self, store: ObjectStore, feed: str) -> None:
+        self._store = store
+        self._folder = f"{_CHANGES}{feed}/"
+
+    def add(self, changes: PendingChanges) -> None:
+        """Store the record, unless there is one of the attempt."""
+        self._store.create(self._name(changes), to_json(changes))
+
+    def attempts(self) -> list[str]:
+        """The attempts with pending changes, in the order of their generations."""
+        return [
+            info.name.removeprefix(self._folder).removesuffix(".json") for info in self._store.objects(self._folder)
+        ]
+
+    def read(self) -> list[StoredPendingChanges]:
+        """All records, in the order of their generations."""
+        found = []
+        for attempt in self.attempts():
+            name = f"{self._folder}{attempt}.json"
+            stored = self._store.read(name)
+            if stored is not None:
+                record = from_json(PendingChanges, stored.text, where=self._store.uri(name))
+                found.append(StoredPendingChanges(record, stored.object_generation))
+        return found
+
+    def try_next_job(self, stored: StoredPendingChanges) -> StoredPendingChanges:
+        """Record the number of the next job. Raises LostRace if the record was changed or removed meanwhile."""
+        changes = replace(stored.changes, job_number=stored.changes.job_number + 1)
+        written = self._store.replace(
+            self._name(changes), to_json(changes), expected_object_generation=stored.object_generation
+        )
+        return StoredPendingChanges(changes, written)
+
+    def remove(self, changes: PendingChanges) -> None:
+        self._store.delete_folder(self._name(changes))
+
+    def _name(self, changes: PendingChanges) -> str:
+        return f"{self._folder}{changes.attempt}.json"
+
+
+def feeds_with_pending_changes(store: ObjectStore) -> list[str]:
+    """The feeds whose tables of changes lack rows."""
+    return [folder.removeprefix(_CHANGES).rstrip("/") for folder in store.folders(_CHANGES)]

@@ -1,0 +1,154 @@
+"""Writes a date's changes, with the old and the new row of each, in the form of `FEED_changes`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from dedup_clone.contract.changes import (
+    CHANGE_TYPE,
+    GENERATION,
+    NEW_ROW,
+    OLD_ROW,
+    PUBLISH_DATE,
+    SNAPSHOT_ID,
+    ChangeType,
+    changes_table,
+)
+from dedup_clone.contract.manifest import DataFile
+from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.table import TableContract, UpdateIdMode, nullable
+from dedup_spark.arrays import Indices
+from dedup_spark.changes.row_changes import ROWS_PER_RANGE, TYPES, RowChanges, RowComparison, RowsOfDate
+from dedup_spark.column_types import arrow_schema
+from dedup_spark.comparison.key_reader import KeyReader
+from dedup_spark.comparison.key_source import KeySource, RowHashers
+from dedup_spark.comparison.row_reader import RowSource, read_rows
+from dedup_spark.comparison.selected_rows import SelectedRows
+from dedup_spark.fingerprints.key_columns import key_columns
+from dedup_spark.fingerprints.seed import Seed
+from dedup_spark.output.data_file import DataFileWriter, row_groups
+
+# Whole rows that are held in memory, of each side: about so many bytes, if a row takes eight times its stored bytes.
+_BYTES_AT_A_TIME = 128 << 20
+_BYTES_PER_STORED_BYTE = 8
+
+
+@dataclass(frozen=True)
+class ChangesTask:
+    """One date of the new generation. `old`: the parent's rows; None if the parent has none of the date."""
+
+    day: date
+    bytes: int
+    new: RowsOfDate
+    old: RowsOfDate | None
+
+    @property
+    def rows_at_a_time(self) -> int:
+        stored = self.bytes / max(self.new.rows + (self.old.rows if self.old else 0), 1)
+        return max(int(_BYTES_AT_A_TIME / (stored * _BYTES_PER_STORED_BYTE + 1)), 1)
+
+
+@dataclass(frozen=True)
+class WriteChanges:
+    """Writes the changes of one date into files below `uri`, and returns their records."""
+
+    table: TableContract
+    seed: Seed
+    mode: UpdateIdMode
+    uri: str
+    generation: int
+    snapshot_id: int
+    publish_date: date
+    file_bytes: int
+    rows_per_range: int
+
+    @classmethod
+    def of(cls, request: DedupRequest, uri: str, publish_date: date, seed: Seed, snapshot_id: int) -> Self:
+        table = replace(request.table, columns=tuple(nullable(column) for column in request.table.columns))
+        return cls(
+            table,
+            seed,
+            request.update_id_mode,
+            uri,
+            request.generation,
+            snapshot_id,
+            publish_date,
+            request.file_bytes,
+            ROWS_PER_RANGE,
+        )
+
+    def __call__(self, task: ChangesTask) -> tuple[DataFile, ...]:
+        form = changes_table(self.table, days=0)
+        files, writer = [], None
+        for rows in self._rows(task):
+            writer = writer or DataFileWriter(form, self.uri, self.publish_date, f"{task.day}")
+            writer.write(rows)
+            if writer.size >= self.file_bytes:
+                files.append(writer.close())
+                writer = None
+        return (*files, writer.close()) if writer else tuple(files)
+
+    def _rows(self, task: ChangesTask) -> Iterator[pa.Table]:
+        reader, old, new = KeyReader(self.table), task.old, task.new
+        if old is None:
+            sources = (RowSource.all_rows(uri, new.rows, _ANY_ID) for uri in new.uris)
+            for table in row_groups(table for source in sources for table in read_rows(reader, source)):
+                yield self._form(table, None, np.full(table.num_rows, TYPES.index(ChangeType.NEW), np.intp))
+            return
+        hashing = RowHashers.of(self.table, self.seed, compare_values=True)
+        comparison = RowComparison(key_columns(self.table), reader, hashing, self.mode)
+        new_source, old_source = comparison.source(new), comparison.source(old)
+        for changes in comparison.changes(new, old, self.rows_per_range):
+            for part in _parts(changes, task.rows_at_a_time):
+                before = None if part.old is None else _whole_rows(old_source, part.old)
+                yield self._form(_whole_rows(new_source, part.new), before, part.types)
+
+    def _form(self, new: pa.Table, old: pa.Table | None, types: Indices) -> pa.Table:
+        """The rows of the table of changes."""
+        schema, rows = arrow_schema(changes_table(self.table, days=0).columns), new.num_rows
+        columns = {
+            PUBLISH_DATE: pa.repeat(pa.scalar(self.publish_date, pa.date32()), rows),
+            GENERATION: pa.repeat(pa.scalar(self.generation, pa.int64()), rows),
+            SNAPSHOT_ID: pa.repeat(pa.scalar(self.snapshot_id, pa.int64()), rows),
+            CHANGE_TYPE: pa.array([str(kind) for kind in TYPES]).take(pa.array(types)),
+            **{name: new[name] for name in self.table.keys},
+            OLD_ROW: pa.nulls(rows, schema.field(OLD_ROW).type) if old is None else _struct(old),
+            NEW_ROW: _struct(new),
+        }
+        return pa.table([columns[name] for name in schema.names], schema=schema)
+
+
+_ANY_ID = (1 << 63) - 2  # no row has a higher update id
+
+
+def _struct(rows: pa.Table) -> pa.StructArray:
+    rows = rows.combine_chunks()
+    arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in rows.columns]
+    return pa.StructArray.from_arrays(arrays, fields=list(rows.schema))
+
+
+def _parts(changes: RowChanges, limit: int) -> Iterator[RowChanges]:
+    """The changes in parts of at most `limit`, in the order of the new rows' files."""
+    order = np.lexsort((changes.new.row_numbers, changes.new.file_numbers))
+    for start in range(0, len(order), limit):
+        part = order[start : start + limit]
+        old = None if changes.old is None else changes.old.take(part)
+        yield RowChanges(changes.new.take(part), old, changes.types[part])
+
+
+def _whole_rows(source: KeySource, rows: SelectedRows) -> pa.Table:
+    """All columns of the rows, in their order."""
+    order = np.lexsort((rows.row_numbers, rows.file_numbers))
+    tables: list[pa.Table] = []
+    for file in np.unique(rows.file_numbers):
+        of_file = order[rows.file_numbers[order] == file]
+        tables += source.whole_rows(int(file), rows.row_numbers[of_file])
+    position = np.empty(len(order), np.intp)
+    position[order] = np.arange(len(order))
+    return pa.concat_tables(tables).take(pa.array(position))

@@ -1,0 +1,142 @@
+"""Compares a date's rows with the parent's: which keys are new, have other values, went missing or came back.
+
+Memory does not grow with the date. A first pass over the files of both sides sums up hashes of all rows in buckets of
+keys; a second one selects the rows of the buckets whose sums differ, and these are compared range by range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dedup_clone.contract.changes import ChangeType
+from dedup_clone.contract.table import Column, UpdateIdMode
+from dedup_spark.arrays import BoolArray, I64Array, Indices, U64Array
+from dedup_spark.comparison.bucket_ranges import split_buckets
+from dedup_spark.comparison.bucket_selection import in_buckets
+from dedup_spark.comparison.key_reader import KeyReader
+from dedup_spark.comparison.key_source import KeySource, RowHashers
+from dedup_spark.comparison.memory_budget import MemoryBudget
+from dedup_spark.comparison.packed_keys import pack_keys
+from dedup_spark.comparison.ranged_rows import RangedRows
+from dedup_spark.comparison.selected_rows import SelectedRows
+from dedup_spark.fingerprints.buckets import MAX_BITS, bits_for, bucket_of
+
+# About 100 bytes a row of both sides.
+ROWS_PER_RANGE = 2 << 20
+# Buckets of about 16 rows: few rows are compared that do not differ, and the sums take 48 MB at most.
+_EXTRA_BITS = 3
+_ODD, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+TYPES = tuple(ChangeType)
+
+
+@dataclass(frozen=True)
+class RowsOfDate:
+    """One side of the comparison. `newest_id`: the update id of rows that the date's newest snapshot has.
+
+    It is None where update ids do not say that: in mode last_changed, and where rows had other ones before a takeover.
+    """
+
+    uris: tuple[str, ...]
+    rows: int
+    newest_id: int | None
+
+
+class RowChanges(NamedTuple):
+    """Some changes: the rows of the new generation, the parent's rows at the same positions (none for new keys), and
+    each change's position in TYPES.
+    """
+
+    new: SelectedRows
+    old: SelectedRows | None
+    types: Indices
+
+
+@dataclass(frozen=True)
+class RowComparison:
+    """Compares the rows of a date. `columns`: the key columns by which rows are told apart."""
+
+    columns: tuple[Column, ...]
+    reader: KeyReader
+    hashing: RowHashers
+    mode: UpdateIdMode
+
+    def source(self, rows: RowsOfDate) -> KeySource:
+        return KeySource(self.reader, self.hashing, rows.uris, [None] * len(rows.uris), MemoryBudget(0), threads=1)
+
+    def changes(self, new: RowsOfDate, old: RowsOfDate, rows_per_range: int) -> Iterator[RowChanges]:
+        """All changes of the date, in parts of at most about `rows_per_range` rows."""
+        bits = min(bits_for(max(new.rows, old.rows), None) + _EXTRA_BITS, MAX_BITS)
+        sums, counts = np.zeros(1 << bits, np.uint64), np.zeros(1 << bits, np.uint32)
+        has_ids = new.newest_id is not None and old.newest_id is not None
+        for side, operation in ((new, np.add), (old, np.subtract)):
+            for first_hashes, hashes in self._row_hashes(side, has_ids=has_ids):
+                buckets = bucket_of(first_hashes, bits)
+                operation.at(sums, buckets, hashes)
+                np.add.at(counts, buckets, 1)
+        differs = sums != 0
+        ranges = split_buckets(np.where(differs, counts, 0), rows_per_range)
+        if not ranges:
+            return
+        selected = [RangedRows(ranges, bits) for _ in (new, old)]
+        for side, rows in zip((new, old), selected, strict=True):
+            self.source(side).select_and_hash(in_buckets(differs, bits), rows)
+        for number in range(len(ranges)):
+            found, before = (rows.of_range(number) for rows in selected)
+            yield from self._compare(found, before, new.newest_id, old.newest_id)
+
+    def _row_hashes(self, side: RowsOfDate, *, has_ids: bool) -> Iterator[tuple[U64Array, U64Array]]:
+        """The first hashes of keys, and hashes of all that tells whether a row changed, batch by batch."""
+        assert self.hashing.values
+        for uri in side.uris:
+            for batch in self.reader.batches(uri, with_ids=True, with_values=True):
+                assert batch.update_ids is not None
+                assert batch.value_columns is not None
+                first_hashes = self.hashing.keys.first(batch.key_columns)
+                hashes = self.hashing.values.hash(first_hashes, batch.value_columns)
+                if self.mode is UpdateIdMode.LAST_CHANGED:
+                    hashes = _mixed(hashes, batch.update_ids)
+                elif has_ids:
+                    hashes = _mixed(hashes, batch.update_ids == side.newest_id)
+                yield first_hashes, hashes
+
+    def _compare(
+        self, new: SelectedRows, old: SelectedRows, newest_id: int | None, old_newest_id: int | None
+    ) -> Iterator[RowChanges]:
+        keys, old_keys = pack_keys(self.columns, [new.key_columns, old.key_columns]).parts
+        positions = _positions(old_keys, keys)
+        added, common = np.flatnonzero(positions < 0), np.flatnonzero(positions >= 0)
+        if len(added):
+            yield RowChanges(new.take(added), None, np.full(len(added), TYPES.index(ChangeType.NEW), np.intp))
+        new, old = new.take(common), old.take(positions[common])
+        types = np.full(len(common), -1, np.intp)
+        is_changed = new.value_hashes != old.value_hashes
+        if self.mode is UpdateIdMode.LAST_CHANGED:
+            is_changed |= new.update_ids != old.update_ids
+        types[is_changed] = TYPES.index(ChangeType.CHANGED)
+        if newest_id is not None and old_newest_id is not None:
+            is_in, was_in = new.update_ids == newest_id, old.update_ids == old_newest_id
+            types[is_in & ~was_in] = TYPES.index(ChangeType.RETURNED)
+            types[was_in & ~is_in] = TYPES.index(ChangeType.MISSING)
+        rows = np.flatnonzero(types >= 0)
+        if len(rows):
+            yield RowChanges(new.take(rows), old.take(rows), types[rows])
+
+
+def _mixed(hashes: U64Array, numbers: I64Array | BoolArray) -> U64Array:
+    """Hashes of hash and number. The square keeps sums of them from cancelling out when only numbers change."""
+    mixed = (hashes ^ (numbers.astype(np.uint64) * _ODD)) * _ODD
+    return np.asarray((mixed * mixed) ^ (mixed >> _SHIFT))
+
+
+def _positions(keys: U64Array, wanted: U64Array) -> Indices:
+    """The position of each wanted key in `keys`, which has no key twice; -1 for one that it lacks."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.intp)
+    order = np.argsort(keys)
+    found = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
+    positions = order[found]
+    return np.asarray(np.where(keys[positions] == wanted, positions, -1), np.intp)
