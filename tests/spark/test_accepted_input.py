@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,6 @@ FORMS: dict[str, tuple[pa.Schema, dict[str, Any]]] = {
 OF_WRITTEN_FORM = {"gzip", "zstd", "uncompressed", "no_statistics", "pages_of_version_2", "checksums", "plain", "delta"}
 # Arrow's schema is a writer's hint: Parquet's own types are the declared ones.
 OF_WRITTEN_FORM |= {"dictionaries", "large_types", "seconds_as_duration", "date_64"}
-ONLY_BY_SPARK: set[str] = set()
 PRODUCT = {"date": DAY, "product_id": 1, "store_id": 1, "attribute_id": 1, "attr_value": 1, "update_id": 1}
 NAMES = [
     "with space", "quote'", 'double"quote', "hash#1", "percent%20", "plus+", "question?", "bracket[0]", "brace{a,b}",
@@ -171,26 +170,40 @@ def _has_written_schema(area: SparkJobFeed, content: bytes) -> bool:
     return validated.files[0].has_written_schema
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_only_files_of_the_written_schema_have_it(area: SparkJobFeed, name: str) -> None:
-    schema, options = FORMS[name]
-    assert _has_written_schema(area, parquet(one_row(schema, 1), **options)) == (name in OF_WRITTEN_FORM)
+def test_only_files_of_the_written_schema_have_it(area: SparkJobFeed) -> None:
+    files = {
+        f"{FOLDER}/{name}.parquet": parquet(one_row(schema, code), **options)
+        for code, (name, (schema, options)) in enumerate(FORMS.items())
+    }
+    arrival = deliver(area, 1, files)
+    (validated,) = validate_deliveries(
+        area.request([arrival]), (arrival,), None, FanOut(area.spark), probe_with_spark=False
+    ).applied
+    assert {Path(file.file.uri).stem for file in validated.files if file.has_written_schema} == OF_WRITTEN_FORM
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_a_file_of_any_castable_schema_is_adopted_and_loses_its_surplus_rows(area: SparkJobFeed, name: str) -> None:
-    """Twice, beside a file that has the written schema: fingerprints do not depend on the file's own types."""
-    schema, options = FORMS[name]
+def test_a_file_of_any_castable_schema_is_adopted_and_loses_its_surplus_rows(area: SparkJobFeed) -> None:
+    """Twice, beside a file that has the written schema: fingerprints do not depend on the file's own types.
+
+    Each form has a date of its own, because a date is compared by itself.
+    """
+    days = {DAY + timedelta(days=number): form for number, form in enumerate(FORMS.values())}
     for version in (1, 2):
-        rows = [row(version, 1), row(version, 1, note="very great"), row(version, 2)]
-        files = {f"{FOLDER}/a.parquet": parquet(pa.Table.from_pylist(rows, schema), **options)}
-        files[f"{FOLDER}/b.parquet"] = parquet(pa.Table.from_pylist([row(version, 3)], SCHEMA))
+        files = {}
+        for day, (schema, options) in days.items():
+            rows = [
+                row(version, code, day=day, note=note) for code, note in [(1, "plain"), (1, "very great"), (2, "plain")]
+            ]
+            files[f"day={day}/a.parquet"] = parquet(pa.Table.from_pylist(rows, schema), **options)
+            files[f"day={day}/b.parquet"] = parquet(pa.Table.from_pylist([row(version, 3, day=day)], SCHEMA))
         assert area.publish(deliver(area, version, files)).refused == ()
-        found = sorted((r["code"], r["note"], r["version"]) for r in area.rows())
-        expected = [row(version, 1, note="very great"), row(version, 2), row(version, 3)]
-        assert found == [(r["code"], r["note"], version) for r in expected]
-        assert area.entry(DAY).plan == ("rewrite" if name in ONLY_BY_SPARK else "adopt")
-        assert (area.entry(DAY).ties, area.entry(DAY).changed) == (1, 0)
+        found = sorted((r["day"], r["code"], r["note"], r["version"]) for r in area.rows())
+        assert found == [
+            (day, code, note, version) for day in days for code, note in [(1, "very great"), (2, "plain"), (3, "plain")]
+        ]
+        for day, name in zip(days, FORMS, strict=True):
+            entry = area.entry(day)
+            assert (entry.plan, entry.ties, entry.changed) == ("adopt", 1, 0), name
 
 
 def test_file_that_the_job_wrote_has_the_written_schema(area: SparkJobFeed) -> None:

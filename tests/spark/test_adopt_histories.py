@@ -35,7 +35,7 @@ from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
 from tests.spark.expected_changes import assert_changes
 from tests.spark.random_rows import FIRST_DAY
 from tests.spark.small_limits import lower_limits
-from tests.thoroughness import SEEDS
+from tests.thoroughness import SEEDS, times
 
 pytestmark = pytest.mark.spark
 
@@ -243,7 +243,9 @@ def assert_counts(area: SparkJobFeed, expected: OracleState) -> None:
 
 def settings_of(examples: int) -> settings:
     slow = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-    return settings(max_examples=examples, deadline=None, database=None, suppress_health_check=slow)
+    return settings(
+        max_examples=times(examples, 10 * examples), deadline=None, database=None, suppress_health_check=slow
+    )
 
 
 # Which part of the keys a delivery holds twice.
@@ -252,7 +254,7 @@ PUBLISHES = st.lists(st.sampled_from([1, 1, 1, 2, 3]), min_size=2, max_size=5)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-@settings_of(4)
+@settings_of(2)
 @given(
     publishes=PUBLISHES,
     seed=SEEDS,

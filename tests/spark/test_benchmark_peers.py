@@ -71,7 +71,7 @@ def test_peers_with_spark_are_right(name: str, prepared_dataset: Make, spark: Sp
 
 
 @pytest.mark.parametrize("name", GENERAL_PLANS)
-@pytest.mark.parametrize("variant", [Variant.DUPLICATES, Variant.LATE])
+@pytest.mark.parametrize("variant", [Variant.DUPLICATES, pytest.param(Variant.LATE, marks=pytest.mark.exhaustive)])
 def test_general_methods_are_right_on_hard_snapshots(
     variant: Variant, name: str, prepared_dataset: Make, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -125,7 +125,7 @@ def test_what_a_publish_cannot_change_is_refused_before_the_dedup(
         world.resolve(name, replay=True, engine=Engine.MERGE)
 
 
-@pytest.mark.parametrize("engine", [Engine.BIGQUERY, Engine.MERGE])
+@pytest.mark.parametrize("engine", [Engine.BIGQUERY, pytest.param(Engine.MERGE, marks=pytest.mark.exhaustive)])
 def test_engines_in_sql_add_columns_that_all_files_have(clients: Clients, engine: Engine) -> None:
     world, random = FeedAgainstOracle(clients, feed_of(NESTED, engine)), Random(5)
     flat = replace(NESTED, columns=(*NESTED.columns, SIZE))

@@ -87,6 +87,13 @@ CASES: dict[str, Case] = {
 }
 
 
+@pytest.fixture(params=[Engine.BIGQUERY, pytest.param(Engine.MERGE, marks=pytest.mark.exhaustive)])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Both engines examine deliveries with the same statements."""
+    found: Engine = request.param
+    return found
+
+
 @pytest.fixture
 def world(clients: tuple[Storage, BigQuery]) -> FeedAgainstOracle:
     return FeedAgainstOracle(clients, feed_of(PRODUCTS))

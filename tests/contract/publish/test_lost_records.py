@@ -133,7 +133,14 @@ def test_a_run_that_lost_its_lease_to_a_recovery_ends(published: FeedOnStandIn) 
         published.load(spec)
 
 
-@pytest.mark.parametrize("lost", [("",), ("CURRENT", "manifests/", "attempts/"), ("manifests/", "attempts/")])
+@pytest.mark.parametrize(
+    "lost",
+    [
+        ("",),
+        ("manifests/", "attempts/"),
+        pytest.param(("CURRENT", "manifests/", "attempts/"), marks=pytest.mark.exhaustive),
+    ],
+)
 def test_without_any_record_of_what_is_live_a_feed_goes_on_from_its_table(
     published: FeedOnStandIn, lost: tuple[str, ...]
 ) -> None:
@@ -210,7 +217,7 @@ def test_an_outage_during_a_publish_changes_nothing_and_a_later_run_goes_on(publ
     assert published.rows() == expected(ROWS[0], row(9, 2, 30))
 
 
-@pytest.mark.parametrize("has_copy", [False, True])
+@pytest.mark.parametrize("has_copy", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 def test_tables_that_are_gone_for_good_are_made_from_landing_or_from_a_copy(
     published: FeedOnStandIn, has_copy: bool
 ) -> None:

@@ -81,7 +81,10 @@ def test_a_live_run_excludes_others(world: FeedOnStandIn) -> None:
         resolve(world.services, world.publish_request(world.land(8, SECOND)))
 
 
-@pytest.mark.parametrize("died_after", ["resolve", "dedup", "load", "check"])
+@pytest.mark.parametrize(
+    "died_after",
+    ["resolve", "check", *(pytest.param(step, marks=pytest.mark.exhaustive) for step in ("dedup", "load"))],
+)
 def test_a_run_that_died_before_its_swap_is_discarded(world: FeedOnStandIn, died_after: str) -> None:
     world.publish(world.land(7, FIRST))
     spec = world.resolve(world.land(8, SECOND))

@@ -134,6 +134,7 @@ def test_the_protocol_survives(scenario: Scenario, world: FeedOnStandIn) -> None
     assert world.services.current.read().intent is None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.__name__)
 def test_the_naive_protocol_does_not_survive(scenario: Scenario, world: FeedOnStandIn) -> None:
     steps = NaiveSteps(world)

@@ -6,7 +6,6 @@ The clock of the stand-in is moved, so these tests have one of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from google.cloud.bigquery import Client as BigQuery
@@ -21,9 +20,9 @@ from tests.contract.publish.conftest import new_feed
 FLUSHED_AFTER_S = 90 * 60
 
 
-@pytest.fixture
-def own_clients(tmp_path: Path) -> Iterator[tuple[Storage, BigQuery]]:
-    with open_clients(tmp_path) as clients:
+@pytest.fixture(scope="module")
+def own_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
+    with open_clients(tmp_path_factory.mktemp("streamed")) as clients:
         yield clients
 
 
