@@ -232,7 +232,7 @@ class FeedOnStandIn:
             has_status = writer.status_digest == digest(to_json(rows)) and self.services.warehouse.table(STATUS_TABLE)
             if not backlog.names() and (has_status or not rows):
                 return
-            time.sleep(1)
+            time.sleep(0.25)
 
     def roll_back(self, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> LedgerRecord:
         live = self.preview(generation, run_id=run_id).live_generation

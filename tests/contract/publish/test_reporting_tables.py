@@ -18,8 +18,10 @@ from dedup_clone.state.reporting_backlog import ReportingBacklog, ReportingLoad
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from testkit.stand_in_faults import add_fault, clear_faults
 from tests.contract.publish.conftest import new_feed
+from tests.thoroughness import times
 
-FEEDS_AT_ONCE = 24
+# More than the five changes of a table in ten seconds that BigQuery allows.
+FEEDS_AT_ONCE = times(10, 24)
 
 
 @pytest.fixture(autouse=True)
