@@ -225,6 +225,7 @@ def test_duplicate_keys_are_published_once_and_tolerated_only_by_setting(area: S
         assert verdict.level is level
 
 
+@pytest.mark.exhaustive
 def test_more_tiny_files_than_a_job_can_name_are_validated_as_one_delivery(spark: SparkSession, tmp_path: Path) -> None:
     """All files have the same content, so that the test writes them quickly."""
     area = SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
