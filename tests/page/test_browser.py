@@ -201,10 +201,10 @@ def test_the_cost_names_the_part_of_spark_and_is_projected_to_the_full_size(brow
     cost = show(browser, f"{address}/dedup-clone/#product_attributes").value(
         "document.getElementById('cost').innerText"
     )
-    assert "Spark is $0.05 of it" in cost
-    assert "A complete snapshot at the full size, 15,000 GB" in cost
-    assert "100 times the table as it is" in cost
-    assert all(amount in cost for amount in ("$5.00", "$241.30", "$170.50"))
+    assert "Spark is $5.14 of it" in cost
+    assert "A complete snapshot at the full size, 30,000 GB" in cost
+    assert "2 times the table as it is" in cost
+    assert all(amount in cost for amount in ("$10.28", "$483.20", "$341.00"))
 
 
 def test_the_order_of_a_publishs_files_is_beside_its_rows_where_it_is_known(browser: Browser, address: str) -> None:

@@ -65,7 +65,7 @@ def record(number: int, arrived_at: datetime, lag_s: float, **changes: Any) -> L
         "cluster_overlap": 0.25 if number % 2 else None,
         "shares": {"new_share": 0.0005, "survivor_share": 0.0003, "changed_share": 0.001},
         "phases": {"until_lease": 5.0, "dedup": lag_s / 2, "load": lag_s / 3, "swap": 1.0},
-        "cost": Cost(2 * 10**7, 2 * 10**6, 1500, 0.0002, 186.9, 186.9, spark_usd=0.05, dcu_hours=0.83),
+        "cost": Cost(2 * 10**7, 2 * 10**6, 1500, 0.0002, 241.6, 170.5, spark_usd=5.14, dcu_hours=85.7),
     }
     return LedgerRecord(**{**values, **changes})
 
@@ -138,7 +138,7 @@ def make_index(publishes: int = 120, dates: int = 730, now: datetime = NOW, **ch
         ),
         "excluded": (),
         "time_travel": TimeTravel(168.0, now - timedelta(days=200)),
-        "projection": IndexProjection(15000.0, 100.0, 0.0002, 5.0, 241.3, 170.5),
+        "projection": IndexProjection(30000.0, 2.0, 0.0002, 10.28, 483.2, 341.0),
         "audit": IndexAudit((), today - timedelta(days=33), publishes, "equal", now - timedelta(hours=9)),
     }
     return Index(**{**values, **changes})

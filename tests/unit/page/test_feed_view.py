@@ -23,7 +23,7 @@ def test_the_last_hundred_publishes_are_shown_and_counted() -> None:
     view = feed_view(fresh(), None, NOW)
     assert [p["generation"] for p in view["publishes"]] == list(range(21, 121))
     assert view["costs"]["publishes"] == 100
-    assert round(view["costs"]["merge_usd"]) == 18690
+    assert round(view["costs"]["merge_usd"]) == 24160
     assert view["live"]["generation"] == 120
     assert view["live"]["age_s"] == 78 * 60
 
