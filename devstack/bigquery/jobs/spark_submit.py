@@ -106,7 +106,9 @@ def _machine_conf(object_store: str) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # The archive of Spark's classes that `make setup` makes; Java does without it if it is missing.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+        f"-XX:SharedArchiveFile={Path(sys.prefix) / 'share' / 'spark-classes.jsa'}",
         "spark.pyspark.python": sys.executable,
         "spark.ui.enabled": "false",
         "spark.driver.extraClassPath": jar,
