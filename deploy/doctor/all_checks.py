@@ -14,7 +14,7 @@ from deploy.doctor.finding import Check, Finding, Level, LiveEnvironment
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_roles import check_access
 from deploy.doctor.network import check_network
-from deploy.doctor.row_policies import check_row_policies
+from deploy.doctor.row_policies import check_policy_tags, check_row_policies
 from deploy.doctor.spark_code import check_spark
 
 CHECKS: tuple[Check, ...] = (
@@ -23,6 +23,7 @@ CHECKS: tuple[Check, ...] = (
     check_dataset,
     check_access,
     check_row_policies,
+    check_policy_tags,
     check_writers,
     check_network,
     check_spark,

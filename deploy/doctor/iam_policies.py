@@ -8,8 +8,8 @@ from typing import Any
 from deploy.doctor.finding import LiveEnvironment
 from deploy.grants import Bucket
 
-_RESOURCE_MANAGER = "https://cloudresourcemanager.googleapis.com"
-_WITH_CONDITIONS = {"options": {"requestedPolicyVersion": 3}}  # lower versions omit conditions
+RESOURCE_MANAGER = "https://cloudresourcemanager.googleapis.com"
+WITH_CONDITIONS = {"options": {"requestedPolicyVersion": 3}}  # lower versions omit conditions
 
 
 def bucket_name(live: LiveEnvironment, bucket: Bucket) -> str | None:
@@ -30,13 +30,13 @@ def bucket_policy(live: LiveEnvironment, name: str) -> dict[str, Any]:
 
 def project_policy(live: LiveEnvironment) -> dict[str, Any]:
     """The IAM policy of the project. Raises ApiError."""
-    url = f"{_RESOURCE_MANAGER}/v1/projects/{live.profile.project}:getIamPolicy"
-    return live.google.read_by_post(url, _WITH_CONDITIONS)
+    url = f"{RESOURCE_MANAGER}/v1/projects/{live.profile.project}:getIamPolicy"
+    return live.google.read_by_post(url, WITH_CONDITIONS)
 
 
 def containers_of_project(live: LiveEnvironment) -> Iterator[str]:
     """The folders and the organization that contain the project, as `folders/1`. Raises ApiError."""
-    answer = live.google.read_by_post(f"{_RESOURCE_MANAGER}/v1/projects/{live.profile.project}:getAncestry")
+    answer = live.google.read_by_post(f"{RESOURCE_MANAGER}/v1/projects/{live.profile.project}:getAncestry")
     for ancestor in answer.get("ancestor", []):
         kind, number = ancestor["resourceId"]["type"], ancestor["resourceId"]["id"]
         if kind != "project":
@@ -45,7 +45,7 @@ def containers_of_project(live: LiveEnvironment) -> Iterator[str]:
 
 def container_policy(live: LiveEnvironment, container: str) -> dict[str, Any]:
     """The policy of a folder or an organization. Raises ApiError."""
-    return live.google.read_by_post(f"{_RESOURCE_MANAGER}/v3/{container}:getIamPolicy", _WITH_CONDITIONS)
+    return live.google.read_by_post(f"{RESOURCE_MANAGER}/v3/{container}:getIamPolicy", WITH_CONDITIONS)
 
 
 class RolePermissions:

@@ -1,21 +1,25 @@
-"""Checks that Airflow's account may read the past of tables with row access policies, if a feed declares some."""
+"""Checks that Airflow's account may clone tables with row access policies and policy tags, if feeds declare some."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dedup_clone.settings.feed import read_feed
+from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.warehouse.policies import READ_PAST
 from deploy.doctor.dataset import read_dataset
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
+from deploy.doctor.google_api import ApiError
+from deploy.doctor.iam_policies import RESOURCE_MANAGER, WITH_CONDITIONS
 from deploy.environment_settings import REPOSITORY
 
 FEEDS = REPOSITORY / "dags" / "feeds"
+FINE_GRAINED_READER = "roles/datacatalog.categoryFineGrainedReader"
 ROLE_ID = "dedupCloneReadPast"  # of the custom role that access.tf makes
 
 
 def check_row_policies(live: LiveEnvironment) -> Iterator[Finding]:
-    feeds = [feed for feed in map(read_feed, sorted(FEEDS.glob("*.yaml"))) if feed.table.policies.row_access]
+    """The role that reads the past of such tables."""
+    feeds = [feed for feed in _feeds() if feed.table.policies.row_access]
     if not feeds:
         return
     profile, account = live.profile, live.airflow_environment.airflow
@@ -35,3 +39,30 @@ def check_row_policies(live: LiveEnvironment) -> Iterator[Finding]:
         f'TO "serviceAccount:{account}"\''
     )
     yield Finding(Level.FAIL, "row access policies", text, command)
+
+
+def check_policy_tags(live: LiveEnvironment) -> Iterator[Finding]:
+    """The role that clones need on each policy tag. It may also be granted on the taxonomy's project."""
+    account = live.airflow_environment.airflow
+    for tag in sorted({tag for feed in _feeds() for tag in feed.table.policies.column_tags.values()}):
+        _, project, _, location, _, taxonomy, _, number = tag.split("/")
+        policies = (f"https://datacatalog.googleapis.com/v1/{tag}", f"{RESOURCE_MANAGER}/v1/projects/{project}")
+        try:
+            found = [live.google.read_by_post(f"{url}:getIamPolicy", WITH_CONDITIONS) for url in policies]
+        except ApiError as error:
+            yield Finding(Level.WARN, "policy tags", f"who may read [{tag}] cannot be read: {error}")
+            continue
+        bindings = [binding for policy in found for binding in policy.get("bindings", [])]
+        if any(b["role"] == FINE_GRAINED_READER and f"serviceAccount:{account}" in b["members"] for b in bindings):
+            yield ok("policy tags", f"[{account}] may clone columns with [{tag}].")
+            continue
+        text = f"[{account}] lacks [{FINE_GRAINED_READER}] on [{tag}]. Without it the swap is denied."
+        command = (
+            f"gcloud data-catalog taxonomies policy-tags add-iam-policy-binding {number} --taxonomy={taxonomy} "
+            f"--location={location} --project={project} --member=serviceAccount:{account} --role={FINE_GRAINED_READER}"
+        )
+        yield Finding(Level.FAIL, "policy tags", text, command)
+
+
+def _feeds() -> list[Feed]:
+    return [read_feed(path) for path in sorted(FEEDS.glob("*.yaml"))]

@@ -48,6 +48,17 @@ resource "google_bigquery_dataset_iam_member" "read_past" {
   member     = google_service_account.of["airflow"].member
 }
 
+# Each swap clones staging, with its tagged columns. Tags may be in another project, whose API must be enabled, too.
+resource "google_data_catalog_policy_tag_iam_member" "read_tagged" {
+  for_each = toset(var.policy_tags)
+
+  policy_tag = each.value
+  role       = "roles/datacatalog.categoryFineGrainedReader"
+  member     = google_service_account.of["airflow"].member
+
+  depends_on = [google_project_service.policy_tags]
+}
+
 resource "google_bigquery_dataset_iam_member" "readers" {
   for_each = toset(var.readers)
 

@@ -50,6 +50,12 @@ variable "readers" {
   default     = []
 }
 
+variable "policy_tags" {
+  description = "Policy tags in feed files: Airflow's account gets Fine-Grained Reader on each (projects/P/locations/L/taxonomies/T/policyTags/N)."
+  type        = list(string)
+  default     = []
+}
+
 variable "notification_channels" {
   description = "Channels of Cloud Monitoring that are told when a freshness SLA is nearly missed or the watchdog is silent."
   type        = list(string)

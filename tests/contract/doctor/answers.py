@@ -25,6 +25,8 @@ PROJECT_POLICY = "https://cloudresourcemanager.googleapis.com/v1/projects/my-pro
 ANCESTRY = "https://cloudresourcemanager.googleapis.com/v1/projects/my-project:getAncestry"
 FOLDER_POLICY = "https://cloudresourcemanager.googleapis.com/v3/folders/17:getIamPolicy"
 ORGANIZATION_POLICY = "https://cloudresourcemanager.googleapis.com/v3/organizations/4:getIamPolicy"
+TAG = "projects/my-project/locations/eu/taxonomies/4/policyTags/2"
+TAG_POLICY = f"https://datacatalog.googleapis.com/v1/{TAG}:getIamPolicy"
 SPARK_POLICY = f"https://iam.googleapis.com/v1/projects/my-project/serviceAccounts/{SPARK}:getIamPolicy"
 REGION = "https://compute.googleapis.com/compute/v1/projects/my-project/regions/europe-west1"
 SUBNETWORK = f"{REGION}/subnetworks/default"
@@ -80,6 +82,7 @@ SCHEMAS = {
     ORGANIZATION_POLICY: ("cloudresourcemanager.v3", "Policy"),
     **{f"https://iam.googleapis.com/v1/{role}": ("iam.v1", "Role") for role in ROLES},
     SPARK_POLICY: ("iam.v1", "Policy"),
+    TAG_POLICY: ("datacatalog.v1", "Policy"),
     REGION: ("compute.v1", "Region"),
     SUBNETWORK: ("compute.v1", "Subnetwork"),
     FIREWALLS: ("compute.v1", "FirewallList"),
@@ -173,6 +176,7 @@ def healthy() -> dict[str, Any]:
             f"https://iam.googleapis.com/v1/{role}": {"name": role, "includedPermissions": list(permissions)}
             for role, permissions in ROLES.items()
         },
+        TAG_POLICY: {"etag": "BwX"},  # a policy without bindings
         SPARK_POLICY: _policy(("roles/iam.serviceAccountUser", AIRFLOW)),
         REGION: {
             "quotas": [

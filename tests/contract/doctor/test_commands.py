@@ -14,7 +14,7 @@ import pytest
 
 from tests.contract.doctor import answers as google
 from tests.contract.doctor.answers import healthy
-from tests.contract.doctor.test_doctor import CASES, findings, set_at
+from tests.contract.doctor.test_doctor import CASES, WITH_TAG, feed_with, findings, set_at
 
 TREE = Path(shutil.which("gcloud") or "").resolve().parent.parent / "data" / "cli" / "gcloud_completions.py"
 
@@ -32,7 +32,8 @@ def printed_commands() -> set[str]:
     for url in (*policies, google.SPARK_POLICY):
         spoilt.append(healthy())
         spoilt[-1][url] = {"bindings": [] if url == google.SPARK_POLICY else [intruder]}
-    found = [finding.command for answers in spoilt for finding in findings(answers)]
+    with feed_with(WITH_TAG):
+        found = [finding.command for answers in spoilt for finding in findings(answers)]
     return {line for command in found for line in command.splitlines() if line.startswith("gcloud ")}
 
 

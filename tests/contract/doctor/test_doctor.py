@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import googleapiclient
@@ -23,14 +26,22 @@ from deploy.grants import read_grants
 from tests.contract.doctor import answers as google
 from tests.contract.doctor.answers import RecordedGoogle, healthy
 
+ACCESS_TF = row_policies.REPOSITORY / "deploy" / "terraform" / "access.tf"
+FEEDS = row_policies.FEEDS
+WITH_TAG = f"{{column_tags: {{attr_value: {google.TAG}}}}}"
 READ_BY_POST = (":getIamPolicy", ":getAncestry")
 DOCUMENTS = Path(googleapiclient.__file__).parent / "discovery_cache" / "documents"
 
 
-@pytest.fixture(autouse=True)
-def production(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The profile without a variable; tests have the local one."""
-    monkeypatch.delenv("DEDUP_CLONE_PROFILE", raising=False)
+@contextmanager
+def feed_with(policies: str) -> Iterator[None]:
+    """The only feed has these policies."""
+    text = (FEEDS / "product_attributes.yaml").read_text()
+    declared = text.replace("  retention_days:", f"  policies: {policies}\n  retention_days:", 1)
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        (Path(folder) / "product_attributes.yaml").write_text(declared)
+        patch.setattr(row_policies, "FEEDS", Path(folder))
+        yield
 
 
 def findings(
@@ -519,7 +530,8 @@ def every_question() -> RecordedGoogle:
     answers = healthy()
     answers[google.PROJECT_POLICY]["bindings"] += [granted(role, "user:anna@example.com") for role in google.ROLES]
     recorded = RecordedGoogle(answers)
-    findings(recorded, Runner.CLUSTER)
+    with feed_with(WITH_TAG):
+        findings(recorded, Runner.CLUSTER)
     return recorded
 
 
@@ -556,12 +568,26 @@ def address_of(document: dict[str, Any], method: dict[str, Any]) -> str:
     return re.escape(root + document["servicePath"]) + "[^/:]+".join(re.escape(part) for part in parts)
 
 
-def test_a_feed_with_row_policies_needs_the_custom_role(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@feed_with(WITH_TAG)
+def test_a_feed_with_policy_tags_needs_fine_grained_reader() -> None:
+    """Impact on writes with column-level access control: a copy checks it on the source's tags."""
+    answers = healthy()
+    fault = faults(answers)["policy tags"]
+    assert fault.level is Level.FAIL
+    assert "policy-tags add-iam-policy-binding 2 --taxonomy=4 --location=eu --project=my-project" in fault.command
+    reader = granted(row_policies.FINE_GRAINED_READER, f"serviceAccount:{google.AIRFLOW}")
+    for url in (google.TAG_POLICY, google.PROJECT_POLICY):
+        granting = copy.deepcopy(answers)
+        granting[url].setdefault("bindings", []).append(reader)
+        assert faults(granting) == {}
+    answers[google.TAG_POLICY] = 403
+    assert faults(answers)["policy tags"].level is Level.WARN
+    assert f'"{row_policies.FINE_GRAINED_READER}"' in ACCESS_TF.read_text()
+
+
+@feed_with("{row_access: [own_stores]}")
+def test_a_feed_with_row_policies_needs_the_custom_role() -> None:
     """ "Data retention with time travel and fail-safe": dataOwner may not read the past of such a table."""
-    text = (row_policies.FEEDS / "product_attributes.yaml").read_text()
-    declared = text.replace("  retention_days:", "  policies: {row_access: [own_stores]}\n  retention_days:", 1)
-    (tmp_path / "product_attributes.yaml").write_text(declared)
-    monkeypatch.setattr(row_policies, "FEEDS", tmp_path)
     fault = faults(healthy())["row access policies"]
     assert fault.level is Level.FAIL
     assert "[product_attributes]" in fault.text
@@ -570,6 +596,5 @@ def test_a_feed_with_row_policies_needs_the_custom_role(monkeypatch: pytest.Monk
     answers = healthy()
     answers[google.DATASET]["access"].append({"role": role, "userByEmail": read_environment().airflow})
     assert faults(answers) == {}
-    terraform = (row_policies.REPOSITORY / "deploy" / "terraform" / "access.tf").read_text()
-    assert f'"{row_policies.ROLE_ID}"' in terraform
-    assert f'["{READ_PAST}"]' in terraform
+    assert f'"{row_policies.ROLE_ID}"' in ACCESS_TF.read_text()
+    assert f'["{READ_PAST}"]' in ACCESS_TF.read_text()

@@ -23,7 +23,14 @@ STEPS: list[tuple[str, set[str], set[str]]] = [
     (r"make setup", set(), {"python environment"}),
     (
         r"make probe .*",
-        {"python environment", "credentials", "quota project", "bigquery.googleapis.com", "storage.googleapis.com"},
+        {
+            "python environment",
+            "credentials",
+            "quota project",
+            "bigquery.googleapis.com",
+            "bigquerystorage.googleapis.com",
+            "storage.googleapis.com",
+        },
         set(),
     ),
     (r"cd \S+", set(), set()),
