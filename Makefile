@@ -176,9 +176,9 @@ alert-test: setup ## Send a test alert to everybody who is told of incidents of 
 doctor: setup ## Look at the live environment, change nothing, and say what to mend with which command
 	@PYTHONPATH=plugins $(PY) -m deploy.doctor
 
-probe: setup ## Try what the design assumes of BigQuery and Cloud Storage in a throwaway dataset (PROJECT=, LOCATION=, REPORT=file)
+probe: setup ## Try what the design assumes of BigQuery and Cloud Storage in a throwaway dataset (PROJECT=, LOCATION=, POLICY_TAG=, REPORT=file)
 	@PYTHONPATH=plugins:spark_jobs $(PY) -m deploy.probe $(if $(PROJECT),--project $(PROJECT)) $(if $(LOCATION),--location $(LOCATION)) \
-		$(if $(REPORT),--report $(REPORT))
+		$(if $(POLICY_TAG),--policy-tag $(POLICY_TAG)) $(if $(REPORT),--report $(REPORT))
 
 feed: setup ## Make a feed file from landed sample files, and validate them with it (NAME=, SAMPLE=folder or gs://…, OWNER=)
 	@PYTHONPATH=plugins:spark_jobs $(PY) -m deploy.new_feed $(NAME) $(SAMPLE) $(if $(OWNER),--owner $(OWNER))

@@ -16,7 +16,7 @@ from deploy.probe.probe_dataset import BUDGET_USD, Clients, throwaway_dataset
 from deploy.probe.probe_report import as_markdown
 
 
-def live_clients(project: str | None, location: str | None) -> Clients:
+def live_clients(project: str | None, location: str | None, policy_tag: str | None) -> Clients:
     """Clients with the user's own credentials.
 
     An argument that is None is taken from the profile. Nothing else that the profile names needs to exist yet.
@@ -26,7 +26,7 @@ def live_clients(project: str | None, location: str | None) -> Clients:
     if project is None or location is None:
         profile = read_profile()
         project, location = project or profile.project, location or profile.location
-    for variable in ("BIGQUERY_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
+    for variable in ("BIGQUERY_EMULATOR_HOST", "BIGQUERY_STORAGE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
         os.environ.pop(variable, None)  # this shell may have been used for the local stack
     return Clients(
         bigquery.Client(project=project, location=location),
@@ -34,6 +34,7 @@ def live_clients(project: str | None, location: str | None) -> Clients:
         project,
         location,
         f"project {project}",
+        policy_tag,
     )
 
 
@@ -47,8 +48,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--report", type=Path, help="write the report to this file instead of printing it")
     parser.add_argument("--project", help="the project to test; by default that of the profile")
     parser.add_argument("--location", help="location of the throwaway dataset and buckets; by default the profile's")
+    parser.add_argument("--policy-tag", help="resource name of a policy tag, to try what depends on one")
     options = parser.parse_args(arguments)
-    return run_command_line("probe", lambda: run_probe(live_clients(options.project, options.location), options.report))
+    return run_command_line(
+        "probe", lambda: run_probe(live_clients(options.project, options.location, options.policy_tag), options.report)
+    )
 
 
 def run_probe(clients: Clients, report_file: Path | None) -> int:

@@ -14,8 +14,8 @@ from google.api_core.exceptions import (
     PreconditionFailed,
 )
 
-from deploy.probe import billing, clones, loads, objects, partitions, policies, publishes, swaps
-from deploy.probe.assumption import Assumption, DoesNotHold, ProbeVerdict, Result
+from deploy.probe import billing, changing_tables, clones, loads, objects, partitions, policies, publishes, swaps
+from deploy.probe.assumption import Assumption, CannotTry, DoesNotHold, ProbeVerdict, Result
 from deploy.probe.probe_dataset import BudgetSpent, ProbeDataset
 
 MAX_EVIDENCE_LENGTH = 400  # characters
@@ -25,7 +25,7 @@ REFUSALS = (BadRequest, Conflict, NotFound, PreconditionFailed)
 
 def all_assumptions() -> tuple[Assumption, ...]:
     """All assumptions, in the order of the report."""
-    modules = (publishes, clones, swaps, loads, policies, partitions, billing, objects)
+    modules = (publishes, clones, swaps, loads, policies, partitions, billing, objects, changing_tables)
     return tuple(assumption for module in modules for assumption in module.assumption.all)
 
 
@@ -55,6 +55,6 @@ def _try(probe: ProbeDataset, assumption: Assumption) -> Result:
         return result(ProbeVerdict.NOT_TRIED, f"The server does not support it: {error}")
     except REFUSALS as error:
         return result(ProbeVerdict.DOES_NOT_HOLD, f"A request of this test was refused: {error}")
-    except (BudgetSpent, GoogleAPIError, OSError) as error:
+    except (BudgetSpent, CannotTry, GoogleAPIError, OSError) as error:
         # A missing right or an unavailable service says nothing about the assumption.
         return result(ProbeVerdict.NOT_TRIED, f"{type(error).__name__}: {error}")

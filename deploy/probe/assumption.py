@@ -22,6 +22,10 @@ class DoesNotHold(DedupCloneError):
     """BigQuery or Cloud Storage behaves differently from the assumption. The message says how."""
 
 
+class CannotTry(DedupCloneError):
+    """Something that the test needs was not named. The message says what."""
+
+
 AssumptionTest = Callable[[ProbeDataset], str]
 
 

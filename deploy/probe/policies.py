@@ -11,7 +11,7 @@ from google.api_core.exceptions import Forbidden
 from google.cloud.bigquery import TableReference
 
 from dedup_clone.warehouse.policies import READ_PAST
-from deploy.probe.assumption import Register, expect
+from deploy.probe.assumption import CannotTry, Register, expect
 from deploy.probe.clones import swap
 from deploy.probe.probe_dataset import ProbeDataset
 
@@ -63,6 +63,21 @@ def is_cloned(probe: ProbeDataset, target: str, staging: str, at: datetime | Non
     except Forbidden:
         return False
     return True
+
+
+def may_read(probe: ProbeDataset, table: str) -> bool:
+    """Whether this account may read the column `number`."""
+    try:
+        probe.numbers(table)
+    except Forbidden:
+        return False
+    return True
+
+
+def column_tags(probe: ProbeDataset, table: str) -> dict[str, list[str]]:
+    """The policy tags of each column that has some."""
+    fields = probe.client.get_table(table).schema
+    return {field.name: list(field.policy_tags.names) for field in fields if field.policy_tags}
 
 
 @assumption(
@@ -170,3 +185,29 @@ def past_needs_permission(probe: ProbeDataset) -> str:
     if permitted:
         return "This account has the permission, and the clone was carried out."
     return "This account lacks the permission, and the clone was refused."
+
+
+@assumption(
+    "clone-needs-fine-grained-reader",
+    statement="A table with a policy tag is loaded without, and cloned only with, the right to read the column",
+    rule="Airflow's account needs Fine-Grained Reader on each policy tag (docs/security.md); loads keep the tags.",
+)
+def clone_needs_fine_grained_reader(probe: ProbeDataset) -> str:
+    """Puts a policy tag on a column, loads the table, reads the column, and clones the table."""
+    if probe.policy_tag is None:
+        raise CannotTry("No policy tag is named: add POLICY_TAG=projects/P/locations/L/taxonomies/T/policyTags/N.")
+    staging, target = probe.new_table("tagged", [(probe.today, 1, 1)]), probe.table("tagged_target")
+    table = probe.rest(f"datasets/{probe.name}/tables/tagged")
+    fields = [
+        {**field, **({"policyTags": {"names": [probe.policy_tag]}} if field["name"] == "number" else {})}
+        for field in table["schema"]["fields"]
+    ]
+    probe.rest(f"datasets/{probe.name}/tables/tagged", "PATCH", {"schema": {"fields": fields}})
+    probe.load(staging, [(probe.today, 1, 2)])
+    expect("tags after a load", column_tags(probe, staging), {"number": [probe.policy_tag]})
+    permitted = may_read(probe, staging)
+    expect("cloned", is_cloned(probe, target, staging), permitted)
+    if not permitted:
+        return "This account may not read the column, and the clone was refused."
+    expect("tags of the clone", column_tags(probe, target), {"number": [probe.policy_tag]})
+    return "This account may read the column, and the clone was carried out and has the tag."

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -32,13 +33,19 @@ class BudgetSpent(DedupCloneError):
 
 @dataclass(frozen=True)
 class Clients:
-    """The clients, project and location that the probe uses. `server`: the report's name of the tested server."""
+    """The clients, project and location that the probe uses.
+
+    `server`: the report's name of the tested server. `policy_tag`: the resource name of a policy tag that tests may put
+    on columns. `sleep`: waits for some seconds of the server's time.
+    """
 
     bigquery: bigquery.Client
     storage: storage.Client
     project: str
     location: str
     server: str
+    policy_tag: str | None = None
+    sleep: Callable[[float], None] = time.sleep
 
 
 class ProbeDataset:
@@ -58,6 +65,8 @@ class ProbeDataset:
         self.landing_bucket = clients.storage.bucket(f"{self.bucket.name}-landing")
         self.storage = clients.storage
         self.location = clients.location
+        self.policy_tag = clients.policy_tag
+        self.sleep = clients.sleep
         self.billed_bytes = 0
         self.today = datetime.now(UTC).date()
 

@@ -13,7 +13,7 @@ from google.api_core.exceptions import BadRequest, Conflict, GoogleAPIError, Met
 from dedup_clone.checks.check_result import Level
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import DedupCloneError
-from dedup_clone.contract.table import Column
+from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.ledger import LedgerRecord
@@ -40,14 +40,16 @@ class PublishedFeed(FeedAgainstOracle):
         return record
 
 
-def publishing(test: Callable[[ProbeDataset, PublishedFeed], str]) -> AssumptionTest:
+def publishing(
+    test: Callable[[ProbeDataset, PublishedFeed], str], table: TableContract = TABLE, engine: Engine = Engine.BIGQUERY
+) -> AssumptionTest:
     """Gives the test a new feed. An error that a step of a publish raises becomes DoesNotHold."""
 
     @wraps(test)
     def with_feed(probe: ProbeDataset) -> str:
         project, dataset = probe.dataset.split(".")
         places = Places(project, dataset, probe.location, probe.landing_bucket.name, probe.bucket.name)
-        feed = feed_of(TABLE, Engine.BIGQUERY)
+        feed = feed_of(table, engine)
         started = datetime.now(UTC)
         try:
             return test(probe, PublishedFeed((probe.storage, probe.client), feed, places))

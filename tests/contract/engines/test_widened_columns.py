@@ -12,8 +12,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.table import Column, ColumnMode, TableContract
-from dedup_clone.settings.table_settings import ColumnSettings
+from dedup_clone.contract.table import Column, ColumnMode
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
 from testkit.oracle import OracleDelivery, OracleState
@@ -28,16 +27,6 @@ NARROW = replace(NESTED, columns=(*NESTED.columns, Column("size", "INT64", Colum
 WIDE = replace(NESTED, columns=(*NESTED.columns, Column("size", "NUMERIC")))
 WIDE_KEY = replace(WIDE, columns=tuple(replace(c, type="NUMERIC") if c.name == "code" else c for c in WIDE.columns))
 Clients = tuple[Storage, BigQuery]
-
-
-def declare(world: FeedAgainstOracle, table: TableContract) -> None:
-    def settings(column: Column) -> ColumnSettings:
-        values = {"name": column.name, "type": column.type, "mode": column.mode}
-        return ColumnSettings.model_validate(values | {"fields": tuple(map(settings, column.fields))})
-
-    changed = world.feed.table.model_copy(update={"columns": tuple(map(settings, table.columns))})
-    world.feed = world.feed.model_copy(update={"table": changed})
-    world.table, world.oracle_table = table, oracle_table(table)
 
 
 def sized(rows: list[Row], size: int | Decimal | None) -> list[Row]:
@@ -61,7 +50,7 @@ def test_files_of_before_and_after_a_widening_live_together(
     first, second = sized(snapshot(random, 1), 2**62), sized(snapshot(random, 2), 7)
     publish(1, first, world.files_of(first))
     files = world.files_of(second)  # of the former type
-    declare(world, WIDE)
+    world.declare(WIDE)
     publish(2, second, files)
     third = sized(snapshot(random, 3), Decimal("0.5"))
     third[0]["size"] = None
@@ -82,15 +71,15 @@ def test_a_widening_that_an_engine_or_a_role_forbids_is_refused_before_the_dedup
     world, random = FeedAgainstOracle(clients, feed_of(NARROW)), Random(5)
     world.dedup = real_dedup
     world.publish(world.land(1, sized(snapshot(random, 1), 1)))
-    declare(world, WIDE)
+    world.declare(WIDE)
     name = world.land(2, sized(snapshot(random, 2), Decimal(2)))
     with pytest.raises(ConfigurationError, match=r"\[merge\] cannot widen columns or add nested ones \['size'\]"):
         world.resolve(name, replay=True, engine=Engine.MERGE, reason="without Spark")
     spec = world.resolve(name)  # it changes staging
     world.services.current.release(spec.attempt)
-    declare(world, NARROW)
+    world.declare(NARROW)
     with pytest.raises(ConfigurationError, match=r"staging was changed before, and its column \[size\] is \[INT64\]"):
         world.resolve(name)
-    declare(world, WIDE_KEY)
+    world.declare(WIDE_KEY)
     with pytest.raises(ConfigurationError, match=r"column \[code\].*is a key or clusters the table"):
         world.resolve(name)

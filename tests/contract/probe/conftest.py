@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import requests
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery, storage
 
+from dedup_clone.warehouse.append_connection import ADDRESS_VARIABLE
 from deploy.probe.probe_dataset import Clients
 from testkit.local_servers import start_fake_gcs, start_stand_in
+from tests.contract.bigquery.emulator_client import Control
 from tests.contract.probe.broken_session import BrokenSession
 
 
@@ -32,7 +35,16 @@ def clients(tmp_path_factory: pytest.TempPathFactory, session: BrokenSession) ->
     with (
         start_fake_gcs(tmp_path_factory.mktemp("gcs")) as gcs,
         start_stand_in(tmp_path_factory.mktemp("stand_in"), gcs) as warehouse,
+        pytest.MonkeyPatch.context() as environment,
     ):
+        health = requests.get(f"http://{warehouse}/_standin/health", timeout=30).json()
+        environment.setenv(ADDRESS_VARIABLE, health["write_api"])
         yield Clients(
-            bigquery.Client(**options(warehouse)), storage.Client(**options(gcs)), "local-dev", "US", "the stand-in"
+            bigquery.Client(**options(warehouse)),
+            storage.Client(**options(gcs)),
+            "local-dev",
+            "US",
+            "the stand-in",
+            "projects/local-dev/locations/us/taxonomies/1/policyTags/2",
+            lambda seconds: Control(warehouse).advance(seconds=seconds),
         )

@@ -10,6 +10,7 @@ from deploy.probe.all_assumptions import all_assumptions, try_all
 from deploy.probe.assumption import Assumption, DoesNotHold, ProbeVerdict, Result
 from deploy.probe.probe_dataset import Clients, ProbeDataset, throwaway_dataset
 from deploy.probe.probe_report import as_markdown
+from tests.contract.bigquery.emulator_client import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL, Control
 
 # What the stand-in and the emulator do otherwise than we assume of Google Cloud, and why that is accepted.
 KNOWN_DIFFERENCES = {
@@ -30,6 +31,18 @@ def test_the_differences_from_google_cloud_are_the_known_ones(probed: tuple[list
     found = {r.assumption.name: r for r in results if r.verdict is not ProbeVerdict.HOLDS}
     told = {name: (str(r.verdict), r.evidence) for name, r in found.items()}
     assert {name: r.verdict for name, r in found.items()} == KNOWN_DIFFERENCES, told
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["publish-with-row-policies", "clone-needs-fine-grained-reader"])
+def test_an_account_with_the_documented_rights_publishes_tables_with_policies(name: str, clients: Clients) -> None:
+    control = Control(clients.bigquery._connection.API_BASE_URL.removeprefix("http://"))
+    control.grant(OVERRIDE_TIME_TRAVEL)
+    control.grant(FINE_GRAINED_READ)
+    with throwaway_dataset(clients) as probe:
+        (result,) = try_all(probe, [a for a in all_assumptions() if a.name == name])
+    control.clear_grants()
+    assert (result.verdict, "This account may read" in result.evidence) == (ProbeVerdict.HOLDS, True), result.evidence
 
 
 def test_nothing_is_left(probed: tuple[list[Result], ProbeDataset], clients: Clients) -> None:
