@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 from google.api_core.exceptions import BadRequest
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ConfigurationError
-from dedup_clone.contract.request import Duplicates
+from dedup_clone.orchestration.rebuild import rebuild_tasks
+from dedup_clone.orchestration.shared.task_runtime import RESOLVE_REBUILD, pull_spec
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.publish.planning.partition_export import export_folder
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, plan_rebuild
 from dedup_clone.publish.rebuild.resolve_rebuild import (
     delete_copies,
-    export_rebuilt,
     prepare_rebuilt_staging,
     prepare_swap,
     resolve_rebuild,
@@ -65,24 +67,35 @@ def without_attribute(feed: Feed) -> Feed:
     return with_table(with_columns(feed, attribute_id=None), keys=keys, cluster_by=("product_id",))
 
 
-def until(world: FeedOnStandIn, step: str, **changes: Any) -> PublishSpec:
-    """Run the rebuild up to and including this step."""
-    asked = request(**changes)
-    spec = resolve_rebuild(world.services, asked, plan_rebuild(world.services, asked).live_generation)
-    steps: dict[str, Callable[[], Any]] = {
-        "resolve": lambda: None,
-        "export": lambda: export_rebuilt(world.services, asked, spec),
-        "dedup": lambda: world.deduplicate(spec),
-        "prepare": lambda: prepare_rebuilt_staging(world.services, spec),
-        "load": lambda: world.load(spec),
-        "check": lambda: world.check(spec),
-        "swap": lambda: swap(world, spec),
+def until(world: FeedOnStandIn, step: str, **params: Any) -> PublishSpec:
+    """Run the rebuild up to and including this step. The DAG's own tasks are called as the task runner calls them."""
+    results: dict[str, Any] = {}
+    setup: Any = None  # the tasks only open its services, which are the world's
+    form = {name: param.value for name, param in rebuild_tasks.rebuild_params().items()}
+    context: Any = {
+        "ti": SimpleNamespace(xcom_pull=lambda task_ids: results.get(task_ids)),
+        "dag": SimpleNamespace(has_task=lambda task_id: task_id == RESOLVE_REBUILD),
+        "params": {**form, "reason": "another form", **params},
+        "dag_run": SimpleNamespace(dag_id="feed_rebuild", run_id="rebuild"),
     }
-    for name, run in steps.items():
-        if (name, step) != ("check", "swap"):
-            run()
-        if name == step:
-            break
+    with patch.object(rebuild_tasks, "open_feed_services", lambda _: world.services):
+        results[rebuild_tasks.SHOW_TASK] = rebuild_tasks.show_rebuild(setup, context)
+        results[RESOLVE_REBUILD] = rebuild_tasks.resolve(setup, context)
+        spec = pull_spec(context)
+        steps: dict[str, Callable[[], Any]] = {
+            "resolve": lambda: None,
+            "export": lambda: rebuild_tasks.export(setup, context),
+            "dedup": lambda: world.deduplicate(spec),
+            "prepare": lambda: rebuild_tasks.prepare(setup, context),
+            "load": lambda: world.load(spec),
+            "check": lambda: world.check(spec),
+            "swap": lambda: swap(world, spec),
+        }
+        for name, run in steps.items():
+            if (name, step) != ("check", "swap"):
+                run()
+            if name == step:
+                break
     return spec
 
 
@@ -177,7 +190,7 @@ def test_rows_that_are_not_unique_by_the_new_keys_are_refused_unless_one_of_each
     assert staging
     assert staging.columns == former.table.to_contract().columns
     assert (world.services.current.read().intent, world.live()) == (None, "1")
-    rebuild(world, duplicates=Duplicates.KEEP_LATEST)
+    rebuild(world, duplicates="keep_latest")
     assert [r[0] for r in select(world, "product_id")] == [1, 2, 3]
 
 
@@ -208,7 +221,7 @@ def test_a_value_without_a_place_in_its_new_type_ends_the_run_before_anything_ch
     world.feed = with_columns(world.feed, attr_value=ColumnSettings(name="attr_value", type="STRING"))
     world.publish(land(world, 7, [{**row(7, 1), "attr_value": "x"}]))
     world.feed = with_columns(world.feed, attr_value=number)
-    with pytest.raises(ConfigurationError, match=r"do not fit the declared columns.*Nothing was changed"):
+    with pytest.raises(AirflowFailException, match=r"do not fit the declared columns.*Nothing was changed"):
         until(world, "export")
 
 
@@ -263,9 +276,9 @@ def test_what_a_rebuild_cannot_make_is_refused_before_the_lease(
     with pytest.raises(ConfigurationError, match=r"Generation \[2\] .* is live by now, expected \[1\]"):
         resolve_rebuild(world.services, request(), shown)
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patched:
         refusal = BadRequest("Invalid cast from INT64 to DATE")  # type: ignore[no-untyped-call]
-        patch.setattr(Jobs, "dry_run_bytes", Mock(side_effect=refusal))
+        patched.setattr(Jobs, "dry_run_bytes", Mock(side_effect=refusal))
         with pytest.raises(ConfigurationError, match=r"BigQuery cannot copy the rows.*Invalid cast"):
             plan_rebuild(world.services, request())
 
