@@ -175,7 +175,7 @@ class FeedOnStandIn:
         changes = changes_to_stream(services, spec, candidate, manifest)
         if changes is not None:
             stream_changes(services, spec, manifest, changes)
-            while not finish_if_applied(services, spec, manifest):
+            while not finish_if_applied(services, spec, manifest, changes.table):
                 self.wait_for_changes()
             return
         dates = dates_to_load(services, candidate, manifest)

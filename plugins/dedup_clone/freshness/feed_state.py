@@ -59,7 +59,8 @@ class InvalidMarker:
 class TargetState:
     """Target as it is (`table` is None when it does not exist), and as the last publish left it.
 
-    `cloned_at` is the time as of which the last publish cloned staging; None when it was not recorded.
+    `cloned_at` is the time as of which the last publish cloned staging; None when it was not recorded, or when the rows
+    were streamed into target.
     """
 
     table: TableMetadata | None
@@ -267,7 +268,7 @@ def _read_target(services: Services, live: LedgerRecord | None) -> TargetState:
     return TargetState(
         table=services.warehouse.table(feed.target),
         staging=feed.staging,
-        cloned_at=None if swap is None else swap.checked_at,
+        cloned_at=None if swap is None else swap.cloned_at,
         retention_days=feed.table.retention_days,
         materialized_views=tuple(services.warehouse.materialized_views_of(feed.target)),
     )

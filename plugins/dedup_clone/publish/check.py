@@ -15,7 +15,7 @@ from dedup_clone.publish.planning.declared_options import swap_options
 from dedup_clone.publish.records.attempt_records import save_check_results, save_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import run_sql_checks
-from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
+from dedup_clone.publish.step_specs import CLONE, DIRECT, PublishSpec, SwapSpec
 from dedup_clone.publish.target_options import check_target_options
 from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.index import ended_attempts
@@ -23,9 +23,16 @@ from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Outcome
 from dedup_clone.state.staging import StagingState
 from dedup_clone.warehouse.metadata import Observation
 
+_STREAMED = (
+    "Readers see rows of this generation already, and no commit will follow: replay the live snapshot with engine "
+    "[spark], which replaces target as a whole."
+)
+
 
 def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     """Check staging and the manifest; returns what may be swapped. Raises CheckFailed: target then stays as it is.
+
+    If the rows were streamed into target, target is checked instead of staging.
 
     An erasure skips the feed's own SQL checks: its rows are those of the live generation.
 
@@ -36,14 +43,15 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     intent = services.current.require_intent(spec.attempt)
     bootstrap = read_bootstrap_record(services, spec.attempt) if intent.kind.takes_over_table else None
     candidate, manifest = read_candidate(services, spec)
-    staging = services.warehouse.observe(services.names, services.feed.staging)
+    is_direct = _is_direct(services, spec)
+    staging = services.warehouse.observe(services.names, services.feed.target if is_direct else services.feed.staging)
     items = _check_tables(services, spec, manifest, staging, bootstrap)
     if spec.restored_at is None:
         loaded_at = _loaded_at(services, intent, manifest)
-        items += [_check_loaded(services, manifest), *_check_staging(manifest, staging, loaded_at)]
+        items += [_check_loaded(services, manifest, is_direct), *_check_staging(manifest, staging, loaded_at)]
     if spec.restores is None:
         parent = None if spec.parent is None or bootstrap else services.manifests.read(spec.parent)
-        items += _check_manifest(services, spec, candidate, manifest, parent)
+        items += check_manifest(services, spec, candidate, manifest, parent)
     if bootstrap is not None:
         items += check_existing_table(services, spec.attempt, bootstrap, manifest)
     sql_bytes_billed = 0
@@ -53,7 +61,7 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     results = CheckResults("before", accept(items, spec.accepted_checks, spec.reason))
     snapshot_id = spec.snapshot_id if bootstrap is None else manifest.snapshot_id
     save_check_results(services, spec.attempt, results, snapshot_id=snapshot_id, generation=spec.generation)
-    require(results, "Target keeps its old content.")
+    require(results, _STREAMED if is_direct else "Target keeps its old content.")
     swap = SwapSpec(
         attempt=spec.attempt,
         generation=str(spec.generation),
@@ -67,9 +75,15 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
         bytes_billed=staging.bytes_billed + sql_bytes_billed,
         staging_bytes=staging.table.size,
         options=swap_options(services.feed.table),
+        form=DIRECT if is_direct else CLONE,
     )
     save_swap(services, swap)
     return swap
+
+
+def _is_direct(services: Services, spec: PublishSpec) -> bool:
+    staging = services.staging.read()
+    return staging is not None and staging.state is StagingState.BEHIND and staging.attempt == spec.attempt
 
 
 def check_before_dedup(services: Services, parent: int | None) -> None:
@@ -129,10 +143,10 @@ def _check_access(services: Services) -> list[CheckResult]:
     return [table_checks.past_is_readable(services.warehouse.missing_access(services.feed.staging))]
 
 
-def _check_loaded(services: Services, manifest: Manifest) -> CheckResult:
+def _check_loaded(services: Services, manifest: Manifest, is_direct: bool) -> CheckResult:
     staging = services.staging.read()
     found = "nothing" if staging is None else f"{staging.state} {staging.manifest_digest}"
-    expected = f"{StagingState.LOADED} {manifest.digest}"
+    expected = f"{StagingState.BEHIND if is_direct else StagingState.LOADED} {manifest.digest}"
     return check_result(
         "staging_loaded",
         found == expected,
@@ -164,10 +178,13 @@ def _check_staging(manifest: Manifest, staging: Observation, loaded_at: datetime
     ]
 
 
-def _check_manifest(
+def check_manifest(
     services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest, parent: Manifest | None
 ) -> list[CheckResult]:
-    """`parent`: the generation with which the new one is compared; None if the rows of a table were taken over."""
+    """The results of the checks that read no table.
+
+    `parent`: the generation with which the new one is compared; None if the rows of a table were taken over.
+    """
     settings = services.feed.checks
     attempts = ended_attempts(services.store, services.feed.feed)
     published = [r for r in attempts if r.outcome is Outcome.PUBLISHED and r.is_publish]

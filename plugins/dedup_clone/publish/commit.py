@@ -5,6 +5,7 @@ All inputs are read from state, so that the recovery of a dead run can use the s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from dedup_clone.checks import partition_checks, table_checks
@@ -33,7 +34,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.ledger import LedgerRecord, Outcome, count_loads
-from dedup_clone.warehouse.metadata import Observation
+from dedup_clone.warehouse.metadata import JobMetadata, Observation
 
 
 def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, CheckResults]:
@@ -109,7 +110,7 @@ def _check_target(
 ) -> tuple[CheckResult, ...]:
     retention_days = manifest.table.retention_days
     return (
-        table_checks.is_clone_of_staging(target.table, services.feed.staging, swap.checked_at),
+        *_check_clone(services, swap, target),
         table_checks.has_labels(target.table, manifest.generation, swap.manifest),
         partition_checks.rows_match("target_rows", manifest, target),
         partition_checks.expiration_set("target_expiration", target, retention_days),
@@ -118,6 +119,19 @@ def _check_target(
         declared_options_set(target.table.options, swap.options),
         *check_policies(services, "target_policies", services.feed.target),
     )
+
+
+def _check_clone(services: Services, swap: SwapSpec, target: Observation) -> list[CheckResult]:
+    if swap.cloned_at is None:
+        return []
+    return [table_checks.is_clone_of_staging(target.table, services.feed.staging, swap.cloned_at)]
+
+
+def _swapped_at(swap: SwapSpec, target: Observation, jobs: Sequence[JobMetadata]) -> datetime:
+    """When target got the generation: by its creation, or by its labels after its rows had been streamed."""
+    swaps = [job for job in jobs if job.job_id.rsplit("-", 2)[1] == "swap" and not job.error]
+    labelled = [job.ended_at for job in swaps if job.ended_at]
+    return target.table.created_at if swap.cloned_at or not labelled else max(labelled)
 
 
 def _record(
@@ -133,7 +147,7 @@ def _record(
     newest = manifest.deliveries[-1] if manifest.deliveries else None
     arrived_at = services.arrivals.read(newest).arrived_at if newest else intent.taken_at
     jobs = services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
-    swapped_at = target.table.created_at
+    swapped_at = _swapped_at(swap, target, jobs)
     changed = [e.changed for e in manifest.dates]
     parent = None if manifest.parent is None else services.manifests.read(manifest.parent)
     streamed = services.streamed_changes.read(intent.attempt)
@@ -183,6 +197,7 @@ def _record(
         cluster_overlap=manifest.cluster_overlap,
         rebuilt=intent.kind is IntentKind.REBUILD,
         change_rows=count_changes(services, candidate),
+        is_direct=swap.cloned_at is None,
     )
 
 

@@ -53,10 +53,13 @@ class PublishSpec:
     rebuilds: bool = False
 
 
+# How a generation goes live, in `SwapSpec.form`.
+CLONE, DIRECT = "clone", "direct"
 # The parameters of publish/swap_target.sql that are fields of SwapSpec, with their BigQuery types.
 SWAP_PARAMETERS = {
     "parent": "STRING",
     "generation": "STRING",
+    "form": "STRING",
     "checked_at": "TIMESTAMP",
     "snapshot": "STRING",
     "manifest": "STRING",
@@ -71,7 +74,8 @@ class SwapSpec:
 
     `generation`, `parent` and `snapshot` are text, because the swap's SQL takes them as text parameters; `parent` is
     empty for a first generation. `manifest` is the manifest's digest. `bytes_billed` is that of the checks' queries.
-    `options`: what the swap sets on target by the feed file (see warehouse/table_options.py).
+    `options`: what the swap sets on target by the feed file (see warehouse/table_options.py). `form`: `clone`, or
+    `direct`, if the rows were streamed into target, which was checked itself and only gets the generation's labels.
     """
 
     attempt: str
@@ -86,3 +90,9 @@ class SwapSpec:
     bytes_billed: int
     staging_bytes: int
     options: dict[str, str] = field(default_factory=dict)
+    form: str = CLONE
+
+    @property
+    def cloned_at(self) -> datetime | None:
+        """The time as of which staging held the rows; None if it never did."""
+        return None if self.form == DIRECT else self.checked_at

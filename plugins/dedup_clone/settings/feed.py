@@ -50,12 +50,16 @@ class DedupSettings(StrictModel):
 
 
 class CdcSettings(StrictModel):
-    """How engine `cdc` streams the new and changed rows into staging."""
+    """How engine `cdc` streams the new and changed rows."""
 
+    publish: Literal["staging", "direct"] = "staging"
+    """`staging`: rows are streamed into staging, checked, and readers see them by the swap, all at once.
+
+    `direct`: they are streamed into target, where readers see each row as soon as BigQuery has applied it."""
     max_changed_share: Annotated[float, Field(gt=0, le=1)] = 0.02
     """If more than this share of the table's rows is new or changed, a free load job fills staging instead."""
     max_staleness_minutes: Annotated[int, Field(ge=1, le=24 * 60)] = 15
-    """Option `max_staleness` of staging: BigQuery applies streamed rows within so many minutes.
+    """Option `max_staleness` of the table: BigQuery applies streamed rows within so many minutes.
 
     BigQuery recommends twice the time that applying takes, and seven minutes more."""
 
@@ -159,6 +163,15 @@ class Feed(StrictModel):
             raise ValueError(
                 f"[changes] is true, but keys {taken} are named like columns of [{self.target}_changes]: rename them, "
                 f"or remove [changes]"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def direct_needs_no_staging(self) -> Self:
+        if self.cdc.publish == "direct" and self.checks.sql:
+            raise ValueError(
+                "cdc.publish is [direct], so readers see rows before checks.sql could query them: leave checks.sql "
+                "out, or use [staging]"
             )
         return self
 

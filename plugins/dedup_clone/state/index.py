@@ -83,7 +83,10 @@ class IndexChecks:
 
 @dataclass(frozen=True)
 class IndexGeneration:
-    """A committed generation, which staging contained at `checked_at`. `has_files`: its data folder still exists."""
+    """A committed generation, which staging contained at `checked_at` (None: it never did, or that is unknown).
+
+    `has_files`: its data folder still exists.
+    """
 
     generation: int
     restores: int | None

@@ -77,6 +77,7 @@ class LedgerRecord:
     - cluster_overlap: how much the files overlap in the first clustering column (DateEntry), as a share; None without
       clustering.
     - change_rows: rows of the generation in `FEED_changes`; None where the job wrote none of them.
+    - is_direct: its rows were streamed into target; readers saw each of them before `swapped_at`.
     - kept_rows: survivors; ties: surplus rows of duplicate keys within single deliveries.
     """
 
@@ -112,6 +113,7 @@ class LedgerRecord:
     cluster_overlap: float | None = None
     rebuilt: bool = False
     change_rows: int | None = None
+    is_direct: bool = False
 
     @property
     def is_bootstrap(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -10,8 +9,6 @@ from typing import Any
 import pytest
 import requests
 from airflow.sdk.exceptions import TaskDeferred
-from google.cloud.bigquery import Client as BigQuery
-from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.billing import MIN_BYTES_BILLED
 from dedup_clone.contract.engine import Engine
@@ -21,74 +18,31 @@ from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOpera
 from dedup_clone.publish.previews.dry_run import dry_run
 from dedup_clone.publish.previews.dry_run_text import dry_run_text
 from dedup_clone.publish.recovery import finish_or_discard
-from dedup_clone.publish.step_specs import PublishSpec
-from dedup_clone.settings.feed import CdcSettings
-from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.staging import StagingState
 from dedup_clone.warehouse import append_rows
-from dedup_clone.warehouse.append_rows import RowAppender
-from testkit.fake_dedup_job import Row
-from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
-from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
+from testkit.feed_on_stand_in import TODAY, row
 from testkit.generated_tables import GeneratedHistory, random_table
-from testkit.oracle import OracleDelivery, OracleState
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import PRODUCTS
+from tests.contract.engines.streamed_feed import (
+    STALENESS,
+    Clients,
+    Killed,
+    StreamedFeed,
+    feed_with,
+    kill_writer,
+    killed_load,
+    load_jobs,
+    snapshot,
+    staging_state,
+)
 from tests.contract.freshness.setups import setup_of
 from tests.thoroughness import times
-
-Clients = tuple[Storage, BigQuery]
-OLDEST = TODAY - timedelta(days=PRODUCTS.retention_days - 1)
-STALENESS = timedelta(minutes=CdcSettings().max_staleness_minutes)
-
-
-class Killed(BaseException):
-    """Takes the place of a signal that ends the process: no `except Exception` sees it."""
-
-
-class StreamedFeed(FeedAgainstOracle):
-    """A feed of engine `cdc`. `expected`: the oracle's table."""
-
-    expected: OracleState
-
-    def told(self, snapshot_id: int, rows: Sequence[Row]) -> str:
-        """Land the snapshot, and tell the oracle, as the next publish."""
-        self.expected = self.expected.apply([OracleDelivery(snapshot_id, rows)], OLDEST)
-        return self.land(snapshot_id, rows)
-
-    def publish_told(self, snapshot_id: int, rows: Sequence[Row], **changes: Any) -> LedgerRecord:
-        record = self.publish(self.told(snapshot_id, rows), **changes)
-        self.assert_equal(self.expected)
-        return record
-
-
-def feed_with(clients: Clients, table: Any, **cdc: Any) -> StreamedFeed:
-    settings = CdcSettings(**{"max_changed_share": 1.0, **cdc})
-    world = StreamedFeed(clients, feed_of(table, Engine.CDC).model_copy(update={"cdc": settings}))
-    world.expected = OracleState(world.oracle_table, last_changed=True)
-    return world
 
 
 @pytest.fixture
 def world(streaming_clients: Clients) -> StreamedFeed:
     return feed_with(streaming_clients, PRODUCTS)
-
-
-def snapshot(number: int) -> list[Row]:
-    """Product 1 changes in each snapshot, product 10 + N is new, product 2 never changes."""
-    return [row(number, 1, number), row(number, 10 + number), row(number, 2, day=YESTERDAY)]
-
-
-def staging_state(world: StreamedFeed) -> tuple[StagingState, bool]:
-    staging = world.services.staging.read()
-    assert staging
-    return staging.state, staging.is_streamed
-
-
-def load_jobs(world: StreamedFeed, record: LedgerRecord) -> list[str]:
-    """The load jobs of the attempt."""
-    listed = world.bigquery.list_jobs(max_results=200)
-    return [job.job_id for job in listed if record.attempt in job.job_id and job.job_type == "load"]
 
 
 def test_only_the_changed_rows_are_streamed(world: StreamedFeed) -> None:
@@ -183,38 +137,6 @@ def test_a_rollback_and_what_follows_it(world: StreamedFeed) -> None:
     assert world.table_rows() == before.table_rows()
     world.publish_told(4, snapshot(4))
     world.publish_told(5, snapshot(5))
-
-
-def kill_writer(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    """The next writer is killed after so many rows, when the others have been sent, or, with 99, after all were."""
-    append, finish = RowAppender.append, RowAppender.finish
-
-    def dies(appender: RowAppender, *arguments: Any) -> None:
-        append(appender, *arguments)
-        if appender.rows >= rows:
-            finish(appender)
-            monkeypatch.undo()
-            raise Killed
-
-    def dies_at_the_end(appender: RowAppender) -> None:
-        finish(appender)
-        monkeypatch.undo()
-        raise Killed
-
-    monkeypatch.setattr(RowAppender, "append", dies)
-    monkeypatch.setattr(RowAppender, "finish", dies_at_the_end)
-
-
-def killed_load(world: StreamedFeed, name: str, rows: int) -> PublishSpec:
-    """The attempt's load task is killed after so many rows."""
-    spec = world.resolve(name)
-    world.deduplicate(spec)
-    with pytest.MonkeyPatch.context() as patch:
-        kill_writer(patch, rows)
-        with pytest.raises(Killed):
-            world.load(spec)
-    assert staging_state(world) == (StagingState.LOADING, True)
-    return spec
 
 
 @pytest.mark.parametrize(

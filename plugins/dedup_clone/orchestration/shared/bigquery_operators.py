@@ -153,10 +153,10 @@ class LoadStagingOperator(AttemptJobOperator):
             changes = changes_to_stream(services, spec, candidate, manifest)
             if changes is not None:
                 stream_changes(services, spec, manifest, changes)
-                if not finish_if_applied(services, spec, manifest):
+                if not finish_if_applied(services, spec, manifest, changes.table):
                     self.log.info("waits until BigQuery has applied the streamed changes")
                     self.defer(trigger=TimeDeltaTrigger(APPLY_INTERVAL), method_name="look_again")
-                return f"{sum(file.rows for file in changes.files)} changed rows"
+                return f"{changes.rows} changed rows"
             dates = dates_to_load(services, candidate, manifest)
             if dates is not None:
                 load_dates(services, spec, candidate, manifest, dates)

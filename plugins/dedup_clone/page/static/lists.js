@@ -8,6 +8,7 @@ const FIRST_SHOWN = 12;
 const GENERATIONS_FIRST_SHOWN = 6;
 const OVERLAP = "Row groups of the files whose values of the first clustering column lie among those of others. Where many do, files " +
   "in the order of the clustering columns, or dedup.plan: rewrite, let filters read less.";
+const DIRECT = "Streamed into target: readers saw each row as soon as BigQuery had applied it.";
 
 /** A link to a run; it goes through Airflow's own navigation. */
 export function runLink(dagId, runId, text) {
@@ -33,7 +34,7 @@ export function renderPublishes(container, { publishes, sla, now }) {
     { title: "Retained", number: true, cell: (p) => count(p.retained_rows) },
     ...(publishes.some((p) => p.cluster_overlap !== null)
       ? [{ title: "Overlap", number: true, cell: (p) => p.cluster_overlap === null ? "" : h("span", { title: OVERLAP }, `${Math.round(p.cluster_overlap * 100)} %`) }] : []),
-    { title: "Plan", short: true, cell: (p) => [p.engine, p.plans.length ? `: ${p.plans.join(", ")}` : ""] },
+    { title: "Plan", short: true, cell: (p) => [p.engine, p.is_direct ? h("span", { title: DIRECT }, " (direct)") : "", p.plans.length ? `: ${p.plans.join(", ")}` : ""] },
     { title: "Cost", number: true, cell: (p) => usd(p.usd) },
     { title: "MERGE", number: true, cell: (p) => usd(p.merge_usd) },
     { title: "QUALIFY", number: true, cell: (p) => usd(p.qualify_usd) },

@@ -17,10 +17,11 @@ def find_live_swap(services: Services, generation: int) -> SwapSpec | None:
     if manifest is None or staging is None:
         return None
     swap = read_if_sound(services.store, SwapSpec, services.layout.swap_spec(manifest.attempt))
-    if swap is None or swap.generation != str(generation) or staging.created_at > swap.checked_at:
+    cloned_at = swap.cloned_at if swap else None
+    if swap is None or cloned_at is None or swap.generation != str(generation) or staging.created_at > cloned_at:
         return None
     oldest = services.now() - services.warehouse.time_travel_window()
-    return swap if swap.checked_at > oldest else None
+    return swap if cloned_at > oldest else None
 
 
 def repeat_swap(services: Services, swap: SwapSpec) -> None:

@@ -24,14 +24,17 @@ def parent_reference(
 ) -> ParentGeneration | None:
     """Return the reference; None without a parent. Dates before `oldest`, the first of the retention, are not exported.
 
-    Raises ContractViolation when target must be exported and does not hold the parent, JobFailed.
+    Raises ContractViolation when target must be read and does not hold exactly the parent, JobFailed.
     """
     if parent is None:
         return None
+    has_files = services.manifests.files_exist(parent)
+    if not (engine.runs_spark and has_files):
+        require_whole_target(services, parent)
     if not engine.runs_spark:  # the SQL engines read target
         manifest_uri = services.store.uri(services.layout.manifest(parent.generation))
         return ParentGeneration(parent.generation, manifest_uri, file_list_uri="", file_list_digest="", data_uri="")
-    if services.manifests.files_exist(parent):
+    if has_files:
         return services.manifests.parent(parent.generation)
     return _export_target(services, attempt, parent, oldest=oldest)
 
@@ -76,6 +79,17 @@ def _export_target(services: Services, attempt: str, parent: Manifest, *, oldest
         file_list_digest=digest(text),
         data_uri=services.store.uri(folder),
     )
+
+
+def require_whole_target(services: Services, parent: Manifest) -> None:
+    """Raise ContractViolation if target may have rows that no generation has, besides those of the live one."""
+    staging = services.staging.read()
+    if staging is not None and staging.target_is_mixed(parent.generation):
+        raise ContractViolation(
+            f"Target [{services.feed.target}] may hold rows that attempt [{staging.attempt}] streamed into it and did "
+            f"not commit, and would be read: replay snapshot [{parent.snapshot_id}] with engine [{Engine.SPARK}], "
+            f"which replaces target from the files of generation [{parent.generation}]."
+        )
 
 
 def _require_live(services: Services, manifest: Manifest) -> None:

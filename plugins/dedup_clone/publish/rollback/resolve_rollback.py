@@ -153,7 +153,8 @@ def _is_nested(columns: list[str]) -> bool:
 def _clonable_as_of(services: Services, manifest: Manifest, oldest: datetime | None) -> datetime | None:
     """A time when staging held exactly this generation; None if time travel does not reach it."""
     swap = find_swap(services, manifest.attempt)
-    return swap.checked_at if swap and oldest and swap.checked_at > oldest else None
+    cloned_at = swap.cloned_at if swap else None
+    return cloned_at if cloned_at and oldest and cloned_at > oldest else None
 
 
 def _restored_manifest(services: Services, wanted: RestorableGeneration, intent: Intent, live: Manifest) -> Manifest:

@@ -1,6 +1,7 @@
--- Purpose: put staging, as it was when it was checked, live as target in one statement.
--- Params: @target STRING, @parent STRING ('' before the first publish), @generation STRING, @checked_at TIMESTAMP,
---   @snapshot STRING, @manifest STRING, @description STRING, @expiration_days FLOAT64.
+-- Purpose: put staging, as it was when it was checked, live as target in one statement. With @form 'direct' the rows are
+--   in target already, and it gets the labels of the generation.
+-- Params: @target STRING, @parent STRING ('' before the first publish), @generation STRING, @form STRING,
+--   @checked_at TIMESTAMP, @snapshot STRING, @manifest STRING, @description STRING, @expiration_days FLOAT64.
 -- Writes: target (replaced).  Safe to retry: yes, it refuses when target is neither the parent's nor already ours.
 DECLARE live STRING DEFAULT IFNULL((
   SELECT REGEXP_EXTRACT(option_value, r'"dedup_clone_generation", "([0-9]+)"')
@@ -9,15 +10,27 @@ DECLARE live STRING DEFAULT IFNULL((
 ), '');
 IF live != @generation THEN
   ASSERT live = @parent AS 'target does not hold the generation that this publish builds on: somebody else published; clear the run from its first task';
-  CREATE OR REPLACE TABLE `local-dev.warehouse.product_attributes`
-  CLONE `local-dev.warehouse.product_attributes_staging` FOR SYSTEM_TIME AS OF @checked_at
-  OPTIONS (
-    partition_expiration_days = @expiration_days,
-    description = @description,
-    labels = [
-      ('dedup_clone_generation', @generation),
-      ('dedup_clone_snapshot', @snapshot),
-      ('dedup_clone_manifest', @manifest)
-    ]
-  );
+  IF @form = 'direct' THEN
+    ALTER TABLE `local-dev.warehouse.product_attributes` SET OPTIONS (
+      partition_expiration_days = @expiration_days,
+      description = @description,
+      labels = [
+        ('dedup_clone_generation', @generation),
+        ('dedup_clone_snapshot', @snapshot),
+        ('dedup_clone_manifest', @manifest)
+      ]
+    );
+  ELSE
+    CREATE OR REPLACE TABLE `local-dev.warehouse.product_attributes`
+    CLONE `local-dev.warehouse.product_attributes_staging` FOR SYSTEM_TIME AS OF @checked_at
+    OPTIONS (
+      partition_expiration_days = @expiration_days,
+      description = @description,
+      labels = [
+        ('dedup_clone_generation', @generation),
+        ('dedup_clone_snapshot', @snapshot),
+        ('dedup_clone_manifest', @manifest)
+      ]
+    );
+  END IF;
 END IF;

@@ -1,0 +1,104 @@
+"""A feed of engine `cdc` beside the oracle, and load tasks that are killed while they stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.settings.feed import CdcSettings
+from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.state.staging import StagingState
+from dedup_clone.warehouse.append_rows import RowAppender
+from testkit.fake_dedup_job import Row
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
+from testkit.oracle import OracleDelivery, OracleState
+from testkit.table_contracts import PRODUCTS
+
+Clients = tuple[Storage, BigQuery]
+OLDEST = TODAY - timedelta(days=PRODUCTS.retention_days - 1)
+STALENESS = timedelta(minutes=CdcSettings().max_staleness_minutes)
+
+
+class Killed(BaseException):
+    """Takes the place of a signal that ends the process: no `except Exception` sees it."""
+
+
+class StreamedFeed(FeedAgainstOracle):
+    """A feed of engine `cdc`. `expected`: the oracle's table."""
+
+    expected: OracleState
+
+    def told(self, snapshot_id: int, rows: Sequence[Row]) -> str:
+        """Land the snapshot, and tell the oracle, as the next publish."""
+        self.expected = self.expected.apply([OracleDelivery(snapshot_id, rows)], OLDEST)
+        return self.land(snapshot_id, rows)
+
+    def publish_told(self, snapshot_id: int, rows: Sequence[Row], **changes: Any) -> LedgerRecord:
+        record = self.publish(self.told(snapshot_id, rows), **changes)
+        self.assert_equal(self.expected)
+        return record
+
+
+def feed_with(clients: Clients, table: Any, **cdc: Any) -> StreamedFeed:
+    settings = CdcSettings(**{"max_changed_share": 1.0, **cdc})
+    world = StreamedFeed(clients, feed_of(table, Engine.CDC).model_copy(update={"cdc": settings}))
+    world.expected = OracleState(world.oracle_table, last_changed=True)
+    return world
+
+
+def snapshot(number: int) -> list[Row]:
+    """Product 1 changes in each snapshot, product 10 + N is new, product 2 never changes."""
+    return [row(number, 1, number), row(number, 10 + number), row(number, 2, day=YESTERDAY)]
+
+
+def staging_state(world: StreamedFeed) -> tuple[StagingState, bool]:
+    staging = world.services.staging.read()
+    assert staging
+    return staging.state, staging.is_streamed
+
+
+def load_jobs(world: StreamedFeed, record: LedgerRecord) -> list[str]:
+    """The load jobs of the attempt."""
+    listed = world.bigquery.list_jobs(max_results=200)
+    return [job.job_id for job in listed if record.attempt in job.job_id and job.job_type == "load"]
+
+
+def kill_writer(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """The next writer is killed after so many rows, when the others have been sent, or, with 99, after all were."""
+    append, finish = RowAppender.append, RowAppender.finish
+
+    def dies(appender: RowAppender, *arguments: Any) -> None:
+        append(appender, *arguments)
+        if appender.rows >= rows:
+            finish(appender)
+            monkeypatch.undo()
+            raise Killed
+
+    def dies_at_the_end(appender: RowAppender) -> None:
+        finish(appender)
+        monkeypatch.undo()
+        raise Killed
+
+    monkeypatch.setattr(RowAppender, "append", dies)
+    monkeypatch.setattr(RowAppender, "finish", dies_at_the_end)
+
+
+def killed_load(world: StreamedFeed, name: str, rows: int) -> PublishSpec:
+    """The attempt's load task is killed after so many rows."""
+    spec = world.resolve(name)
+    world.deduplicate(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        kill_writer(patch, rows)
+        with pytest.raises(Killed):
+            world.load(spec)
+    state = StagingState.BEHIND if world.feed.cdc.publish == "direct" else StagingState.LOADING
+    assert staging_state(world) == (state, True)
+    return spec
