@@ -20,7 +20,7 @@ from soak import feeds_at_once, kill_points, many_feeds, marker_burst, side_tabl
 from soak.delivery_producer import DeliveryProducer
 from soak.kill_matrix import KillMatrix
 from soak.kill_points import KillPoint
-from soak.readers import replay_scenario, swap_scenario
+from soak.readers import replay_scenario, schema_scenario, swap_scenario
 from soak.report import Report, Section, summary_line
 from testkit.errors import HarnessError
 from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, running_stack
@@ -79,6 +79,12 @@ def run_replays(folder: Path, report: Report, options: argparse.Namespace) -> No
     add(report, section)
 
 
+def run_schema_changes(folder: Path, report: Report, options: argparse.Namespace) -> None:
+    """Query the table while its columns change."""
+    shutil.rmtree(folder, ignore_errors=True)
+    add(report, schema_scenario.run(folder, publishes=options.publishes, per_second=options.per_second))
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -93,6 +99,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     many.add_argument("--publishes", type=int, default=6, help="number of publishes")
     readers = commands.add_parser("readers", help="query the table during swaps")
     replays = commands.add_parser("replays", help="query the table during replays and rollbacks")
+    schema_changes = commands.add_parser("schema-changes", help="query the table while its columns change")
+    for command in (all_tests, schema_changes):
+        command.add_argument("--publishes", type=int, default=20, help="number of publishes, at least six")
     for command in (all_tests, kill):
         command.add_argument(
             "--points", default="", help="names of points, moments, steps or killed processes, separated by commas"
@@ -108,7 +117,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
             "--snapshots", type=int, default=10, help="number of snapshots to publish and replay, at least two"
         )
         command.add_argument("--seed", type=int, default=1, help="seed of the random order of the replays")
-    for command in (all_tests, readers, replays):
+    for command in (all_tests, readers, replays, schema_changes):
         command.add_argument("--per-second", type=float, default=50.0, help="queries a second, all readers together")
     return parser.parse_args(arguments)
 
@@ -119,6 +128,8 @@ def run_chosen(options: argparse.Namespace, folder: Path, report: Report) -> Non
         run_readers(folder / "readers", report, options)
     if options.command in ("all", "replays"):
         run_replays(folder / "replays", report, options)
+    if options.command in ("all", "schema-changes"):
+        run_schema_changes(folder / "schema-changes", report, options)
     if options.command in ("all", "kill", "markers"):
         chosen = kill_points.select_points(options.points) if options.command != "markers" else []
         with running_stack(folder / "stack") as stack:

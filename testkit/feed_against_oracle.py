@@ -72,9 +72,14 @@ class FeedAgainstOracle(FeedOnStandIn):
 
     def declare(self, table: TableContract) -> None:
         """Change the columns of the feed's file to those of `table`."""
-        columns = self.feed.table.model_copy(update={"columns": tuple(map(_column, table.columns))})
-        self.feed = self.feed.model_copy(update={"table": columns})
-        self.table, self.oracle_table = table, oracle_table(table)
+        self.declare_columns(tuple(map(_column, table.columns)))
+
+    def declare_columns(self, columns: Sequence[ColumnSettings]) -> None:
+        """As `declare`, with settings that a table's contract does not have."""
+        table = self.feed.table.model_copy(update={"columns": tuple(columns)})
+        self.feed = self.feed.model_copy(update={"table": table})
+        self.table = table.to_contract()
+        self.oracle_table = oracle_table(self.table)
 
     def land(self, snapshot_id: int, rows: Sequence[Row]) -> str:
         return self.land_files(snapshot_id, self.files_of(rows))

@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 Row = Mapping[str, Any]
 Key = tuple[Any, ...]
-Answer = tuple[tuple[int, ...], ...]
+Answer = tuple[tuple[Any, ...], ...]
+
+PRODUCTS_READ_WHOLE = 2
 
 
 class ReaderQuery(StrEnum):
-    """The readers' two queries. The answer to either shows which generation was read: it differs between any two."""
+    """The readers' queries. The answer to each shows which generation was read: it differs between any two."""
 
     WHOLE = "SELECT COUNT(*) AS n, SUM(attr_value) AS total FROM {table}"
     BY_SNAPSHOT = (
         "SELECT update_id, COUNT(*) AS n, SUM(attr_value) AS total FROM {table} GROUP BY update_id ORDER BY update_id"
     )
+    ROWS = f"SELECT * FROM {{table}} WHERE product_id < {PRODUCTS_READ_WHOLE} ORDER BY date, product_id"
 
 
-def expected_answers(rows: Iterable[Row]) -> dict[ReaderQuery, Answer]:
-    """The answer to each query on a table with these rows."""
+def expected_answers(rows: Sequence[Row], columns: Sequence[str]) -> dict[ReaderQuery, Answer]:
+    """The answer to each query on a table with these rows and columns. A value that a row lacks is NULL."""
     by_snapshot: dict[int, tuple[int, int]] = {}
     for row in rows:
         count, total = by_snapshot.get(row["update_id"], (0, 0))
         by_snapshot[row["update_id"]] = (count + 1, total + row["attr_value"])
     answer_by_snapshot = tuple((id_, *by_snapshot[id_]) for id_ in sorted(by_snapshot))
     whole = (sum(count for _, count, _ in answer_by_snapshot), sum(total for _, _, total in answer_by_snapshot))
-    return {ReaderQuery.WHOLE: (whole,), ReaderQuery.BY_SNAPSHOT: answer_by_snapshot}
+    read_whole = sorted(
+        (row for row in rows if row["product_id"] < PRODUCTS_READ_WHOLE),
+        key=lambda row: (row["date"], row["product_id"]),
+    )
+    return {
+        ReaderQuery.WHOLE: (whole,),
+        ReaderQuery.BY_SNAPSHOT: answer_by_snapshot,
+        ReaderQuery.ROWS: tuple(tuple(row.get(name) for name in columns) for row in read_whole),
+    }
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
 from typing import Any
 
 from dedup_clone.publish.step_specs import PublishSpec
 from soak.readers.expected_answers import Swap, expected_answers
+from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.oracle import OracleDelivery, OracleState, OracleTable
 
@@ -18,15 +19,26 @@ TABLE = OracleTable("date", "update_id", ("date", "product_id", "store_id", "att
 RETENTION_DAY = TODAY - timedelta(days=700)
 
 
+def numbered_row(snapshot_id: int, product: int, day: date) -> Row:
+    """A row whose value names its snapshot and its product."""
+    return row(snapshot_id, product, snapshot_id * 1000 + product, day=day)
+
+
+COLUMNS = tuple(numbered_row(0, 0, TODAY))
+
+
 class OraclePublisher:
     """Publishes, replays and rolls back `feed`.
 
-    `swaps`: every swap so far, with the answers that readers must get after it. `events`: the number of publishes,
-    replays, rollbacks and injected faults, by name.
+    `make_row`: makes the row of a snapshot, product and date. `columns`: the names of target's columns after the next
+    swap. `swaps`: every swap so far, with the answers that readers must get after it. `events`: the number of
+    publishes, replays, rollbacks and injected faults, by name.
     """
 
     def __init__(self, feed: FeedOnStandIn) -> None:
         self.feed = feed
+        self.make_row: Callable[[int, int, date], Row] = numbered_row
+        self.columns = COLUMNS
         self.swaps: list[Swap] = []
         self.events: Counter[str] = Counter()
         self._landed: dict[str, OracleDelivery] = {}
@@ -42,7 +54,7 @@ class OraclePublisher:
         """Land one more snapshot, and return its delivery's name. Consecutive snapshots lack different products."""
         snapshot_id = self.next_id
         rows = [
-            row(snapshot_id, product, snapshot_id * 1000 + product, day=day)
+            self.make_row(snapshot_id, product, day)
             for day in (YESTERDAY, TODAY)
             for product in range(PRODUCTS)
             if product != snapshot_id % PRODUCTS
@@ -110,4 +122,5 @@ class OraclePublisher:
 
     def _record_swap(self, generation: int, state: OracleState, began: float) -> None:
         self._state = self._states[generation] = state
-        self.swaps.append(Swap(generation, expected_answers(state.rows.values()), began, time.monotonic()))
+        answers = expected_answers(list(state.rows.values()), self.columns)
+        self.swaps.append(Swap(generation, answers, began, time.monotonic()))

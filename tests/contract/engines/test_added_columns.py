@@ -42,9 +42,7 @@ def declare(world: FeedAgainstOracle, table: TableContract) -> None:
         return ColumnSettings.model_validate(values | ({} if is_known else {"since": MUST_HAVE_SINCE}))
 
     names = {column.name for column in NESTED.columns}
-    columns = tuple(settings(column, column.name in names) for column in table.columns)
-    world.feed = world.feed.model_copy(update={"table": world.feed.table.model_copy(update={"columns": columns})})
-    world.table, world.oracle_table = table, oracle_table(table)
+    world.declare_columns([settings(column, column.name in names) for column in table.columns])
 
 
 def snapshot(random: Random, number: int) -> list[Row]:

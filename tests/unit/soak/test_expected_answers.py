@@ -7,7 +7,8 @@ from soak.readers.expected_answers import Answer, ObservedAnswer, ReaderQuery, S
 
 def generation(number: int, value: int, began: float) -> Swap:
     """Goes live between `began` and a second later."""
-    return Swap(number, expected_answers([{"update_id": number, "attr_value": value}]), began, began + 1)
+    row = {"date": 1, "product_id": 1, "update_id": number, "attr_value": value}
+    return Swap(number, expected_answers([row], tuple(row)), began, began + 1)
 
 
 SWAPS = [generation(1, 10, 0), generation(2, 20, 10), generation(3, 10, 20), generation(4, 40, 30)]
@@ -17,11 +18,13 @@ def seen(swap: Swap, began: float, ended: float) -> ObservedAnswer:
     return ObservedAnswer(ReaderQuery.WHOLE, began, ended, swap.expected_answers[ReaderQuery.WHOLE])
 
 
-def test_answers_of_a_table_are_its_counts_and_sums() -> None:
-    rows = [{"update_id": 7, "attr_value": 1}, {"update_id": 8, "attr_value": 2}, {"update_id": 7, "attr_value": 3}]
-    found = expected_answers(rows)
+def test_answers_of_a_table_are_its_counts_sums_and_rows() -> None:
+    names = ("date", "product_id", "update_id", "attr_value")
+    rows = [dict(zip(names, values, strict=True)) for values in ((2, 0, 7, 1), (1, 9, 8, 2), (1, 1, 7, 3))]
+    found = expected_answers(rows, (*names, "added"))
     assert found[ReaderQuery.WHOLE] == ((3, 6),)
     assert found[ReaderQuery.BY_SNAPSHOT] == ((7, 2, 4), (8, 1, 2))
+    assert found[ReaderQuery.ROWS] == ((1, 1, 7, 3, None), (2, 0, 7, 1, None))
 
 
 def test_a_reader_that_follows_the_swaps_sees_nothing_wrong() -> None:

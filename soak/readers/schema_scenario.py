@@ -1,0 +1,88 @@
+"""Changes the columns of a feed between publishes, while readers query the table.
+
+First a column is added, later INT64 becomes NUMERIC. No query may fail, and no reader may see a row that has parts of
+two generations: one of the readers' queries reads whole rows, and expects those of one generation, with all columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+from dedup_clone.settings.table_settings import ColumnSettings
+from soak.readers.observation import make_section, observe
+from soak.readers.oracle_publisher import OraclePublisher, numbered_row
+from soak.readers.stand_in_servers import open_servers
+from soak.report import Section
+from testkit.fake_dedup_job import Row
+from testkit.feed_against_oracle import FeedAgainstOracle
+from testkit.spark_dedup_process import SparkDedupProcess
+
+ADDED, WIDENED = "doubled", "attr_value"
+
+
+def with_added_column(snapshot_id: int, product: int, day: date) -> Row:
+    row = numbered_row(snapshot_id, product, day)
+    return {**row, ADDED: 2 * row[WIDENED]}
+
+
+def with_fraction(snapshot_id: int, product: int, day: date) -> Row:
+    """A row that has no place in the column's former type."""
+    row = with_added_column(snapshot_id, product, day)
+    return {**row, WIDENED: row[WIDENED] + Decimal("0.25")}
+
+
+class SchemaScenario:
+    """The steps of the scenario. `problems`: the differences between target and the oracle, as sentences."""
+
+    def __init__(self, publisher: OraclePublisher, feed: FeedAgainstOracle) -> None:
+        self.problems: list[str] = []
+        self._publisher = publisher
+        self._feed = feed
+
+    def publish(self, times: int = 1) -> None:
+        for _ in range(times):
+            self._publisher.publish(self._publisher.land())
+
+    def run(self, publishes: int) -> None:
+        """Publish at least six times after the first publish; change the columns after each third of them."""
+        third = publishes // 3
+        self.publish(third)
+        self._add_column()
+        self.publish(third)
+        self._widen_column()
+        self.publish(publishes - 2 * third)
+        self.problems += self._publisher.differences()
+
+    def _add_column(self) -> None:
+        """Declare a column. The first snapshot after that still lacks it."""
+        name = self._publisher.land()
+        since = self._publisher.next_id
+        added = ColumnSettings.model_validate({"name": ADDED, "type": "INT64", "since": since})
+        self._feed.declare_columns([*self._feed.feed.table.columns, added])
+        self._publisher.columns = (*self._publisher.columns, ADDED)
+        self._publisher.publish(name)
+        self._publisher.make_row = with_added_column
+        self._publisher.events["added column"] += 1
+
+    def _widen_column(self) -> None:
+        columns = self._feed.feed.table.columns
+        self._feed.declare_columns(
+            [c.model_copy(update={"type": "NUMERIC"}) if c.name == WIDENED else c for c in columns]
+        )
+        self._publisher.make_row = with_fraction
+        self._publisher.events["widened column"] += 1
+
+
+def run(folder: Path, *, publishes: int, per_second: float) -> Section:
+    """Run the scenario on servers of its own, and with the real dedup job, which writes the changed files."""
+    with open_servers(folder) as servers, SparkDedupProcess(servers.feed.storage) as dedup:
+        feed = FeedAgainstOracle((servers.feed.storage, servers.feed.bigquery), servers.feed.feed)
+        feed.dedup = dedup
+        publisher = OraclePublisher(feed)
+        scenario = SchemaScenario(publisher, feed)
+        scenario.publish()
+        observation = observe(replace(servers, feed=feed), per_second, lambda: scenario.run(publishes))
+    return make_section("Changed columns under readers", publisher, observation, scenario.problems)
