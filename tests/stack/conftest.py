@@ -6,15 +6,12 @@ It runs behind the holding proxies of the long runs, so that a test can hold a r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from testkit.proxied_stack import ProxiedStack, running_stack
+from testkit.stack_client import StackClient, wait_for
 from tests.stack.extra_feeds import BOUNDED, HELD_BACK, SLOWED, add_feeds
-from tests.stack.stack_client import StackClient, wait_for
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +22,7 @@ def proxied_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedS
 
 @pytest.fixture(scope="session")
 def stack(proxied_stack: ProxiedStack) -> StackClient:
-    local = StackClient(REPOSITORY, proxied_stack.layout.local)
+    local = StackClient(proxied_stack.layout.local)
     extra = [f"{feed}_{dag}" for feed in (SLOWED, HELD_BACK, BOUNDED) for dag in ("watch", "publish", "rollback")]
     wait_for(lambda: all(local.airflow.is_paused(dag) is False for dag in extra), f"Airflow knows {extra}")
     return local

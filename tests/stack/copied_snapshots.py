@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from testkit.oracle import OracleDelivery, OracleState, OracleTable
-from tests.stack.stack_client import Row, StackClient, as_tuples, row
+from testkit.stack_client import Row, StackClient, as_tuples, row
 
 TODAY = datetime.now(UTC).date()
 DAYS = [TODAY - timedelta(days=n) for n in range(3)]

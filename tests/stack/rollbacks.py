@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from dedup_clone.state.layout import FeedLayout
+from testkit.approvals import Approvals
 from testkit.proxied_stack import ProxiedStack
-from tests.stack.approvals import Approvals
+from testkit.stack_client import StackClient, as_tuples, row
 from tests.stack.extra_feeds import HELD_BACK as FEED
-from tests.stack.stack_client import StackClient, as_tuples, row
 
 TODAY = datetime.now(UTC).date()
 ROLLBACK = f"{FEED}_rollback"

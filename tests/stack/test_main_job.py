@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from testkit.approvals import Approvals
 from testkit.proxied_stack import ProxiedStack
-from tests.stack.approvals import Approvals
+from testkit.stack_client import COLUMNS, Row, StackClient, as_tuples, row, wait_for
 from tests.stack.copied_snapshots import DAYS, Copied, assert_bq_reads_the_same, publish_copied, table_after
 from tests.stack.extra_feeds import BOUNDED
-from tests.stack.stack_client import COLUMNS, Row, StackClient, as_tuples, row, wait_for
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 

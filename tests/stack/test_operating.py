@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from testkit.proxied_stack import ProxiedStack
+from testkit.stack_client import StackClient
 from tests.stack.extra_feeds import HELD_BACK, PROMISE_MINUTES, SLOWED
 from tests.stack.rollbacks import Rollbacks, prune
 from tests.stack.slowed_publish import SlowPublish, Watchdog
-from tests.stack.stack_client import StackClient
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 

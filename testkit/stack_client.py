@@ -1,10 +1,9 @@
-"""A client of a running stack for the end-to-end tests: it lands, triggers runs, waits for them, and reads tables."""
+"""A client of a running stack, as people use it: it lands, triggers runs, waits for them, and reads tables."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Sequence
 from datetime import date
 from functools import cache, cached_property
@@ -19,27 +18,23 @@ from devstack.demo.airflow_api import AirflowApi
 from devstack.http_calls import Answer, call
 from devstack.stack import client_config
 from devstack.stack.names_and_logins import LOGINS
+from testkit import proxied_stack
 
 Row = dict[str, Any]
 COLUMNS = ("date", "product_id", "store_id", "attribute_id", "attr_value", "update_id")
 SCHEMA = pa.schema([("date", pa.date32()), *[(name, pa.int64()) for name in COLUMNS[1:]]])
-TIMEOUT_S = 240
+TIMEOUT_S = 240.0
 
 
-def wait_for(condition: Callable[[], Any], what: str) -> Any:
-    """Waits until `condition` returns something true, and returns it."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < deadline:
-        answer = condition()
-        if answer:
-            return answer
-        time.sleep(0.5)
-    raise AssertionError(f"not within {TIMEOUT_S} s: {what}")
+def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = TIMEOUT_S) -> Any:
+    """Waits until `condition` returns something true, and returns it. Raises HarnessError after `timeout_s`."""
+    return proxied_stack.wait_for(condition, timeout_s, what)
 
 
 class StackClient:
-    def __init__(self, repository: Path, local: Path) -> None:
-        self.repository = repository
+    """The client of the stack whose files are below `local`."""
+
+    def __init__(self, local: Path) -> None:
         self.local = local
         self.variables = client_config.read(local / "stack.env")
         self.connection = Connection.from_variables(self.variables)

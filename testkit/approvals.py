@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from tests.stack.stack_client import StackClient, wait_for
+from testkit.stack_client import TIMEOUT_S, StackClient, wait_for
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Approvals:
     def _task(self, run_id: str) -> str:
         return f"api/v2/dags/{self.feed}_{self.dag}/dagRuns/{quote(run_id)}/taskInstances/{self.task_id}/-1"
 
-    def end_of(self, run_id: str, option: str = "") -> str:
+    def end_of(self, run_id: str, option: str = "", *, timeout_s: float = TIMEOUT_S) -> str:
         """The final state of a run whose approval was answered with `option`.
 
         The answer is repeated when the task asks again. Airflow starts the task again if it is answered before the
@@ -44,11 +44,17 @@ class Approvals:
         """
         dag_id = f"{self.feed}_{self.dag}"
         state: str = wait_for(
-            lambda: self.stack.final_state(dag_id, run_id) or self._answer_again(run_id, option), f"[{run_id}] ended"
+            lambda: self._state_after_answer(dag_id, run_id, option),
+            f"run [{run_id}] of [{dag_id}] has ended",
+            timeout_s,
         )
         return state
 
-    def _answer_again(self, run_id: str, option: str) -> None:
+    def _state_after_answer(self, dag_id: str, run_id: str, option: str) -> str | None:
+        """The final state of the run; None while it runs, after answering again if the task asks again."""
+        if state := self.stack.final_state(dag_id, run_id):
+            return state
         asked = self.stack.task_states(self.feed, run_id, dag=self.dag)[self.task_id] == "awaiting_input"
         if asked and option:
             self.answer(run_id, option)
+        return None
