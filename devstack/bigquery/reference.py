@@ -63,6 +63,7 @@ STATEMENTS: dict[type, str] = {
     statements.DropRowPolicy: "`DROP ROW ACCESS POLICY [IF EXISTS] … ON …`, `DROP ALL ROW ACCESS POLICIES ON …`",
     statements.CreateSchema: "`CREATE SCHEMA [IF NOT EXISTS] … [OPTIONS]`",
     statements.DropSchema: "`DROP SCHEMA [IF EXISTS] … [CASCADE]`",
+    statements.UndropSchema: "`UNDROP SCHEMA [IF NOT EXISTS] … [OPTIONS (location = …)]`",
     statements.CreateProcedure: "`CREATE [OR REPLACE] PROCEDURE [IF NOT EXISTS] …(…) WITH CONNECTION … "
     "OPTIONS (engine = 'SPARK', …) LANGUAGE PYTHON [AS code]`",
     statements.DropProcedure: "`DROP PROCEDURE [IF EXISTS]`",

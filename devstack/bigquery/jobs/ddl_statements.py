@@ -27,11 +27,13 @@ from devstack.bigquery.sql.statements import (
     CreateTable,
     DropSchema,
     DropTable,
+    UndropSchema,
 )
 from devstack.bigquery.sql.type_parser import fields_of_columns
 from devstack.bigquery.storage.arrow_schema import conform
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.change_log import check_copy, merged_by_queries
+from devstack.bigquery.storage.deleted_datasets import restore_dataset
 from devstack.bigquery.storage.model import (
     CloneDefinition,
     Dataset,
@@ -46,7 +48,14 @@ from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import check_clone, check_replacement, check_settings
 
 DdlStatement = (
-    AlterColumn | AlterTableSetOptions | AlterTablePrimaryKey | CreateClone | CreateSchema | DropSchema | DropTable
+    AlterColumn
+    | AlterTableSetOptions
+    | AlterTablePrimaryKey
+    | CreateClone
+    | CreateSchema
+    | DropSchema
+    | DropTable
+    | UndropSchema
 )
 
 
@@ -64,6 +73,8 @@ def run_ddl(
             return _create_schema(statement, sql)
         case DropSchema():
             return _drop_schema(statement, sql.state)
+        case UndropSchema():
+            return _undrop_schema(statement, sql)
 
 
 def _clone(
@@ -132,6 +143,18 @@ def _drop_schema(statement: DropSchema, state: ScriptState) -> Outcome:
     check_location(state.catalog, dataset, state.defaults.location)
     state.catalog.drop_dataset(dataset, statement.cascade)
     return Outcome("DROP_SCHEMA", ddl_operation="DROP")
+
+
+def _undrop_schema(statement: UndropSchema, sql: StatementSql) -> Outcome:
+    """Restore a dataset in the location of its options, by default that of the job."""
+    catalog, dataset = sql.state.catalog, DatasetId(sql.state.defaults.project, statement.name)
+    if catalog.datasets.find(dataset) is not None:
+        if statement.if_not_exists:
+            return Outcome("UNDROP_SCHEMA", ddl_operation="SKIP")
+        raise Duplicate(f"Already Exists: Dataset {dataset}")
+    options = evaluate_schema_options(statement.options, sql.python_value)
+    restore_dataset(catalog, dataset, options.location or sql.state.defaults.location)
+    return Outcome("UNDROP_SCHEMA", ddl_operation="CREATE")
 
 
 def ddl_operation(current: TableVersion | None, or_replace: bool, if_not_exists: bool, table: TableId) -> str:

@@ -59,6 +59,7 @@ _OTHER_KINDS = {
     statements.DropRowPolicy: "DROP_ROW_ACCESS_POLICY",
     statements.CreateSchema: "CREATE_SCHEMA",
     statements.DropSchema: "DROP_SCHEMA",
+    statements.UndropSchema: "UNDROP_SCHEMA",
 }
 
 

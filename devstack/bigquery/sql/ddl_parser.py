@@ -22,6 +22,7 @@ from devstack.bigquery.sql.statements import (
     DropTable,
     Statement,
     TableName,
+    UndropSchema,
 )
 from devstack.bigquery.sql.table_names import parse_dataset_name, parse_table_name
 from devstack.bigquery.sql.tokens import TokenCursor
@@ -193,6 +194,13 @@ def parse_drop(cursor: TokenCursor) -> DropTable | DropSchema | DropRowPolicy | 
         raise NotImplementedConstruct(f"DROP {_kind(cursor)}")
     if_exists = cursor.accept("IF", "EXISTS")
     return DropTable(parse_table_name(cursor), if_exists)
+
+
+def parse_undrop(cursor: TokenCursor) -> UndropSchema:
+    cursor.expect("UNDROP", "SCHEMA")
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    project, dataset = parse_dataset_name(cursor)
+    return UndropSchema(dataset, if_not_exists, parse_options(cursor, "schema"), project)
 
 
 def parse_row_policy(cursor: TokenCursor, replace: bool) -> CreateRowPolicy:

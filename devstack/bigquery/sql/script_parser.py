@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.checked_parse import parse_expression, parse_query
-from devstack.bigquery.sql.ddl_parser import parse_alter, parse_create, parse_drop
+from devstack.bigquery.sql.ddl_parser import parse_alter, parse_create, parse_drop, parse_undrop
 from devstack.bigquery.sql.dml_parser import parse_delete, parse_merge, parse_truncate, parse_update
 from devstack.bigquery.sql.procedure_parser import parse_call
 from devstack.bigquery.sql.statements import (
@@ -87,6 +87,7 @@ def _statement(cursor: TokenCursor) -> Statement:
         "CREATE": parse_create,
         "ALTER": parse_alter,
         "DROP": parse_drop,
+        "UNDROP": parse_undrop,
         "INSERT": _insert,
         "UPDATE": parse_update,
         "DELETE": parse_delete,

@@ -166,6 +166,14 @@ class DropSchema:
 
 
 @dataclass(frozen=True)
+class UndropSchema:
+    name: str
+    if_not_exists: bool = False
+    options: Options = ()
+    project: str | None = None
+
+
+@dataclass(frozen=True)
 class Insert:
     """INSERT [INTO] table [(columns)] VALUES … or a query. `source` is the tree of the query or of VALUES."""
 
@@ -306,6 +314,7 @@ Statement = (
     | DropRowPolicy
     | CreateSchema
     | DropSchema
+    | UndropSchema
     | Insert
     | Update
     | Delete

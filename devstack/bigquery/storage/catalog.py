@@ -18,6 +18,7 @@ from devstack.bigquery.clock import Clock
 from devstack.bigquery.storage import quotas
 from devstack.bigquery.storage.clustered_blocks import BlockIndex
 from devstack.bigquery.storage.dataset_store import DatasetStore
+from devstack.bigquery.storage.deleted_datasets import check_deletable
 from devstack.bigquery.storage.expiration import without_expired
 from devstack.bigquery.storage.model import (
     CommitInfo,
@@ -186,7 +187,7 @@ class Catalog:
             self._append_version(table_id, self.get(table_id), "drop", dropped=True, job=job)
 
     def drop_dataset(self, dataset_id: DatasetId, delete_contents: bool) -> None:
-        self.datasets.get(dataset_id)
+        check_deletable(self.datasets.get(dataset_id), self.clock.now_us())
         tables, routines = self.list_tables(dataset_id), self.routines.list(dataset_id)
         if (tables or routines) and not delete_contents:
             raise ResourceInUse(
@@ -195,8 +196,18 @@ class Catalog:
         for procedure in routines:
             self.routines.drop(procedure.id)
         # The dataset is removed first, so that no commit can add a table after the tables are dropped.
-        self.datasets.remove(dataset_id)
+        self.datasets.remove(dataset_id, has_routines=bool(routines))
         self._drop_tables_without_dataset()
+
+    def undrop(self, table_id: TableId, dropped_since_us: int) -> None:
+        """Commit the table's last version again if the table was dropped since then."""
+        with self._lock(table_id):
+            history = self.history(table_id)
+            latest = history.latest()
+            if latest is not None and latest.dropped and latest.committed_us >= dropped_since_us:
+                last = history.by_number(latest.number - 1)
+                if last is not None and not last.dropped:
+                    self._append_version(table_id, last, "undrop", dropped=False)
 
     def commit_expired(self, table_id: TableId) -> bool:
         """Commit that expired partitions, or the whole expired table, are gone. Readers do not see them before either.

@@ -1,4 +1,4 @@
-"""Stores each dataset as one JSON file."""
+"""Stores each dataset as one JSON file, and the last deleted one of each name as another."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class DatasetStore:
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._folder = folder
+        self._deleted_folder = folder.with_name("deleted_datasets")
         self._clock = clock
         self._lock = threading.Lock()
         self._datasets: dict[DatasetId, Dataset] = {}
@@ -64,7 +65,9 @@ class DatasetStore:
             if dataset.id in self._datasets:
                 raise Duplicate(f"Already Exists: Dataset {dataset.id}")
             now_us = self._clock.now_us()
-            return self._write(replace(dataset, created_us=now_us, modified_us=now_us))
+            created = self._write(replace(dataset, created_us=now_us, modified_us=now_us))
+            self._deleted_path(dataset.id).unlink(missing_ok=True)
+            return created
 
     def ensure_hidden(self, dataset_id: DatasetId, location: str) -> Dataset:
         """The dataset for anonymous query results of a project and location. Creates it if needed."""
@@ -77,11 +80,26 @@ class DatasetStore:
         with self._lock:
             return self._write(replace(change(self.get(dataset_id)), modified_us=self._clock.now_us()))
 
-    def remove(self, dataset_id: DatasetId) -> None:
+    def remove(self, dataset_id: DatasetId, *, has_routines: bool) -> None:
         with self._lock:
-            self.get(dataset_id)
+            now_us = self._clock.now_us()
+            deleted = replace(self.get(dataset_id), deleted_us=now_us, deleted_with_routines=has_routines)
+            write_durably(self._deleted_path(dataset_id), encode_dataset(deleted))
             self._path(dataset_id).unlink()
             del self._datasets[dataset_id]
+
+    def find_deleted(self, dataset_id: DatasetId) -> Dataset | None:
+        """The last deleted dataset of this name, unless one was created after it."""
+        path = self._deleted_path(dataset_id)
+        return decode_dataset(path.read_bytes()) if path.exists() and self.find(dataset_id) is None else None
+
+    def restore(self, deleted: Dataset) -> None:
+        with self._lock:
+            self._write(replace(deleted, deleted_us=None, undeleted_us=self._clock.now_us()))
+            self._deleted_path(deleted.id).unlink()
+
+    def _deleted_path(self, dataset_id: DatasetId) -> Path:
+        return self._deleted_folder / dataset_id.project / f"{dataset_id.dataset}.json"
 
     def _path(self, dataset_id: DatasetId) -> Path:
         return self._folder / dataset_id.project / f"{dataset_id.dataset}.json"

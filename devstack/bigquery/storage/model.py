@@ -269,3 +269,6 @@ class Dataset:
     max_time_travel_hours: int = 168
     storage_billing_model: str | None = None
     hidden: bool = False
+    deleted_us: int | None = None
+    deleted_with_routines: bool = False
+    undeleted_us: int | None = None

@@ -26,6 +26,32 @@ def test_dataset_can_be_made_read_listed_changed_and_deleted(client: bigquery.Cl
         client.get_dataset(dataset)
 
 
+def test_a_deleted_dataset_is_restored_as_it_was(client: bigquery.Client, dataset: str) -> None:
+    client.query_and_wait(f"CREATE TABLE {dataset}.t AS SELECT 7 AS id")
+    client.query_and_wait(f"CREATE TABLE {dataset}.dropped_before AS SELECT 8 AS id")
+    client.delete_table(f"{dataset}.dropped_before")
+    client.delete_dataset(dataset, delete_contents=True)
+    with pytest.raises(exceptions.NotFound, match="no deleted dataset"):
+        client.query_and_wait(f"UNDROP SCHEMA {dataset} OPTIONS (location = 'EU')")
+    client.query_and_wait(f"UNDROP SCHEMA {dataset}")
+    assert [table.table_id for table in client.list_tables(dataset)] == ["t"]
+    assert [row["id"] for row in client.query_and_wait(f"SELECT id FROM {dataset}.t")] == [7]
+    client.query_and_wait(f"UNDROP SCHEMA IF NOT EXISTS {dataset}")
+    with pytest.raises(exceptions.Conflict, match="Already Exists"):
+        client.query_and_wait(f"UNDROP SCHEMA {dataset}")
+    with pytest.raises(exceptions.BadRequest, match="within the next seven days"):
+        client.delete_dataset(dataset, delete_contents=True)
+
+
+def test_a_dataset_that_was_created_again_cannot_be_restored(client: bigquery.Client) -> None:
+    for _ in range(2):
+        client.create_dataset("made_again")
+        client.delete_dataset("made_again")
+    client.create_dataset("made_again")
+    with pytest.raises(exceptions.Conflict):
+        client.query_and_wait("UNDROP SCHEMA made_again")
+
+
 def test_table_keeps_layout_and_metadata(client: bigquery.Client, dataset: str) -> None:
     make_table(client, f"{dataset}.t")
     table = client.get_table(f"{dataset}.t")

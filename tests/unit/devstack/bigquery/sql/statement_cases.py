@@ -39,6 +39,7 @@ from devstack.bigquery.sql.statements import (
     Statement,
     TableName,
     TruncateTable,
+    UndropSchema,
     Update,
 )
 from devstack.bigquery.sql.tokens import TokenCursor, tokenize
@@ -70,6 +71,7 @@ SINGLE: dict[str, tuple[str, Statement]] = {
     "drop table": ("DROP TABLE d.t", DropTable(T)),
     "drop table if exists": ("drop table if exists `p.d.t`", DropTable(TableName("t", "d", "p"), if_exists=True)),
     "drop schema": ("DROP SCHEMA d", DropSchema("d")),
+    "undrop schema": ("UNDROP SCHEMA IF NOT EXISTS p.d", UndropSchema("d", True, (), "p")),
     "drop schema cascade": ("DROP SCHEMA IF EXISTS p.d CASCADE", DropSchema("d", True, True, "p")),
     "create schema": (
         "CREATE SCHEMA IF NOT EXISTS `local-dev`.d OPTIONS (location = 'US')",

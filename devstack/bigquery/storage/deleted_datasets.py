@@ -1,0 +1,42 @@
+"""Restores deleted datasets, as UNDROP SCHEMA does.
+
+Source: https://docs.cloud.google.com/bigquery/docs/restore-deleted-datasets
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from devstack.bigquery.bigquery_errors import Invalid, NotFound, NotImplementedConstruct
+from devstack.bigquery.storage.model import Dataset, DatasetId
+
+if TYPE_CHECKING:
+    from devstack.bigquery.storage.catalog import Catalog
+
+HOUR_US = 3_600_000_000
+KEPT_AFTER_RESTORATION_US = 7 * 24 * HOUR_US
+
+
+def check_deletable(dataset: Dataset, now_us: int) -> None:
+    """Raises Invalid for a dataset that was restored in the last seven days."""
+    if dataset.undeleted_us is not None and now_us - dataset.undeleted_us < KEPT_AFTER_RESTORATION_US:
+        raise Invalid(f"Dataset {dataset.id} was undeleted and cannot be deleted within the next seven days.")
+
+
+def restore_dataset(catalog: Catalog, dataset_id: DatasetId, location: str) -> None:
+    """Restore the dataset with the tables that it had when it was deleted.
+
+    Raises NotFound in another location, and when the time travel window has passed.
+    """
+    deleted = catalog.datasets.find_deleted(dataset_id)
+    if deleted is None or deleted.deleted_us is None or deleted.location.lower() != location.lower():
+        raise NotFound(f"Not found: no deleted dataset {dataset_id} in location {location}")
+    if catalog.clock.now_us() - deleted.deleted_us > deleted.max_time_travel_hours * HOUR_US:
+        raise NotFound(f"Not found: dataset {dataset_id} was deleted before its time travel window")
+    if deleted.deleted_with_routines:
+        raise NotImplementedConstruct("UNDROP SCHEMA of a dataset that had procedures")
+    # The tables come first: without a dataset nobody sees them, and a process that is killed here drops them again.
+    for table_id, _ in catalog.histories():
+        if table_id.dataset_id == dataset_id:
+            catalog.undrop(table_id, deleted.deleted_us)
+    catalog.datasets.restore(deleted)
