@@ -95,7 +95,11 @@ def target_is_ours(
         live == str(generation) or (live == expected and known),
         found="absent" if target is None else f"generation {live}",
         expected="absent (first publish)" if parent is None else f"generation {parent}",
-        next_step="a table of that name exists or was changed by hand: bootstrap the feed, or restore its labels.",
+        next_step=(
+            "target was deleted: restore it (docs/runbook.md, the dataset or a table is deleted)."
+            if target is None
+            else "a table of that name exists or was changed by hand: bootstrap the feed, or restore its labels."
+        ),
     )
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 from google.api_core.exceptions import GoogleAPICallError
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, LaterRelease, LostRace
 from dedup_clone.publish.lost_records.recovery_plan import RecoveryPlan, carry_out, plan_recovery
 from dedup_clone.state.store import ObjectStore
 from deploy import recover as command
-from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
+from testkit.feed_on_stand_in import FeedOnStandIn, Places, expected, row
 from tests.contract.publish import bootstrap_steps as steps
+from tests.contract.publish.conftest import new_feed
 
 ROWS = [row(8, 1, 21), row(7, 2)]
 DAMAGE = '{"feed": '
@@ -205,6 +208,25 @@ def test_a_deleted_target_is_made_again_from_staging(published: FeedOnStandIn) -
     published.swap(spec, published.check(spec))
     published.commit(spec)
     assert published.rows() == expected(ROWS[0], row(9, 2, 30))
+
+
+def test_a_deleted_dataset_is_restored_and_the_feed_goes_on(clients: tuple[Storage, BigQuery]) -> None:
+    world = FeedOnStandIn(new_feed("undropped_"), *clients, Places(dataset="undropped"))
+    world.bigquery.create_dataset("undropped")
+    world.publish(world.land(7, [row(7, 1), row(7, 2)]))
+    world.publish(world.land(8, [row(8, 1, 21)]))
+    name = world.land(9, [row(9, 2, 30)])
+    world.bigquery.delete_dataset("undropped", delete_contents=True)
+    with pytest.raises(CheckFailed, match=r"target_is_parent.*absent.*restore it"):
+        world.publish(name, run_id="without a table")
+    assert "restore it" in recover(world).next_step
+    world.bigquery.query_and_wait("UNDROP SCHEMA undropped")
+    assert world.rows() == expected(*ROWS)
+    assert not recover(world).changes_anything
+    world.publish(name, run_id="later")
+    assert world.rows() == expected(ROWS[0], row(9, 2, 30))
+    world.roll_back(2)
+    assert world.rows() == expected(*ROWS)
 
 
 def test_an_outage_during_a_publish_changes_nothing_and_a_later_run_goes_on(published: FeedOnStandIn) -> None:
