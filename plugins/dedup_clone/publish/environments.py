@@ -12,18 +12,24 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Current
 
 
-def require_own_feed(services: Services) -> Current:
-    """Return CURRENT.
-
-    Raises FeedHeldElsewhere when another environment publishes the feed, ConfigurationError when it is retired.
-    """
-    current, retired = services.current.read(), services.retired.read()
+def require_in_use(services: Services) -> None:
+    """Raises ConfigurationError when the feed is retired."""
+    retired = services.retired.read()
     if retired is not None:
         raise ConfigurationError(
             f"Feed [{services.feed.feed}] was retired at {retired.retired_at:%Y-%m-%d %H:%M} UTC by run "
             f"[{retired.run_id}]: nothing was done. To use it again from its beginning, delete "
             f"[{services.store.uri(services.retired.name)}]."
         )
+
+
+def require_own_feed(services: Services) -> Current:
+    """Return CURRENT.
+
+    Raises FeedHeldElsewhere when another environment publishes the feed, ConfigurationError when it is retired.
+    """
+    current = services.current.read()
+    require_in_use(services)
     if services.is_foreign(current):
         raise FeedHeldElsewhere(
             f"Feed [{services.feed.feed}] is published by Airflow environment [{current.environment}], and this one is "

@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 
 import pyarrow.parquet as pq
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from dedup_clone.contract.errors import ConfigurationError, JobFailed, LeaseHeld
+from dedup_clone.publish.backfill.archived_snapshots import BackfillRequest, describe
 from dedup_clone.publish.records.status_table import STATUS_TABLE
 from dedup_clone.publish.retirement import retire_feed as retire_feed_module
 from dedup_clone.publish.retirement.preview_retirement import preview_retirement
@@ -16,6 +18,7 @@ from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire
 from dedup_clone.state.feed_status import StatusRow, StatusRows
 from dedup_clone.state.retired import Retirement, TargetFate
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
+from tests.contract.publish.test_publish_operators import Run
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 ROWS = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
@@ -70,15 +73,18 @@ def test_a_dropped_target_leaves_no_table(published: FeedOnStandIn) -> None:
     assert published.services.warehouse.table(published.feed.target) is None
 
 
-def test_a_retired_feed_is_not_published_and_the_error_says_how_to_use_it_again(published: FeedOnStandIn) -> None:
-    name = published.services.arrivals.deliveries()[-1].name
-    publish_request = published.publish_request(name)
+def test_a_retired_feed_is_not_published_and_the_error_says_how_to_use_it_again(
+    published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     retire(published, TargetFate.KEEP)
     with pytest.raises(ConfigurationError, match=r"was retired at .* by run \[retire\].*delete .*RETIRED"):
         retire_feed_module.require_own_feed(published.services)
     with pytest.raises(ConfigurationError, match="was retired at"):
         preview_retirement(published.services, request(TargetFate.KEEP))
-    assert publish_request.delivery.name == name
+    with pytest.raises(ConfigurationError, match="was retired at"):
+        describe(published.services, published.services.landing, BackfillRequest("gs://a/b", None, None, 1, 0))
+    with pytest.raises(AirflowFailException, match="was retired at"):  # not: snapshot 9 is not registered
+        Run(published, monkeypatch, "by-hand").resolve(snapshot_id="9", reason="once more")
 
 
 def test_a_retirement_that_stopped_half_way_goes_on(published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.request import Plan
 from dedup_clone.orchestration.publish.freshness_deadline import ARRIVED_AT
 from dedup_clone.orchestration.watch.publish_runs import is_automatic_run
+from dedup_clone.publish.environments import require_in_use
 from dedup_clone.publish.planning.date_ranges import parse_dates
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
@@ -103,9 +104,11 @@ def publish_params(feed: Feed) -> dict[str, Param]:
 def read_publish_request(services: Services, context: Context) -> PublishRequest:
     """Return the request that the filled form makes.
 
-    Raises ConfigurationError when the delivery is not registered (the message names the registered ones), when a date
-    is malformed, and when a person publishes something, or accepts checks, without a reason.
+    Raises ConfigurationError when the feed is retired, when the delivery is not registered (the message names the
+    registered ones), when a date is malformed, and when a person publishes something, or accepts checks, without a
+    reason.
     """
+    require_in_use(services)
     params, run = context["params"], context["dag_run"]
     delivery = _find_delivery(services, params["snapshot_id"], params["marker_generation"])
     accepted, reason = tuple(params["accepted_checks"] or ()), (params["reason"] or "").strip()

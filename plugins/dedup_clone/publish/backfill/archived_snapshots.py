@@ -10,6 +10,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.publish.environments import require_in_use
 from dedup_clone.publish.services import Services
 from dedup_clone.state.landing import Landing, Marker
 
@@ -54,8 +55,10 @@ class ArchivedSnapshots:
 def find_archived(services: Services, archive: Landing, request: BackfillRequest) -> ArchivedSnapshots:
     """List the archive, which has the layout of a landing folder.
 
-    Raises ConfigurationError if the archive has no snapshot, or if the feed takes no late snapshots and some are late.
+    Raises ConfigurationError if the archive has no snapshot, if the feed takes no late snapshots and some are late, and
+    if the feed is retired.
     """
+    require_in_use(services)
     newest = {marker.delivery.snapshot_id: marker for marker in archive.markers()}
     chosen = {
         snapshot_id: marker
