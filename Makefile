@@ -84,7 +84,7 @@ exhaustive: foreign-setup ## Run all tests with the variants that make test leav
 	EXHAUSTIVE=1 $(PY) -m pytest -q $(SIDE_BY_SIDE) --timeout 1800 -m "" --ignore tests/stack
 	EXHAUSTIVE=1 $(PY) -m pytest -q -m "" tests/stack
 
-soak: setup ## Kill every process at every step, twelve markers at once, readers during swaps, replays and rollbacks: an hour, a report
+soak: setup ## Kill every process at every step, and all other long tests (docs/soak.md): more than an hour, a report
 	@devstack/require.sh >/dev/null
 	$(PY) -m soak all
 

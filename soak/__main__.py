@@ -1,4 +1,4 @@
-"""Runs `python -m soak all|kill|markers|readers|replays` from a checkout."""
+"""Runs `python -m soak all`, or one part of it, from a checkout."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Runs the long tests: the kill matrix, bursts of markers, disturbed reporting tables, feeds that publish at once, and
-readers during swaps, replays and rollbacks. Also measures an environment with many feeds.
+"""Runs the long tests: the kill matrix, markers, outages, disturbed reporting tables, two environments, lives of feeds,
+feeds that publish at once, and readers during swaps, replays, rollbacks and changes of columns.
 
-The exit status is 0 only if all chosen tests passed.
+It also measures an environment with many feeds. The exit status is 0 only if all chosen tests passed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ from types import FrameType
 
 from devstack.stack.layout import CHECKOUT
 from devstack.stack.stack_errors import StackError
-from soak import feeds_at_once, kill_points, many_feeds, marker_burst, side_tables
+from soak import (
+    feeds_at_once,
+    kill_points,
+    lifecycle,
+    many_feeds,
+    marker_burst,
+    region_down,
+    side_tables,
+    two_environments,
+)
 from soak.delivery_producer import DeliveryProducer
 from soak.kill_matrix import KillMatrix
 from soak.kill_points import KillPoint
@@ -52,10 +61,18 @@ def run_kill_matrix(stack: ProxiedStack, deliveries: DeliveryProducer, report: R
     matrix.publish_without_kill(feeds, "after the last point")
 
 
-def run_marker_bursts(stack: ProxiedStack, deliveries: DeliveryProducer, report: Report) -> None:
+def run_marker_bursts(stack: ProxiedStack, deliveries: DeliveryProducer) -> list[Section]:
     """Land many markers at once, first while Airflow runs and then while it is stopped."""
-    for airflow_is_down in (False, True):
-        add(report, marker_burst.run(stack, deliveries, EXAMPLE, airflow_is_down=airflow_is_down))
+    return [marker_burst.run(stack, deliveries, EXAMPLE, airflow_is_down=is_down) for is_down in (False, True)]
+
+
+# The last one leaves runs that failed, which the others would report.
+SHARED_STACK_PARTS = {
+    "markers": run_marker_bursts,
+    "region-down": region_down.run,
+    "side-tables": side_tables.run,
+    "two-environments": two_environments.run,
+}
 
 
 def add(report: Report, section: Section) -> None:
@@ -63,26 +80,21 @@ def add(report: Report, section: Section) -> None:
     log("\n".join(report.last_section_lines()))
 
 
-def run_readers(folder: Path, report: Report, options: argparse.Namespace) -> None:
-    """Query the table while publishes swap it."""
-    shutil.rmtree(folder, ignore_errors=True)
-    section = swap_scenario.run(
+def _readers(folder: Path, options: argparse.Namespace) -> Section:
+    return swap_scenario.run(
         folder, swaps=options.swaps, per_second=options.per_second, must_keep_rate=options.keep_pace
     )
-    add(report, section)
 
 
-def run_replays(folder: Path, report: Report, options: argparse.Namespace) -> None:
-    """Query the table during replays and rollbacks."""
-    shutil.rmtree(folder, ignore_errors=True)
-    section = replay_scenario.run(folder, snapshots=options.snapshots, per_second=options.per_second, seed=options.seed)
-    add(report, section)
+def _replays(folder: Path, options: argparse.Namespace) -> Section:
+    return replay_scenario.run(folder, snapshots=options.snapshots, per_second=options.per_second, seed=options.seed)
 
 
-def run_schema_changes(folder: Path, report: Report, options: argparse.Namespace) -> None:
-    """Query the table while its columns change."""
-    shutil.rmtree(folder, ignore_errors=True)
-    add(report, schema_scenario.run(folder, publishes=options.publishes, per_second=options.per_second))
+def _schema_changes(folder: Path, options: argparse.Namespace) -> Section:
+    return schema_scenario.run(folder, publishes=options.publishes, per_second=options.per_second)
+
+
+READER_PARTS = {"readers": _readers, "replays": _replays, "schema-changes": _schema_changes}
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -91,6 +103,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     all_tests = commands.add_parser("all", help="run all long tests, without many-feeds")
     kill = commands.add_parser("kill", help="run the kill matrix, or some of its points")
     commands.add_parser("markers", help="land twelve markers at once, while Airflow runs and while it is stopped")
+    commands.add_parser("lifecycle", help="backfill and retire a feed, and erase a key")
+    commands.add_parser("two-environments", help="publish one feed from two Airflow environments")
+    commands.add_parser("region-down", help="stop storage and BigQuery during a publish")
     commands.add_parser("side-tables", help="publish while the reporting tables are disturbed")
     at_once = commands.add_parser("at-once", help="publish many feeds at once")
     at_once.add_argument("--feeds", type=int, default=feeds_at_once.FEEDS_AT_ONCE, help="number of feeds")
@@ -122,24 +137,28 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def run_on_shared_stack(stack: ProxiedStack, options: argparse.Namespace, report: Report) -> None:
+    """Run the kill matrix and what needs no stack of its own."""
+    deliveries = DeliveryProducer(stack.landing)
+    if options.command in ("all", "kill"):
+        run_kill_matrix(stack, deliveries, report, kill_points.select_points(options.points))
+    for part in SHARED_STACK_PARTS:
+        if options.command in ("all", part):
+            for section in SHARED_STACK_PARTS[part](stack, deliveries):
+                add(report, section)
+
+
 def run_chosen(options: argparse.Namespace, folder: Path, report: Report) -> None:
     """Run the tests that the command line names. All their files are below `folder`."""
-    if options.command in ("all", "readers"):
-        run_readers(folder / "readers", report, options)
-    if options.command in ("all", "replays"):
-        run_replays(folder / "replays", report, options)
-    if options.command in ("all", "schema-changes"):
-        run_schema_changes(folder / "schema-changes", report, options)
-    if options.command in ("all", "kill", "markers"):
-        chosen = kill_points.select_points(options.points) if options.command != "markers" else []
+    for part in READER_PARTS:
+        if options.command in ("all", part):
+            shutil.rmtree(folder / part, ignore_errors=True)
+            add(report, READER_PARTS[part](folder / part, options))
+    if options.command in ("all", "kill", *SHARED_STACK_PARTS):
         with running_stack(folder / "stack") as stack:
-            deliveries = DeliveryProducer(stack.landing)
-            if chosen:
-                run_kill_matrix(stack, deliveries, report, chosen)
-            if options.command in ("all", "markers"):
-                run_marker_bursts(stack, deliveries, report)
-    if options.command in ("all", "side-tables"):
-        add(report, side_tables.run(folder / "stack"))
+            run_on_shared_stack(stack, options, report)
+    if options.command in ("all", "lifecycle"):
+        add(report, lifecycle.run(folder / "stack"))
     if options.command in ("all", "at-once"):
         feeds = getattr(options, "feeds", feeds_at_once.FEEDS_AT_ONCE)
         add(report, feeds_at_once.run(folder / "stack", feeds=feeds))

@@ -25,10 +25,14 @@ STATUS_TIMEOUT_S = 400  # the watchdog runs every five minutes
 
 def find_problems(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> list[str]:
     """Everything that is wrong with the feed, as sentences. `deliveries`: all that landed; each must be published."""
+    return [*_wrong_runs(stack, feed, deliveries), *find_record_problems(stack, feed, deliveries)]
+
+
+def find_record_problems(stack: ProxiedStack, feed: str, deliveries: list[Landed]) -> list[str]:
+    """Everything that is wrong with the feed's table and records, whoever has published the deliveries."""
     published_records = [r for r in stack.ledger(feed) if r.outcome is Outcome.PUBLISHED]
     return [
         *_wrong_rows(stack, feed),
-        *_wrong_runs(stack, feed, deliveries),
         *_wrong_deliveries(stack, feed, deliveries, published_records),
         *_wrong_parents(published_records),
         *_wrong_generation(stack, feed, published_records),

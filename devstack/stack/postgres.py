@@ -53,8 +53,20 @@ def server_command(layout: Layout) -> tuple[str, ...]:
 
 def ready_command(layout: Layout) -> tuple[str, ...]:
     """A command that exits with 0 when the server accepts connections."""
-    where = ("--host", str(layout.database_socket), "--port", str(_PORT), "--username", USER, "--dbname", DATABASE)
-    return (_binary("pg_isready"), "--quiet", *where)
+    return (_binary("pg_isready"), "--quiet", *_where(layout))
+
+
+def dump(layout: Layout) -> str:
+    """All rows of all tables as text, of a running server. Raises PartFailed."""
+    command = (*_unprivileged(), _binary("pg_dump"), "--data-only", *_where(layout))
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise PartFailed(f"PostgreSQL cannot dump its tables: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _where(layout: Layout) -> tuple[str, ...]:
+    return ("--host", str(layout.database_socket), "--port", str(_PORT), "--username", USER, "--dbname", DATABASE)
 
 
 def prepare(layout: Layout, environment: Mapping[str, str]) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from soak.readers import replay_scenario, swap_scenario
+import pytest
+
+from soak.readers import replay_scenario, schema_scenario, swap_scenario
 
 
 def test_readers_see_whole_generations_in_order_while_publishes_fail_and_roll_back(tmp_path: Path) -> None:
@@ -14,4 +16,11 @@ def test_readers_see_whole_generations_in_order_while_publishes_fail_and_roll_ba
 
 def test_readers_see_exactly_what_is_replayed_and_restored(tmp_path: Path) -> None:
     section = replay_scenario.run(tmp_path, snapshots=3, per_second=10, seed=1)
+    assert section.problems == (), section
+
+
+@pytest.mark.spark
+@pytest.mark.exhaustive
+def test_readers_see_whole_rows_of_one_generation_while_columns_change(tmp_path: Path) -> None:
+    section = schema_scenario.run(tmp_path, publishes=6, per_second=10)
     assert section.problems == (), section

@@ -1,0 +1,118 @@
+"""Backfills, retires and erases on the real stack, through Airflow's API, with the approvals of a person.
+
+One feed publishes an archive beside a live delivery and is then retired. Meanwhile keys are erased in another feed.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from devstack.demo.delivery_progress import publish_run_id
+from devstack.producer.landing import Landed
+from soak.consistency import find_problems
+from soak.delivery_producer import DeliveryProducer
+from soak.erasure_run import ErasureRun, write_feed
+from soak.report import Section
+from testkit.approvals import Approvals
+from testkit.errors import HarnessError
+from testkit.proxied_stack import EXAMPLE, ProxiedStack, running_stack
+from testkit.stack_client import StackClient, wait_for
+
+ARCHIVE = "archive"  # a folder of the landing bucket
+ARCHIVED_SNAPSHOTS = 3
+TIMEOUT_S = 1800.0  # land_snapshots looks once a minute
+APPROVALS = {"erase": "approve_erasure", "backfill": "approve_backfill", "retire": "approve_retirement"}
+STAYS_AFTER_RETIREMENT = ("RETIRED", "ledger/", "erasures/", "fingerprint_seed")
+
+
+def run_approved(client: StackClient, feed: str, dag: str, **parameters: Any) -> str:
+    """Trigger a DAG of the feed, approve what it shows, and wait for its success; returns what was shown."""
+    run_id = client.started_run_id(client.trigger(f"{feed}_{dag}", **parameters))
+    approvals = Approvals(client, feed, dag, APPROVALS[dag])
+    shown = approvals.wait_for_question(run_id)
+    approvals.answer(run_id, "Approve")
+    if approvals.end_of(run_id, "Approve", timeout_s=TIMEOUT_S) != "success":
+        raise HarnessError(f"run [{run_id}] of [{feed}_{dag}] failed: {client.task_states(feed, run_id, dag=dag)}")
+    return shown
+
+
+class Lifecycle:
+    """A backfill and the retirement. `facts`, `problems`: sentences for the report."""
+
+    def __init__(self, stack: ProxiedStack, client: StackClient) -> None:
+        self.facts: list[str] = []
+        self.problems: list[str] = []
+        self._stack = stack
+        self._client = client
+        self._deliveries = DeliveryProducer(stack.landing)
+
+    def _expect(self, condition: bool, problem: str) -> None:
+        if not condition:
+            self.problems.append(problem)
+
+    def _wait_for_publish(self, delivery: Landed) -> None:
+        run_id = publish_run_id(delivery)
+        state = wait_for(
+            lambda: self._client.final_state(f"{EXAMPLE}_publish", run_id), f"[{run_id}] has ended", TIMEOUT_S
+        )
+        self._expect(state == "success", f"run [{run_id}] failed")
+
+    def backfill(self) -> None:
+        """Publish an archive of snapshots older than all others, while the producer delivers another one."""
+        archived = self._deliveries.land_at_once(ARCHIVE, ARCHIVED_SNAPSHOTS)
+        live = [self._deliveries.land(EXAMPLE)]
+        self._wait_for_publish(live[0])
+        archive = f"gs://{self._stack.connection.landing_bucket}/{ARCHIVE}"
+        with ThreadPoolExecutor(1) as pool:
+            backfill = pool.submit(run_approved, self._client, EXAMPLE, "backfill", archive=archive, pause_minutes=0)
+            wait_for(
+                lambda: backfill.done() or len(self._stack.arrivals(EXAMPLE).deliveries()) > 1,
+                "the first archived snapshot has landed",
+                TIMEOUT_S,
+            )
+            live.append(self._deliveries.land(EXAMPLE))
+            shown = backfill.result()
+        self._expect(f"Copies [{ARCHIVED_SNAPSHOTS}] snapshots" in shown, f"the backfill showed [{shown}]")
+        self._wait_for_publish(live[1])
+        markers = {d.snapshot_id: d.marker_generation for d in self._stack.arrivals(EXAMPLE).deliveries()}
+        landed = [replace(one, marker_generation=markers[one.snapshot_id]) for one in (*archived, *live)]
+        self.problems += [f"backfill: {problem}" for problem in find_problems(self._stack, EXAMPLE, landed)]
+        lag_s = next(r.lag_s for r in self._stack.ledger(EXAMPLE) if r.snapshot_id == live[1].snapshot_id)
+        self.facts.append(
+            f"{len(archived)} archived snapshots published; one that arrived meanwhile: lag {lag_s:.0f} s"
+        )
+
+    def retire(self) -> None:
+        shown = run_approved(self._client, EXAMPLE, "retire", target="drop", reason="the soak is over")
+        self._expect("drop" in shown, f"the retirement showed [{shown}]")
+        tables = {table.table_id for table in self._stack.bigquery.list_tables(self._stack.connection.dataset)}
+        self._expect(not tables & {EXAMPLE, f"{EXAMPLE}_staging"}, f"after the retirement there are tables {tables}")
+        names = [info.name.removeprefix(f"{EXAMPLE}/") for info in self._stack.store.objects(f"{EXAMPLE}/")]
+        left = [name for name in names if not name.startswith(STAYS_AFTER_RETIREMENT)]
+        self._expect("RETIRED" in names and not left, f"after the retirement state has {left}")
+        listed = self._client.ask("GET", "dedup-clone/api/feeds").json()["feeds"]
+        self._expect(EXAMPLE not in {feed["feed"] for feed in listed}, "the page shows the retired feed")
+        late = self._deliveries.land(EXAMPLE)
+        run_id = self._client.replay(EXAMPLE, snapshot_id=str(late.snapshot_id), reason="to see that it is refused")
+        self._expect(self._client.wait_for_run(EXAMPLE, run_id) == "failed", "a retired feed was published")
+        log = self._client.failure_log(EXAMPLE, run_id, "resolve_publish")
+        self._expect("was retired" in log, "the publish of a retired feed failed without saying so")
+        self._expect(not self._stack.arrivals(EXAMPLE).deliveries(), "a delivery of a retired feed was registered")
+        self.facts.append("retired: tables dropped, state without the feed's data, a later delivery left alone")
+
+
+def run(folder: Path) -> Section:
+    """Start a stack below `folder`, and do all of it there."""
+    with running_stack(folder, prepare_dags=write_feed) as stack, ThreadPoolExecutor(1) as pool:
+        client = StackClient(stack.layout.local)
+        lifecycle, erasure = Lifecycle(stack, client), ErasureRun(stack, client, folder.parent / "snapshots")
+        erasing = pool.submit(erasure.erase, lambda **parameters: run_approved(client, **parameters))
+        lifecycle.backfill()
+        lifecycle.retire()
+        erasing.result()
+        erasure.search()
+    facts, problems = [*lifecycle.facts, *erasure.facts], [*lifecycle.problems, *erasure.problems]
+    return Section("Backfill, retirement and erasure", tuple(facts), tuple(problems))
