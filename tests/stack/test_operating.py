@@ -19,6 +19,10 @@ from tests.stack.slowed_publish import SlowPublish, Watchdog
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 
+OPEN_APPROVALS = (
+    f"api/v2/dags/~/dagRuns/~/hitlDetails?response_received=false&limit=100&dag_id_prefix_pattern={HELD_BACK}_rollback"
+)
+
 
 @pytest.fixture(scope="module")
 def watchdog(stack: StackClient) -> Watchdog:
@@ -84,6 +88,10 @@ def test_of_two_rollbacks_at_once_one_is_made_the_other_refused_and_a_rejected_o
     differences = [rollbacks.approvals.wait_for_question(run) for run in runs]
     wanted = f"from generation {rollbacks.regretted} to the content of {rollbacks.good}"
     assert all(wanted in difference for difference in differences), differences
+    open_ones = rollbacks.stack.ask("GET", OPEN_APPROVALS).json()["hitl_details"]  # as the page asks
+    assert {(one["task_instance"]["dag_run_id"], one["task_instance"]["state"]) for one in open_ones} == {
+        (run, "awaiting_input") for run in runs
+    }
     assert rollbacks.approvals.answer(runs[0], "Approve", user="vera") == 403
     answers = dict(zip(runs, ("Approve", "Approve", "Reject"), strict=True))
     assert [rollbacks.approvals.answer(run, option) for run, option in answers.items()] == [200, 200, 200]
