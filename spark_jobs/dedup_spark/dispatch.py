@@ -12,7 +12,7 @@ from dedup_clone.contract.manifest import DateOutcome
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.candidate.new_manifest import Results
-from dedup_spark.execution.date_fan_out import HELD_BYTES, largest_first, map_dates
+from dedup_spark.execution.date_fan_out import HELD_BYTES, largest_first
 from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.session import SPARK_FAILURES, SessionSource
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
@@ -21,8 +21,8 @@ from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
-from dedup_spark.plans.adopt.adopt_task_builder import with_spare_threads
 from dedup_spark.plans.dataframe.dataframe_plan import run_dataframe_plan
+from dedup_spark.plans.date_tasks import run_tasks_of_dates
 from dedup_spark.plans.fused_scan import FusedScan
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
 from dedup_spark.plans.rewrite.rewrite_task import RewriteTask
@@ -63,7 +63,7 @@ def run_plans(
         """Run `work` for the tasks without an outcome, and add their outcomes to `outcomes`."""
         rest = [task for task in tasks if task.day not in outcomes]
         description = f"{request.feed} generation {request.generation}: {what}"
-        found = map_dates(session, ResumableWork(work, scan.saved), rest, description, with_spare_threads)
+        found = run_tasks_of_dates(session, ResumableWork(work, scan.saved), rest, description, request.data_uri)
         outcomes.update(zip((task.day for task in rest), found, strict=True))
 
     if to_adopt:

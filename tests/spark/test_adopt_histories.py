@@ -35,6 +35,7 @@ from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
 from tests.spark.expected_changes import assert_changes
 from tests.spark.random_rows import FIRST_DAY
 from tests.spark.small_limits import lower_limits
+from tests.spark.split_dates import split_every_date
 from tests.thoroughness import SEEDS, times
 
 pytestmark = pytest.mark.spark
@@ -277,11 +278,16 @@ def test_snapshots_in_order_are_adopted_and_give_the_oracles_table(
         assert not values or None not in [entry.changed for entry in area.manifest.dates]
 
 
+@pytest.mark.parametrize("parts", [0, 2], ids=["threads", "parts"])
 @settings_of(2)
 @given(publishes=PUBLISHES, seed=SEEDS, repeat=REPEATED)
-def test_small_memory_and_several_threads_change_nothing(publishes: list[int], seed: int, repeat: float) -> None:
+def test_small_memory_and_several_threads_or_tasks_change_nothing(
+    parts: int, publishes: list[int], seed: int, repeat: float
+) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         lower_limits(patch)
+        if parts:
+            split_every_date(patch, parts)
         area = SparkJobFeed(None, folder, str(Path(folder) / "state"), NESTED, plan=Plan.ADOPT)
         area.with_changes = True
         played = play(area, Producer(KINDS["nested"], seed, repeat), publishes)

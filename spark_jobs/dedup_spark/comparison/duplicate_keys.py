@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from dedup_clone.contract.table import Column
 from dedup_spark.arrays import NO_INDICES, I64Array, Indices, U64Array
-from dedup_spark.comparison.bucket_ranges import BucketRange
-from dedup_spark.comparison.bucket_selection import in_buckets
-from dedup_spark.comparison.key_comparison import indices_of
+from dedup_spark.comparison.key_comparison import indices_of, repeated_in
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.selected_rows import Columns, RowSelection, RowSelector, SelectedRows, take_rows
@@ -45,16 +44,14 @@ class ResolvedDuplicates:
 
 
 def find_duplicates(
-    source: KeySource, columns: tuple[Column, ...], ranges: list[BucketRange], bits: int
+    source: KeySource, columns: tuple[Column, ...], counts: npt.NDArray[Any], bits: int, limit: int
 ) -> Iterator[ResolvedDuplicates]:
-    """Resolves all duplicate keys of a delivery, range by range; `retained` has rows of repeated keys alone.
+    """Resolves all duplicate keys of a delivery, in several steps; `retained` has rows of repeated keys alone.
 
-    Equal keys have equal hashes, so only keys whose first hash repeats are compared themselves.
+    Equal keys have equal hashes, so only keys whose first hash repeats are compared themselves. `counts`, `limit`: see
+    KeySource.repeated_hashes.
     """
-    for part in ranges:
-        hashes = source.first_hashes(in_buckets(part.mask(bits), bits))
-        hashes.sort()  # in place: they may take a quarter of a worker's memory
-        repeated = repeated_in(hashes)
+    for repeated in source.repeated_hashes(counts, bits, limit):
         if len(repeated):
             candidates = source.select(with_hashes(repeated), with_values=True)
             (keys,) = pack_keys(columns, [candidates.key_columns]).parts
@@ -77,11 +74,6 @@ def resolve_duplicates(source: KeySource, rows: SelectedRows, keys: U64Array, re
     retained = np.flatnonzero(is_retained)
     surplus = replace(rows, value_columns=None).take(np.sort(indices[lower]))
     return ResolvedDuplicates(rows.take(retained), keys[retained], surplus, is_exact=values is not None)
-
-
-def repeated_in(ordered: U64Array) -> U64Array:
-    """Return the distinct values that occur more than once in a sorted array."""
-    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def repetitions(keys: U64Array) -> Indices:

@@ -52,6 +52,11 @@ def diff_keys(new: U64Array, old: U64Array, sample: int) -> KeyDiff:
     )
 
 
+def repeated_in(ordered: U64Array) -> U64Array:
+    """Return the distinct values that occur more than once in a sorted array."""
+    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+
+
 def indices_of(keys: U64Array, wanted: U64Array) -> Indices:
     """Ascending indices of the `keys` that are among `wanted`, which is sorted."""
     if not len(wanted):

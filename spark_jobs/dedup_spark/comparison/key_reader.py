@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ from dedup_spark.absent_columns import complete_batch
 from dedup_spark.arrays import I64Array
 from dedup_spark.comparison.cluster_overlap import Range, block_ranges, overlapping_share
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
+from dedup_spark.landing.file_validation import FileValidation
 
 # A batch of so many rows, of a few columns, stays in the processor's cache while it is hashed.
 _BATCH_ROWS = 1 << 16
@@ -42,6 +44,15 @@ class KeyBatch:
         """Bytes of keys and update_ids in memory."""
         keys = sum(int(array.nbytes) for array in self.key_columns)
         return keys + (0 if self.update_ids is None else self.update_ids.nbytes)
+
+
+@dataclass(frozen=True)
+class FilesRead:
+    """What a reader found out about the files that it read: see KeyReader and ValidatingReader."""
+
+    bytes_read: int
+    ranges: dict[str, tuple[Range, ...] | None]
+    validations: dict[str, FileValidation]
 
 
 @dataclass
@@ -83,6 +94,18 @@ class KeyReader:
         ids = batch.column(self.table.snapshot_id_column).cast(pa.int64()).to_numpy() if with_ids else None
         values = declared(self.table.value_columns) if with_values else None
         return KeyBatch(first_row, declared(key_columns(self.table)), ids, values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy in another process has read nothing yet."""
+        return type(self), (self.table,)
+
+    def files_read(self) -> FilesRead:
+        return FilesRead(self.bytes_read, self.ranges, {})
+
+    def add_files_read(self, found: FilesRead) -> None:
+        """Add what a copy of this reader read in another process."""
+        self.count(found.bytes_read)
+        self.ranges.update(found.ranges)
 
     def note_ranges(self, uri: str, file: pq.ParquetFile) -> None:
         """Keep the ranges of the first clustering column, of a file without encrypted columns."""

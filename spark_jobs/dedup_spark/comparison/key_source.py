@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,18 +19,21 @@ import pyarrow as pa
 from dedup_clone.contract.table import TableContract
 from dedup_spark.arrays import EMPTY_I64, EMPTY_U64, NO_INDICES, I64Array, Indices, U64Array
 from dedup_spark.column_types import SCALARS
-from dedup_spark.comparison.bucket_ranges import EVERYTHING
+from dedup_spark.comparison.bucket_ranges import EVERYTHING, split_buckets
+from dedup_spark.comparison.bucket_selection import in_buckets
+from dedup_spark.comparison.key_comparison import repeated_in
 from dedup_spark.comparison.key_reader import KeyBatch, KeyReader
 from dedup_spark.comparison.memory_budget import MemoryBudget
 from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.selected_rows import RowSelector, SelectedRows, combine_chunks, concat_columns, take_rows
-from dedup_spark.comparison.spilled_hashes import SpillableHashes
+from dedup_spark.comparison.spilled_hashes import PARTITIONS, PartitionedHashes, SpillableHashes
 from dedup_spark.execution.fan_out import assign_round_robin
 from dedup_spark.fingerprints.buckets import BucketFingerprints
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
+from dedup_spark.fingerprints.sub_buckets import SubBucketSums
 from dedup_spark.fingerprints.value_hashing import ValueHasher
 
 Result = TypeVar("Result")
@@ -126,7 +129,17 @@ class KeySource:
         """First and second hashes of the keys of selected rows."""
         return self._hashers.keys.both([column.combine_chunks() for column in rows.key_columns])
 
-    def first_hashes(self, selector: RowSelector) -> U64Array:
+    def repeated_hashes(self, counts: npt.NDArray[Any], bits: int, limit: int) -> Iterator[U64Array]:
+        """First hashes that several rows have, in ascending arrays. At most about `limit` rows are looked at together.
+
+        `counts` is the number of rows in each of `2**bits` buckets.
+        """
+        for part in split_buckets(counts, limit):
+            hashes = self._first_hashes(in_buckets(part.mask(bits), bits))
+            hashes.sort()  # in place: they may take a quarter of a worker's memory
+            yield repeated_in(hashes)
+
+    def _first_hashes(self, selector: RowSelector) -> U64Array:
         """The first hashes of the rows that `selector` selects."""
 
         def hashes(numbers: Sequence[int]) -> list[U64Array]:
@@ -135,8 +148,21 @@ class KeySource:
 
         return np.concatenate([EMPTY_U64, *(found for part in self._in_threads(hashes) for found in part)])
 
-    def visit_first_hashes(self, visit: Callable[[U64Array], None], only_id: int | None = None) -> None:
-        """Calls `visit` with the first hashes of all rows, or of those with update_id `only_id`, batch by batch."""
+    def sum_sub_buckets(
+        self,
+        sums: SubBucketSums,
+        only_id: int | None = None,
+        *,
+        remove: bool = False,
+        files: Sequence[int] | None = None,
+    ) -> None:
+        """Adds all rows, or the rows with update_id `only_id`, to `sums`, or removes them."""
+        self.visit_first_hashes(sums.remove if remove else sums.add, only_id, files)
+
+    def visit_first_hashes(
+        self, visit: Callable[[U64Array], None], only_id: int | None = None, files: Sequence[int] | None = None
+    ) -> None:
+        """Calls `visit` with the first hashes of rows, batch by batch: of all rows, or of those with this update_id."""
         lock = Lock()
 
         def visit_files(numbers: Sequence[int]) -> None:
@@ -150,7 +176,7 @@ class KeySource:
                     with lock:
                         visit(firsts)
 
-        self._in_threads(visit_files)
+        self._in_threads(visit_files, files)
 
     def select(self, selector: RowSelector, *, with_values: bool = False) -> SelectedRows:
         """The rows that `selector` selects.
@@ -162,18 +188,26 @@ class KeySource:
         return rows.of_range(0)
 
     def select_and_hash(
-        self, selector: RowSelector, selected: RangedRows, only_id: int | None = None, *, with_values: bool = False
-    ) -> list[SpillableHashes]:
+        self,
+        selector: RowSelector,
+        selected: RangedRows,
+        only_id: int | None = None,
+        *,
+        with_values: bool = False,
+        partitions: int = PARTITIONS,
+        files: Sequence[int] | None = None,
+    ) -> Sequence[PartitionedHashes]:
         """Adds the selected rows to `selected`. Returns, for each thread, the hashes of rows that need only be hashed.
 
-        The hashes are empty if values are not compared. With `only_id` they are those of rows with this update_id.
+        The hashes, in `partitions`, are empty if values are not compared. With `only_id` they are those of rows with
+        this update_id.
         """
         compares_values = self._hashers.values is not None
-        value_budget = MemoryBudget(_VALUE_BYTES)
+        value_budget = MemoryBudget(_VALUE_BYTES * len(selected.ranges))
 
         def select(numbers: Sequence[int]) -> SpillableHashes:
             found: list[_SelectedBatch] = []
-            hashes, rows_found = SpillableHashes(), 0
+            hashes, rows_found = SpillableHashes(partitions), 0
             for number in numbers:
                 for hashed in self._second_pass(number, with_values=with_values or compares_values):
                     rows, hash_only = selector(hashed.first_hashes)
@@ -189,7 +223,7 @@ class KeySource:
             selected.add(self._concat(found))
             return hashes
 
-        return self._in_threads(select)
+        return self._in_threads(select, files)
 
     def _concat(self, found: Sequence[_SelectedBatch]) -> SelectedRows:
         batches = [taken.batch for _, _, taken in found]

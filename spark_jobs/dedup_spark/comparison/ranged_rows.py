@@ -10,11 +10,12 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 
+from dedup_spark import storage
 from dedup_spark.arrays import Indices, U64Array
 from dedup_spark.comparison.bucket_ranges import BucketRange
 from dedup_spark.comparison.selected_rows import SelectedRows, concat_rows
@@ -24,23 +25,50 @@ _ROWS_IN_MEMORY = 1 << 18
 
 
 @dataclass(frozen=True)
-class _Stored:
-    """Rows of one range: an Arrow stream in the file, from byte `start` on."""
+class StoredRows:
+    """Rows of one range: an Arrow stream from byte `start` on, in the temporary file or in the object `uri`."""
 
     start: int
     size: int
+    uri: str | None = None
 
 
 class RangedRows:
     """Rows of `ranges` over `2**bits` buckets. Adding rows is thread-safe."""
 
     def __init__(self, ranges: Sequence[BucketRange], bits: int) -> None:
+        self.ranges = ranges
         self._stops: Indices = np.array([part.stop for part in ranges[:-1]], dtype=np.intp)
         self._bits = bits
         self._in_memory: list[SelectedRows] = []
         self._file: IO[bytes] | None = None
-        self._stored: list[list[_Stored]] = [[] for _ in ranges]
+        self._stored: list[list[StoredRows]] = [[] for _ in ranges]
         self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """In another process the rows that are in objects can be read."""
+        assert not self._in_memory
+        return {**self.__dict__, "_file": None, "_lock": None}
+
+    def without_rows(self) -> RangedRows:
+        """Return the same ranges without rows."""
+        return RangedRows(self.ranges, self._bits)
+
+    def save(self, uri: str) -> list[list[StoredRows]]:
+        """Write all rows as one object, the rows of a range side by side; return where each range is in it."""
+        saved: list[list[StoredRows]] = []
+        with storage.open_output(uri) as stream:
+            for number in range(len(self._stored)):
+                table, start = self.of_range(number).to_table(), stream.tell()
+                with pa.ipc.new_stream(stream, table.schema) as out:
+                    out.write_table(table)
+                saved.append([StoredRows(start, stream.tell() - start, uri)])
+        return saved
+
+    def add_saved(self, saved: list[list[StoredRows]]) -> None:
+        """Add the rows that another process saved for the same ranges."""
+        for number, stored in enumerate(saved):
+            self._stored[number] += stored
 
     def add(self, rows: SelectedRows) -> None:
         with self._lock:
@@ -50,11 +78,9 @@ class RangedRows:
 
     def of_range(self, number: int) -> SelectedRows:
         """The rows of the range of this number, once all rows are added."""
-        if not len(self._stops):
-            return concat_rows(self._in_memory)
-        if self._in_memory:
+        if len(self._stops) and self._in_memory:
             self._spill()
-        return concat_rows([self._read(stored) for stored in self._stored[number]])
+        return concat_rows([*self._in_memory, *(self._read(stored) for stored in self._stored[number])])
 
     def _spill(self) -> None:
         if self._file is None:
@@ -69,14 +95,20 @@ class RangedRows:
             table = part.to_table()
             with pa.ipc.new_stream(self._file, table.schema) as stream:
                 stream.write_table(table)
-            stored.append(_Stored(start, self._file.tell() - start))
+            stored.append(StoredRows(start, self._file.tell() - start))
         self._in_memory = []
 
     def _range_of(self, first_hashes: U64Array) -> Indices:
         return np.searchsorted(self._stops, bucket_of(first_hashes, self._bits), side="right")
 
-    def _read(self, stored: _Stored) -> SelectedRows:
+    def _read(self, stored: StoredRows) -> SelectedRows:
+        with pa.ipc.open_stream(pa.BufferReader(self._content(stored))) as stream:
+            return SelectedRows.from_table(stream.read_all())
+
+    def _content(self, stored: StoredRows) -> bytes:
+        if stored.uri:
+            with storage.open_input(stored.uri) as file:
+                return bytes(file.read_at(stored.size, stored.start))
         assert self._file
         self._file.seek(stored.start)
-        with pa.ipc.open_stream(pa.BufferReader(self._file.read(stored.size))) as stream:
-            return SelectedRows.from_table(stream.read_all())
+        return self._file.read(stored.size)

@@ -1,26 +1,27 @@
-"""Counts changed rows among rows whose keys need no comparison, by their hashes alone.
+"""Hashes of rows, partitioned by one of two hashes, and spilled to a temporary file where they are many.
 
-Such rows may be a tenth of a date. If their hashes take more than some megabytes, they are written to a temporary file,
-partitioned by bits of the value hash. The two inputs are then compared partition by partition.
+Changed rows among rows whose keys need no comparison are counted by such hashes alone, partition by partition: they may
+be a tenth of a date.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dedup_spark import storage
 from dedup_spark.arrays import EMPTY_U64, I64Array, Indices, U64Array
 from dedup_spark.comparison.changed_rows import count_missing
 from dedup_spark.fingerprints.key_columns import WORD_BYTES
 
 _ROWS_IN_MEMORY = 1 << 19
-_PARTITION_BITS = 6
-_PARTITIONS = 1 << _PARTITION_BITS
+PARTITIONS = 64
+_HALF, _LOWER_HALF = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,32 @@ class _Run:
     bounds: I64Array
 
 
+@dataclass(frozen=True)
+class SavedHashes:
+    """An object with the first hashes of each partition, followed by its value hashes; `rows` of each partition."""
+
+    uri: str
+    rows: tuple[int, ...]
+
+    @property
+    def partitions(self) -> int:
+        return len(self.rows)
+
+    def partition(self, number: int) -> tuple[U64Array, U64Array]:
+        rows = self.rows[number]
+        if not rows:
+            return EMPTY_U64, EMPTY_U64
+        with storage.open_input(self.uri) as file:
+            content = file.read_at(2 * rows * WORD_BYTES, 2 * sum(self.rows[:number]) * WORD_BYTES)
+        both = np.frombuffer(content, dtype=np.uint64)
+        return both[:rows], both[rows:]
+
+
 @dataclass
 class SpillableHashes:
-    """The first hash and the value hash of rows, in any order."""
+    """The first hash and the value hash of rows, in any order, in `partitions` by the value hash."""
 
+    partitions: int = PARTITIONS
     _first_hashes: list[U64Array] = field(default_factory=list)
     _value_hashes: list[U64Array] = field(default_factory=list)
     _rows_in_memory: int = 0
@@ -57,8 +80,19 @@ class SpillableHashes:
 
     def partition(self, number: int) -> tuple[U64Array, U64Array]:
         """First and value hashes of one partition. All rows must have been spilled."""
-        found = [(EMPTY_U64, EMPTY_U64), *(self._read(run, number) for run in self._runs)]
-        return np.concatenate([first for first, _ in found]), np.concatenate([value for _, value in found])
+        return _concat([self._read(run, number) for run in self._runs])
+
+    def save(self, uri: str) -> SavedHashes:
+        """Write all rows as one object, those of a partition side by side."""
+        self.spill()
+        rows = []
+        with storage.open_output(uri) as stream:
+            for number in range(self.partitions):
+                hashes = self.partition(number)
+                rows.append(len(hashes[0]))
+                for array in hashes:
+                    stream.write(array.data.cast("B") if len(array) else b"")
+        return SavedHashes(uri, tuple(rows))
 
     def in_memory(self) -> tuple[U64Array, U64Array]:
         """First and value hashes that were not spilled."""
@@ -69,9 +103,9 @@ class SpillableHashes:
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="dedup-clone-")  # noqa: SIM115 - deleted with this object
         first_hashes, value_hashes = self.in_memory()
-        partitions = _partition_of(value_hashes)
+        partitions = _partition_of(value_hashes, self.partitions)
         order = np.argsort(partitions, kind="stable")
-        bounds = np.searchsorted(partitions[order], np.arange(_PARTITIONS + 1))
+        bounds = np.searchsorted(partitions[order], np.arange(self.partitions + 1))
         self._runs.append(_Run(self._file.seek(0, 2), bounds))
         for hashes in (first_hashes, value_hashes):
             self._file.write(hashes[order].data)
@@ -87,35 +121,56 @@ class SpillableHashes:
         return np.frombuffer(self._file.read((end - begin) * WORD_BYTES), dtype=np.uint64)
 
 
-def count_changed_rows(
-    parent: Sequence[SpillableHashes],
-    newest: Sequence[SpillableHashes],
-    select: Callable[[U64Array], Indices] | None,
-) -> int:
-    """How many rows of the parent have values that the newest delivery lacks.
+PartitionedHashes = SpillableHashes | SavedHashes
 
-    `select` chooses the rows to count by their first hashes; all rows count when it is None.
+
+@dataclass(frozen=True)
+class ChangedRowsCount:
+    """Counts the rows of the parent with values that the newest delivery lacks.
+
+    `select` chooses the rows to count by their first hashes; all rows count when it is None. All hashes have the same
+    partitions.
     """
-    if not any(hashes.is_on_disk for hashes in (*parent, *newest)):
-        return count_missing(
-            *(_value_hashes([part.in_memory() for part in parts], select) for parts in (parent, newest))
-        )
-    for hashes in (*parent, *newest):
-        hashes.spill()
-    return sum(
-        count_missing(
-            *(_value_hashes([part.partition(number) for part in parts], select) for parts in (parent, newest))
-        )
-        for number in range(_PARTITIONS)
-    )
+
+    parent: Sequence[PartitionedHashes]
+    newest: Sequence[PartitionedHashes]
+    select: Callable[[U64Array], Indices] | None
+
+    @property
+    def partitions(self) -> int:
+        return max((hashes.partitions for hashes in self.parent), default=0)
+
+    def total(self) -> int:
+        """Count all rows, in memory if they are few."""
+        both = self.parent, self.newest
+        spillable = [hashes for part in both for hashes in part if isinstance(hashes, SpillableHashes)]
+        if not any(hashes.is_on_disk for hashes in spillable):
+            return self._count(lambda hashes: hashes.in_memory())
+        for hashes in spillable:
+            hashes.spill()
+        return sum(map(self, range(self.partitions)))
+
+    def __call__(self, number: int) -> int:
+        """Count the rows of one partition."""
+        return self._count(lambda hashes: hashes.partition(number))
+
+    def _count(self, read: Callable[[Any], tuple[U64Array, U64Array]]) -> int:
+        parent, newest = (_value_hashes(map(read, part), self.select) for part in (self.parent, self.newest))
+        return count_missing(parent, newest)
 
 
 def _value_hashes(
-    hashes: Sequence[tuple[U64Array, U64Array]], select: Callable[[U64Array], Indices] | None
+    hashes: Iterable[tuple[U64Array, U64Array]], select: Callable[[U64Array], Indices] | None
 ) -> U64Array:
     """The value hashes of the selected rows."""
     return np.concatenate([EMPTY_U64, *(values[select(firsts)] if select else values for firsts, values in hashes)])
 
 
-def _partition_of(value_hashes: U64Array) -> npt.NDArray[np.uint8]:
-    return (value_hashes >> np.uint64(64 - _PARTITION_BITS)).astype(np.uint8)
+def _concat(hashes: Sequence[tuple[U64Array, U64Array]]) -> tuple[U64Array, U64Array]:
+    found = [(EMPTY_U64, EMPTY_U64), *hashes]
+    return np.concatenate([first for first, _ in found]), np.concatenate([value for _, value in found])
+
+
+def _partition_of(value_hashes: U64Array, partitions: int) -> npt.NDArray[np.uint16]:
+    # Not the highest bits: `count_missing` looks hashes of one partition up by these.
+    return (((value_hashes & _LOWER_HALF) * np.uint64(partitions)) >> _HALF).astype(np.uint16)

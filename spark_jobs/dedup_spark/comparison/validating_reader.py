@@ -7,10 +7,12 @@ readable too, because an adopted file is loaded as it is: an unreadable page wou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
-from dedup_spark.comparison.key_reader import KeyBatch, KeyReader, rows_per_batch
+from dedup_spark.comparison.key_reader import FilesRead, KeyBatch, KeyReader, rows_per_batch
 from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile, open_landed
 
 
@@ -31,6 +33,18 @@ class ValidatingReader(KeyReader):
     validator: FileValidator
     landed: dict[str, LandedFile]
     validations: dict[str, FileValidation] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy in another process validates the files that were not read yet."""
+        left = {uri: file for uri, file in self.landed.items() if uri not in self.validations}
+        return _validating_reader, (self.table, self.validator, left)
+
+    def files_read(self) -> FilesRead:
+        return replace(super().files_read(), validations=self.validations)
+
+    def add_files_read(self, found: FilesRead) -> None:
+        super().add_files_read(found)
+        self.validations.update(found.validations)
 
     def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
         """Raises UnsuitableFile, or any error of pyarrow for a damaged file."""
@@ -60,3 +74,7 @@ class ValidatingReader(KeyReader):
                 raise UnsuitableFile(landed.uri)
             self.note_ranges(landed.uri, file)
         self.validations[landed.uri] = result
+
+
+def _validating_reader(table: TableContract, validator: FileValidator, landed: dict[str, LandedFile]) -> KeyReader:
+    return ValidatingReader(table, validator=validator, landed=landed) if landed else KeyReader(table)

@@ -70,6 +70,15 @@ class BucketFingerprints:
         if self.value_sums is not None and values is not None:
             np.add.at(self.value_sums, buckets, values)
 
+    def add_all(self, other: BucketFingerprints) -> None:
+        """Add the keys of `other`, which has as many buckets."""
+        self.counts += other.counts
+        self.first_sums += other.first_sums
+        self.second_sums += other.second_sums
+        if self.value_sums is not None:
+            assert other.value_sums is not None
+            self.value_sums += other.value_sums
+
     def remove(self, first: U64Array, second: U64Array, values: U64Array | None = None) -> None:
         """Remove keys and the values of their rows. Without `values`, `value_sums` becomes None."""
         buckets = bucket_of(first, self.bits)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dedup_spark import storage
 from dedup_spark.arrays import BoolArray, U64Array
 from dedup_spark.fingerprints import buckets
 
@@ -26,18 +27,28 @@ class SubBucketSums:
     """Sums of first hashes by sub-bucket, modulo 2^32: those of the keys added, less those of the keys removed."""
 
     def __init__(self, bits: int) -> None:
-        self._bits = bits
+        self.bits = bits
         self._sums: npt.NDArray[np.uint32] = np.zeros(1 << bits, np.uint32)
 
     def add(self, first_hashes: U64Array) -> None:
-        np.add.at(self._sums, buckets.bucket_of(first_hashes, self._bits), first_hashes.astype(np.uint32))
+        np.add.at(self._sums, buckets.bucket_of(first_hashes, self.bits), first_hashes.astype(np.uint32))
 
     def remove(self, first_hashes: U64Array) -> None:
-        np.subtract.at(self._sums, buckets.bucket_of(first_hashes, self._bits), first_hashes.astype(np.uint32))
+        np.subtract.at(self._sums, buckets.bucket_of(first_hashes, self.bits), first_hashes.astype(np.uint32))
+
+    def save(self, uri: str) -> None:
+        with storage.open_output(uri) as stream:
+            stream.write(self._sums.data.cast("B"))
+
+    def add_saved(self, uri: str, *, removed: bool) -> None:
+        """Add, or remove, the keys whose sums `save` wrote for the same number of sub-buckets."""
+        with storage.open_input(uri) as stream:
+            sums = np.frombuffer(stream.read(), np.uint32)
+        (np.subtract if removed else np.add)(self._sums, sums, out=self._sums)
 
     def differing(self) -> SubBuckets:
         """The sub-buckets whose removed keys are not those that were added."""
-        return SubBuckets(self._bits, np.asarray(self._sums != 0))
+        return SubBuckets(self.bits, np.asarray(self._sums != 0))
 
 
 class SubBuckets:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.comparison.validating_reader import ValidatingReader
-from dedup_spark.execution.date_fan_out import HELD_BYTES, map_dates
+from dedup_spark.execution.date_fan_out import HELD_BYTES
 from dedup_spark.execution.fan_out import FanOut
+from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.seed import Seed
@@ -26,7 +27,8 @@ from dedup_spark.output.file_sizes import target_file_bytes
 from dedup_spark.parent import Parent
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
-from dedup_spark.plans.adopt.adopt_task_builder import presumed_adopt_tasks, with_spare_threads
+from dedup_spark.plans.adopt.adopt_task_builder import presumed_adopt_tasks
+from dedup_spark.plans.date_tasks import run_tasks_of_dates
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
 from dedup_spark.plans.rewrite.rewrite_task_builder import presumed_rewrite_tasks
 from dedup_spark.plans.saved_outcomes import SavedOutcomes
@@ -54,6 +56,10 @@ class DateScan:
         self.saved.save(presumed, scanned)
         return scanned
 
+    def with_parts(self, parts: PartTasks) -> DateScan:
+        """Return the scan of a date whose files are read by several Spark tasks. It runs on the driver."""
+        return replace(self, adopt=replace(self.adopt, parts=parts))
+
     def _scan(self, presumed: Task) -> ScannedDate:
         landed = {file.uri: file for part in presumed.deliveries for file in part.landed(presumed.day)}
         reader = ValidatingReader(self.adopt.table, validator=self.validator, landed=landed)
@@ -65,6 +71,8 @@ class DateScan:
                 found = self.rewrite.scan(presumed, reader)
         except Exception as error:  # validation or the selected plan will report the cause
             _logger.info("date [%s] is left to its plan: %s: %s", presumed.day, type(error).__name__, error)
+        if self.adopt.parts:  # the driver leaves what is not validated to further tasks
+            return ScannedDate(tuple(reader.validations.values()), found)
         validations = (reader.validations.get(uri) or self.validator(file) for uri, file in landed.items())
         return ScannedDate(tuple(validations), found)
 
@@ -92,7 +100,7 @@ class FusedScan:
         rewrite = RewriteDate(self.request.table, self.seed, self.request.data_uri, size, HELD_BYTES)
         scan = DateScan(adopt, rewrite, FileValidator.of(self.request), self.saved)
         what = f"{self.request.feed} generation {self.request.generation}: validate and compare"
-        scanned = map_dates(self.session, scan, tasks, what, with_spare_threads)
+        scanned = run_tasks_of_dates(self.session, scan, tasks, what, self.request.data_uri)
         self._outcomes = dict(one.found for one in scanned if one.found)
         validations = [validation for one in scanned for validation in one.validations]
         seen = {validation.file.uri for validation in validations}

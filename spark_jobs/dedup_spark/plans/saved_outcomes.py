@@ -13,8 +13,10 @@ from typing import Any, Self
 from dedup_clone import __version__
 from dedup_clone.contract.records import digest, from_json, to_json
 from dedup_spark import storage
+from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.fingerprints import stored
 from dedup_spark.landing.file_validation import FileValidation
+from dedup_spark.plans.adopt.adopt_date import AdoptDate
 from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptTask, DeclinedAdoption
 from dedup_spark.plans.rewrite.rewrite_task import DeclinedRewrite, RewriteTask, RewrittenDate
 from dedup_spark.plans.scanned_date import Outcome, ScannedDate, Task
@@ -105,6 +107,11 @@ class ResumableWork:
 
     work: Callable[[Any], Outcome]
     saved: SavedOutcomes
+
+    def with_parts(self, parts: PartTasks) -> ResumableWork:
+        """Return the work on a date of plan adopt that several Spark tasks share. It runs on the driver."""
+        assert isinstance(self.work, AdoptDate)
+        return replace(self, work=replace(self.work, parts=parts))
 
     def __call__(self, task: Task) -> Outcome:
         before = self.saved.load(task)

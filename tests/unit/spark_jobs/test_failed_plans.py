@@ -44,7 +44,7 @@ def test_failure_of_adopt_reads_no_landed_file_again(
     area: SparkJobFeed, probed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For example when Spark loses its executors."""
-    monkeypatch.setattr(dispatch, "map_dates", fail)
+    monkeypatch.setattr(dispatch, "run_tasks_of_dates", fail)
     with pytest.raises(PySparkException, match="503"):
         area.publish(area.land(1, [ROW]))
     assert probed == []

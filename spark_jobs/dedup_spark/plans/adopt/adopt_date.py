@@ -16,6 +16,7 @@ from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import RowHashers
 from dedup_spark.comparison.selected_rows import Columns
 from dedup_spark.comparison.validating_reader import ValidatingReader
+from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptTask, DeclinedAdoption
@@ -35,6 +36,7 @@ class AdoptDate:
 
     `exact`: compare all keys, whatever the fingerprints say. `compare_values`: read value columns too, and count
     changed rows. `held_bytes`: how many bytes of decoded keys may stay in memory between two passes over the files.
+    `parts`: the Spark tasks that share the date's work; None where one call does all of it.
     """
 
     table: TableContract
@@ -44,6 +46,7 @@ class AdoptDate:
     compare_values: bool
     held_bytes: int
     limits: Limits
+    parts: PartTasks | None = None
 
     @classmethod
     def of(cls, request: DedupRequest, seed: Seed, held_bytes: int) -> Self:
@@ -85,7 +88,7 @@ class AdoptDate:
     def _open(self, task: AdoptTask, reader: KeyReader, rows: int) -> ComparisonInputs:
         """Return the inputs of the comparison. `rows` is about the number of rows of the newest delivery."""
         hashing = RowHashers.of(self.table, self.seed, compare_values=self.compare_values)
-        return open_inputs(hashing, task, reader, self.held_bytes, rows)
+        return open_inputs(hashing, task, reader, self.held_bytes, rows, self.parts)
 
     def decide(
         self,
@@ -103,8 +106,8 @@ class AdoptDate:
             cost = DateCost.since(began, reader, written)
             return DeclinedAdoption(task.day, decline_reason, diff.fingerprints.digest(), cost)
         survivors = write_survivors(task, diff, reader, self.data_uri)
-        normalized = write_normalized(task, diff, reader, self.data_uri)
-        adopted = copy_adopted(task, normalized.uris, self.data_uri, self.table)
+        normalized = write_normalized(task, diff, reader, self.data_uri, self.parts)
+        adopted = copy_adopted(task, normalized.uris, self.data_uri, self.table, self.parts)
         new_files = (*normalized.files, *survivors.written)
         return AdoptedDate(
             day=task.day,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date
 from uuid import uuid4
 
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
+from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredFile
 
@@ -15,21 +18,36 @@ from dedup_spark.plans.delivered_date import DeliveredFile
 _THREADS = 8
 
 
-def copy_adopted(task: AdoptTask, normalized: frozenset[str], data_uri: str, table: TableContract) -> list[DataFile]:
+def copy_adopted(
+    task: AdoptTask, normalized: frozenset[str], data_uri: str, table: TableContract, parts: PartTasks | None
+) -> list[DataFile]:
     """Copy the newest delivery's files of the date, without empty ones and those with `normalized` URIs.
 
-    Raises DeliveryRefused if a landed object has changed since the inventory was frozen.
+    `parts`: the Spark tasks that copy; None to copy in this process. Raises DeliveryRefused if a landed object has
+    changed since the inventory was frozen.
     """
-    run, snapshot_id = uuid4().hex[:12], task.newest.delivery.snapshot_id
-
-    def copy(numbered: tuple[int, DeliveredFile]) -> DataFile:
-        number, landed = numbered
-        path = f"{table.partition_column}={task.day.isoformat()}/adopted-{run}-{number:05d}.parquet"
-        expected = storage.FrozenObject(landed.generation, landed.size, landed.crc32c)
-        storage.adopt(landed.uri, storage.join(data_uri, path), expected)
-        return DataFile(path, task.day, landed.rows, landed.size, snapshot_id, snapshot_id)
-
+    prefix = f"{table.partition_column}={task.day.isoformat()}/adopted-{uuid4().hex[:12]}"
+    copy = _Copy(task.day, task.newest.delivery.snapshot_id, data_uri, prefix)
     files = enumerate(task.newest.files)
     to_copy = [(number, landed) for number, landed in files if landed.rows and landed.uri not in normalized]
+    if parts:
+        return parts.map(copy, to_copy, "copy files", threads=_THREADS)
     with ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(copy, to_copy))
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """Copies one file. A task that is repeated writes the same object again."""
+
+    day: date
+    snapshot_id: int
+    data_uri: str
+    prefix: str
+
+    def __call__(self, numbered: tuple[int, DeliveredFile]) -> DataFile:
+        number, landed = numbered
+        path = f"{self.prefix}-{number:05d}.parquet"
+        expected = storage.FrozenObject(landed.generation, landed.size, landed.crc32c)
+        storage.adopt(landed.uri, storage.join(self.data_uri, path), expected)
+        return DataFile(path, self.day, landed.rows, landed.size, self.snapshot_id, self.snapshot_id)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import Column
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource, RowHashers
 from dedup_spark.comparison.memory_budget import MemoryBudget
+from dedup_spark.comparison.split_source import SplitKeySource
+from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.fingerprints.buckets import MIN_BITS, BucketFingerprints, bits_for
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.key_columns import WORD_BYTES
@@ -29,7 +31,8 @@ class ComparisonInputs:
     """`older` are (source number, key source), ascending in precedence. `base` are fingerprints of the parent's base.
 
     The newest delivery's fingerprints have 2**`bits` buckets. `base_was_stored` is False where the base's fingerprints
-    were computed from its rows. `survivor_rows` is the number of the parent's rows outside its base.
+    were computed from its rows. `survivor_rows` is the number of the parent's rows outside its base. `parts`: see
+    `open_inputs`.
     """
 
     columns: tuple[Column, ...]
@@ -43,6 +46,7 @@ class ComparisonInputs:
     newest_id: int
     survivor_rows: int
     base_was_stored: bool
+    parts: PartTasks | None
 
     def fingerprints(self) -> DeliveredFingerprints:
         """Read the deliveries' files. Raises whatever the reader of a damaged file raises."""
@@ -59,22 +63,29 @@ class DeliveredFingerprints:
 
 
 def open_inputs(
-    hashing: RowHashers, task: AdoptTask, reader: KeyReader, held_bytes: int, rows: int
+    hashing: RowHashers, task: AdoptTask, reader: KeyReader, held_bytes: int, rows: int, parts: PartTasks | None
 ) -> ComparisonInputs:
     """Read the parent's fingerprints, or its key columns where no stored ones fit.
 
-    `rows` is about the number of rows of the newest delivery: it determines the number of buckets.
+    `rows` is about the number of rows of the newest delivery: it determines the number of buckets. `parts`: the Spark
+    tasks that read the files; None to read them in this process.
     """
     columns = hashing.keys.columns
     budget = MemoryBudget(held_bytes if held_bytes >= _MIN_HELD_SHARE * _key_bytes(columns, rows) else 0)
-    make = partial(KeySource, reader, hashing, budget=budget, threads=task.threads)
+
+    def make(files: Sequence[tuple[str, int]], ids: Sequence[int | None]) -> KeySource:
+        uris, sizes = [uri for uri, _ in files], [size for _, size in files]
+        if parts:
+            return SplitKeySource(reader, hashing, uris, ids, sizes, parts)
+        return KeySource(reader, hashing, uris, ids, budget, task.threads)
 
     def delivered(part: DeliveredDate) -> KeySource:
-        return make([file.uri for file in part.files], [part.delivery.snapshot_id] * len(part.files))
+        return make([(file.uri, file.size) for file in part.files], [part.delivery.snapshot_id] * len(part.files))
 
     parent = task.parent
     bits = bits_for(rows, parent.differing_share if parent and parent.entry.new_keys else None)
-    parent_source = make([parent.uri(file) for file in parent.files], parent.constant_ids) if parent else None
+    of_parent = [(parent.uri(file), file.size) for file in parent.files] if parent else []
+    parent_source = make(of_parent, parent.constant_ids) if parent else None
     base, base_was_stored = _base(task, hashing, parent_source, bits)
     return ComparisonInputs(
         columns=columns,
@@ -88,6 +99,7 @@ def open_inputs(
         newest_id=task.newest.delivery.snapshot_id,
         survivor_rows=parent.entry.rows - base.rows if parent and base else 0,
         base_was_stored=base_was_stored,
+        parts=parts,
     )
 
 

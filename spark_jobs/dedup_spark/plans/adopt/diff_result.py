@@ -13,6 +13,8 @@ from dedup_spark.comparison.selected_rows import Columns, SelectedRows
 from dedup_spark.fingerprints.buckets import BucketFingerprints
 
 EXAMPLES = 3
+_BY_FILE = ("surviving", "decoded", "removed")
+_LISTS = ("same_id_survivors", "surplus", "new_examples", "changed_examples", "survivor_examples")
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,20 @@ class DiffResult:
             of_file = np.flatnonzero(newest.file_numbers == file)
             counts[of_file[np.isin(newest.row_numbers[of_file], self.surplus_in(int(file)))]] = False
         return newest.take(np.flatnonzero(counts))
+
+    def add(self, other: DiffResult) -> None:
+        """Add what differs in other buckets, but not its fingerprints."""
+        self.new_keys += other.new_keys
+        self.changed = None if self.changed is None or other.changed is None else self.changed + other.changed
+        self.ranked |= other.ranked
+        self.unresolved += other.unresolved
+        for source, rows in other.older_surplus_rows.items():
+            self.older_surplus_rows[source] += rows
+        for name in _BY_FILE:
+            for file, parts in getattr(other, name).items():
+                getattr(self, name)[file] += parts
+        for name in _LISTS:
+            getattr(self, name).extend(getattr(other, name))
 
     def add_duplicates(self, resolved: ResolvedDuplicates) -> None:
         """Add N's surplus rows."""

@@ -93,8 +93,7 @@ def find_differences(
 
 def _find_duplicates(inputs: ComparisonInputs, newest: BucketFingerprints, limits: Limits, diff: DiffResult) -> None:
     """Find the duplicate keys of the newest delivery."""
-    ranges = split_buckets(newest.counts, limits.hashes)
-    for resolved in find_duplicates(inputs.newest, inputs.columns, ranges, newest.bits):
+    for resolved in find_duplicates(inputs.newest, inputs.columns, newest.counts, newest.bits, limits.hashes):
         diff.add_duplicates(resolved)
 
 
@@ -125,8 +124,8 @@ def _narrowed(
     if float(selection.expected_rows(expected).sum()) <= max(limits.rows, _EXTRA_PASS_SHARE * float(expected.sum())):
         return selection
     sums = SubBucketSums(sub_bucket_bits(selection.bits))
-    inputs.newest.visit_first_hashes(sums.add)
-    inputs.parent.visit_first_hashes(sums.remove, inputs.base_id)
+    inputs.newest.sum_sub_buckets(sums)
+    inputs.parent.sum_sub_buckets(sums, inputs.base_id, remove=True)
     return selection.narrowed(sums.differing())
 
 
@@ -154,13 +153,29 @@ def _compare_ranges(
     if not ranges:
         return NO_INDICES
     selected, unexplained = SelectedInputs(inputs, selection, ranges), NO_INDICES
-    for number in range(len(ranges)):
-        rows = selected.of_range(number)
-        unexplained = np.concatenate([unexplained, rows.unexplained])
-        _compare_selected(inputs, rows.newest, rows.others, diff, find_duplicates_of_newest=inputs.parent is not None)
+    compare = _RangeComparison(selected, with_values=diff.changed is not None)
+    numbers, parts = range(len(ranges)), inputs.parts
+    for found, of_range in parts.map(compare, numbers, "compare keys") if parts else map(compare, numbers):
+        diff.add(found)
+        unexplained = np.concatenate([unexplained, of_range])
     if diff.changed is not None:
         diff.changed += selected.count_changed(unexplained)
     return unexplained
+
+
+@dataclass(frozen=True)
+class _RangeComparison:
+    """Compares one range. Returns what differs, without fingerprints, and the unexplained buckets."""
+
+    selected: SelectedInputs
+    with_values: bool
+
+    def __call__(self, number: int) -> tuple[DiffResult, Indices]:
+        inputs, rows = self.selected.inputs, self.selected.of_range(number)
+        diff = DiffResult(BucketFingerprints.empty(0), 0, 0, changed=0 if self.with_values else None)
+        has_parent = inputs.parent is not None
+        _compare_selected(inputs, rows.newest, rows.others, diff, find_duplicates_of_newest=has_parent)
+        return diff, rows.unexplained
 
 
 def _compare_selected(

@@ -7,12 +7,15 @@ takes its schema from one file, and must find it in all.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
+from datetime import date
 
 from dedup_clone.contract.manifest import DataFile
 from dedup_spark.arrays import I64Array
-from dedup_spark.comparison.key_reader import KeyReader
+from dedup_spark.comparison.key_reader import FilesRead, KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
+from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.output.data_file import DataFileWriter, row_groups
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.diff_result import DiffResult
@@ -31,16 +34,24 @@ class NormalizedFiles:
     files: tuple[DataFile, ...]
 
 
-def write_normalized(task: AdoptTask, diff: DiffResult, reader: KeyReader, data_uri: str) -> NormalizedFiles:
-    """Rewrite the newest delivery's files with surplus rows or another schema; `diff` says which rows are surplus."""
+def write_normalized(
+    task: AdoptTask, diff: DiffResult, reader: KeyReader, data_uri: str, parts: PartTasks | None
+) -> NormalizedFiles:
+    """Rewrite the newest delivery's files with surplus rows or another schema; `diff` says which rows are surplus.
+
+    `parts`: the Spark tasks that do it; None to do it in this process.
+    """
     with_surplus = ((landed, diff.surplus_in(number)) for number, landed in enumerate(task.newest.files) if landed.rows)
     to_write = [(landed, surplus) for landed, surplus in with_surplus if len(surplus) or not landed.has_written_schema]
-
-    def write(landed_and_surplus: tuple[DeliveredFile, I64Array]) -> DataFile | None:
-        return _write(task, *landed_and_surplus, reader, data_uri)
-
-    with ThreadPoolExecutor(task.threads) as pool:
-        written = list(pool.map(write, to_write))
+    rewrite = _Rewrite(task.day, task.newest.delivery.snapshot_id, reader, data_uri)
+    if parts:
+        found = parts.map(_RewriteInTask(rewrite), to_write, "write files anew")
+        for _, read in found:
+            reader.add_files_read(read)
+        written = [file for file, _ in found]
+    else:
+        with ThreadPoolExecutor(task.threads) as pool:
+            written = list(pool.map(rewrite, to_write))
     return NormalizedFiles(
         uris=frozenset(landed.uri for landed, _ in to_write),
         cast=sum(not landed.has_written_schema for landed, _ in to_write),
@@ -48,12 +59,30 @@ def write_normalized(task: AdoptTask, diff: DiffResult, reader: KeyReader, data_
     )
 
 
-def _write(
-    task: AdoptTask, landed: DeliveredFile, surplus: I64Array, reader: KeyReader, data_uri: str
-) -> DataFile | None:
-    source = RowSource.all_rows(landed.uri, landed.rows, task.newest.delivery.snapshot_id, excluded=surplus)
-    file = None
-    for rows in row_groups(read_rows(reader, source)):
-        file = file or DataFileWriter(reader.table, data_uri, task.day, "mended")
-        file.write(rows)
-    return file.close() if file else None
+@dataclass(frozen=True)
+class _Rewrite:
+    """Rewrites one file without its surplus rows."""
+
+    day: date
+    snapshot_id: int
+    reader: KeyReader
+    data_uri: str
+
+    def __call__(self, landed_and_surplus: tuple[DeliveredFile, I64Array]) -> DataFile | None:
+        landed, surplus = landed_and_surplus
+        source = RowSource.all_rows(landed.uri, landed.rows, self.snapshot_id, excluded=surplus)
+        file = None
+        for rows in row_groups(read_rows(self.reader, source)):
+            file = file or DataFileWriter(self.reader.table, self.data_uri, self.day, "mended")
+            file.write(rows)
+        return file.close() if file else None
+
+
+@dataclass(frozen=True)
+class _RewriteInTask:
+    rewrite: _Rewrite
+
+    def __call__(self, landed_and_surplus: tuple[DeliveredFile, I64Array]) -> tuple[DataFile | None, FilesRead]:
+        reader = copy(self.rewrite.reader)
+        written = replace(self.rewrite, reader=reader)(landed_and_surplus)
+        return written, reader.files_read()

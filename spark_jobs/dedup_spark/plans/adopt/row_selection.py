@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from dedup_spark.arrays import Indices
 from dedup_spark.comparison.bucket_ranges import BucketRange
 from dedup_spark.comparison.bucket_selection import SKIPPED, BucketSelection, Hashes
 from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
-from dedup_spark.comparison.spilled_hashes import SpillableHashes, count_changed_rows
+from dedup_spark.comparison.spilled_hashes import PARTITIONS, ChangedRowsCount, PartitionedHashes
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs
 from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
+
+_HASHES_AT_A_TIME = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -32,16 +35,17 @@ class SelectedInputs:
     """Reads all inputs once, and returns the rows to compare range by range."""
 
     def __init__(self, inputs: ComparisonInputs, selection: BucketSelection, ranges: Sequence[BucketRange]) -> None:
-        self._inputs, self._selection, self._ranges = inputs, selection, ranges
+        self.inputs, self._selection, self._ranges = inputs, selection, ranges
         self._newest = RangedRows(ranges, selection.bits)
-        self._new_hashes = inputs.newest.select_and_hash(selection.select_rows, self._newest)
+        partitions = _partitions(selection) if inputs.parts else PARTITIONS
+        self._new_hashes = inputs.newest.select_and_hash(selection.select_rows, self._newest, partitions=partitions)
         self._others: list[tuple[int, RangedRows]] = []
-        self._hashes: list[SpillableHashes] = []
+        self._hashes: Sequence[PartitionedHashes] = []
         if inputs.parent:
             parent = RangedRows(ranges, selection.bits)
             # Survivors are among these rows: with their values at hand the file need not be read once more for them.
             self._hashes = inputs.parent.select_and_hash(
-                selection.select_rows, parent, inputs.base_id, with_values=True
+                selection.select_rows, parent, inputs.base_id, with_values=True, partitions=partitions
             )
             self._others.append((PARENT_SOURCE, parent))
         for source, delivery in inputs.older:
@@ -49,12 +53,16 @@ class SelectedInputs:
             delivery.select_and_hash(selection.select_compared, rows)
             self._others.append((source, rows))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For a task that compares a range: without what only the driver needs."""
+        return {**self.__dict__, "inputs": replace(self.inputs, base=None, parts=None)}
+
     def of_range(self, number: int) -> DifferingRows:
         """Return the rows to compare in the range of this number."""
         newest = self._newest.of_range(number)
         others = [(source, rows.of_range(number)) for source, rows in self._others]
         selection = self._selection.within(self._ranges[number])
-        unexplained = _unexplained(self._inputs, selection, newest, others)
+        unexplained = _unexplained(self.inputs, selection, newest, others)
         if len(unexplained):
             rest = selection.with_kind(SKIPPED, unexplained).rows_not_skipped
             newest = newest.take(rest(newest.first_hashes))
@@ -64,7 +72,14 @@ class SelectedInputs:
     def count_changed(self, excluded: Indices) -> int:
         """How many rows that need no comparison have other values, without those in the `excluded` buckets."""
         rest = self._selection.with_kind(SKIPPED, excluded).rows_not_skipped if len(excluded) else None
-        return count_changed_rows(self._hashes, self._new_hashes, rest)
+        count = ChangedRowsCount(self._hashes, self._new_hashes, rest)
+        parts = self.inputs.parts
+        return sum(parts.map(count, range(count.partitions), "count changed rows")) if parts else count.total()
+
+
+def _partitions(selection: BucketSelection) -> int:
+    """So many that a task can hold the hashes of one, even if those of all rows are needed."""
+    return max([PARTITIONS, *(pair.newest.rows // _HASHES_AT_A_TIME for pair in selection.pairs)])
 
 
 def _unexplained(

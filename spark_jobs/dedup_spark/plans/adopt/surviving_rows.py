@@ -9,8 +9,8 @@ import numpy as np
 
 from dedup_spark.arrays import EMPTY_I64, EMPTY_U64, Indices, U64Array
 from dedup_spark.comparison.changed_rows import count_overruled_rows
-from dedup_spark.comparison.duplicate_keys import repeated_in, resolve_duplicates
-from dedup_spark.comparison.key_comparison import indices_of
+from dedup_spark.comparison.duplicate_keys import resolve_duplicates
+from dedup_spark.comparison.key_comparison import indices_of, repeated_in
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs
 from dedup_spark.plans.adopt.diff_result import EXAMPLES, DecodedRows, DiffResult

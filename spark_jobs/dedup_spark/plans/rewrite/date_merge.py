@@ -14,7 +14,8 @@ from dedup_spark.arrays import BoolArray, I64Array, Indices
 from dedup_spark.candidate.key_examples import EXAMPLES_PER_DATE, key_texts
 from dedup_spark.comparison.bucket_ranges import BucketRange, split_buckets
 from dedup_spark.comparison.bucket_selection import in_buckets
-from dedup_spark.comparison.duplicate_keys import ResolvedDuplicates, find_duplicates, repeated_in, resolve_duplicates
+from dedup_spark.comparison.duplicate_keys import ResolvedDuplicates, find_duplicates, resolve_duplicates
+from dedup_spark.comparison.key_comparison import repeated_in
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.ranged_rows import RangedRows
@@ -139,8 +140,7 @@ def _all_new(columns: tuple[Column, ...], newest: KeySource, rows: int) -> DateM
     bits = bits_for(rows, None)
     fingerprints = newest.fingerprints(bits)
     merge = DateMerge(fingerprints, False, 1 << bits, 1 << bits, inserted=None)
-    ranges = split_buckets(fingerprints.counts.astype(float), _HASHES_PER_RANGE)
-    duplicates = list(find_duplicates(newest, columns, ranges, bits))
+    duplicates = list(find_duplicates(newest, columns, fingerprints.counts, bits, _HASHES_PER_RANGE))
     if not all(resolved.is_exact for resolved in duplicates):
         return _TOO_MANY_DUPLICATES.format(sum(len(resolved.surplus) for resolved in duplicates))
     surplus: _RowNumberParts = defaultdict(list)
