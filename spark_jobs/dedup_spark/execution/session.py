@@ -31,6 +31,8 @@ SESSION_CONF = {
     # glibc gives each freed array of a worker back to the kernel, whose new pages cost as much as hashing does.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+    # The same for the memory of pyarrow, which a worker soon needs again.
+    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "-1",
 }
 
 
