@@ -1,4 +1,4 @@
-"""Measures one large date: the peak memory of the job's Python worker, and whether all cores work (`memory`).
+"""Measures one large date: the peak memory of a Python worker with all of it, and whether all cores work (`memory`).
 
 The date has 6 to 100 million rows in the parent and about as many in the snapshot.
 """
@@ -8,15 +8,20 @@ from __future__ import annotations
 from benchmarks.dataset_shape import DatasetShape
 from benchmarks.docs_tables import table
 from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log
-from benchmarks.peers.registry import ADOPT, ADOPT_COMPUTED
+from benchmarks.peers.registry import ADOPT, ADOPT_COMPUTED_ONE_CORE, ADOPT_ONE_CORE
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
 from benchmarks.results import Results, figure, save
 from dedup_spark.fingerprints.buckets import bits_for
 
 COMMAND = "memory"
 ROWS = 100_000_000
-# Peers: plan `adopt` with the parent's stored fingerprints, and without them.
-_STORED, _COMPUTED = ADOPT, ADOPT_COMPUTED
+# Peers: plan `adopt` with the parent's stored fingerprints, and without them, and with all cores.
+_STORED, _COMPUTED, _ALL_CORES = ADOPT_ONE_CORE, ADOPT_COMPUTED_ONE_CORE, ADOPT
+_TITLES = {
+    _STORED: "fingerprints stored, one core",
+    _COMPUTED: "fingerprints computed, one core",
+    _ALL_CORES: "huge date, fingerprints stored, two cores",
+}
 # A large date of a table of 15 TB and 730 dates, which has 428 million rows per date on average. Its memory is
 # extrapolated, not measured.
 LARGE_DATE_ROWS = 470_000_000
@@ -30,7 +35,7 @@ def shapes(rows: int) -> list[DatasetShape]:
 
 def _of_peer(peer: str, chosen: list[DatasetShape]) -> list[DatasetShape]:
     """The shapes on which a peer is measured: all for `_STORED`, the smallest and the largest for `_COMPUTED`."""
-    return chosen if peer == _STORED else [chosen[0], chosen[-1]]
+    return {_STORED: chosen, _COMPUTED: [chosen[0], chosen[-1]], _ALL_CORES: chosen[-1:]}[peer]
 
 
 def run(rows: int) -> Results:
@@ -39,7 +44,7 @@ def run(rows: int) -> Results:
     prepare_all([SMALL, *chosen], log)
     plans = [
         PeerPlan(peer, (prepared_dataset(shape),), rounds=1, repeats=1, warm_up=False)
-        for peer in (_STORED, _COMPUTED)
+        for peer in _TITLES
         for shape in _of_peer(peer, chosen)
     ]
     rounds = InterleavedRounds(prepared_dataset(SMALL).inputs, log)
@@ -51,12 +56,12 @@ def run(rows: int) -> Results:
 
 def report(results: Results, rows: int = ROWS) -> str:
     lines = []
-    for peer, title in ((_STORED, "stored"), (_COMPUTED, "computed")):
+    for peer, title in _TITLES.items():
         for shape in _of_peer(peer, shapes(rows)):
             one = results.of(peer, shape.name)[0]
             lines.append(
                 [
-                    f"fingerprints {title}",
+                    title,
                     f"{one.rows:,}",
                     f"{one.worker_bytes / MIB:.0f}",
                     f"{one.driver_bytes / MIB:.0f}",
@@ -66,9 +71,8 @@ def report(results: Results, rows: int = ROWS) -> str:
                     one.notes["plans"],
                 ]
             )
-        lines.append(
-            [f"fingerprints {title}, modelled", f"{LARGE_DATE_ROWS:,}", f"{large_date_mib(results, peer):.0f}"]
-        )
+        if peer != _ALL_CORES:
+            lines.append([f"{title}, modelled", f"{LARGE_DATE_ROWS:,}", f"{large_date_mib(results, peer):.0f}"])
     heads = ["one date", "rows per input", "worker MiB", "driver MiB", "wall s", "CPU s", "CPU s / wall s", "plan"]
     padded = [[*line, *[""] * (len(heads) - len(line))] for line in lines]
     return f"{table(heads, padded)}\n\n{results.made_at} UTC, {results.machine}."

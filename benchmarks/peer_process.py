@@ -14,14 +14,14 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.input_files import InputFiles
 from benchmarks.json_records import from_plain, read_record
 from benchmarks.peer import Peer, PeerResult
-from benchmarks.peers.registry import ENTRIES, GENERAL_PLAN_SESSION, JOB_SESSION, PLAIN_SESSION
+from benchmarks.peers.registry import ENTRIES, GENERAL_PLAN_SESSION, JOB_SESSION, ONE_CORE_SESSION, PLAIN_SESSION
 from benchmarks.resource_usage import ResourceUsage, measure_usage
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def _session(kind: str) -> SparkSession:
 
     start_by_kind: dict[str, Callable[[], SparkSession]] = {
         JOB_SESSION: job_session,
+        ONE_CORE_SESSION: partial(job_session, cores=1),
         GENERAL_PLAN_SESSION: general_plan_session,
         PLAIN_SESSION: plain_session,
     }

@@ -27,16 +27,16 @@ _PLAIN_JOB_CONF = {
 }
 
 
-def submit_conf() -> dict[str, str]:
+def submit_conf(cores: int = 2) -> dict[str, str]:
     """The Spark configuration of the local runner, on the emulated Cloud Storage if STORAGE_EMULATOR_HOST names one."""
     host = os.environ.get("STORAGE_EMULATOR_HOST")
-    master_and_folder = {"spark.master": "local[2]", "spark.local.dir": str(WORK / "spark")}
+    master_and_folder = {"spark.master": f"local[{cores}]", "spark.local.dir": str(WORK / "spark")}
     return {**local_spark_conf("8g"), **(emulator_spark_conf(host) if host else {}), **master_and_folder}
 
 
-def job_session() -> SparkSession:
+def job_session(cores: int = 2) -> SparkSession:
     """A session with the job's own configuration, for the plans `adopt` and `rewrite`, whose work is done in Python."""
-    _set_environment(submit_conf())
+    _set_environment(submit_conf(cores))
     return start_session("benchmarks")
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # The kinds of Spark sessions, which benchmarks/spark_sessions.py starts.
 JOB_SESSION, GENERAL_PLAN_SESSION, PLAIN_SESSION = "job", "job with a general plan", "plain"
+ONE_CORE_SESSION = "job on one core"
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,10 @@ def _job(title: str, rounds: int = 3, repeats: int = 3, **options: object) -> Pe
     return PeerEntry(title, "dedup_job", "DedupJobPeer", JOB_SESSION, tuple(options.items()), rounds, repeats)
 
 
+def _one_core(title: str, **options: object) -> PeerEntry:
+    return PeerEntry(title, "dedup_job", "DedupJobPeer", ONE_CORE_SESSION, tuple(options.items()), rounds=1, repeats=1)
+
+
 def _job_by_spark(title: str, plan: str) -> PeerEntry:
     return PeerEntry(title, "dedup_job", "DedupJobPeer", GENERAL_PLAN_SESSION, (("plan", plan),), rounds=1, repeats=1)
 
@@ -57,11 +62,14 @@ _plain = partial(PeerEntry, session_kind=PLAIN_SESSION)
 
 ADOPT = "adopt"
 ADOPT_COMPUTED = "adopt-computed"
+# With one core a date is never split over tasks.
+ADOPT_ONE_CORE, ADOPT_COMPUTED_ONE_CORE = "adopt-one-core", "adopt-computed-one-core"
 ROW_NUMBER = "spark-row-number"
 READ_BOTH = "read-both"
 # The job's DataFrame plans, for dates that neither `adopt` nor `rewrite` can process. They are slow, so they are
 # measured on fewer rows.
 GENERAL_PLANS = ("antijoin", "window")
+NOT_IN_MAIN = (*GENERAL_PLANS, ADOPT_ONE_CORE, ADOPT_COMPUTED_ONE_CORE)
 
 ENTRIES: dict[str, PeerEntry] = {
     READ_BOTH: PeerEntry(
@@ -78,6 +86,10 @@ ENTRIES: dict[str, PeerEntry] = {
     ADOPT: _job("**this job: adopt**, stored fingerprints"),
     "adopt-keys": _job("**this job: adopt**, stored fingerprints, keys only", compare_values=False),
     ADOPT_COMPUTED: _job("**this job: adopt**, computed fingerprints", rounds=1, repeats=3, stored_fingerprints=False),
+    ADOPT_ONE_CORE: _one_core("**this job: adopt**, stored fingerprints, on one core"),
+    ADOPT_COMPUTED_ONE_CORE: _one_core(
+        "**this job: adopt**, computed fingerprints, on one core", stored_fingerprints=False
+    ),
     "adopt-exact": _job("**this job: adopt**, exact join of all keys", rounds=1, repeats=2, exact=True),
     "rewrite": _job("**this job: rewrite**", rounds=1, repeats=1, plan="rewrite"),
     "antijoin": _job_by_spark("**this job: antijoin**", "antijoin"),
