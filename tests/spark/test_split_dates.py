@@ -45,7 +45,9 @@ PUBLISHES = [
 def land(area: SparkJobFeed, snapshot_id: int, delivered: list[dict[str, Any]]) -> Arrival:
     table = pa.Table.from_pylist(delivered, schema=arrow_schema(PRODUCTS.columns))
     for number in range(FILES):
-        area.put(snapshot_id, f"date={DAY}/{number}.parquet", table.take(range(number, table.num_rows, FILES)))
+        area.put(
+            snapshot_id, f"date={DAY}/{number}.parquet", table.take(pa.array(range(number, table.num_rows, FILES)))
+        )
     return area.arrive(snapshot_id)
 
 
