@@ -78,7 +78,7 @@ def test_default_sizes_fill_the_pages(page: Path) -> None:
     text = page.read_text()
     assert ENTRIES[ROW_NUMBER].title in text
     assert "rows: x4 | 26,000,000 | 13 | 26000.00 |" in text
-    assert "| fingerprints stored | 100,000,000 | 1 |" in text
+    assert "| fingerprints stored, one core | 100,000,000 | 1 |" in text
     assert "`row_bytes`" in text
     assert "measured / model" in text
 
