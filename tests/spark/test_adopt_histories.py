@@ -278,7 +278,7 @@ def test_snapshots_in_order_are_adopted_and_give_the_oracles_table(
         assert not values or None not in [entry.changed for entry in area.manifest.dates]
 
 
-@pytest.mark.parametrize("parts", [0, 2], ids=["threads", "parts"])
+@pytest.mark.parametrize("parts", [0, pytest.param(2, marks=pytest.mark.exhaustive)], ids=["threads", "parts"])
 @settings_of(2)
 @given(publishes=PUBLISHES, seed=SEEDS, repeat=REPEATED)
 def test_small_memory_and_several_threads_or_tasks_change_nothing(

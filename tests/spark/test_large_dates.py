@@ -91,7 +91,7 @@ def play(folder: Path, publishes: Sequence[Sequence[tuple[int, list[dict[str, An
     return area
 
 
-@pytest.mark.parametrize("times", [1, 10, 330])
+@pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.exhaustive), 330])
 def test_any_share_of_differing_rows_is_adopted(tmp_path: Path, times: int) -> None:
     snapshots = Snapshots()
     churns = (0, CHURN * times, CHURN)
