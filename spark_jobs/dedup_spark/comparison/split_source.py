@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from dedup_spark.comparison.ranged_rows import RangedRows, StoredRows
 from dedup_spark.comparison.selected_rows import RowSelector
 from dedup_spark.comparison.spilled_hashes import PARTITIONS, PartitionedHashes, SavedHashes, SpillableHashes
 from dedup_spark.comparison.validating_reader import ValidatingReader
-from dedup_spark.execution.part_tasks import PartTasks, new_object
+from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.buckets import BucketFingerprints
 from dedup_spark.fingerprints.sub_buckets import SubBucketSums
@@ -177,7 +178,7 @@ class _PartWork(Generic[Found]):
 
     def __call__(self, files: Files) -> _PartResult[Found] | str:
         shared_reader, hashers, uris, ids = self.source
-        reader, uri = copy(shared_reader), new_object(self.folder_uri)
+        reader, uri = copy(shared_reader), storage.join(self.folder_uri, uuid4().hex)
         try:
             found = self.work(_local_source(reader, hashers, uris, ids), files, uri)
         except Exception as error:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
-from uuid import uuid4
 
-from dedup_spark import storage
 from dedup_spark.execution.fan_out import run_tasks
 from dedup_spark.execution.session import SessionSource
 
@@ -48,17 +45,3 @@ class PartTasks:
             return []
         tasks = min(len(items), self.cores * _TASKS_PER_CORE)
         return run_tasks(self.session, function, items, tasks, f"{self.description}: {step}", threads)
-
-    @contextmanager
-    def cleaned_up(self) -> Iterator[None]:
-        """Delete the folder at the end, with what tasks left that were repeated."""
-        try:
-            yield
-        finally:
-            for name in storage.list_objects(self.folder_uri):
-                storage.delete(storage.join(self.folder_uri, name))
-
-
-def new_object(folder_uri: str) -> str:
-    """Return a URI that no other task has."""
-    return storage.join(folder_uri, uuid4().hex)

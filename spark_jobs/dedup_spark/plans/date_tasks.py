@@ -42,8 +42,11 @@ def run_tasks_of_dates(
     for task in split:
         folder = storage.join(data_uri, "parts", task.day.isoformat())
         parts = PartTasks(session, f"{description} of [{task.day}]", folder)
-        with parts.cleaned_up():
+        try:
             results[task] = work.with_parts(parts)(task)
+        finally:  # with what repeated tasks left
+            for name in storage.list_objects(folder):
+                storage.delete(storage.join(folder, name))
     return [results[task] for task in tasks]
 
 
