@@ -25,7 +25,7 @@ from dedup_spark.comparison.memory_budget import MemoryBudget
 from dedup_spark.comparison.ranged_rows import RangedRows, StoredRows
 from dedup_spark.comparison.selected_rows import RowSelector
 from dedup_spark.comparison.spilled_hashes import PARTITIONS, PartitionedHashes, SavedHashes, SpillableHashes
-from dedup_spark.comparison.validating_reader import ValidatingReader
+from dedup_spark.comparison.validating_reader import UnsuitableFile, ValidatingReader
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.buckets import BucketFingerprints
@@ -35,10 +35,6 @@ Found = TypeVar("Found")
 Files = Sequence[int]  # numbers of files
 # Rows of repeated keys are compared together for so many keys.
 _REPEATED_AT_A_TIME = 1 << 16
-
-
-class UnreadableFiles(Exception):
-    """A task could not validate its files. They have to be validated one by one."""
 
 
 class SplitKeySource(KeySource):
@@ -73,8 +69,7 @@ class SplitKeySource(KeySource):
 
         for uri, digest in self._map(sum_up, "sum up keys by bucket", files):
             found = stored.read(uri, self.key_hasher, digest)
-            if found is None:
-                raise OSError(f"object [{uri}] is not as a task wrote it")
+            assert found, f"object [{uri}] is not as a task wrote it"
             total.add_all(found.buckets)
             storage.delete(uri)
         return total
@@ -146,7 +141,7 @@ class SplitKeySource(KeySource):
         results = self._tasks.map(_PartWork(source, work, self._tasks.folder_uri), parts, step)
         for result in results:
             if isinstance(result, str):
-                raise UnreadableFiles(result)
+                raise UnsuitableFile(result)
             self._reader.add_files_read(result.read)
         return [(result.uri, result.found) for result in results if not isinstance(result, str)]
 
