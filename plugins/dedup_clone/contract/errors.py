@@ -43,6 +43,10 @@ class LostRace(DedupCloneError):
     """An object or table changed since it was read. A retry reads it again and decides anew."""
 
 
+class LeaseLost(LostRace):
+    """The run's attempt does not hold the lease any more: it has ended, and no retry gets the lease back."""
+
+
 class CheckFailed(DedupCloneError):
     """A check failed. Before the swap, target keeps its old content."""
 

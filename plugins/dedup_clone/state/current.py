@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from dedup_clone.contract.errors import LeaseHeld, LostRace
+from dedup_clone.contract.errors import LeaseHeld, LeaseLost, LostRace
 from dedup_clone.contract.manifest import FORMAT_VERSION
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout, generation_of
@@ -155,8 +155,11 @@ class CurrentFile:
         return max(map(generation_of, names), default=0)
 
     def require_intent(self, attempt: str) -> Intent:
-        """The intent of `attempt`. Raises LostRace when it does not hold the lease."""
-        return self._require(self.read(), attempt)
+        """The intent of the run's own attempt. Raises LeaseLost when it does not hold the lease."""
+        try:
+            return self._require(self.read(), attempt)
+        except LostRace as error:
+            raise LeaseLost(str(error)) from error
 
     def record_job(self, attempt: str, job_id: str) -> None:
         """Record a BigQuery job before it is created, so that a recovery knows what may still be running."""

@@ -10,7 +10,6 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from google.cloud.bigquery import LoadJob, QueryJob
 
-from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.shared import bigquery_operators
 from dedup_clone.orchestration.shared.bigquery_operators import AttemptJobOperator, LoadStagingOperator
@@ -97,10 +96,11 @@ def test_a_failed_job_is_followed_by_the_next_id(attempt: Attempt) -> None:
     )
 
 
-def test_without_the_lease_no_job_is_made(attempt: Attempt) -> None:
+def test_without_the_lease_no_job_is_made_and_no_retry_tries_to(attempt: Attempt) -> None:
     attempt.world.services.current.release(attempt.spec.attempt)
-    with pytest.raises(LostRace, match="Clear the run from its first task"):
-        attempt.load()
+    for run in (attempt.load, lambda: attempt.query("SELECT 1")):
+        with pytest.raises(AirflowFailException, match="Clear the run from its first task"):
+            run()
     assert attempt.hook.inserted == []
 
 

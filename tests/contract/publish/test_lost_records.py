@@ -225,8 +225,6 @@ def test_a_deleted_dataset_is_restored_and_the_feed_goes_on(clients: tuple[Stora
     assert not recover(world).changes_anything
     world.publish(name, run_id="later")
     assert world.rows() == expected(ROWS[0], row(9, 2, 30))
-    world.roll_back(2)
-    assert world.rows() == expected(*ROWS)
 
 
 def test_an_outage_during_a_publish_changes_nothing_and_a_later_run_goes_on(published: FeedOnStandIn) -> None:

@@ -17,6 +17,7 @@ from dedup_clone.contract.errors import (
     ContractViolation,
     JobFailed,
     LeaseHeld,
+    LeaseLost,
     LostRace,
     OutcomeUnknown,
     SparkUnavailable,
@@ -100,6 +101,7 @@ PERMANENT = [
     google.NotFound("no such bucket"),
     CheckFailed("too many rows are new"),
     ContractViolation("not JSON"),
+    LeaseLost("ended"),
     job_failed("invalidQuery"),
     job_failed("bytesBilledLimitExceeded"),
 ]

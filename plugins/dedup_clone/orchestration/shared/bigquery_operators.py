@@ -78,9 +78,9 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
 
     def execute(self, context: Context) -> str:
         services, spec = open_feed_services(self.setup), pull_spec(context)
-        services.current.require_intent(spec.attempt)
         self.engine = spec.engine
         with self._fail_if_job_is_at_fault(services, spec):
+            services.current.require_intent(spec.attempt)
             super().execute(context)
             self.finish(services, spec)
         return str(self.job_id)

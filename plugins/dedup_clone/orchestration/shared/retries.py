@@ -19,6 +19,7 @@ from dedup_clone.contract.errors import (
     DeliveryRefused,
     FeedHeldElsewhere,
     JobFailed,
+    LeaseLost,
     RollbackRefused,
 )
 
@@ -31,6 +32,7 @@ _PERMANENT_ERRORS = (
     ContractViolation,
     DeliveryRefused,
     FeedHeldElsewhere,
+    LeaseLost,
     RollbackRefused,
 )
 # BigQuery's reasons of errors for which a retry does not help (BigQuery's page "Error messages").
