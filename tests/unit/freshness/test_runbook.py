@@ -66,11 +66,9 @@ def test_no_heading_is_left_of_a_check_that_is_gone() -> None:
     assert set(headings("Checks")) - check_names() == set()
 
 
-def test_each_heading_says_what_it_means_what_readers_see_and_what_to_do() -> None:
+def test_each_heading_says_what_it_means_and_what_to_do() -> None:
+    """The page says once what readers see where an entry does not say it."""
+    assert "Where an entry does not say what readers see" in RUNBOOK
     entries = re.split(r"^### ", RUNBOOK.split("\n## Alerts\n", 1)[1], flags=re.MULTILINE)[1:]
-    lacking = [
-        entry.splitlines()[0]
-        for entry in entries
-        if not all(word in entry for word in ("**Means**", "**Readers see**", "**Do**"))
-    ]
+    lacking = [entry.splitlines()[0] for entry in entries if not all(word in entry for word in ("**Means**", "**Do**"))]
     assert lacking == []
