@@ -65,18 +65,18 @@ class ApplyJob:
             outcome = Outcome("MERGE", scanned.processed, scanned.billed, slot_ms, (table,))
             context.check_cancelled()
 
-            def build(now: TableVersion | None, commit_us: int) -> Change:
-                if now is None or now.change_log is None or version.change_log is None:
+            def build(latest: TableVersion | None, commit_us: int) -> Change:
+                if latest is None or latest.change_log is None or version.change_log is None:
                     raise ConcurrentUpdate(table)
-                log = now.change_log
+                log = latest.change_log
                 if log.pending[: len(pending)] != version.change_log.pending:
                     raise ConcurrentUpdate(table)
                 later = log.pending[len(pending) :]
                 watermark_us = min([read_us, *(changes.acknowledged_us - 1 for changes in later)])
                 after = replace(log, pending=later, watermark_us=max(watermark_us, log.watermark_us or 0))
                 if merged is None:
-                    return Change(APPLIED, now.settings, now.partitions, now.clone, change_log=after)
-                change = dml_change(APPLIED, catalog, table, version, now, merged.writes, commit_us)
+                    return Change(APPLIED, latest.settings, latest.partitions, latest.clone, change_log=after)
+                change = dml_change(APPLIED, catalog, table, version, latest, merged.writes, commit_us)
                 return replace(change, change_log=replace(after, applied=merged.applied))
 
             statistics = outcome.statistics()

@@ -62,7 +62,7 @@ class DmlRunner:
             table, version = mutated_version(statement.table, sql)
         outcome = Outcome("TRUNCATE_TABLE", tables=(table,), changed_rows={"deleted": version.rows})
         self.check_cancelled()
-        self.state.catalog.commit(table, lambda now, _: truncate_change(table, now), commit_info(outcome))
+        self.state.catalog.commit(table, lambda latest, _: truncate_change(table, latest), commit_info(outcome))
         return outcome
 
     def _attempt(self, statement: MutatingStatement, commit_info: CommitInfoOf, started: float) -> Outcome:
@@ -93,8 +93,8 @@ class DmlRunner:
                 self.check_cancelled()
                 kind = outcome.statement_type.lower()
 
-                def build(now: TableVersion | None, commit_us: int) -> Change:
-                    return dml_change(kind, catalog, table, version, now, change, commit_us)
+                def build(latest: TableVersion | None, commit_us: int) -> Change:
+                    return dml_change(kind, catalog, table, version, latest, change, commit_us)
 
                 catalog.commit(table, build, commit_info(outcome))
             return outcome

@@ -17,6 +17,8 @@ from devstack.bigquery.storage.catalog import Catalog
 
 @dataclass(frozen=True)
 class _CommittedResult:
+    """What a job's commit says of the job: its statistics, and when it committed."""
+
     statistics: Mapping[str, Any]
     committed_us: int
 
@@ -27,15 +29,16 @@ def recover_jobs(store: JobStore, catalog: Catalog) -> int:
     if not unfinished:
         return 0
     oldest_us = min(record.created_us for record in unfinished)
-    results = dict(_committed_results(catalog, oldest_us))
+    results = dict(_committed_results(catalog, since_us=oldest_us))
     for record in unfinished:
         store.save(_ended(record, results.get(record.key), catalog.clock.now_us()))
     return len(unfinished)
 
 
-def _committed_results(catalog: Catalog, since_us: int) -> Iterator[tuple[str, _CommittedResult]]:
+def _committed_results(catalog: Catalog, *, since_us: int) -> Iterator[tuple[str, _CommittedResult]]:
+    """Yields the key and the result of each job that committed a table version at `since_us` or later."""
     for _, history in catalog.histories():
-        for version in history.versions_since(since_us - 1):
+        for version in history.versions_since(since_us - 1):  # versions_since leaves out its moment itself
             commit = version.job
             if commit is None:
                 continue

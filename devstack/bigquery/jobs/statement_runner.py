@@ -46,13 +46,21 @@ ExecutableStatement = (
 
 @dataclass(frozen=True)
 class ResultTable:
-    """The table for the rows of a SELECT. Only anonymous tables, which BigQuery deletes, have `expires_us`."""
+    """The table for the rows of a SELECT.
+
+    `create`, `write`: the dispositions as the REST API names them. `expires_us`: when the stand-in deletes the table;
+    only of an anonymous table, which holds the rows of a query without a destination.
+    """
 
     table: TableId
     partition: str | None = None
     create: str = "CREATE_IF_NEEDED"
     write: str = "WRITE_EMPTY"
     expires_us: int | None = None
+
+    @property
+    def is_anonymous(self) -> bool:
+        return self.expires_us is not None
 
 
 @dataclass
@@ -63,39 +71,40 @@ class StatementRunner:
     check_cancelled: Callable[[], None]
     maximum_bytes_billed: int | None = None
 
-    def run(self, statement: ExecutableStatement, commit_info: CommitInfoOf, result: ResultTable | None) -> Outcome:
-        """Execute the statement. Raises StandInError, and has then changed nothing.
+    def run(self, statement: ExecutableStatement, commit_info_of: CommitInfoOf, result: ResultTable | None) -> Outcome:
+        """Execute the statement. If it raises StandInError, nothing has changed.
 
-        `result`: where a SELECT writes its rows.
+        `commit_info_of`: returns, for the statement's outcome, what the new table version records of the job. `result`:
+        where a SELECT writes its rows.
         """
         self.check_cancelled()
         state, started = self.state, time.perf_counter()
         if isinstance(statement, MutatingStatement | statements.TruncateTable):
             runner = DmlRunner(state, self.check_cancelled, self.maximum_bytes_billed)
-            return runner.run(statement, commit_info, started)
+            return runner.run(statement, commit_info_of, started)
         if isinstance(statement, statements.CreateRowPolicy | statements.DropRowPolicy):
             table = state.target(statement.table)
-            return run_row_policy_statement(statement, state.catalog, state.session, table, commit_info)
+            return run_row_policy_statement(statement, state.catalog, state.session, table, commit_info_of)
         if isinstance(statement, statements.DropProcedure):
             return drop_procedure(statement, state)
         with state.statement() as sql:
             if isinstance(statement, statements.CreateProcedure):
                 return create_procedure(statement, sql)
             if isinstance(statement, statements.Query):
-                return self._query(statement.tree, sql, commit_info, result, started)
+                return self._query(statement.tree, sql, commit_info_of, result, started)
             if isinstance(statement, Insert):
-                return self._insert(statement, sql, commit_info, started)
+                return self._insert(statement, sql, commit_info_of, started)
             if isinstance(statement, CreateTable):
-                return self._create(statement, sql, commit_info, started)
+                return self._create(statement, sql, commit_info_of, started)
             if isinstance(statement, statements.Assert):
                 return self._assert(statement, sql, started)
-            return ddl_statements.run_ddl(statement, sql, commit_info, self.check_cancelled)
+            return ddl_statements.run_ddl(statement, sql, commit_info_of, self.check_cancelled)
 
     def _query(
         self,
         tree: exp.Expression,
         sql: StatementSql,
-        commit_info: CommitInfoOf,
+        commit_info_of: CommitInfoOf,
         result: ResultTable | None,
         started: float,
     ) -> Outcome:
@@ -105,26 +114,26 @@ class StatementRunner:
         columns, rows = sql.query(tree)
         refuse_null_elements(columns, rows)
         self.check_cancelled()
-        outcome = self._read_outcome("SELECT", scanned, sql, started)
+        outcome = self._outcome_of_reading("SELECT", scanned, sql, started)
         outcome = replace(outcome, destination=result.table)
         with self.state.catalog.segments.batch() as batch:
             current = self.state.catalog.find(result.table)
             settings = self._result_settings(result, current, columns)
-            if result.expires_us is None:
+            if not result.is_anonymous:
                 rows = ddl_statements.conform_query_rows(rows, settings.schema)
             segments = self._segments(rows, settings, batch, result)
 
-            def build(now: TableVersion | None, commit_us: int) -> Change:
-                check_dispositions(result.table, result.partition, now, result.create, result.write)
-                return write_change("query", settings, now, segments, result.write, result.partition, commit_us)
+            def build(latest: TableVersion | None, commit_us: int) -> Change:
+                check_dispositions(result.table, result.partition, latest, result.create, result.write)
+                return write_change("query", settings, latest, segments, result.write, result.partition, commit_us)
 
-            self.state.catalog.commit(result.table, build, commit_info(outcome))
+            self.state.catalog.commit(result.table, build, commit_info_of(outcome))
         return outcome
 
     def _result_settings(
         self, result: ResultTable, current: TableVersion | None, columns: tuple[TableField, ...]
     ) -> TableSettings:
-        if result.expires_us is not None:
+        if result.is_anonymous:
             return TableSettings(columns, expires_us=result.expires_us)
         self.state.check_location(result.table)
         check_dispositions(result.table, result.partition, current, result.create, result.write)
@@ -132,7 +141,7 @@ class StatementRunner:
         existing = current.settings if current else None
         return resolve_settings(result.table, existing, columns, TableLayout(), replaces)
 
-    def _insert(self, statement: Insert, sql: StatementSql, commit_info: CommitInfoOf, started: float) -> Outcome:
+    def _insert(self, statement: Insert, sql: StatementSql, commit_info_of: CommitInfoOf, started: float) -> Outcome:
         table, version = target_version(statement.table, sql)
         schema = version.settings.schema
         names = statement.columns or tuple(column.name for column in schema)
@@ -146,20 +155,22 @@ class StatementRunner:
             raise InvalidQuery(f"INSERT into {table} names a column twice: [{', '.join(names)}]")
         scanned = self._scan_within_limit(statement.source, sql)
         rows = sql.query_as(statement.source, tuple(targets))
-        outcome = self._read_outcome("INSERT", scanned, sql, started)
+        outcome = self._outcome_of_reading("INSERT", scanned, sql, started)
         outcome = replace(outcome, changed_rows={"inserted": rows.num_rows})
         with self.state.catalog.segments.batch() as batch:
             segments = self._segments(ddl_statements.conform_query_rows(rows, schema), version.settings, batch, None)
 
-            def build(now: TableVersion | None, commit_us: int) -> Change:
-                if now is None or now.settings.schema != schema:
+            def build(latest: TableVersion | None, commit_us: int) -> Change:
+                if latest is None or latest.settings.schema != schema:
                     raise Invalid(f"Table {table} changed while the INSERT ran: run it again.")
-                return write_change("insert", now.settings, now, segments, "WRITE_APPEND", None, commit_us)
+                return write_change("insert", latest.settings, latest, segments, "WRITE_APPEND", None, commit_us)
 
-            self.state.catalog.commit(table, build, commit_info(outcome))
+            self.state.catalog.commit(table, build, commit_info_of(outcome))
         return outcome
 
-    def _create(self, statement: CreateTable, sql: StatementSql, commit_info: CommitInfoOf, started: float) -> Outcome:
+    def _create(
+        self, statement: CreateTable, sql: StatementSql, commit_info_of: CommitInfoOf, started: float
+    ) -> Outcome:
         table = self.state.target(statement.name)
         kind = "CREATE_TABLE" if statement.query is None else "CREATE_TABLE_AS_SELECT"
         current = self.state.catalog.find(table)
@@ -176,19 +187,19 @@ class StatementRunner:
             else:
                 columns, rows = sql.query(statement.query)
         settings = ddl_statements.create_settings(statement, columns, sql)
-        outcome = self._read_outcome(kind, scanned, sql, started)
+        outcome = self._outcome_of_reading(kind, scanned, sql, started)
         outcome = replace(outcome, ddl_operation=operation, ddl_table=table)
         with self.state.catalog.segments.batch() as batch:
             new: dict[str, list[Segment]] = {}
             if rows is not None:
                 new = self._segments(ddl_statements.conform_query_rows(rows, settings.schema), settings, batch)
 
-            def build(now: TableVersion | None, commit_us: int) -> Change:
-                ddl_statements.ddl_operation(now, statement.replace, False, table)
+            def build(latest: TableVersion | None, commit_us: int) -> Change:
+                ddl_statements.ddl_operation(latest, statement.replace, if_not_exists=False, table=table)
                 change = write_change("create", settings, None, new, "WRITE_EMPTY", None, commit_us)
-                return ddl_statements.create_change(table, now, settings, dict(change.partitions))
+                return ddl_statements.create_change(table, latest, settings, dict(change.partitions))
 
-            self.state.catalog.commit(table, build, commit_info(outcome))
+            self.state.catalog.commit(table, build, commit_info_of(outcome))
         return outcome
 
     def _assert(self, statement: statements.Assert, sql: StatementSql, started: float) -> Outcome:
@@ -198,7 +209,7 @@ class StatementRunner:
             raise InvalidQuery(f"ASSERT expression must be of type BOOL, but is of type {result.field.sql_type()}")
         if result.value is not True:
             raise InvalidQuery("Assertion failed" if statement.message is None else statement.message)
-        return self._read_outcome("ASSERT", scanned, sql, started)
+        return self._outcome_of_reading("ASSERT", scanned, sql, started)
 
     def _scan_within_limit(self, tree: exp.Expression, sql: StatementSql) -> ScannedBytes:
         scanned = sql.scanned_bytes(tree)
@@ -206,7 +217,8 @@ class StatementRunner:
         return scanned
 
     @staticmethod
-    def _read_outcome(kind: str, scanned: ScannedBytes, sql: StatementSql, started: float) -> Outcome:
+    def _outcome_of_reading(kind: str, scanned: ScannedBytes, sql: StatementSql, started: float) -> Outcome:
+        """The outcome, as far as it follows from what the statement has read and how long that took."""
         slot_ms = max(1, int((time.perf_counter() - started) * 1000))
         tables, versions = tuple(sql.reader.tables), sql.reader.versions
         return Outcome(kind, scanned.processed, scanned.billed, slot_ms, tables, versions=versions)

@@ -33,7 +33,7 @@ from devstack.bigquery.rest.field_mask import apply_mask, parse_mask
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse
 from devstack.bigquery.rest.request_validation import check_body, check_parameters
 from devstack.bigquery.rest.supported_methods import METHODS, Method
-from devstack.bigquery.rest.uploads import Uploads
+from devstack.bigquery.rest.uploads import Uploads, parse_multipart
 from devstack.bigquery.stand_in import StandIn
 
 Handler = Callable[[StandIn, ApiRequest], ApiResponse]
@@ -144,7 +144,7 @@ class _Server:
         def handle() -> ApiResponse:
             if kind == "multipart":
                 header = request.headers.get("content-type", "")
-                body, file = self._uploads.multipart(project, header, content, base_url)
+                body, file = parse_multipart(header, content)
                 check_body(insert, body)
                 return self._uploads.start(project, user, body, self._uploads.store(file), base_url)
             if kind != "resumable":

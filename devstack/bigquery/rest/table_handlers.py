@@ -34,7 +34,7 @@ def insert_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     table, partition = split_decorator(TableId(*path, reference.get("tableId") or ""))
     if partition is not None or not table.table:
         raise Invalid(f"tableReference.tableId is [{reference.get('tableId')}], expected a plain table id.")
-    settings = _changed(table, TableSettings(()), request.body, new=True)
+    settings = _settings_after(table, TableSettings(()), request.body, new=True)
 
     def build(current: TableVersion | None, commit_us: int) -> Change:
         if current is not None:
@@ -85,15 +85,16 @@ def get_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def patch_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    return _change(stand_in, request, replaces=False)
+    return _modify_table(stand_in, request, replaces=False)
 
 
 def update_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     """PUT: replaces the table's properties.
 
-    Those that the request omits get their defaults; it must repeat the layout.
+    Properties that the request omits get their defaults. Schema and row access policies stay. Partitioning and
+    clustering would stay too, but the request must repeat them.
     """
-    return _change(stand_in, request, replaces=True)
+    return _modify_table(stand_in, request, replaces=True)
 
 
 def delete_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
@@ -123,7 +124,7 @@ def _resource(
     return ApiResponse(table_resource(table, version, location, request.base_url, partition))
 
 
-def _change(stand_in: StandIn, request: ApiRequest, replaces: bool) -> ApiResponse:
+def _modify_table(stand_in: StandIn, request: ApiRequest, *, replaces: bool) -> ApiResponse:
     table, partition = requested_table(request)
     if partition is not None:
         raise NotImplementedConstruct("change of a single partition's metadata")
@@ -134,21 +135,22 @@ def _change(stand_in: StandIn, request: ApiRequest, replaces: bool) -> ApiRespon
             raise NotFound(f"Not found: Table {table}")
         check_etag(request.headers, table_resource(table, current, location, request.base_url))
         before = current.settings
-        start = _layout_only(before) if replaces else before
-        settings = _changed(table, start, request.body, new=False)
+        start = _without_properties(before) if replaces else before
+        settings = _settings_after(table, start, request.body, new=False)
         if replaces:
             _check_same_layout(table, before, request.body)
         if len(settings.schema) > len(before.schema) > 0:
             if current.buffer:
                 raise NotImplementedConstruct(f"new columns of table {table} while it has a streaming buffer")
-            current = with_new_columns(stand_in.catalog.segments, current, settings.schema, batch)
+            current = with_new_columns(stand_in.catalog.segments, current, settings.schema, new_segments)
         return Change("options", settings, current.partitions, current.clone)
 
-    with stand_in.catalog.segments.batch() as batch:
+    with stand_in.catalog.segments.batch() as new_segments:  # `build` writes into it
         return _resource(stand_in, request, table, stand_in.catalog.commit(table, build))
 
 
-def _layout_only(settings: TableSettings) -> TableSettings:
+def _without_properties(settings: TableSettings) -> TableSettings:
+    """What an update keeps: schema, layout and row access policies."""
     return TableSettings(
         settings.schema,
         settings.partition_column,
@@ -159,19 +161,19 @@ def _layout_only(settings: TableSettings) -> TableSettings:
 
 def _check_same_layout(table: TableId, settings: TableSettings, body: Mapping[str, Any]) -> None:
     if settings.partition_column is not None and not body.get("timePartitioning"):
-        raise Invalid(f"Cannot remove the partitioning [{describe_partitioning(settings)}] of {table}: send it again.")
+        raise Invalid(f"Cannot remove the partitioning [{describe_partitioning(settings)}] of {table}: repeat it.")
     if settings.clustering and not body.get("clustering"):
         raise NotImplementedConstruct(f"removal of {describe_clustering(settings)} from {table}")
 
 
-def _changed(table: TableId, settings: TableSettings, body: Mapping[str, Any], new: bool) -> TableSettings:
-    """The settings after the changes in the body. A null removes a value."""
+def _settings_after(table: TableId, settings: TableSettings, body: Mapping[str, Any], *, new: bool) -> TableSettings:
+    """The settings with the values that the request's body has. A null removes a value. `new`: the table is created."""
     changes: dict[str, Any] = {}
     if body.get("schema") is not None:
-        changes["schema"] = _schema(table, settings, body["schema"].get("fields") or [], new)
+        changes["schema"] = _schema(table, settings, body["schema"].get("fields") or [], new=new)
     if "timePartitioning" in body or "clustering" in body:
-        changes |= _layout_changes(table, settings, body, new)
-    changes |= _text_changes(settings, body)
+        changes |= _layout_changes(table, settings, body, new=new)
+    changes |= _label_text_and_key_changes(settings, body)
     if "expirationTime" in body:
         changes["expires_us"] = int(body["expirationTime"]) * 1000 if body["expirationTime"] else None
     if "tableConstraints" in body:
@@ -187,7 +189,8 @@ def _changed(table: TableId, settings: TableSettings, body: Mapping[str, Any], n
     return changed
 
 
-def _text_changes(settings: TableSettings, body: Mapping[str, Any]) -> dict[str, Any]:
+def _label_text_and_key_changes(settings: TableSettings, body: Mapping[str, Any]) -> dict[str, Any]:
+    """New values of labels, description, friendly name and encryption key, by the name of the setting."""
     changes: dict[str, Any] = {}
     if "labels" in body:
         changes["labels"] = merged_labels(settings.labels, body["labels"])
@@ -200,7 +203,7 @@ def _text_changes(settings: TableSettings, body: Mapping[str, Any]) -> dict[str,
 
 
 def _schema(
-    table: TableId, settings: TableSettings, fields: list[Mapping[str, Any]], new: bool
+    table: TableId, settings: TableSettings, fields: list[Mapping[str, Any]], *, new: bool
 ) -> tuple[TableField, ...]:
     schema = tuple(TableField.from_api(field) for field in fields)
     if new or not settings.schema:
@@ -239,7 +242,7 @@ def _with_unchanged_tags(
     )
 
 
-def _layout_changes(table: TableId, settings: TableSettings, body: Mapping[str, Any], new: bool) -> dict[str, Any]:
+def _layout_changes(table: TableId, settings: TableSettings, body: Mapping[str, Any], *, new: bool) -> dict[str, Any]:
     layout = layout_from_api(body)
     changes: dict[str, Any] = {}
     if "timePartitioning" in body:
@@ -251,7 +254,7 @@ def _layout_changes(table: TableId, settings: TableSettings, body: Mapping[str, 
         changes["partition_column"] = layout.partition_column
         changes["partition_expiration_ms"] = layout.partition_expiration_ms
     if "clustering" in body:
-        # The rows stay in the order in which they were written. Source: "Manage clustered tables", Modify the
-        # clustering specification. The blocks of dry runs are those of the new clustering all the same.
+        # BigQuery keeps the rows in the order in which they were written. Source: "Manage clustered tables", Modify the
+        # clustering specification. The stand-in estimates scanned bytes as if they were in the new order.
         changes["clustering"] = layout.clustering or ()
     return changes

@@ -31,6 +31,16 @@ class UploadSession:
     path: Path
 
 
+def parse_multipart(content_type: str, content: bytes) -> tuple[Any, bytes]:
+    """Parses a multipart request into the job resource and the file."""
+    message = BytesParser(policy=HTTP).parsebytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + content)
+    parts = [part for part in message.iter_parts()] if message.is_multipart() else []
+    if len(parts) != 2:
+        raise Invalid(f"Multipart upload has [{len(parts)}] parts, expected [2]: the job as JSON and the file.")
+    metadata, file = (part.get_payload(decode=True) for part in parts)
+    return json.loads(bytes(metadata)), bytes(file)
+
+
 class Uploads:
     """The open uploads. Threads may share it."""
 
@@ -38,15 +48,6 @@ class Uploads:
         self._stand_in = stand_in
         self._lock = threading.Lock()
         self._sessions: dict[str, UploadSession] = {}
-
-    def multipart(self, project: str, content_type: str, content: bytes, base_url: str) -> tuple[Any, bytes]:
-        """Parses a multipart request into the job resource and the file."""
-        message = BytesParser(policy=HTTP).parsebytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + content)
-        parts = [part for part in message.iter_parts()] if message.is_multipart() else []
-        if len(parts) != 2:
-            raise Invalid(f"Multipart upload has [{len(parts)}] parts, expected [2]: the job as JSON and the file.")
-        metadata, file = (part.get_payload(decode=True) for part in parts)
-        return json.loads(bytes(metadata)), bytes(file)
 
     def open(self, project: str, user: str, body: dict[str, Any]) -> str:
         """Opens a resumable session and returns its id."""
@@ -75,6 +76,7 @@ class Uploads:
         return self.start(session.project, session.user, session.body, session.path, base_url)
 
     def start(self, project: str, user: str, body: dict[str, Any], path: Path, base_url: str) -> ApiResponse:
+        """Starts the load job of an uploaded file. Deletes the file if the job cannot be started."""
         try:
             record = new_job_record(self._stand_in, project, body, user, upload=path.name)
             if record.kind != "load":
@@ -86,6 +88,7 @@ class Uploads:
         return ApiResponse(job_resource(record, base_url))
 
     def store(self, content: bytes) -> Path:
+        """Writes an uploaded file, and returns its path."""
         path = self._stand_in.uploads / uuid.uuid4().hex
         path.write_bytes(content)
         return path
