@@ -72,14 +72,14 @@ class TargetState:
 
 @dataclass(frozen=True)
 class DagActivity:
-    """A DAG in Airflow. `has_run`: a run is queued or running.
+    """A DAG in Airflow. `has_active_run`: a run is queued or running.
 
     `succeeded_at`, `failed_at`: when the last run that succeeded, or failed, ended; None if there is no such run.
     """
 
     dag_id: str
     paused: bool
-    has_run: bool
+    has_active_run: bool
     succeeded_at: datetime | None
     failed_at: datetime | None
 
@@ -108,7 +108,8 @@ class FeedState:
     """One feed. `live` is the ledger record of the generation in CURRENT.
 
     `history` are the records of publishes, `failures` those of attempts that changed nothing, both newest last.
-    `failed_checks` are the checks before the swap that ended the last attempt at the newest delivery that waits.
+    `failed_checks` are the failed checks that ended the last failed attempt before its swap; none if that attempt was
+    not at the newest waiting delivery.
     `excluded` are deliveries that a rollback took out. `arrivals` are the times at which deliveries arrived,
     `check_interval` is the time until the next check. `target`, `watch_dag` and `publish_dag` are None if nothing is
     known of them.
@@ -170,7 +171,8 @@ def read_feed_state(
 ) -> FeedState:
     """Read the feed. `find_given_up_run` asks Airflow about the runs of the registered deliveries that wait.
 
-    CURRENT is read right before target: a swap between the two reads has its intent in CURRENT already.
+    CURRENT is read right before target. If a swap happens between the two reads, the intent read from CURRENT shows
+    that a run was at work, so that the new content of target is not taken for drift.
     """
     listing = services.landing.list_markers()
     registered_at = _registration_times(services)
@@ -212,7 +214,7 @@ def read_feed_state(
 
 
 def _pending_job(services: Services, intent: Intent) -> PendingJob | None:
-    """The attempt's last job, or a statement of it if it is a script, while it waits to start."""
+    """The attempt's last BigQuery job if it waits to start; if that job is a script, its statement that waits."""
     job = services.warehouse.job(intent.jobs[-1]) if intent.jobs else None
     if job is None or job.ended:
         return None
@@ -253,7 +255,8 @@ def _waiting(
 def _refused(services: Services, live: LedgerRecord | None) -> Iterable[RefusedDelivery]:
     """Deliveries whose refusal was recorded since the last swap; the next swap ends their incidents.
 
-    A publish records its own refusals at its commit, so after its swap.
+    Those that the live generation's own publish refused are among them, because it recorded them at its commit, which
+    follows the swap.
     """
     since = None if live is None else live.swapped_at
     infos = [i for i in services.store.objects(services.layout.refused) if since is None or i.created_at >= since]

@@ -31,7 +31,7 @@ def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
             what = f"the last run of DAG [{watch.dag_id}] failed at {format_time(failed)}; the next one tries again."
             yield incident(IncidentKind.WATCH_FAILING, failed, what, "read the log of notice_delivery.")
         ended = max((end for end in (failed, succeeded) if end is not None), default=None)
-        if not watch.has_run and _is_idle(now, state, ended):
+        if not watch.has_active_run and _is_idle(now, state, ended):
             since = "ever" if ended is None else f"since {format_time(ended)}"
             what = f"DAG [{watch.dag_id}] has no run and had none {since}: no delivery is registered."
             step = "see whether scheduler and DAG processor are healthy, and whether the DAG has an import error."

@@ -116,19 +116,22 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     "older than tolerated": (feed_state(max_age_minutes=119), ["target_too_old"]),
     "as old as tolerated": (feed_state(max_age_minutes=120), []),
     # -- DAGs and lease
-    "watch is paused": (feed_state(watch_dag=activity(paused=True, has_run=False)), ["watch_paused"]),
+    "watch is paused": (feed_state(watch_dag=activity(paused=True, has_active_run=False)), ["watch_paused"]),
     "watch failed, and failed since": (feed_state(watch_dag=activity(failed_at=NEW_FAILURE)), ["watch_failing"]),
     "watch failed, and has recovered": (feed_state(watch_dag=activity(failed_at=OLD_FAILURE)), []),
     "watch failed and was not started again": (
-        feed_state(watch_dag=activity(failed_at=NOW - minutes(11), has_run=False)),
+        feed_state(watch_dag=activity(failed_at=NOW - minutes(11), has_active_run=False)),
         ["watch_failing", "watch_idle"],
     ),
-    "watch is between two runs": (feed_state(watch_dag=activity(has_run=False, succeeded_at=NOW - minutes(1))), []),
-    "watch is not scheduled any more": (feed_state(watch_dag=activity(has_run=False)), ["watch_idle"]),
-    "watch is new": (feed_state(watch_dag=activity(has_run=False, succeeded_at=None)), []),
+    "watch is between two runs": (
+        feed_state(watch_dag=activity(has_active_run=False, succeeded_at=NOW - minutes(1))),
+        [],
+    ),
+    "watch is not scheduled any more": (feed_state(watch_dag=activity(has_active_run=False)), ["watch_idle"]),
+    "watch is new": (feed_state(watch_dag=activity(has_active_run=False, succeeded_at=None)), []),
     "watch never ran although a marker waits": (
         feed_state(
-            watch_dag=activity(has_run=False, succeeded_at=None), waiting=(waits(minutes(11), registered=False),)
+            watch_dag=activity(has_active_run=False, succeeded_at=None), waiting=(waits(minutes(11), registered=False),)
         ),
         ["watch_idle"],
     ),
@@ -299,7 +302,7 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
             "Readers see snapshot 7; the watch DAG is paused since 2026-06-15 12:00:00 UTC.",
         ),
         (
-            feed_state(watch_dag=activity(has_run=False, succeeded_at=NOW - minutes(11))),
+            feed_state(watch_dag=activity(has_active_run=False, succeeded_at=NOW - minutes(11))),
             "Readers see snapshot 7; the watch DAG does not run since 2026-06-15 11:49:00 UTC.",
         ),
         (

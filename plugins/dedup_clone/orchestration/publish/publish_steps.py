@@ -120,13 +120,13 @@ def delete_unneeded_data(setup: FeedSetup) -> list[str]:
 def _commit_generation(setup: FeedSetup, context: Any, target: Asset) -> dict[str, Any]:
     """Returns the ledger record. Fails when a check after the swap failed; the generation is committed even then."""
     services = open_feed_services(setup)
-    record, verdicts = commit_attempt(services, pull_spec(context).attempt)
-    before = find_check_results(services, record.attempt, "before")
-    phases = [verdicts] if before is None else [before, verdicts]
-    context["outlet_events"][target].extra = event_extra(setup, record, phases)
+    record, results_after = commit_attempt(services, pull_spec(context).attempt)
+    results_before = find_check_results(services, record.attempt, "before")
+    results = [results_after] if results_before is None else [results_before, results_after]
+    context["outlet_events"][target].extra = event_extra(setup, record, results)
     refresh_verdict(setup)
     with fail_without_retry():
-        require(verdicts, "Target holds the new generation, which is committed.")
+        require(results_after, "Target holds the new generation, which is committed.")
     return to_plain(record)  # type: ignore[no-any-return]
 
 

@@ -42,7 +42,10 @@ def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
 
 class RestoreStagingOperator(LoadStagingOperator):
-    """Loads the generation's files, unless the swap can clone staging as of a time when staging held the generation."""
+    """Loads the generation's files, unless the swap can clone staging as of a time when staging held the generation.
+
+    That time is the spec's `restored_at`; it is None if the files must be loaded.
+    """
 
     def execute(self, context: Context) -> str:
         spec = pull_spec(context)

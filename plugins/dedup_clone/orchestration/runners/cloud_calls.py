@@ -26,10 +26,13 @@ def call_options() -> dict[str, Any]:
 
 
 @contextmanager
-def translate_errors(hints: ErrorHints, resource: str, *ignored: type[Exception]) -> Iterator[None]:
-    """Translates an error of an API call about `resource`, and adds a hint. Errors of `ignored` types end the block.
+def translate_errors(
+    hints: ErrorHints, resource: str, *, ignored: type[Exception] | tuple[type[Exception], ...]
+) -> Iterator[None]:
+    """Translates an error of an API call about `resource`, and adds a hint.
 
-    Raises ConfigurationError when a retry cannot help, SparkUnavailable when it may.
+    An error of an `ignored` type ends the block without an exception. Raises ConfigurationError when a retry cannot
+    help, SparkUnavailable when it may.
     """
     from google.api_core.exceptions import (
         BadRequest,

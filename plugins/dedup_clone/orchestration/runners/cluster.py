@@ -40,7 +40,7 @@ class ClusterRunner:
         from google.api_core.exceptions import NotFound
 
         job = None
-        with translate_errors(self._hints, f"Job [{name}]", NotFound):
+        with translate_errors(self._hints, f"Job [{name}]", ignored=NotFound):
             job = self._client().get_job({**self._location, "job_id": name}, **call_options())
         if job is None:
             return None
@@ -53,13 +53,14 @@ class ClusterRunner:
         cluster = self._cluster_of_run(name)
         request = {**self._location, "job": job_of(spec, project=self._project, name=name, cluster=cluster)}
         resource = f"Job [{name}] on cluster [{cluster}]"
-        with translate_errors(self._hints, resource, AlreadyExists):  # an earlier try submitted it
+        with translate_errors(self._hints, resource, ignored=AlreadyExists):  # an earlier try submitted it
             self._client().submit_job(request, **call_options())
 
     def cancel(self, name: str) -> None:
         from google.api_core.exceptions import FailedPrecondition, NotFound
 
-        with translate_errors(self._hints, f"Job [{name}]", NotFound, FailedPrecondition):  # no such job, or finished
+        absent_or_finished = (NotFound, FailedPrecondition)
+        with translate_errors(self._hints, f"Job [{name}]", ignored=absent_or_finished):
             self._client().cancel_job({**self._location, "job_id": name}, **call_options())
 
     def clean_up(self, name: str) -> None:

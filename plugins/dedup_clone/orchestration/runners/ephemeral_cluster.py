@@ -35,7 +35,7 @@ class EphemeralClusterRunner:
         settings: SparkSettings,
     ) -> None:
         self._clusters = clusters
-        self._jobs = ClusterRunner(jobs, project, settings, lambda name: name)
+        self._jobs = ClusterRunner(jobs, project, settings, cluster_of_run=lambda run_name: run_name)
         self._project = project
         self._settings = settings
         self._hints = ErrorHints(project, settings)
@@ -59,6 +59,7 @@ class EphemeralClusterRunner:
         return SparkRun(name, SparkRunState.PREPARING, "", {"run": run_url})
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
+        """Creates the run's cluster; called again once the run is READY, submits the job to that cluster."""
         from google.api_core.exceptions import AlreadyExists
 
         cluster = self._cluster(name)
@@ -67,11 +68,11 @@ class EphemeralClusterRunner:
                 self._jobs.submit(name, spec)
             return
         request = {**self._location, "cluster": cluster_of(spec, self._settings, project=self._project, name=name)}
-        with translate_errors(self._hints, f"Cluster [{name}]", AlreadyExists):  # an earlier try created it
+        with translate_errors(self._hints, f"Cluster [{name}]", ignored=AlreadyExists):  # an earlier try created it
             self._clusters().create_cluster(request, **call_options())
 
     def cancel(self, name: str) -> None:
-        """Deletes the cluster first. If the worker dies before it cancels the job, nothing is left that costs money."""
+        """Deletes the cluster first: it must cost nothing if the Airflow worker dies before it cancels the job."""
         self.clean_up(name)
         self._jobs.cancel(name)
 
@@ -81,14 +82,14 @@ class EphemeralClusterRunner:
         cluster = self._cluster(name)
         if cluster is None or cluster.status.state.name == "DELETING":
             return
-        with translate_errors(self._hints, f"Cluster [{name}]", NotFound):  # deleted meanwhile
+        with translate_errors(self._hints, f"Cluster [{name}]", ignored=NotFound):  # deleted meanwhile
             self._clusters().delete_cluster({**self._location, "cluster_name": name}, **call_options())
 
     def _cluster(self, name: str) -> Cluster | None:
         from google.api_core.exceptions import NotFound
 
         cluster = None
-        with translate_errors(self._hints, f"Cluster [{name}]", NotFound):
+        with translate_errors(self._hints, f"Cluster [{name}]", ignored=NotFound):
             cluster = self._clusters().get_cluster({**self._location, "cluster_name": name}, **call_options())
         return cluster
 

@@ -42,7 +42,7 @@ class ProcedureRunner:
         from google.api_core.exceptions import NotFound
 
         job: Any = None
-        with translate_errors(self._hints, f"BigQuery job [{name}]", NotFound):
+        with translate_errors(self._hints, f"BigQuery job [{name}]", ignored=NotFound):
             job = self._client().get_job(name, **self._location, **call_options())
         if job is None:
             return None
@@ -57,13 +57,13 @@ class ProcedureRunner:
         job: Any = QueryJob.from_api_repr(
             {"jobReference": reference, "configuration": self.configuration(spec)}, self._client()
         )
-        with translate_errors(self._hints, f"BigQuery job [{name}]", Conflict):  # an earlier try submitted it
+        with translate_errors(self._hints, f"BigQuery job [{name}]", ignored=Conflict):  # an earlier try submitted it
             job._begin(**call_options())  # client.query also calls this, but offers fewer fields of the REST API
 
     def cancel(self, name: str) -> None:
         from google.api_core.exceptions import NotFound
 
-        with translate_errors(self._hints, f"BigQuery job [{name}]", NotFound):  # no such job
+        with translate_errors(self._hints, f"BigQuery job [{name}]", ignored=NotFound):  # no such job
             self._client().cancel_job(name, **self._location, **call_options())
 
     def clean_up(self, name: str) -> None:

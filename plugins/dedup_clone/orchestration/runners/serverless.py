@@ -37,7 +37,7 @@ class ServerlessRunner:
         from google.api_core.exceptions import NotFound
 
         batch = None
-        with translate_errors(self._hints, f"Batch [{name}]", NotFound):
+        with translate_errors(self._hints, f"Batch [{name}]", ignored=NotFound):
             batch = self._client().get_batch(name=self._path(name), **call_options())
         if batch is None:
             return None
@@ -53,13 +53,14 @@ class ServerlessRunner:
             "batch_id": name,
             "batch": batch_of(spec, self._settings),
         }
-        with translate_errors(self._hints, f"Batch [{name}]", AlreadyExists):  # an earlier try created it
+        with translate_errors(self._hints, f"Batch [{name}]", ignored=AlreadyExists):  # an earlier try created it
             self._client().create_batch(request, **call_options())
 
     def cancel(self, name: str) -> None:
         from google.api_core.exceptions import FailedPrecondition, NotFound
 
-        with translate_errors(self._hints, f"Batch [{name}]", NotFound, FailedPrecondition):  # absent, or finished
+        absent_or_finished = (NotFound, FailedPrecondition)
+        with translate_errors(self._hints, f"Batch [{name}]", ignored=absent_or_finished):
             batch = self._client().get_batch(name=self._path(name), **call_options())
             if batch.state.name not in _STATES:
                 self._client().cancel_operation({"name": batch.operation}, **call_options())

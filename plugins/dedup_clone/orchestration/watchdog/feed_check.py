@@ -167,11 +167,11 @@ def dag_activity(dag_id: str, *, with_runs: bool = True) -> DagActivity | None:
     except AirflowRuntimeError:
         return None
     if not with_runs:
-        return DagActivity(dag_id, dag.is_paused, has_run=False, succeeded_at=None, failed_at=None)
+        return DagActivity(dag_id, dag.is_paused, has_active_run=False, succeeded_at=None, failed_at=None)
     return DagActivity(
         dag_id=dag_id,
         paused=dag.is_paused,
-        has_run=RuntimeTaskInstance.get_dr_count(dag_id, states=["running", "queued"]) > 0,
+        has_active_run=RuntimeTaskInstance.get_dr_count(dag_id, states=["running", "queued"]) > 0,
         succeeded_at=_last_end(dag_id, "success"),
         failed_at=_last_end(dag_id, "failed"),
     )
