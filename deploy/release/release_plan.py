@@ -67,7 +67,11 @@ def make_plan(items: Iterable[ReleaseObject], found: Mapping[str, ContentChecksu
 
 
 def _retired(wanted: frozenset[str], deployed: Deployed) -> frozenset[str]:
-    """Spark code that stays until the next release with other code, because running jobs may still read it."""
+    """URIs of former Spark code to keep, because running jobs may still read it.
+
+    If this release replaces Spark code, that is the replaced code, and what was kept until now is deleted. Otherwise
+    what was kept stays.
+    """
     newly_retired = frozenset(uri for uri in deployed.objects - wanted if f"/{SPARK_CODE_PREFIX}" in uri)
     return newly_retired or deployed.retired - wanted
 

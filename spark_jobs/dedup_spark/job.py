@@ -1,4 +1,4 @@
-"""The job from request to candidate: validate deliveries, run the plans, copy unchanged dates, verify landing."""
+"""The job from request to candidate: validate deliveries, run the plans, copy dates forward, verify landing."""
 
 from __future__ import annotations
 
@@ -39,13 +39,18 @@ from dedup_spark.output.completed_files import write_completed
 from dedup_spark.output.copy_forward import copy_forward
 from dedup_spark.parent import Parent, read_parent
 from dedup_spark.plan_selection import DatePlan, erasure_plans, select_plans, unchanged_plans
+from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
 from dedup_spark.plans.fused_scan import FusedScan
 from dedup_spark.plans.saved_outcomes import SavedOutcomes
 
 
 @dataclass(frozen=True)
 class DedupJob:
-    """One run of the job. `outcomes_uri`: where all runs of the attempt save the outcomes of dates."""
+    """One run of the job.
+
+    `outcomes_uri`: the folder in which all runs of the attempt save what became of each date, so that a retry need not
+    work on the same date again.
+    """
 
     request: DedupRequest
     session: SessionSource
@@ -76,10 +81,10 @@ class DedupJob:
     def _candidate(self) -> Candidate:
         with self.job_log.phase("examine"):
             parent, arrivals = read_parent(self.request), read_arrivals(self.request)
-            without_reading = erasure_plans(self.request, parent) or unchanged_plans(self.request, parent)
+            plans_without_deliveries = erasure_plans(self.request, parent) or unchanged_plans(self.request, parent)
             self._record()
-        if without_reading is not None:
-            generation = self._assemble(without_reading, {}, Results(), parent)
+        if plans_without_deliveries is not None:  # no landed file is read
+            generation = self._assemble(plans_without_deliveries, {}, Results(), parent)
             requested = tuple(arrival.delivery for arrival in arrivals)
             return self._write_lists(ValidatedDeliveries((), ()), requested, generation, Results(), parent)
         with self.job_log.phase("examine"):
@@ -112,7 +117,11 @@ class DedupJob:
     def _validate(
         self, arrivals: tuple[Arrival, ...], parent: Parent, validate: ValidateFiles | None
     ) -> ValidatedDeliveries:
-        """Validate the deliveries with `validate`. If it is None, because Spark failed, Spark reads every file too."""
+        """Validate the deliveries with `validate`, the fused scan.
+
+        `validate` is None after a DataFrame plan failed. Each file is then validated alone, without a scan, and Spark
+        reads it too, to find the files that Spark cannot read.
+        """
         newest, fan_out = parent.newest_id, FanOut(self.session)
         return validate_deliveries(
             self.request, arrivals, newest, fan_out, probe_with_spark=validate is None, validate=validate
@@ -121,7 +130,7 @@ class DedupJob:
     def _dedup(
         self, validated: ValidatedDeliveries, parent: Parent, scan: FusedScan
     ) -> tuple[ValidatedDeliveries, dict[date, DatePlan], Results]:
-        """Run the plans. When a DataFrame plan fails, deliveries with files that Spark cannot read are refused."""
+        """Run the plans. If a DataFrame plan fails, refuse deliveries with files that Spark cannot read, and repeat."""
         while True:
             applied = validated.applied
             plans = select_plans(self.request, applied, parent)
@@ -182,7 +191,7 @@ class DedupJob:
         changes_uri = self._write_changes(applied, generation, parent)
         deliveries = tuple(
             _delivery_metrics(delivery, results.surplus_rows(source))
-            for source, delivery in enumerate(validated.applied, start=1)
+            for source, delivery in enumerate(validated.applied, start=PARENT_SOURCE + 1)
         )
         dropped = parent.dropped_rows + sum(metrics.dropped_rows for metrics in deliveries)
         manifest = build_manifest(
@@ -210,7 +219,11 @@ class DedupJob:
     def _erase(
         self, generation: NewGeneration, applied: tuple[Delivery, ...], validated: ValidatedDeliveries
     ) -> tuple[NewGeneration, ErasedRows | None, frozenset[tuple[date, str]]]:
-        """Return the generation without rows of erased keys, the record of these rows, and their dates and keys."""
+        """Return the generation without rows of erased keys, the record of these rows, and their dates and keys.
+
+        The request's `erasures` are the records of earlier erasures; its `erases` is the file of keys if the request is
+        an erasure itself, else empty.
+        """
         request = self.request
         if not request.erasures and not request.erases:
             return generation, None, frozenset()
@@ -219,9 +232,8 @@ class DedupJob:
             eraser = RowEraser(request.table, request.data_uri, tuple(keys), tombstones)
             newest = None if request.erases else applied[-1]
             generation, erased, erased_keys = eraser.erase(generation, newest, FanOut(self.session))
-            for name in storage.list_objects(
-                self.outcomes_uri
-            ):  # saved outcomes contain examples of keys, also of erased ones
+            # Saved outcomes contain examples of keys, also of erased ones.
+            for name in storage.list_objects(self.outcomes_uri):
                 storage.delete(storage.join(self.outcomes_uri, name))
         examined = tuple(sorted(validated.applied[-1].retained_rows)) if validated.applied else ()
         self.job_log.info(f"left {sum(erased.rows.values())} rows of erased keys out, on {len(erased.rows)} dates")
@@ -230,7 +242,7 @@ class DedupJob:
     def _write_changes(self, applied: tuple[Delivery, ...], generation: NewGeneration, parent: Parent) -> str | None:
         """Write the rows that differ from the parent's, and the list of their files; return the list's URI.
 
-        Returns None, and writes nothing, if they are not requested, without a parent, and for an erasure.
+        Returns None, and writes nothing, if the request asks for no changes, has no parent, or is an erasure.
         """
         request, changes = self.request, self.request.changes
         if changes is None or not parent.dates or request.erases:

@@ -23,8 +23,8 @@ from dedup_spark.fingerprints.hashing import KeyHasher
 class ParentDate:
     """One date of the parent: its entry in the manifest, and its files below `data_uri`.
 
-    `has_other_columns`: columns were added or changed since, so that none of its files may become a file of the new
-    generation.
+    `has_other_columns`: columns were added or changed after the parent was made, so that none of its files may become a
+    file of the new generation.
     """
 
     data_uri: str
@@ -41,7 +41,7 @@ class ParentDate:
     def differing_share(self) -> float | None:
         """The share of rows (0 to 1) that differed in the last publish, and so may differ now; None if it is unknown.
 
-        It assumes that as many keys disappeared as appeared.
+        The estimate assumes that as many keys disappeared as appeared.
         """
         differing = 2 * self.entry.new_keys + (self.entry.changed or 0)
         return differing / self.entry.rows if 0 < differing < self.entry.rows else None
@@ -64,11 +64,14 @@ class ParentDate:
 class Parent:
     """The parent's dates and files within the retention.
 
-    `newest_id`: the highest snapshot id of its deliveries and rows. `dropped_rows`: how many of its rows are older than
-    the retention. `deliveries`: the deliveries that it contains, with all their rows of `complete_since` and later
-    dates. `columns`: the columns of its files. `has_other_columns`: the new generation has other columns; fingerprints
-    and `deliveries` are then left out. `snapshot_ids`: of its deliveries, where a row's update id
-    names the newest snapshot that has it; none in mode last_changed.
+    - newest_id: the highest snapshot id among its deliveries and rows; None if it has neither.
+    - dropped_rows: how many of its rows are older than the retention.
+    - deliveries: the deliveries that it contains, with all their rows of `complete_since` and later dates. They and all
+      fingerprints are left out if the new generation has other columns or another update_id mode.
+    - columns: the columns of its files.
+    - has_other_columns: the new generation has other columns.
+    - snapshot_ids: the snapshot ids of its deliveries in mode last_seen, in which a row's update_id is the newest
+      snapshot that has the row; empty in mode last_changed.
     """
 
     data_uri: str
@@ -120,20 +123,21 @@ def read_parent(request: DedupRequest) -> Parent:
     """
     if request.parent is None:
         return no_parent()
-    named = request.parent
-    manifest = from_json(Manifest, storage.read_text(named.manifest_uri), where=named.manifest_uri)
-    text = storage.read_text(named.file_list_uri)
-    if digest(text) != named.file_list_digest:
+    reference = request.parent
+    manifest = from_json(Manifest, storage.read_text(reference.manifest_uri), where=reference.manifest_uri)
+    text = storage.read_text(reference.file_list_uri)
+    if digest(text) != reference.file_list_digest:
         raise ContractViolation(
-            f"File list [{named.file_list_uri}] has digest [{digest(text)}], expected [{named.file_list_digest}] as "
-            f"generation [{manifest.generation}] says: restore the object from its versions."
+            f"File list [{reference.file_list_uri}] has digest [{digest(text)}], expected "
+            f"[{reference.file_list_digest}] as generation [{manifest.generation}] says: restore the object from its "
+            f"versions."
         )
-    _require_same_table(request, manifest, named)
-    listed = from_json(FileList, text, where=named.file_list_uri)
+    _require_same_table(request, manifest, reference)
+    listed = from_json(FileList, text, where=reference.file_list_uri)
     oldest, is_comparable = request.retention_day, _has_comparable_rows(request, manifest)
     ids = [d.snapshot_id for d in manifest.deliveries] + [e.max_update_id for e in manifest.dates]
     return Parent(
-        data_uri=named.data_uri,
+        data_uri=reference.data_uri,
         dates={e.date: e if is_comparable else _without_fingerprints(e) for e in manifest.dates if e.date >= oldest},
         files=tuple(file for file in listed.files if file.date >= oldest),
         newest_id=max(ids, default=None),
@@ -160,11 +164,14 @@ def _without_fingerprints(entry: DateEntry) -> DateEntry:
     return replace(entry, key_fingerprint=None, content_fingerprint=None)
 
 
-def _require_same_table(request: DedupRequest, manifest: Manifest, named: ParentGeneration) -> None:
-    """Raise ContractViolation for changes that the publish's first task refuses too, in case that check is wrong."""
+def _require_same_table(request: DedupRequest, manifest: Manifest, reference: ParentGeneration) -> None:
+    """Raise ContractViolation if the table has changed in a way that needs a rebuild.
+
+    The publish's first task refuses such changes already; this check only guards against a fault in that task.
+    """
     refused = refused_table_changes(manifest.table, request.table)
     if refused:
         raise ContractViolation(
-            f"Generation [{manifest.generation}] of feed [{request.feed}] ({named.manifest_uri}) has another table "
-            f"than the feed file: {'; '.join(refused)}. Undo the change there (docs/change-a-feed.md)."
+            f"Generation [{manifest.generation}] of feed [{request.feed}] ({reference.manifest_uri}) has another "
+            f"table than the feed file: {'; '.join(refused)}. Undo the change of the feed file (docs/change-a-feed.md)."
         )

@@ -92,8 +92,8 @@ def select_plans(request: DedupRequest, applied: tuple[ValidatedDelivery, ...], 
 def unchanged_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePlan] | None:
     """Return the plans of a request that changes nothing; None if the request may change dates.
 
-    It changes nothing if the parent contains every requested delivery, unless it requests a plan that always writes, or
-    retains days that the parent has dropped. No file is read.
+    A request changes nothing if the parent contains every requested delivery, unless the request asks for a plan that
+    always writes, or retains days that the parent has dropped. No file is read.
     """
     if request.plan not in (Plan.AUTO, Plan.ADOPT) or request.retention_day < parent.complete_since:
         return None

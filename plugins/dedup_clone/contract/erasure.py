@@ -27,8 +27,8 @@ class Tombstone:
 
     - digest: the hash of its values, hexadecimal, which depends on the feed's secret seed.
     - dates: where its rows were.
-    - absent_since: the first snapshot after the erasure that lacks the key; None while the producer delivers it. Rows
-      of later snapshots are taken: the producer has made the key again.
+    - absent_since: the first snapshot after the erasure that lacks the key; None while the producer delivers it. If a
+      later snapshot has the key again, the producer has made it again, and its rows are accepted.
     """
 
     digest: str
@@ -51,9 +51,11 @@ class Tombstones:
 
 @dataclass(frozen=True)
 class ErasedRows:
-    """What the dedup job left out because its key is erased: the number of rows by date.
+    """The rows that the dedup job left out because their keys are erased.
 
-    - delivered: digests of keys that the newest applied delivery contains; examined: the dates of that delivery.
+    - rows: their number, by date.
+    - delivered: the digests (not the number) of erased keys that the newest applied delivery contains.
+    - examined: the dates of that delivery.
     - tombstones: of an erasure only, the keys that it erased.
     """
 
@@ -71,7 +73,7 @@ class Erasure:
     - deleted_folders: folders of state whose files had the rows, or may have had them.
     - time_travel_ends: from then on BigQuery's tables cannot be read as of a time when they had the rows.
     - fail_safe_ends: from then on BigQuery has no copy for its own recovery either.
-    - versions_end: from then on Cloud Storage has no version of the deleted objects; None if the bucket keeps them.
+    - versions_end: when Cloud Storage deletes its last version of the deleted objects; None if it keeps them for ever.
     """
 
     format_version: int

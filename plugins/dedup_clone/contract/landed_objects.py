@@ -45,7 +45,7 @@ def data_objects(
     problems = [
         f"object [{_printable(uri(_name_below(arrival, name)))}] is newer than the marker, expected all files before it"
         for name in arrival.late_objects
-        if not is_ignored(_name_below(arrival, name), sizes.get(name, 1))
+        if not is_ignored(_name_below(arrival, name), size=sizes.get(name, 1))  # without a known size: not empty
     ]
     files = []
     for landed in arrival.objects:
@@ -60,7 +60,8 @@ def data_objects(
     folder = _printable(uri(""))
     if not files and not problems:
         problems.append(f"folder [{folder}] holds no data files [*{SUFFIX}]")
-    # The engines in SQL name all files in the configuration of one job. A takeover writes new files.
+    # An engine in SQL names all files in the configuration of one job, and BigQuery limits their number. A takeover has
+    # no limit: it writes the rows into new files.
     limit = MAX_TABLE_FILES if request.engine.runs_spark else URIS_PER_JOB
     if len(files) > limit and request.takes_over is None:
         problems.append(
@@ -87,13 +88,13 @@ def changed_objects(arrival: Arrival, objects_now: Mapping[str, ObjectVersion], 
     `objects_now`: those in the delivery's folder, by name; `uri` gives an object's URI, for the problem texts.
     """
     marker = _name_below(arrival, arrival.marker)
-    unlisted = {n: version for n, version in objects_now.items() if n != marker and not is_ignored(n, version.size)}
+    others = {n: version for n, version in objects_now.items() if n != marker and not is_ignored(n, version.size)}
     problems = []
     for landed in arrival.objects:
         name = _name_below(arrival, landed.name)
         if is_ignored(name, landed.size):
             continue
-        found = unlisted.pop(name, None)
+        found = others.pop(name, None)  # leaves the objects that are not in the inventory
         if found is None:
             problems.append(f"object [{_printable(uri(name))}] is gone")
         elif (found.object_generation, found.size) != (landed.generation, landed.size):
@@ -101,7 +102,7 @@ def changed_objects(arrival: Arrival, objects_now: Mapping[str, ObjectVersion], 
                 f"object [{_printable(uri(name))}] was replaced: found generation [{found.object_generation}] of "
                 f"[{found.size}] bytes, expected [{landed.generation}] of [{landed.size}]"
             )
-    appeared = [f"object [{_printable(uri(name))}] appeared after the inventory was taken" for name in sorted(unlisted)]
+    appeared = [f"object [{_printable(uri(name))}] appeared after the inventory was taken" for name in sorted(others)]
     return problems + appeared
 
 

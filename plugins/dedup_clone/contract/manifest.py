@@ -109,9 +109,10 @@ class Manifest:
     - retention_day: the oldest date of the table.
     - data_folder: URI of the folder with the files; None when the engine writes no files. A publish that builds on
       such a generation exports target first.
-    - deliveries: all deliveries included so far (the latest of each snapshot id); excluded: those rolled back;
-      applied: those that this publish added. A takeover has no `deliveries` and no `applied`; the next publish goes
-      by the update ids of its rows.
+    - deliveries: all deliveries included so far, by this publish and earlier ones (the latest of each snapshot id).
+    - applied: only those that this publish applied; in a replay they may have been included before.
+    - excluded: those rolled back.
+    - A takeover has no `deliveries` and no `applied`; the next publish goes by the update ids of its rows.
     - dropped_rows: delivered rows that were older than `retention_day`.
     """
 

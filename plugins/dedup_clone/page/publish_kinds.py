@@ -1,4 +1,4 @@
-"""Tells how each generation came about: by a delivery's first publish, a replay, a rollback or a bootstrap."""
+"""Tells how each generation came about, for example by the first publish of a delivery or by a replay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PublishKind(StrEnum):
     """How a generation came about. The freshness SLA applies to PUBLISH only."""
 
     PUBLISH = "publish"  # at least one delivery became live for the first time
-    REPLAY = "replay"  # all its deliveries had been live before, or only some dates of one were published
+    REPLAY = "replay"  # all its deliveries had been live before, or it published again only some dates of one
     ROLLBACK = "rollback"
     BOOTSTRAP = "bootstrap"
     ERASURE = "erasure"
@@ -21,7 +21,7 @@ class PublishKind(StrEnum):
 
 
 def publish_kinds(index: Index) -> dict[int, PublishKind]:
-    """The kind of each publish in the index, by its generation."""
+    """The kind of each generation in the page's index, by the generation's number."""
     kinds: dict[int, PublishKind] = {}
     published: set[Delivery] = set()
     for record in index.records:

@@ -1,6 +1,8 @@
 """CURRENT: the committed generation, and the lease of the run that works on the next one.
 
-A run holds the lease while its intent is in CURRENT.
+A run holds the lease while its intent is in CURRENT. Three different things can be taken over: by a bootstrap or a
+rebuild, the rows of an existing table (`takes_over_table`); by any run, the lease of a run that waits for approval
+(`take_over_lease`); by another Airflow environment, the feed (`take_over_feed`).
 """
 
 from __future__ import annotations

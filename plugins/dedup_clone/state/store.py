@@ -153,7 +153,7 @@ class ObjectStore:
         return [_info(blob) for blob in in_parallel(self._bucket.get_blob, names) if blob is not None]
 
     def versions_end(self, deleted_at: datetime) -> datetime | None:
-        """From when on no version of an object deleted at `deleted_at` is left; None if the bucket keeps them."""
+        """When the last version of an object deleted at `deleted_at` is gone; None if the bucket keeps all versions."""
         bucket, end = self._bucket, deleted_at
         bucket.reload()
         if bucket.versioning_enabled:

@@ -46,7 +46,7 @@ class Warehouse:
         self._dataset = dataset
         self._location = location
         self._sql_folder = sql_folder
-        self._views: dict[str, str] | None = None
+        self._cached_view_queries: dict[str, str] | None = None  # SQL of materialized views, by name
         self.jobs = Jobs(client, project=project, location=location)
         self.changes = TableChanges(client, project=project, dataset=dataset)
         self.cdc = ChangeDataCapture(client, project=project, dataset=dataset, sql_folder=sql_folder, run=self._run)
@@ -94,7 +94,7 @@ class Warehouse:
         options: TargetOptions = NO_OPTIONS,
         sources: Sequence[tuple[Column, Column | None]] = (),
     ) -> str:
-        """The statement `sql/<name>` for one feed."""
+        """The statement `sql/<name>` for one feed. The parameters are those of `sql_files.render`."""
         return render(
             self._sql_folder,
             name,
@@ -147,14 +147,14 @@ class Warehouse:
 
     def materialized_views_of(self, table_name: str) -> list[str]:
         """The project's materialized views that read the table. They break when the table is replaced."""
-        queries = self._views
+        queries = self._cached_view_queries
         if queries is None:
             queries = read_materialized_views(self._client, self._project, self._location)
         return [view for view, sql in queries.items() if reads_table(sql, self._project, self._dataset, table_name)]
 
     def cache_materialized_views(self) -> None:
         """Read the project's materialized views once, for a check of many feeds: all later calls use what was read."""
-        self._views = read_materialized_views(self._client, self._project, self._location)
+        self._cached_view_queries = read_materialized_views(self._client, self._project, self._location)
 
     def job(self, job_id: str) -> JobMetadata | None:
         """The job's metadata; None when there is no job with that id."""
@@ -202,7 +202,8 @@ class Warehouse:
             while job is not None and not job.ended:
                 if time.monotonic() > deadline:
                     raise TimeoutError(
-                        f"BigQuery job [{job_id}] still runs after {timeout_s:.0f} s: a later check looks again."
+                        f"BigQuery job [{job_id}] still runs after {timeout_s:.0f} s: "
+                        "the watchdog's next check looks again."
                     )
                 time.sleep(next(intervals))
                 job = self.job(job_id)

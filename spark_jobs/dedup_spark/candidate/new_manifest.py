@@ -40,7 +40,7 @@ class Results:
             self.fingerprints[outcome.day] = outcome.key_fingerprint
 
     def surplus_rows(self, source: int) -> int:
-        """Rows of the applied delivery of this number that lost against an equal key of the same delivery."""
+        """The number of surplus rows in an applied delivery. `source`: the delivery's number, from 1 for the oldest."""
         return sum(written.surplus_rows.get(source, 0) for written in self.written.values())
 
     def examples(self) -> list[KeyExample]:

@@ -25,13 +25,19 @@ _DATES_NAMED = 5
 
 @dataclass(frozen=True)
 class TableTakeover:
-    """The part of a takeover that deliveries do not need. `session`: reads the duplicate keys that a refusal names."""
+    """What a takeover does in addition to what the job does with deliveries.
+
+    `session`: starts Spark, which reads examples of duplicate keys if the table is refused.
+    """
 
     request: DedupRequest
     session: SessionSource
 
     def refusal(self, applied: tuple[ValidatedDelivery, ...], generation: NewGeneration) -> RefusedDelivery | None:
-        """Return why the table cannot be taken over: keys that it holds more than once. None where it can."""
+        """Return why the table cannot be taken over: keys that it holds more than once. None if it can.
+
+        The request's `takes_over` says what to do about duplicate keys.
+        """
         duplicated = sorted((e for e in generation.dates if e.ties), key=lambda e: (-e.ties, e.date))
         if not duplicated or self.request.takes_over is not Duplicates.REFUSE:
             return None
@@ -42,9 +48,9 @@ class TableTakeover:
         reason = (
             f"The existing table cannot become feed [{self.request.feed}]: it holds "
             f"[{sum(e.ties for e in duplicated)}] rows whose key ({', '.join(self.request.table.keys)}) another row "
-            f"has, on [{len(duplicated)}] dates: {named}{more}. Nothing was changed. Next: remove them from the table, "
-            f"or trigger the DAG again with duplicates [{Duplicates.KEEP_LATEST}], which keeps of each key the "
-            f"row of the highest {self.request.table.snapshot_id_column}, and of those the one with the greatest "
+            f"has, on [{len(duplicated)}] dates: {named}{more}. Nothing was changed. Next: delete the surplus rows, or "
+            f"trigger the DAG again with duplicates [{Duplicates.KEEP_LATEST}]: of each key it keeps the row with the "
+            f"highest {self.request.table.snapshot_id_column}; if several rows have it, the one with the greatest "
             f"values."
         )
         return RefusedDelivery(applied[0].delivery, reason)
@@ -52,7 +58,8 @@ class TableTakeover:
     def without_mixed_fingerprints(self, generation: NewGeneration) -> NewGeneration:
         """Return the generation without the fingerprints of dates whose rows have several update ids.
 
-        The next publish takes stored fingerprints for those of rows with one update id.
+        Their fingerprints cover all rows. The next publish would rely on fingerprints that cover only the rows with the
+        date's highest update id.
         """
         return replace(generation, dates=tuple(map(self._without_mixed_fingerprints, generation.dates)))
 

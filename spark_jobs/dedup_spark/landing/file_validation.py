@@ -46,9 +46,9 @@ class LandedFile:
 class FileValidation:
     """The result for one file, which is valid when it has no `problems`. `rows_by_date` counts all its rows.
 
-    `spark_schema` is the schema, as JSON, with which Spark reads the file. `has_written_schema`: its columns, types and
-    modes are exactly those that the job writes, so that BigQuery can load it together with written files.
-    `is_castable`: pyarrow can cast it to that schema.
+    `spark_schema` is the schema, as JSON, with which Spark reads the file. `has_written_schema`: the file's columns,
+    types and modes are exactly those that the job writes, so that BigQuery can load the file together with written
+    files. `is_castable`: pyarrow can cast the file to the schema that the job writes.
     """
 
     file: LandedFile
@@ -85,8 +85,7 @@ class FileValidator:
                 with storage.open_input(landed.uri) as source:
                     return self._validate(landed, source)
             except Exception:
-                # The storage may have failed, and not the file. Only what fails again in memory is the file's fault.
-                pass
+                pass  # Storage failed, or the file is damaged: an error that occurs in memory too is the file's.
         with storage.open_input(landed.uri) as source:
             content = source.read()
         try:
@@ -148,10 +147,10 @@ class RunningValidation:
         dates = to_plain_array(batch.column(table.partition_column)).drop_null().cast(pa.date32())
         all_in_folder = self._count_dates(dates.cast(pa.int32()))
         for column in table.columns:
-            # The date of a folder is always in BigQuery's range.
+            # Dates that equal the folder's need no check: a folder's date is always in BigQuery's range.
             if column.name != table.partition_column or not all_in_folder:
                 count_invalid_values(column, batch.column(column.name), self.invalid_values)
-            # Where pyarrow casts nothing, Spark does.
+            # Only casts by pyarrow are checked here: files of the written schema need none, others are cast by Spark.
             if self.footer.is_castable and not self.footer.has_written_schema:
                 self.casts.add(column, batch.column(column.name))
         if not self.own_ids:
@@ -180,7 +179,8 @@ class RunningValidation:
 
     def finish(self, file: pq.ParquetFile) -> FileValidation:
         """The result, after all rows were added."""
-        # Not earlier: pyarrow ends the process when asked for the compression of an encrypted column.
+        # Formats are read from the footer only now. That all rows could be read proves that no column is encrypted, and
+        # pyarrow crashes when asked for the compression of an encrypted column.
         found = unsupported_formats(file.metadata) + self._problems() + self._lost_rows(file.metadata.num_rows)
         footer = self.footer
         return FileValidation(
@@ -193,7 +193,10 @@ class RunningValidation:
         )
 
     def _lost_rows(self, expected: int) -> list[str]:
-        """Return a problem if rows are missing: pyarrow, unlike others, ends a column at a page without values."""
+        """Return a problem if fewer rows were read than the footer says.
+
+        pyarrow, unlike other readers, takes a page without values for the end of the column.
+        """
         if self.rows == expected:
             return []
         return [
@@ -233,6 +236,9 @@ class RunningValidation:
 
 
 def _as_date(days_since_epoch: int) -> date:
-    """Return the date. For a day that Python's dates cannot express, its first or last one: both are refused later."""
+    """Return the date. A day outside the range of Python's dates becomes the first or last date of that range.
+
+    Such a file is refused anyway, because BigQuery's dates have the same range.
+    """
     earliest, latest = (date.min - _EPOCH).days, (date.max - _EPOCH).days
     return _EPOCH + timedelta(days=min(max(days_since_epoch, earliest), latest))

@@ -1,6 +1,6 @@
-"""Writes the parent's files of unchanged dates anew with the columns that they lack, after columns were added.
+"""Writes the files of dates that are copied forward anew with the table's new columns, after columns have changed.
 
-A load job takes its schema from one file and must find it in all, so these files are not copied.
+A load job takes the schema of one file for all its files, so files with the former columns cannot be copied.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The records of a feed's erasures: which later publishes must obey, and what each publish learns about them."""
+"""Writes and finds the records of a feed's erasures. They name the erased keys, which later publishes leave out.
+
+A publish adds to a record which of its keys the producer's newest snapshot no longer contains.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.layout import generation_of
 
-FAIL_SAFE = timedelta(days=7)  # after time travel; BigQuery's page "Time travel and fail-safe"
+FAIL_SAFE = timedelta(days=7)  # it begins when time travel ends; BigQuery's page "Time travel and fail-safe"
 
 
 def erasures_up_to(services: Services, generation: int | None) -> list[int]:
@@ -24,7 +27,10 @@ def erasures_up_to(services: Services, generation: int | None) -> list[int]:
 
 
 def last_erasure(services: Services, generation: int | None) -> int:
-    """The generation of the last erasure up to `generation`; 0 without one. Everything older may have erased keys."""
+    """The generation of the last erasure up to `generation`; 0 without one.
+
+    Older generations may still contain erased keys.
+    """
     return max(erasures_up_to(services, generation), default=0)
 
 
@@ -34,12 +40,15 @@ def erasure_uris(services: Services, generation: int | None) -> tuple[str, ...]:
 
 
 def record_erasure(services: Services, intent: Intent, candidate: Candidate, manifest: Manifest, reason: str) -> None:
-    """Write what a generation that is about to be committed says about erased keys. Safe to repeat."""
+    """Write what the records need before the generation is committed. Safe to repeat.
+
+    An erasure gets its certificate. A publish adds to the earlier records which keys the newest snapshot lacks.
+    """
     if candidate.erased is None:
         return
     if intent.kind is IntentKind.ERASURE:
         _write_certificate(services, candidate.erased, manifest, reason)
-    elif _has_keys_of_newest_snapshot(services, manifest):
+    elif _examined_newest_snapshot(services, manifest):
         _record_absent_keys(services, candidate.erased, manifest)
 
 
@@ -63,7 +72,7 @@ def _write_certificate(services: Services, erased: ErasedRows, manifest: Manifes
         deleted_folders=tuple(_older_folders(services, manifest.generation)),
         time_travel_ends=time_travel_ends,
         fail_safe_ends=time_travel_ends + FAIL_SAFE,
-        versions_end=services.store.versions_end(now),
+        versions_end=services.store.versions_end(deleted_at=now),
     )
     services.store.create(services.layout.erasure(manifest.generation), to_json(certificate))
 
@@ -74,11 +83,12 @@ def _older_folders(services: Services, generation: int) -> list[str]:
     return [services.store.uri(folder) for folder in found if generation_of(folder) < generation]
 
 
-def _has_keys_of_newest_snapshot(services: Services, manifest: Manifest) -> bool:
-    """Whether the generation's candidate says which erased keys the producer's newest snapshot has.
+def _examined_newest_snapshot(services: Services, manifest: Manifest) -> bool:
+    """Whether the dedup job found out which erased keys the producer's newest snapshot contains.
 
-    In mode last_changed it does so only if a single delivery was applied, because update_ids then do not say which
-    deliveries have a row.
+    The newest delivery that this publish applied must be the newest that the generation includes, with all its dates.
+    In mode last_changed it must be the only applied one, because with several the update_id of a row does not tell
+    whether the newest delivery has the row.
     """
     request = services.manifests.request(manifest.attempt)
     if request is None or request.dates is not None or not manifest.applied:
@@ -88,12 +98,15 @@ def _has_keys_of_newest_snapshot(services: Services, manifest: Manifest) -> bool
 
 
 def _record_absent_keys(services: Services, erased: ErasedRows, manifest: Manifest) -> None:
-    """Set `absent_since` of each erased key that the newest snapshot lacks: later snapshots may bring the key back."""
-    delivered, examined = set(erased.delivered), set(erased.examined)
+    """Set `absent_since` of each erased key that the newest snapshot lacks.
+
+    If a later snapshot has the key again, the producer has made it again, and its rows are accepted.
+    """
+    delivered_digests, examined_dates = set(erased.delivered), set(erased.examined)
 
     def is_absent(key: Tombstone) -> bool:
         dates: set[date] = {day for day in key.dates if day >= manifest.retention_day}
-        return key.absent_since is None and key.digest not in delivered and dates <= examined
+        return key.absent_since is None and key.digest not in delivered_digests and dates <= examined_dates
 
     for number in erasures_up_to(services, manifest.parent):
         name = services.layout.erasure(number)

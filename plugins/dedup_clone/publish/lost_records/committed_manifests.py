@@ -17,10 +17,11 @@ def sound_manifest(services: Services, generation: int) -> Manifest | None:
 
 
 def find_live_manifest(services: Services, generation: int, labelled_digest: str | None) -> Manifest | None:
-    """The manifest of the generation that target holds; None if nothing proves what it was.
+    """The manifest of the generation that target holds; None if no manifest is proven to be it.
 
-    `labelled_digest`: the manifest's digest in target's label. A candidate's manifest is proven if it has this digest,
-    or if the swap of its attempt was to set it.
+    `labelled_digest`: the digest of that manifest, from target's label; None if target has no such label. A candidate's
+    manifest is proven to be the live one if the label has its digest, or the digest that the swap of the candidate's
+    attempt wrote into the label.
     """
     manifest = sound_manifest(services, generation)
     if manifest is not None:
@@ -30,10 +31,8 @@ def find_live_manifest(services: Services, generation: int, labelled_digest: str
         if candidate is None or candidate.manifest is None or candidate.manifest.generation != generation:
             continue
         swap = read_if_sound(services.store, SwapSpec, services.layout.swap_spec(attempt))
-        if labelled_digest is not None and labelled_digest in (
-            candidate.manifest.digest,
-            None if swap is None else swap.manifest,
-        ):
+        swapped_digest = None if swap is None else swap.manifest
+        if labelled_digest is not None and labelled_digest in (candidate.manifest.digest, swapped_digest):
             return candidate.manifest
     return None
 

@@ -22,15 +22,16 @@ from dedup_clone.publish.services import Services
 def parent_reference(
     services: Services, attempt: str, parent: Manifest | None, engine: Engine, *, oldest: date
 ) -> ParentGeneration | None:
-    """Return the reference; None without a parent. Dates before `oldest`, the first of the retention, are not exported.
+    """Return the reference for a dedup request; None without a parent.
 
-    Raises ContractViolation when target must be read and does not hold exactly the parent, JobFailed.
+    `oldest`: the first date of the retention; an export leaves out earlier dates. Raises ContractViolation if target
+    must be read but does not hold exactly the parent's rows, and JobFailed if an export fails.
     """
     if parent is None:
         return None
     has_files = services.manifests.files_exist(parent)
     if not (engine.runs_spark and has_files):
-        require_whole_target(services, parent)
+        require_unmixed_target(services, parent)
     if not engine.runs_spark:  # the SQL engines read target
         manifest_uri = services.store.uri(services.layout.manifest(parent.generation))
         return ParentGeneration(parent.generation, manifest_uri, file_list_uri="", file_list_digest="", data_uri="")
@@ -81,14 +82,14 @@ def _export_target(services: Services, attempt: str, parent: Manifest, *, oldest
     )
 
 
-def require_whole_target(services: Services, parent: Manifest) -> None:
-    """Raise ContractViolation if target may have rows that no generation has, besides those of the live one."""
+def require_unmixed_target(services: Services, parent: Manifest) -> None:
+    """Raise ContractViolation if target is mixed: besides `parent`'s rows, it may have rows that were not committed."""
     staging = services.staging.read()
     if staging is not None and staging.target_is_mixed(parent.generation):
         raise ContractViolation(
             f"Target [{services.feed.target}] may hold rows that attempt [{staging.attempt}] streamed into it and did "
-            f"not commit, and would be read: replay snapshot [{parent.snapshot_id}] with engine [{Engine.SPARK}], "
-            f"which replaces target from the files of generation [{parent.generation}]."
+            f"not commit, so this run must not read target: replay snapshot [{parent.snapshot_id}] with engine "
+            f"[{Engine.SPARK}], which replaces target from the files of generation [{parent.generation}]."
         )
 
 
@@ -97,6 +98,6 @@ def _require_live(services: Services, manifest: Manifest) -> None:
     if live != str(manifest.generation):
         raise ContractViolation(
             f"Target [{services.feed.target}] holds generation [{live}] according to its labels, expected "
-            f"[{manifest.generation}]. That generation has no files, so target would have to be exported: correct "
-            f"target's labels, or roll back to an earlier generation."
+            f"[{manifest.generation}]. Generation [{manifest.generation}] has no files, so its rows can only be read "
+            f"from target: correct target's labels, or roll back to an earlier generation."
         )

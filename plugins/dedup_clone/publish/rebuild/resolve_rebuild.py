@@ -20,7 +20,7 @@ from dedup_clone.publish.bootstrap.existing_table import (
 )
 from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.publish.load import read_candidate
-from dedup_clone.publish.planning.parent_generation import require_whole_target
+from dedup_clone.publish.planning.parent_generation import require_unmixed_target
 from dedup_clone.publish.planning.staging_table import make_staging_anew, set_clustering_of_target
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, copy_configuration, require_rebuildable
 from dedup_clone.publish.recovery import recover
@@ -35,7 +35,7 @@ def resolve_rebuild(services: Services, request: RebuildRequest, live_shown: int
     """Recover and acquire the lease. Returns the run's spec.
 
     Raises ConfigurationError when the rebuild is not possible or another generation than `live_shown`, for which it was
-    approved, is live; ContractViolation when target may have rows of no generation; LeaseHeld, LostRace.
+    approved, is live; ContractViolation when target is mixed; LeaseHeld, LostRace.
     """
     recover(services, dag_id=request.dag_id, run_id=request.run_id)
     live = require_rebuildable(services, request)
@@ -44,7 +44,7 @@ def resolve_rebuild(services: Services, request: RebuildRequest, live_shown: int
             f"Generation [{live.generation}] of [{services.feed.feed}] is live by now, expected [{live_shown}], for "
             f"which the rebuild was approved. Nothing was changed: trigger it again."
         )
-    require_whole_target(services, live)
+    require_unmixed_target(services, live)
     intent = acquire_lease(
         services, IntentKind.REBUILD, dag_id=request.dag_id, run_id=request.run_id, parent=live.generation
     )

@@ -16,7 +16,7 @@ STATUS_COLUMNS = {
     "snapshot_id": "id of the newest snapshot in the generation, which is what readers see",
     "arrived_at": "when that snapshot's marker was written",
     "swapped_at": "since when readers see the generation",
-    "replay": "whether a replay made the generation, so that snapshot_id may be older than what was replayed before",
+    "replay": "whether a replay made the generation: its deliveries, or the replayed dates, had been live before",
     "restores": "the generation that a rollback made live again; NULL if no rollback did",
 }
 _COLUMN_TYPES = {
