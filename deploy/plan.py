@@ -70,7 +70,8 @@ def plan_removed_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[
         if generation is not None:
             removed = PlannedChange(
                 "the feed file is gone",
-                "there is none, because the feed's DAGs are gone too: run FEED_retire before (docs/retire-a-feed.md)",
+                "there is none, because the feed's DAGs are gone too: run FEED_retire before you remove the file "
+                "(docs/retire-a-feed.md)",
                 "the table stays as it is, and nobody is told that it gets old",
             )
             yield FeedPlan(name, generation, (removed,))

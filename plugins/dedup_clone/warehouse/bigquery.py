@@ -174,7 +174,8 @@ class Warehouse:
     def fence_job_id(self, job_id: str) -> None:
         """Create a failing job with this id, unless the id is in use, so that no other job can have the id.
 
-        If the task that recorded the id is alive after all, it finds a failed job, and its run has lost the lease.
+        If the task that recorded the id is alive after all, it finds a failed job under the id. That task may fail,
+        because its run has lost the lease.
         """
         from google.api_core.exceptions import Conflict
         from google.cloud.bigquery import QueryJobConfig

@@ -72,7 +72,11 @@ class SparkRunner(Protocol):
         """The run with this name; None when there is none."""
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
-        """Starts the run, or creates the cluster that it needs first. Does nothing when the run exists."""
+        """Starts the run. Does nothing when its job exists.
+
+        A runner with a cluster of each run's own only creates the cluster; called again when the run is READY, it
+        submits the job.
+        """
 
     def cancel(self, name: str) -> None:
         """Stops the run and deletes what was created for it. Does nothing when there is no such run."""
