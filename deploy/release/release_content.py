@@ -13,7 +13,7 @@ import google_crc32c
 
 from dedup_clone.contract.errors import ConfigurationError
 from deploy.environment_settings import SPARK_CODE_PREFIX
-from deploy.spark_archive import ARCHIVE_FILE, MAIN_FILE, build_spark_code
+from devstack.spark_archive import ARCHIVE_FILE, MAIN_FILE, build_spark_code
 
 # File types that Airflow, Jinja and the page read. Any other file in the shipped folders is an error.
 SHIPPED_SUFFIXES = frozenset({".py", ".yaml", ".sql", ".jinja", ".js", ".css", ".html", ".svg"})

@@ -7,8 +7,8 @@ import json
 import urllib.parse
 from pathlib import Path
 
-from deploy.spark_archive import ARCHIVE_FILE, MAIN_FILE, build_spark_code
 from devstack.http_calls import Answer, call
+from devstack.spark_archive import ARCHIVE_FILE, MAIN_FILE, build_spark_code
 from devstack.stack.layout import CHECKOUT
 from devstack.stack.names_and_logins import STATE_BUCKET
 from devstack.stack.stack_errors import StackError

@@ -16,7 +16,7 @@ from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.request import Plan
 from dedup_clone.orchestration.runners.local_spark_conf import local_spark_conf
 from dedup_spark import storage
-from deploy.spark_archive import ARCHIVE_FILE, MAIN_FILE, build_spark_code
+from devstack.spark_archive import ARCHIVE_FILE, MAIN_FILE, build_spark_code
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.spark_submit_conf import conf_arguments
 from testkit.table_contracts import PRODUCTS

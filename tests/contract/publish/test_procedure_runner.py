@@ -18,7 +18,7 @@ from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.spark_settings import Runner, SparkSettings, SparkSize
-from deploy.spark_archive import build_spark_code
+from devstack.spark_archive import build_spark_code
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, expected, row
 from tests.contract.dataproc.airflow_simulator import SimulatedRun
 from tests.contract.dataproc.fake.clients import connect_bigquery

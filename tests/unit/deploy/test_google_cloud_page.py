@@ -52,7 +52,8 @@ STEPS: list[tuple[str, set[str], set[str]]] = [
 def commands(text: str = PAGE) -> Iterator[str]:
     for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
-            yield " ".join(line.partition(" #")[0].split())
+            if not line.startswith("#"):
+                yield " ".join(line.partition(" #")[0].split())
 
 
 def missing_before(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.spark_archive import ARCHIVE_FILE, MAIN_FILE, build_spark_code
+from devstack.spark_archive import ARCHIVE_FILE, MAIN_FILE, build_spark_code
 
 REPOSITORY = Path(__file__).parents[3]
 

@@ -1,4 +1,4 @@
-"""Packs the Spark job for a release into a main file and a zip, whose bytes depend only on the sources."""
+"""Packs the Spark job, for releases and the stack: a main file and a zip whose bytes depend only on the sources."""
 
 from __future__ import annotations
 
