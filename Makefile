@@ -39,7 +39,7 @@ PORTABILITY := dataproc-2.3 spark-3.5 spark-4.1
 
 # A Spark session belongs to a process, so a file stays whole. In the order of the folders the long ones come before
 # the many short ones, and nobody waits for a long one at the end.
-SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup demo up down status land test exhaustive soak many-feeds portability foreign docs bench check golden lock deploy alert-test doctor plan probe recover
 
@@ -74,7 +74,7 @@ status: ## Say which parts of the stack run
 land: ## Land one more snapshot of a feed in dags/feeds (FEED=store_visits, SNAPSHOT_ID=n to choose)
 	@$(PY) -m devstack.producer land $(if $(FEED),--feed $(FEED)) $(if $(SNAPSHOT_ID),--snapshot-id $(SNAPSHOT_ID))
 
-test: setup ## Run the tests: the quick ones two files at a time, then the real stack by itself
+test: setup ## Run the tests: the quick ones three files at a time, then the real stack by itself
 	@devstack/require.sh >/dev/null
 	$(PY) -m pytest -q $(SIDE_BY_SIDE) --ignore tests/stack
 	$(PY) -m pytest -q tests/stack
