@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.publish.planning.staging_table import approve_retention
 from dedup_clone.publish.previews.feed_plan import FeedPlan, PlannedChange, plan_feed
 from dedup_clone.publish.previews.feed_plan_text import exit_status, plans_as_markdown, plans_as_text
@@ -50,15 +50,13 @@ def _plan(options: argparse.Namespace, dags: Path) -> int:
 
 
 def plan_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[FeedPlan]:
-    """The plans of feed files. A file that is not valid is a problem of its feed."""
+    """The plans of feed files. A file or a record in state that is not valid is a problem of its feed."""
     clients.warehouse.cache_materialized_views()
     for file in files:
         try:
-            feed = read_feed(file)
-        except ConfigurationError as error:
-            yield FeedPlan(file.stem, None, problems=(str(error),))
-        else:
-            yield plan_feed(clients.services(feed))
+            yield plan_feed(clients.services(read_feed(file)))
+        except (ConfigurationError, ContractViolation) as error:
+            yield FeedPlan(file.stem, None, problems=(str(error),), is_compared=False)
 
 
 def plan_removed_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[FeedPlan]:
@@ -66,7 +64,11 @@ def plan_removed_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[
     declared = {file.stem for file in files}
     for folder in clients.state.folders(""):
         name = folder.rstrip("/")
-        generation = None if name in declared else CurrentFile(clients.state, name).read().generation
+        try:
+            generation = None if name in declared else CurrentFile(clients.state, name).read().generation
+        except ContractViolation as error:
+            yield FeedPlan(name, None, problems=(str(error),), is_compared=False)
+            continue
         if generation is not None:
             removed = PlannedChange(
                 "the feed file is gone",

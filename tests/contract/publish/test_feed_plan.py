@@ -158,7 +158,11 @@ def test_all_feeds_are_compared_and_a_removed_file_is_noticed(
 ) -> None:
     world.publish(world.land(7, FIRST))
     (plans.folder / "feeds" / "broken.yaml").write_text("feed: broken\n")
+    damaged = f"{world.feed.feed}_damaged"
+    world.services.store.create(f"{damaged}/CURRENT", "{}")
     assert command.main([], plans.folder) == 1
+    world.services.store.delete_folder(f"{damaged}/")
     shown = capsys.readouterr().out
-    assert "broken: 1 problem (never published)" in shown
+    assert f"{damaged}: 1 problem (not compared)" in shown
+    assert "broken: 1 problem (not compared)" in shown
     assert f"{world.feed.feed}: 1 change (generation 1 is live)\n  change   the feed file is gone" in shown

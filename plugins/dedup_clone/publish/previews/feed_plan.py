@@ -44,7 +44,7 @@ class FeedPlan:
 
     `problems`: why the next publish is refused, with the next step. `notes`: what may stop a later publish.
     `approvable`: a problem is a shorter retention, which an operator may approve. `waiting`: deliveries that the next
-    publish would include.
+    publish would include. `is_compared`: False if the feed file or a record in state cannot be read.
     """
 
     feed: str
@@ -54,6 +54,7 @@ class FeedPlan:
     notes: tuple[str, ...] = ()
     approvable: bool = False
     waiting: tuple[str, ...] = ()
+    is_compared: bool = True
 
 
 def plan_feed(services: Services) -> FeedPlan:

@@ -61,4 +61,6 @@ def _summary(plan: FeedPlan) -> str:
         if items
     ]
     live = "never published" if plan.live_generation is None else f"generation {plan.live_generation} is live"
+    if not plan.is_compared:
+        live = "not compared"
     return f"{', '.join(counts) or 'nothing to do'} ({live})"
