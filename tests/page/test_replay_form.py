@@ -20,6 +20,8 @@ from tests.page.serving import site
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 
 FORM = "document.querySelector('#replay form')"
+BUTTON = "document.querySelector('#replay form button').textContent"
+DATES = "document.querySelector('#replay input[placeholder]')"
 TAB = {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
 SPACE = {"key": " ", "code": "Space", "windowsVirtualKeyCode": 32, "text": " "}
 RESULT = "{}: target would change <b>\nof a **dry run**\n\n| | |\n| --- | --- |\n| live generation | 7 \\| 8 |"
@@ -28,9 +30,13 @@ FOCUSED = "((e) => e.type === 'checkbox' ? (e.value === 'on' ? 'dry run' : e.val
 
 @dataclass
 class Api:
-    """Airflow's REST API as far as the form uses it. `states` of a task are told one after the other."""
+    """Airflow's REST API as far as the form uses it. `states` of a task are told one after the other.
+
+    Each test has a run of its own: what a page of an earlier test still asks is answered without an effect.
+    """
 
     address: str = ""
+    run: int = 0
     asked: list[dict[str, Any]] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
     log: list[dict[str, Any]] = field(default_factory=list)
@@ -43,11 +49,12 @@ class Api:
         @api.post("/dags/{dag_id}/dagRuns")
         def start(dag_id: str, body: dict[str, Any]) -> dict[str, str]:
             self.asked.append({"dag_id": dag_id, **body["conf"]})
-            return {"dag_run_id": "manual__1"}
+            return {"dag_run_id": f"manual__{self.run}"}
 
         @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}")
         def state(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
-            return {"state": self.states.pop(0), "try_number": 2}
+            is_asked_now = run_id == f"manual__{self.run}"
+            return {"state": self.states.pop(0) if is_asked_now else "skipped", "try_number": 2}
 
         @api.get("/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/2")
         def log(dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
@@ -60,8 +67,8 @@ class Api:
         return api
 
 
-@pytest.fixture
-def api() -> Iterator[Api]:
+@pytest.fixture(scope="module")
+def served() -> Iterator[Api]:
     found = Api()
     shown = site(datetime.now(UTC))
     shown.mount("/api/v2", found.routes())
@@ -79,6 +86,13 @@ def api() -> Iterator[Api]:
     thread.join(timeout=10)
 
 
+@pytest.fixture
+def api(served: Api) -> Api:
+    served.run += 1
+    served.asked, served.states, served.log = [], [], []
+    return served
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with open_browser(tmp_path_factory.mktemp("browser")) as opened:
@@ -91,6 +105,19 @@ def fill_form(browser: Browser, api: Api, dates: str) -> Page:
     page.wait_until(f"{FORM} !== null")
     page.fill("#replay input[placeholder]", dates)
     return page
+
+
+@pytest.fixture(scope="module")
+def unsent(browser: Browser, served: Api) -> Page:
+    """One form, for tests that start no run by it."""
+    page = fill_form(browser, served, "")
+    page.fill("#replay input[required]", "why")
+    return page
+
+
+def refill_dates(page: Page, text: str) -> None:
+    page.value(f"{DATES}.value = '', {DATES}.dispatchEvent(new Event('input', {{bubbles: true}}))")
+    page.fill("#replay input[placeholder]", text)
 
 
 def press(page: Page, key: dict[str, Any]) -> None:
@@ -120,11 +147,15 @@ def test_some_dates_are_replayed(browser: Browser, api: Api) -> None:
     assert sorted(asked) == ["dag_id", "dates", "dry_run", "marker_generation", "reason", "snapshot_id"]
 
 
-def test_a_dry_run_needs_no_reason_and_shows_its_result_as_text(browser: Browser, api: Api) -> None:
-    api.states = ["queued", "running", "success"]
+def test_a_dry_run_says_so_on_the_button_needs_no_reason_and_shows_its_result_as_text(
+    browser: Browser, api: Api
+) -> None:
+    api.states = ["running", "success"]
     page = fill_form(browser, api, "")
+    assert page.value(BUTTON) == "Replay snapshot 2120"
     go_to(page, "dry run")
     press(page, SPACE)
+    assert page.value(BUTTON) == "Show what a replay of 2120 would do"
     go_to(page, "BUTTON")
     page.press("Enter")
     shown = page.wait_until("document.querySelector('#replay .report')?.innerText")
@@ -139,7 +170,7 @@ def test_a_dry_run_needs_no_reason_and_shows_its_result_as_text(browser: Browser
 
 
 def test_a_replay_that_is_refused_shows_the_message_itself(browser: Browser, api: Api) -> None:
-    api.states = ["running", "failed"]
+    api.states = ["failed"]
     api.log = [{"event": "Task failed", "error_detail": [{"exc_type": "AirflowFailException", "exc_value": "no <b>"}]}]
     page = fill_form(browser, api, "2026-01-01")
     page.fill("#replay input[required]", "why")
@@ -161,28 +192,17 @@ def test_a_refused_run_whose_log_is_missing_says_where_to_look(browser: Browser,
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-01-01...2026-02-01", "2026-01-01 2026-01-02"])
-def test_what_is_no_date_is_refused_by_the_form(browser: Browser, api: Api, text: str) -> None:
-    page = fill_form(browser, api, text)
-    page.fill("#replay input[required]", "why")
-    page.press("Enter")
-    assert page.value(f"{FORM}.checkValidity()") is False
+def test_what_is_no_date_is_refused_by_the_form(unsent: Page, api: Api, text: str) -> None:
+    refill_dates(unsent, text)
+    unsent.press("Enter")
+    assert unsent.value(f"{DATES}.validationMessage").startswith(f"{text} is no date")
+    assert unsent.value(f"{FORM}.checkValidity()") is False
     assert api.asked == []
 
 
-BUTTON = "document.querySelector('#replay form button').textContent"
-DATES = "document.querySelector('#replay input[placeholder]')"
-
-
-def test_the_button_says_what_it_does(browser: Browser, api: Api) -> None:
-    page = fill_form(browser, api, "")
-    assert page.value(BUTTON) == "Replay snapshot 2120"
-    go_to(page, "dry run")
-    press(page, SPACE)
-    assert page.value(BUTTON) == "Show what a replay of 2120 would do"
-
-
-def test_dates_are_chosen_from_those_of_the_delivery_with_their_state_in_the_table(browser: Browser, api: Api) -> None:
-    page = fill_form(browser, api, "")
+def test_dates_are_chosen_from_those_of_the_delivery_with_their_state_in_the_table(unsent: Page) -> None:
+    page = unsent
+    refill_dates(page, "")
     today = datetime.now(UTC).date()
     option = "[...document.querySelectorAll('#replay .day-option')].find((label) => label.textContent.startsWith('{}'))"
     newest, expired = option.format(today), option.format(today - timedelta(days=740))
@@ -198,21 +218,22 @@ def test_dates_are_chosen_from_those_of_the_delivery_with_their_state_in_the_tab
     ("days", "message"), [(-1, "This delivery has no "), (740, "is older than the retention of 730 days.")]
 )
 def test_a_date_that_cannot_be_replayed_is_refused_before_a_run_starts(
-    browser: Browser, api: Api, days: int, message: str
+    unsent: Page, api: Api, days: int, message: str
 ) -> None:
-    page = fill_form(browser, api, str(datetime.now(UTC).date() - timedelta(days=days)))
-    page.fill("#replay input[required]", "why")
-    page.press("Enter")
-    assert message in page.value(f"{DATES}.validationMessage")
+    refill_dates(unsent, str(datetime.now(UTC).date() - timedelta(days=days)))
+    unsent.press("Enter")
+    assert message in unsent.value(f"{DATES}.validationMessage")
     assert api.asked == []
 
 
 def test_whoever_asks_for_a_rollback_gets_the_difference_and_a_link_to_the_approval(browser: Browser, api: Api) -> None:
-    api.states = ["running", "success"]
+    api.states = ["success"]
     page = fill_form(browser, api, "")
     page.fill("#rollback input[required]", "bad prices")
     page.press("Enter")
     link = page.wait_until("document.querySelector('#rollback .answer.good a[href*=required_actions]')?.href")
-    assert link.endswith("/dags/product_attributes_rollback/runs/manual__1/tasks/approve_rollback/required_actions")
+    assert link.endswith(
+        f"/dags/product_attributes_rollback/runs/manual__{api.run}/tasks/approve_rollback/required_actions"
+    )
     assert page.value("document.querySelector('#rollback .report').innerText").startswith("show_difference: ")
     assert api.asked == [{"dag_id": "product_attributes_rollback", "generation": 119, "reason": "bad prices"}]
