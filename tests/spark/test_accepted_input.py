@@ -93,6 +93,7 @@ def one_row(schema: pa.Schema, code: int, **changes: Any) -> pa.Table:
     return pa.Table.from_pylist([row(1, code, **changes)], schema=schema)
 
 
+@pytest.mark.exhaustive
 def test_files_of_other_schemas_in_one_delivery_are_read_as_declared(area: SparkJobFeed) -> None:
     files = {
         f"{FOLDER}/{name}.parquet": parquet(one_row(schema, code), **options)
@@ -116,7 +117,7 @@ def test_enum_that_is_text_is_read_as_text(area: SparkJobFeed) -> None:
     assert area.rows() == [row(1, 1, note="é")]
 
 
-@pytest.mark.parametrize("plan", [Plan.AUTO, Plan.WINDOW])
+@pytest.mark.parametrize("plan", [Plan.AUTO, pytest.param(Plan.WINDOW, marks=pytest.mark.exhaustive)])
 def test_files_of_any_name_that_a_load_job_can_name_are_read(area: SparkJobFeed, plan: Plan) -> None:
     area.plan = plan
     files = {f"{FOLDER}/{name}.parquet": parquet(one_row(SCHEMA, code)) for code, name in enumerate(NAMES)}
@@ -145,6 +146,7 @@ def test_folders_below_the_snapshot_are_free_without_date_folders(area: SparkJob
     assert sorted((r["day"], r["code"]) for r in area.rows()) == [(DAY, 0), (DAY, 1), (DAY, 2), (date(2026, 3, 2), 9)]
 
 
+@pytest.mark.exhaustive
 def test_name_that_spark_cannot_read_refuses_its_delivery_alone(area: SparkJobFeed) -> None:
     """A colon in the name of a file; on an object store it is no problem."""
     area.plan = Plan.WINDOW
@@ -214,7 +216,7 @@ def test_file_that_the_job_wrote_has_the_written_schema(area: SparkJobFeed) -> N
     assert _has_written_schema(area, content)
 
 
-@pytest.mark.parametrize("plan", [Plan.AUTO, Plan.WINDOW])
+@pytest.mark.parametrize("plan", [Plan.AUTO, pytest.param(Plan.WINDOW, marks=pytest.mark.exhaustive)])
 def test_duplicate_keys_are_published_once_and_tolerated_only_by_setting(area: SparkJobFeed, plan: Plan) -> None:
     area.plan = plan
     rows = [row(1, 1, note="a"), row(1, 1, note="b"), row(1, 2)]

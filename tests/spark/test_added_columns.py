@@ -100,18 +100,24 @@ def test_files_with_and_without_new_columns_become_one_table(tmp_path: Path, mod
         play(feed(tmp_path / str(seed), mode=mode), seed)
 
 
-@pytest.mark.parametrize("plan", [Plan.WINDOW, pytest.param(Plan.REWRITE, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("plan", [Plan.WINDOW, Plan.REWRITE])
 def test_every_plan_fills_new_columns_with_null(spark: SparkSession, tmp_path: Path, plan: Plan) -> None:
     play(feed(tmp_path, spark, plan=plan), 1)
 
 
-def test_a_late_snapshot_without_the_columns_fills_what_newer_ones_lacked(tmp_path: Path) -> None:
-    area, random = feed(tmp_path), Random(5)
+@pytest.mark.parametrize("plan", [Plan.AUTO, Plan.WINDOW])
+def test_a_late_snapshot_without_the_columns_fills_what_newer_ones_lacked(
+    spark: SparkSession, tmp_path: Path, plan: Plan
+) -> None:
+    """The last publish, by this plan, reads files of both ages."""
+    area, random = feed(tmp_path, spark if plan is Plan.WINDOW else None), Random(5)
     expected = OracleState(oracle_table(WIDER))
     for snapshot_id in (2, 4, 3):
         area.table, files_table = (NESTED if snapshot_id == 2 else WIDER), (WIDER if snapshot_id == 4 else NESTED)
         plain = random_rows(random, snapshot_id, DAYS, [snapshot_id % DAYS])
         rows = with_new_columns(random, plain, have_values=files_table is WIDER)
+        area.plan = plan if snapshot_id == 3 else Plan.AUTO
         area.publish(land(area, snapshot_id, plain if files_table is NESTED else rows, files_table))
         expected = expected.apply([OracleDelivery(snapshot_id, rows)], FIRST_DAY - timedelta(days=1))
     assert comparable(oracle_table(WIDER), area.rows()) == expected.table_rows()

@@ -288,9 +288,8 @@ def test_only_files_that_hold_surplus_rows_are_written_anew(area: SparkJobFeed) 
     assert sorted(files) == [("adopted", 1), ("adopted", 1), ("mended", 1), ("mended", 1)]
 
 
-@pytest.mark.parametrize(
-    ("limit", "most"), [pytest.param("_MAX_ROWS", 3, marks=pytest.mark.exhaustive), ("_MAX_BYTES", 10)]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("limit", "most"), [("_MAX_ROWS", 3), ("_MAX_BYTES", 10)])
 def test_more_repeated_keys_than_are_looked_at_are_left_to_spark(
     with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
@@ -422,7 +421,7 @@ def test_dates_are_adopted_in_spark_tasks(with_spark: SparkJobFeed) -> None:
     assert len(area.rows()) == 50 + 4 * 51
 
 
-@pytest.mark.parametrize("plan", [Plan.ADOPT, Plan.ANTIJOIN, Plan.WINDOW])
+@pytest.mark.parametrize("plan", [Plan.ADOPT, pytest.param(Plan.ANTIJOIN, marks=pytest.mark.exhaustive), Plan.WINDOW])
 def test_candidate_has_examples_of_keys_of_each_difference(with_spark: SparkJobFeed, plan: Plan) -> None:
     area = with_spark
     area.plan = plan

@@ -254,7 +254,13 @@ REPEATED = st.sampled_from([0.0, 0.02, 0.5])
 PUBLISHES = st.lists(st.sampled_from([1, 1, 1, 2, 3]), min_size=2, max_size=5)
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, id=name, marks=pytest.mark.exhaustive if name == "every_key" else ())
+        for name, kind in KINDS.items()
+    ],
+)
 @settings_of(2)
 @given(
     publishes=PUBLISHES,
@@ -278,7 +284,8 @@ def test_snapshots_in_order_are_adopted_and_give_the_oracles_table(
         assert not values or None not in [entry.changed for entry in area.manifest.dates]
 
 
-@pytest.mark.parametrize("parts", [0, pytest.param(2, marks=pytest.mark.exhaustive)], ids=["threads", "parts"])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("parts", [0, 2], ids=["threads", "parts"])
 @settings_of(2)
 @given(publishes=PUBLISHES, seed=SEEDS, repeat=REPEATED)
 def test_small_memory_and_several_threads_or_tasks_change_nothing(

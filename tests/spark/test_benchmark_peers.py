@@ -27,6 +27,7 @@ WITH_SPARK = [
     name for name, entry in ENTRIES.items() if entry.session_kind and dict(entry.options).get("plan", "auto") in PLANS
 ]
 WITHOUT_SPARK = [name for name, entry in ENTRIES.items() if not entry.session_kind]
+QUICK = {"adopt", "spark-row-number"}
 # What does not presume a newer snapshot without duplicates.
 GENERAL_PLANS = ["adopt", "window", "spark-row-number"]
 
@@ -65,12 +66,16 @@ def is_right(name: str, measured: PreparedDataset, spark: SparkSession, out: Pat
     return result.files is None or file_digest_reader().digest(list(result.files)) == measured.dataset.expected
 
 
-@pytest.mark.parametrize("name", WITH_SPARK)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.exhaustive) for name in WITH_SPARK]
+)
 def test_peers_with_spark_are_right(name: str, prepared_dataset: Make, spark: SparkSession, tmp_path: Path) -> None:
     assert is_right(name, prepared_dataset(DatasetShape(ROWS, DATES)), spark, tmp_path)
 
 
-@pytest.mark.parametrize("name", GENERAL_PLANS)
+@pytest.mark.parametrize(
+    "name", ["adopt", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in GENERAL_PLANS[1:])]
+)
 @pytest.mark.parametrize("variant", [Variant.DUPLICATES, pytest.param(Variant.LATE, marks=pytest.mark.exhaustive)])
 def test_general_methods_are_right_on_hard_snapshots(
     variant: Variant, name: str, prepared_dataset: Make, spark: SparkSession, tmp_path: Path
@@ -82,6 +87,7 @@ def test_text_keys_are_right(prepared_dataset: Make, spark: SparkSession, tmp_pa
     assert is_right("adopt", prepared_dataset(DatasetShape(ROWS, DATES, string_keys=True)), spark, tmp_path)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not PEERS_PYTHON.exists(), reason="make bench-setup installs Polars and delta-rs")
 def test_peers_without_spark_are_right(prepared_dataset: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.interleaved_rounds.RUNS", tmp_path)

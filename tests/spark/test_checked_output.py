@@ -36,7 +36,7 @@ def publish(spark: SparkSession, folder: Path, plan: Plan, attr_value: Column) -
         feed.publish(feed.land(1, rows))
 
 
-@pytest.mark.parametrize("plan", [Plan.WINDOW, Plan.ANTIJOIN])
+@pytest.mark.parametrize("plan", [Plan.WINDOW, pytest.param(Plan.ANTIJOIN, marks=pytest.mark.exhaustive)])
 def test_value_that_a_plan_overwrites_fails_the_job(spark: SparkSession, tmp_path: Path, plan: Plan) -> None:
     publish(spark, tmp_path / "faultless", plan, f.col("attr_value"))
     with pytest.raises(Exception, match="The plan changed a row between reading and writing it"):

@@ -27,8 +27,16 @@ pytestmark = pytest.mark.spark
 
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 
+# For what is decided before a plan begins.
+AUTO_QUICKLY = [
+    Plan.AUTO,
+    *(pytest.param(plan, marks=pytest.mark.exhaustive) for plan in (Plan.WINDOW, Plan.ANTIJOIN, Plan.REWRITE)),
+]
 
-@pytest.fixture(params=[Plan.WINDOW, Plan.ANTIJOIN, Plan.REWRITE, Plan.AUTO])
+
+@pytest.fixture(
+    params=[Plan.WINDOW, pytest.param(Plan.ANTIJOIN, marks=pytest.mark.exhaustive), Plan.REWRITE, Plan.AUTO]
+)
 def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> SparkJobFeed:
     return SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=request.param)
 
@@ -60,6 +68,7 @@ def test_corrected_redelivery_wins_where_it_corrects_downward(area: SparkJobFeed
     assert found(area) == [(1, 10, 5), (2, 90, 5)]
 
 
+@pytest.mark.parametrize("area", [Plan.WINDOW, Plan.ANTIJOIN, Plan.REWRITE, Plan.AUTO], indirect=True)
 def test_late_snapshot_only_fills_what_newer_ones_did_not_say(area: SparkJobFeed) -> None:
     area.publish(area.land(7, [row(7, 1, 70), row(7, 2, 70)]))
     area.publish(area.land(3, [row(3, 1, 30), row(3, 3, 30)]))
@@ -68,6 +77,7 @@ def test_late_snapshot_only_fills_what_newer_ones_did_not_say(area: SparkJobFeed
     assert (entry.new_keys, entry.changed, entry.survivors) == (1, 0, 1)
 
 
+@pytest.mark.parametrize("area", [Plan.WINDOW, Plan.ANTIJOIN, Plan.REWRITE, Plan.AUTO], indirect=True)
 def test_backlog_of_one_publish_equals_one_publish_each(area: SparkJobFeed) -> None:
     """Survivors come from the older deliveries of the backlog, and the newest wins."""
     first = area.land(1, [row(1, 1, 10), row(1, 2, 10)])
@@ -101,6 +111,7 @@ def test_rows_older_than_the_retention_are_dropped_and_counted(area: SparkJobFee
     assert [entry.date for entry in candidate.manifest.dates] == [SECOND]
 
 
+@pytest.mark.parametrize("area", AUTO_QUICKLY, indirect=True)
 def test_delivery_without_any_row_is_refused(area: SparkJobFeed) -> None:
     """An empty snapshot would say of every key that it is missing."""
     area.publish(area.land(1, [row(1, 1, 1)]))
@@ -111,6 +122,7 @@ def test_delivery_without_any_row_is_refused(area: SparkJobFeed) -> None:
     assert "holds no row in [1] data files" in candidate.refused[0].reason
 
 
+@pytest.mark.parametrize("area", AUTO_QUICKLY, indirect=True)
 def test_refused_delivery_holds_no_other_back(area: SparkJobFeed) -> None:
     good, bad = area.land(1, [row(1, 1, 10)]), area.land(2, [row(9, 1, 20)])
     candidate = area.publish(good, bad, area.land(3, [row(3, 2, 30)]))
@@ -144,7 +156,9 @@ def test_untouched_date_is_copied_into_the_new_data_folder(auto: SparkJobFeed) -
         assert storage.exists(storage.join(candidate.manifest.data_folder, file.path))
 
 
-@pytest.mark.parametrize("area", [Plan.WINDOW, Plan.ANTIJOIN], indirect=True)
+@pytest.mark.parametrize(
+    "area", [Plan.WINDOW, pytest.param(Plan.ANTIJOIN, marks=pytest.mark.exhaustive)], indirect=True
+)
 def test_files_are_sorted_by_the_clustering_columns(area: SparkJobFeed) -> None:
     area.publish(area.land(1, [row(1, n * 7919 % 100, 1) for n in range(100)]))
     area.publish(area.land(2, [row(2, n * 7919 % 100, 2) for n in range(0, 100, 3)]))
@@ -155,7 +169,9 @@ def test_files_are_sorted_by_the_clustering_columns(area: SparkJobFeed) -> None:
     assert products == sorted(products)
 
 
-@pytest.mark.parametrize("area", [Plan.WINDOW, Plan.ANTIJOIN], indirect=True)
+@pytest.mark.parametrize(
+    "area", [pytest.param(Plan.WINDOW, marks=pytest.mark.exhaustive), Plan.ANTIJOIN], indirect=True
+)
 def test_large_date_is_written_as_several_files_without_losing_or_doubling_keys(area: SparkJobFeed) -> None:
     area.file_bytes = 1000
     area.publish(area.land(1, [row(1, n, 1) for n in range(300)] + [row(1, 1, 1, SECOND)]))
@@ -257,6 +273,7 @@ def test_runs_of_one_attempt_share_no_file(auto: SparkJobFeed) -> None:
     assert found(auto) == [(1, 1, 2), (2, 1, 1)]
 
 
+@pytest.mark.parametrize("area", AUTO_QUICKLY, indirect=True)
 def test_arrival_order_in_one_publish_follows_the_snapshot_ids(area: SparkJobFeed) -> None:
     newer: Arrival = area.land(2, [row(2, 1, 20)])
     older: Arrival = area.land(1, [row(1, 1, 10)])

@@ -27,7 +27,17 @@ FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 STORE = 2072
 
 
-@pytest.fixture(params=[Plan.AUTO, Plan.REWRITE, Plan.ANTIJOIN, Plan.WINDOW])
+PLANS = [Plan.AUTO, Plan.REWRITE, Plan.ANTIJOIN, Plan.WINDOW]
+# Each plan once, each mode with a plan that streams and with one of Spark's DataFrames.
+QUICK = {
+    (Plan.AUTO, UpdateIdMode.LAST_SEEN),
+    (Plan.REWRITE, UpdateIdMode.LAST_CHANGED),
+    (Plan.ANTIJOIN, UpdateIdMode.LAST_SEEN),
+    (Plan.WINDOW, UpdateIdMode.LAST_CHANGED),
+}
+
+
+@pytest.fixture(params=PLANS)
 def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> SparkJobFeed:
     return SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=request.param)
 
@@ -122,7 +132,15 @@ def test_a_date_whose_rows_are_all_erased_is_gone(adopting: SparkJobFeed) -> Non
     assert [entry.date for entry in adopting.manifest.dates] == [SECOND]
 
 
-@pytest.mark.parametrize("mode", list(UpdateIdMode))
+@pytest.mark.parametrize(
+    ("area", "mode"),
+    [
+        pytest.param(plan, mode, marks=() if (plan, mode) in QUICK else pytest.mark.exhaustive)
+        for plan in PLANS
+        for mode in UpdateIdMode
+    ],
+    indirect=["area"],
+)
 def test_no_plan_brings_an_erased_key_back(area: SparkJobFeed, mode: UpdateIdMode) -> None:
     area.mode = mode
     area.publish(area.land(7, [row(7, 1), row(7, 2), row(7, 3), row(7, 4, day=SECOND)]))

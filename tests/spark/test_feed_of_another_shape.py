@@ -22,7 +22,7 @@ TABLE = feeds.table_of(feeds.read("store_visits"))
 DAY = date(2026, 3, 1)
 
 
-@pytest.fixture(params=[Plan.AUTO, Plan.WINDOW])
+@pytest.fixture(params=[Plan.AUTO, pytest.param(Plan.WINDOW, marks=pytest.mark.exhaustive)])
 def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> SparkJobFeed:
     folders = str(tmp_path / "landing"), str(tmp_path / "state")
     return SparkJobFeed(spark, *folders, TABLE, plan=request.param, date_folders=False)

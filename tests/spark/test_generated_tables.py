@@ -30,8 +30,8 @@ PLANS = (Plan.WINDOW, Plan.ANTIJOIN, Plan.REWRITE, Plan.AUTO, Plan.ADOPT)
 STREAMED_PLANS = (Plan.REWRITE, Plan.AUTO, Plan.ADOPT)
 
 
-# Twice, Spark gave empty arrays without offsets to the writer of these.
-SEEDS = (21, 68) if not EXHAUSTIVE else range(300)
+# Spark gave empty arrays without offsets to the writer of seeds 21 and 68.
+SEEDS = (68,) if not EXHAUSTIVE else range(300)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -39,7 +39,7 @@ def test_rows_and_counts_are_the_oracles(spark: SparkSession, tmp_path: Path, se
     play(spark, tmp_path, Random(seed), PLANS)
 
 
-@pytest.mark.parametrize("seed", range(1000, 1300 if EXHAUSTIVE else 1006))
+@pytest.mark.parametrize("seed", range(1000, 1300 if EXHAUSTIVE else 1004))
 def test_what_is_done_for_large_dates_changes_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -45,8 +45,12 @@ def row(version: int, day: date, code: int, value: int) -> dict[str, Any]:
     return {"day": day, "code": code, **values, "version": version}
 
 
-@pytest.mark.parametrize("mode", UpdateIdMode)
-@pytest.mark.parametrize("plan", [Plan.WINDOW, pytest.param(Plan.ANTIJOIN, marks=pytest.mark.exhaustive), Plan.AUTO])
+@pytest.mark.parametrize(
+    "mode", [UpdateIdMode.LAST_CHANGED, pytest.param(UpdateIdMode.LAST_SEEN, marks=pytest.mark.exhaustive)]
+)
+@pytest.mark.parametrize(
+    "plan", [Plan.WINDOW, *(pytest.param(plan, marks=pytest.mark.exhaustive) for plan in (Plan.ANTIJOIN, Plan.AUTO))]
+)
 def test_columns_named_like_helper_columns_keep_their_values(
     spark: SparkSession, tmp_path: Path, plan: Plan, mode: UpdateIdMode
 ) -> None:

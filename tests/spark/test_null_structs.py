@@ -57,7 +57,9 @@ def row(version: int, code: int, info: str | None, *parts: str | None) -> dict[s
     }
 
 
-@pytest.mark.parametrize("plan", [Plan.AUTO, Plan.REWRITE, Plan.ANTIJOIN, Plan.WINDOW])
+@pytest.mark.parametrize(
+    "plan", [Plan.AUTO, Plan.REWRITE, pytest.param(Plan.ANTIJOIN, marks=pytest.mark.exhaustive), Plan.WINDOW]
+)
 def test_null_structs_with_required_fields(spark: SparkSession, tmp_path: Path, plan: Plan) -> None:
     feed = SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), TABLE, plan=plan)
     oracle = OracleState(oracle_table(TABLE))

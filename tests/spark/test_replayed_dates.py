@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 
 
-@pytest.fixture(params=[Plan.AUTO, Plan.WINDOW])
+@pytest.fixture(params=[Plan.AUTO, pytest.param(Plan.WINDOW, marks=pytest.mark.exhaustive)])
 def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> SparkJobFeed:
     return SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=request.param)
 

@@ -128,7 +128,7 @@ def as_row(table: TableContract, cells: tuple[Any, ...]) -> Row:
     return {c.name: named(cell, c) for c, cell in zip(table.columns, cells, strict=True)}
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(times(4, 8)))
 def test_statements_of_the_engines(google: Oracle, seed: int) -> None:
     random = Random(seed)
     publishes = [
@@ -137,7 +137,7 @@ def test_statements_of_the_engines(google: Oracle, seed: int) -> None:
     assert_equal(google, NESTED, publishes)
 
 
-@pytest.mark.parametrize("seed", range(times(12, 200)))
+@pytest.mark.parametrize("seed", range(times(6, 200)))
 def test_statements_of_the_engines_for_a_generated_table(google: Oracle, seed: int) -> None:
     random = Random(seed)
     table = random_table(random, floats_in_arrays=False)
