@@ -49,17 +49,14 @@ def waiting(world: FeedOnStandIn) -> Waiting:
     return Waiting(world, name, spec, swap)
 
 
-def test_whoever_approves_reads_evidence_reason_and_consequence(waiting: Waiting) -> None:
-    text = approval_text(waiting.world.services, waiting.spec, "vera")
+def test_whoever_approves_reads_evidence_reason_and_consequence_and_it_is_published(waiting: Waiting) -> None:
+    world = waiting.world
+    text = approval_text(world.services, waiting.spec, "vera")
     assert text
     assert "fails 1 check(s) that its run accepts" in text
     assert "Asked by vera. Reason given: prices were reset" in text
     assert "| changed_share | 10 of 10 rows changed (100.0000%)" in text
     assert "Readers see generation 1 until you approve" in text
-
-
-def test_an_approved_one_is_published(waiting: Waiting) -> None:
-    world = waiting.world
     assert world.rows() == expected(*HELD)
     end_wait(world.services, waiting.spec)
     with pytest.raises(LeaseHeld):
@@ -96,6 +93,7 @@ def test_an_arrival_goes_first_and_the_approval_then_comes_too_late(waiting: Wai
     assert again.generation > record.generation
 
 
+@pytest.mark.exhaustive
 def test_a_rollback_goes_first_too(waiting: Waiting) -> None:
     world = waiting.world
     end_wait(world.services, waiting.spec)

@@ -61,6 +61,7 @@ def test_archived_snapshots_fill_in_what_newer_ones_lack(world: FeedOnStandIn, a
     assert world.rows() == expected(row(3, 1, 31), row(5, 2, 52), row(7, 3, 73))
 
 
+@pytest.mark.exhaustive
 def test_snapshots_that_land_together_are_one_publish(world: FeedOnStandIn, archive: Archive) -> None:
     archive.request = replace(archive.request, at_once=2)
     assert not archive.land_next()

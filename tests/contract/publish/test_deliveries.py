@@ -20,6 +20,7 @@ def test_a_correction_wins_where_it_corrects_downward_and_keeps_what_it_lacks(wo
     assert world.rows() == expected(row(7, 1, 3), row(7, 2), row(7, 3, day=YESTERDAY))
 
 
+@pytest.mark.exhaustive
 def test_an_older_delivery_that_is_noticed_after_a_newer_one_changes_nothing(world: FeedOnStandIn) -> None:
     older = world.land(7, BASE)
     newer = world.land(7, [row(7, 1, 3)])
@@ -29,18 +30,22 @@ def test_an_older_delivery_that_is_noticed_after_a_newer_one_changes_nothing(wor
     assert world.rows() == expected(row(7, 1, 3), row(8, 9))
 
 
+@pytest.mark.exhaustive
 def test_a_marker_written_again_without_a_change_changes_no_row(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, BASE))
     world.publish(world.land(7, BASE))
     assert world.rows() == expected(*BASE)
 
 
-def test_a_late_snapshot_only_fills_gaps(world: FeedOnStandIn) -> None:
+def test_a_late_snapshot_only_fills_gaps_and_has_a_lag_of_its_own(world: FeedOnStandIn) -> None:
     world.publish(world.land(8, [row(8, 1, 80)]))
-    world.publish(world.land(7, BASE))
+    record = world.publish(world.land(7, BASE))
     assert world.rows() == expected(row(8, 1, 80), row(7, 2), row(7, 3, day=YESTERDAY))
+    assert (record.snapshot_id, record.is_replay) == (8, False)
+    assert record.lag_s is not None
 
 
+@pytest.mark.exhaustive
 def test_any_number_of_waiting_deliveries_is_folded_in_one_publish(world: FeedOnStandIn) -> None:
     names = [world.land(n, [row(n, n), row(n, 1, n)]) for n in (9, 7, 12, 8, 11, 10)]
     record = world.publish(names[0])
@@ -50,6 +55,7 @@ def test_any_number_of_waiting_deliveries_is_folded_in_one_publish(world: FeedOn
         assert "part of generation 1" in str(resolve(world.services, world.publish_request(name)))
 
 
+@pytest.mark.exhaustive
 def test_a_refused_delivery_among_many_blocks_none(world: FeedOnStandIn) -> None:
     names = [world.land(n, [row(n, n)]) for n in (7, 8, 9)]
     world.dedup.refused_ids = {8}
@@ -65,27 +71,21 @@ def strict_world(world: FeedOnStandIn) -> FeedOnStandIn:
     return world
 
 
-def test_a_snapshot_beyond_its_bounds_stops_before_the_swap_and_names_what_stands_out(
+def test_a_snapshot_beyond_its_bounds_stops_before_the_swap_unless_its_check_is_accepted_by_name(
     strict_world: FeedOnStandIn,
 ) -> None:
     base = [row(7, n) for n in range(10)]
     strict_world.publish(strict_world.land(7, base))
+    changed = [row(8, n, 99) for n in range(10)]
+    name = strict_world.land(8, changed)
     with pytest.raises(CheckFailed) as failed:
-        strict_world.publish(strict_world.land(8, [row(8, n, 99) for n in range(10)]))
+        strict_world.publish(name)
     message = str(failed.value)
     assert "changed_share: [10 of 10 rows changed (100.0000%)" in message
     assert f"most on {TODAY}: 10 of 10]" in message
     assert "product_id" not in message
     assert "rerun and accept [changed_share]" in message
     assert strict_world.rows() == expected(*base)
-
-
-def test_a_check_accepted_by_name_lets_the_rerun_publish_and_keeps_the_reason(strict_world: FeedOnStandIn) -> None:
-    strict_world.publish(strict_world.land(7, [row(7, n) for n in range(10)]))
-    changed = [row(8, n, 99) for n in range(10)]
-    name = strict_world.land(8, changed)
-    with pytest.raises(CheckFailed):
-        strict_world.publish(name)
     with pytest.raises(CheckFailed, match="changed_share"):
         strict_world.publish(name, run_id="manual", accepted_checks=("new_share",), reason="another check")
     record = strict_world.publish(name, run_id="again", accepted_checks=("changed_share",), reason="prices were reset")
@@ -99,6 +99,7 @@ def test_a_check_accepted_by_name_lets_the_rerun_publish_and_keeps_the_reason(st
     assert (result.level, result.next_step) == (Level.WARN, "accepted by the operator: prices were reset")
 
 
+@pytest.mark.exhaustive
 def test_a_snapshot_that_is_unusual_for_its_feed_stops_although_it_is_within_its_bounds(
     strict_world: FeedOnStandIn,
 ) -> None:

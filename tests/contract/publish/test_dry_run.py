@@ -93,6 +93,7 @@ def test_a_superseded_delivery_would_publish_nothing(world: FeedOnStandIn) -> No
     assert "| included |" not in dry_run_text(found)
 
 
+@pytest.mark.exhaustive
 def test_another_engine_says_what_it_would_scan(world: FeedOnStandIn) -> None:
     name = world.land(7, [row(7, 1)])
     world.publish(name)

@@ -53,20 +53,37 @@ def names(world: FeedOnStandIn, folder: str = "") -> list[str]:
     return [info.name for info in world.services.store.objects(f"{world.feed.feed}/{folder}")]
 
 
-def test_an_erasure_is_a_generation_without_the_rows(published: FeedOnStandIn) -> None:
+def test_an_erasure_is_a_generation_without_the_rows_and_leaves_nothing_of_earlier_ones(
+    published: FeedOnStandIn,
+) -> None:
+    published.feed = published.feed.model_copy(update={"changes": True})
+    published.publish(published.land(8, [row(8, 1), row(8, PERSON, 30), row(8, 3, 30, day=YESTERDAY)]))
+    other = published.services.layout.keys_to_erase(f"{KEYS_FILE}.next")
+    published.services.store.put(other, KEYS)
     record = published.erase(KEYS)
-    assert published.rows() == published.rows(published.feed.staging) == expected(*LEFT)
-    assert (record.generation, record.parent, record.snapshot_id, record.erased_rows) == (2, 1, 7, 2)
+    left = expected(row(8, 1), row(8, 3, 30, day=YESTERDAY))
+    assert published.rows() == published.rows(published.feed.staging) == left
+    assert (record.generation, record.parent, record.snapshot_id, record.erased_rows) == (3, 2, 8, 2)
     assert (record.is_erasure, record.is_replay, record.lag_s, record.reason) == (True, False, None, "request 7")
     assert (record.deliveries, record.shares["new_share"]) == ((), 0.0)
-    found = certificate(published, 2)
+    found = certificate(published, 3)
     assert found.rows == {FIRST[0]["date"]: 1, YESTERDAY: 1}
     assert found.time_travel_ends
     assert found.fail_safe_ends == found.time_travel_ends + timedelta(days=7)
     assert found.versions_end
-    assert [uri.split("/")[4] for uri in found.deleted_folders] == ["data", "attempts"]
+    assert {uri.split("/")[4] for uri in found.deleted_folders} == {"data", "attempts"}
+    folders = {"/".join(name.split("/")[:3]) for name in (*names(published, "data/"), *names(published, "attempts/"))}
+    attempt = published.services.manifests.read(3).attempt
+    assert folders == {f"{published.feed.feed}/{kind}/{attempt}" for kind in ("data", "attempts")}
+    assert names(published, "to_erase/") == [other]
+    told = published.bigquery.query_and_wait(f"SELECT product_id FROM warehouse.{published.feed.feed}_changes")
+    assert [r["product_id"] for r in told] == [3]
+    name = published.land(9, FIRST)
+    with pytest.raises(ConfigurationError, match="would bring them back"):
+        published.resolve(name, replay=True, engine=Engine.MERGE, reason="test")
 
 
+@pytest.mark.exhaustive
 def test_the_rows_leave_the_table_of_changes_and_what_it_lacks_is_not_loaded(published: FeedOnStandIn) -> None:
     name = f"{published.feed.feed}_changes"
     published.feed = published.feed.model_copy(update={"changes": True})
@@ -85,14 +102,6 @@ def test_the_rows_leave_the_table_of_changes_and_what_it_lacks_is_not_loaded(pub
     assert PERSON not in {r["product_id"] for r in published.bigquery.query_and_wait(f"SELECT * FROM warehouse.{name}")}
 
 
-def test_nothing_of_earlier_generations_is_left_in_state(published: FeedOnStandIn) -> None:
-    published.erase(KEYS)
-    folders = {"/".join(name.split("/")[:3]) for name in (*names(published, "data/"), *names(published, "attempts/"))}
-    attempt = published.services.manifests.read(2).attempt
-    assert folders == {f"{published.feed.feed}/{kind}/{attempt}" for kind in ("data", "attempts")}
-    assert names(published, "to_erase/") == []
-
-
 def test_replayed_and_later_snapshots_do_not_bring_a_key_back(published: FeedOnStandIn) -> None:
     (delivery,) = [d.name for d in published.services.arrivals.deliveries()]
     published.erase(KEYS)
@@ -102,8 +111,12 @@ def test_replayed_and_later_snapshots_do_not_bring_a_key_back(published: FeedOnS
     assert published.rows() == expected(row(8, 1), row(8, 4, day=YESTERDAY), row(7, 3, day=YESTERDAY))
     assert (record.new_rows, record.erased_rows) == (1, None)
     assert certificate(published, 2).tombstones.keys[0].absent_since is None
+    assert 1 not in {r.manifest.generation for r in restorable_generations(published.services)}
+    with pytest.raises(ConfigurationError, match="may contain keys that were erased since"):
+        published.roll_back(1)
 
 
+@pytest.mark.exhaustive
 def test_a_key_may_come_back_after_a_snapshot_that_lacked_it(published: FeedOnStandIn) -> None:
     (delivery,) = [d.name for d in published.services.arrivals.deliveries()]
     published.erase(KEYS)
@@ -115,6 +128,7 @@ def test_a_key_may_come_back_after_a_snapshot_that_lacked_it(published: FeedOnSt
     assert published.rows() == expected(row(8, 1), row(9, PERSON), row(9, 3, day=YESTERDAY))
 
 
+@pytest.mark.exhaustive
 def test_a_replay_that_reads_nothing_does_not_end_an_erasure(published: FeedOnStandIn) -> None:
     (delivery,) = [d.name for d in published.services.arrivals.deliveries()]
     published.erase(KEYS)
@@ -122,6 +136,7 @@ def test_a_replay_that_reads_nothing_does_not_end_an_erasure(published: FeedOnSt
     assert certificate(published, 2).tombstones.keys[0].absent_since is None
 
 
+@pytest.mark.exhaustive
 def test_rows_of_a_parent_without_files_are_erased_with_their_export(published: FeedOnStandIn) -> None:
     (delivery,) = [d.name for d in published.services.arrivals.deliveries()]
     published.publish(delivery, replay=True, engine=Engine.BIGQUERY, run_id="sql", reason="test")
@@ -131,13 +146,7 @@ def test_rows_of_a_parent_without_files_are_erased_with_their_export(published: 
     assert folders == {published.services.manifests.read(3).attempt}
 
 
-def test_only_the_named_file_of_keys_is_deleted(published: FeedOnStandIn) -> None:
-    other = published.services.layout.keys_to_erase(f"{KEYS_FILE}.next")
-    published.services.store.put(other, KEYS)
-    published.erase(KEYS)
-    assert names(published, "to_erase/") == [other]
-
-
+@pytest.mark.exhaustive
 def test_no_rollback_reaches_behind_an_erasure(published: FeedOnStandIn) -> None:
     published.erase(KEYS)
     published.publish(published.land(8, [row(8, 1, 50), row(8, 3, day=YESTERDAY)]))
@@ -146,13 +155,6 @@ def test_no_rollback_reaches_behind_an_erasure(published: FeedOnStandIn) -> None
         published.roll_back(1)
     published.roll_back(2)
     assert published.rows() == expected(*LEFT)
-
-
-def test_engines_in_sql_are_refused_after_an_erasure(published: FeedOnStandIn) -> None:
-    published.erase(KEYS)
-    name = published.land(8, FIRST)
-    with pytest.raises(ConfigurationError, match="would bring them back"):
-        published.resolve(name, replay=True, engine=Engine.MERGE, reason="test")
 
 
 def test_what_cannot_be_erased_is_refused_before_anything_happens(published: FeedOnStandIn) -> None:
@@ -181,6 +183,7 @@ def test_a_run_that_died_after_its_swap_is_committed_with_its_record(published: 
     assert certificate(published, 2).rows == {FIRST[0]["date"]: 1, YESTERDAY: 1}
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_died_before_its_swap_leaves_no_record(published: FeedOnStandIn) -> None:
     spec = published.resolve_erasure(KEYS)
     published.deduplicate(spec)
@@ -242,6 +245,7 @@ def _places_of(marker: int, storage: Storage, tables: Path) -> set[str]:
     return {name for name, content in {**objects, **files}.items() if _contains(content, marker)}
 
 
+@pytest.mark.exhaustive
 def test_the_value_is_in_no_byte_of_state_and_tables_once_time_travel_has_passed(tmp_path: Path) -> None:
     with open_clients(tmp_path) as clients, SparkDedupProcess(clients[0]) as dedup:
         world = FeedOnStandIn(new_feed("erased_"), *clients)

@@ -69,6 +69,7 @@ class FileWorld:
         return self.keyed([dict(row.items()) for row in self.world.bigquery.query_and_wait(sql)])
 
 
+@pytest.mark.exhaustive
 def test_feed_of_another_shape_is_published_by_its_file_alone(
     clients: tuple[Storage, BigQuery], real_dedup: SparkDedupProcess
 ) -> None:
@@ -88,19 +89,28 @@ def test_feed_of_another_shape_is_published_by_its_file_alone(
     ]
 
 
-def test_feed_is_added_by_adding_one_file(
-    clients: tuple[Storage, BigQuery], real_dedup: SparkDedupProcess, tmp_path: Path
-) -> None:
-    from airflow.dag_processing.dagbag import DagBag
-
+@pytest.fixture
+def dags(tmp_path: Path) -> Path:
+    """The shipped DAGs and one more feed file."""
     dags = tmp_path / "dags"
     shutil.copytree(REPOSITORY / "dags", dags)
     shutil.copytree(REPOSITORY / "sql", dags / "sql")
     (dags / "feeds" / "shop_returns.yaml").write_text(ANOTHER_FEED)
+    return dags
+
+
+def test_feed_is_added_by_adding_one_file(dags: Path) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
     bag = DagBag(str(dags))
     assert bag.import_errors == {}
     assert {"shop_returns_publish", "shop_returns_watch", "store_visits_publish"} <= set(bag.dags)
 
+
+@pytest.mark.exhaustive
+def test_feed_of_an_added_file_is_published(
+    clients: tuple[Storage, BigQuery], real_dedup: SparkDedupProcess, dags: Path
+) -> None:
     feed = FileWorld(feeds.read("shop_returns", dags / "feeds"), clients, real_dedup)
     rows = declared_snapshots.first(feed.table, TODAY - timedelta(days=1), 5, 7, FEW_ROWS)
     record = feed.publish(5, rows)

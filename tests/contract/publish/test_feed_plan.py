@@ -66,6 +66,7 @@ def test_an_unchanged_feed_file_has_nothing_to_do(world: FeedOnStandIn, plans: P
     assert plans.show(world) == (0, f"{world.feed.feed}: nothing to do (generation 1 is live)\n")
 
 
+@pytest.mark.exhaustive
 def test_a_new_column_is_shown_with_its_cost_and_what_readers_notice(world: FeedOnStandIn, plans: Plans) -> None:
     world.publish(world.land(7, FIRST))
     add_column(world)
@@ -76,6 +77,7 @@ def test_a_new_column_is_shown_with_its_cost_and_what_readers_notice(world: Feed
     assert "readers: 1 more columns" in shown
 
 
+@pytest.mark.exhaustive
 def test_an_engine_in_sql_adds_a_column_that_readers_see_at_once(world: FeedOnStandIn, plans: Plans) -> None:
     world.publish(world.land(7, FIRST))
     columns = (*world.feed.table.columns, ColumnSettings(name="colour", type="STRING"))
@@ -101,8 +103,8 @@ def test_a_pull_request_gets_a_table(world: FeedOnStandIn, plans: Plans) -> None
     "change",
     [
         {"keys": ("date", "product_id")},
-        {"retention_days": 400},
-        {"cluster_by": ("store_id",)},
+        pytest.param({"retention_days": 400}, marks=pytest.mark.exhaustive),
+        pytest.param({"cluster_by": ("store_id",)}, marks=pytest.mark.exhaustive),
     ],
     ids=["keys", "retention", "clustering"],
 )
@@ -133,6 +135,7 @@ def test_a_shorter_retention_is_approved_by_the_command(world: FeedOnStandIn, pl
     assert (status, "the retention is approved" in shown) == (2, True)
 
 
+@pytest.mark.exhaustive
 def test_another_mode_and_another_engine_are_shown(world: FeedOnStandIn, plans: Plans) -> None:
     world.publish(world.land(7, FIRST))
     changes = {"engine": Engine.BIGQUERY, "update_id_mode": UpdateIdMode.LAST_SEEN}
@@ -143,6 +146,7 @@ def test_another_mode_and_another_engine_are_shown(world: FeedOnStandIn, plans: 
     assert "USD on demand for each complete snapshot" in shown
 
 
+@pytest.mark.exhaustive
 def test_a_limit_that_the_newest_publish_exceeds_is_noted(world: FeedOnStandIn, plans: Plans) -> None:
     world.publish(world.land(7, FIRST))
     world.publish(world.land(8, [row(8, 1), row(8, 2), row(8, 4)]))

@@ -69,6 +69,7 @@ def test_a_recovered_run_can_take_no_further_step(world: FeedOnStandIn) -> None:
     assert world.rows() == expected(*FIRST)
 
 
+@pytest.mark.exhaustive
 def test_generation_numbers_are_never_used_again(world: FeedOnStandIn) -> None:
     for _ in range(3):
         world.resolve(world.land(7, FIRST))  # each dies and is recovered by the next

@@ -51,12 +51,6 @@ def test_a_publish_adds_its_record_its_partitions_and_its_check_results(world: F
     assert index.time_travel.staging_created_at < generation.checked_at
 
 
-def test_only_generations_whose_files_are_left_are_listed_with_files(world: FeedOnStandIn) -> None:
-    for snapshot_id in (7, 8, 9):
-        world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
-    assert [(g.generation, g.has_files) for g in index_of(world).generations] == [(1, False), (2, True), (3, True)]
-
-
 def test_a_refused_delivery_is_told_with_its_reason(world: FeedOnStandIn) -> None:
     world.dedup.refused_ids = {7}
     name = world.land(7, [row(7, 1)])
@@ -71,6 +65,7 @@ def test_a_refused_delivery_is_told_with_its_reason(world: FeedOnStandIn) -> Non
     assert ([f.outcome for f in index.failures], index.records) == ([Outcome.REFUSED], ())
 
 
+@pytest.mark.exhaustive
 def test_a_failed_attempt_leaves_its_check_results_and_its_delivery_waits(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     name = world.land(8, [row(8, 1)])
@@ -87,6 +82,7 @@ def test_a_failed_attempt_leaves_its_check_results_and_its_delivery_waits(world:
     assert index.generation == 1
 
 
+@pytest.mark.exhaustive
 def test_after_a_rollback_what_it_took_out_is_excluded(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     name = world.land(8, [row(8, 1)])
@@ -98,6 +94,7 @@ def test_after_a_rollback_what_it_took_out_is_excluded(world: FeedOnStandIn) -> 
     assert (index.generation, index.generations[-1].restores) == (3, 1)
 
 
+@pytest.mark.exhaustive
 def test_an_older_delivery_of_an_id_is_superseded(world: FeedOnStandIn) -> None:
     older = world.land(7, [row(7, 1)])
     newer = world.land(7, [row(7, 1, 21)])
@@ -136,6 +133,7 @@ def test_two_writers_lose_nothing_of_each_other(world: FeedOnStandIn, monkeypatc
     assert fates(world)[late] is Fate.PUBLISHED  # included with 8
 
 
+@pytest.mark.exhaustive
 def test_an_attempt_whose_index_could_not_be_written_is_told_by_the_next_refresh(
     world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:

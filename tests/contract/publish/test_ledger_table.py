@@ -20,6 +20,7 @@ def ask(world: FeedOnStandIn, columns: str) -> list[tuple[object, ...]]:
     return [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)]
 
 
+@pytest.mark.exhaustive
 def test_every_attempt_is_one_row_however_it_ended(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     world.dedup.refused_ids = {8}
@@ -37,6 +38,7 @@ def test_every_attempt_is_one_row_however_it_ended(world: FeedOnStandIn) -> None
     ]
 
 
+@pytest.mark.exhaustive
 def test_a_commit_that_is_tried_again_appends_no_second_row(world: FeedOnStandIn) -> None:
     record = world.publish(world.land(7, [row(7, 1)]))
     commit_attempt(world.services, record.attempt)
@@ -59,7 +61,7 @@ def test_phases_add_up_to_the_lag(world: FeedOnStandIn) -> None:
     assert "until_lease" not in replay.phases
 
 
-def test_check_results_phases_and_costs_can_be_queried(world: FeedOnStandIn) -> None:
+def test_check_results_phases_and_costs_can_be_queried_of_tables_that_are_described(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     ((failed, load_seconds, query_usd),) = ask(
         world,
@@ -70,11 +72,6 @@ def test_check_results_phases_and_costs_can_be_queried(world: FeedOnStandIn) -> 
     assert isinstance(load_seconds, float)
     assert isinstance(query_usd, float)
     assert query_usd < 0.001
-
-
-def test_a_publish_describes_both_tables_and_those_of_an_earlier_release(world: FeedOnStandIn) -> None:
-    world.publish(world.land(7, [row(7, 1)]))
-    world.write_reporting_tables()
     status = world.bigquery.get_table("warehouse.dedup_clone_status")
     assert status.description == STATUS_DESCRIPTION
     assert all(field.description for field in status.schema)
@@ -82,6 +79,7 @@ def test_a_publish_describes_both_tables_and_those_of_an_earlier_release(world: 
     name = "dedup_clone_ledger"
     table = world.bigquery.get_table(f"warehouse.{name}")
     assert table.description == LEDGER_DESCRIPTION
+    # The tables of an earlier release get descriptions too.
     table.description, table.schema = "of an earlier release", [_undescribed(field) for field in table.schema]
     world.bigquery.update_table(table, ["description", "schema"])
     assert world.services.warehouse.describe_table(name, LEDGER_DESCRIPTION, LEDGER_COLUMNS)

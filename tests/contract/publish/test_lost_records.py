@@ -69,6 +69,7 @@ def publish_one_more(world: FeedOnStandIn) -> int:
     return record.generation
 
 
+@pytest.mark.exhaustive
 def test_sound_records_are_left_as_they_are(published: FeedOnStandIn) -> None:
     plan = recover(published)
     assert (plan.changes, plan.unknown, plan.removes_label) == ((), (), False)
@@ -78,6 +79,7 @@ def test_a_feed_that_never_published_is_left_as_it_is(world: FeedOnStandIn) -> N
     assert "land a snapshot" in recover(world).next_step
 
 
+@pytest.mark.exhaustive
 def test_records_that_are_lost_in_part_are_written_again_from_the_attempts(published: FeedOnStandIn) -> None:
     lose(published, "CURRENT", "manifests/")
     before = published.rows()
@@ -104,6 +106,7 @@ def test_damaged_records_are_written_again_or_deleted(published: FeedOnStandIn) 
     assert publish_one_more(published) == 3
 
 
+@pytest.mark.exhaustive
 def test_an_old_version_of_current_is_corrected(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1), row(7, 2)]))
     old = world.services.store.read(path(world, "CURRENT"))
@@ -115,6 +118,7 @@ def test_an_old_version_of_current_is_corrected(world: FeedOnStandIn) -> None:
     assert publish_one_more(world) == 3
 
 
+@pytest.mark.exhaustive
 def test_a_swap_that_was_not_committed_is_left_to_the_next_run(published: FeedOnStandIn) -> None:
     spec, checked = published.publish_to_check(published.land(9, [row(9, 2, 30)]))
     published.swap(spec, checked)
@@ -140,7 +144,7 @@ def test_a_run_that_lost_its_lease_to_a_recovery_ends(published: FeedOnStandIn) 
     "lost",
     [
         ("",),
-        ("manifests/", "attempts/"),
+        pytest.param(("manifests/", "attempts/"), marks=pytest.mark.exhaustive),
         pytest.param(("CURRENT", "manifests/", "attempts/"), marks=pytest.mark.exhaustive),
     ],
 )
@@ -168,6 +172,7 @@ def test_without_its_records_a_feed_publishes_nothing_over_its_table(published: 
     assert published.rows() == expected(*ROWS)
 
 
+@pytest.mark.exhaustive
 def test_arrivals_that_are_lost_are_registered_again_and_not_published_again(published: FeedOnStandIn) -> None:
     lose(published, "arrivals/", "ledger/")
     services = published.services
@@ -178,10 +183,10 @@ def test_arrivals_that_are_lost_are_registered_again_and_not_published_again(pub
     assert published.rows() == expected(ROWS[0], row(9, 2, 30))
 
 
-def test_a_record_of_a_later_release_is_not_replaced(published: FeedOnStandIn) -> None:
-    published.services.store.put(path(published, "CURRENT"), '{"format_version": 99, "release": "9.0.0"}')
+def test_a_record_of_a_later_release_is_not_replaced(world: FeedOnStandIn) -> None:
+    world.services.store.put(path(world, "CURRENT"), '{"format_version": 99, "release": "9.0.0"}')
     with pytest.raises(LaterRelease, match=r"deploy at least version \[9"):
-        plan_recovery(published.services)
+        plan_recovery(world.services)
 
 
 def test_a_plan_that_is_not_true_any_more_is_not_carried_out(published: FeedOnStandIn) -> None:
@@ -210,6 +215,7 @@ def test_a_deleted_target_is_made_again_from_staging(published: FeedOnStandIn) -
     assert published.rows() == expected(ROWS[0], row(9, 2, 30))
 
 
+@pytest.mark.exhaustive
 def test_a_deleted_dataset_is_restored_and_the_feed_goes_on(clients: tuple[Storage, BigQuery]) -> None:
     world = FeedOnStandIn(new_feed("undropped_"), *clients, Places(dataset="undropped"))
     world.bigquery.create_dataset("undropped")
@@ -227,6 +233,7 @@ def test_a_deleted_dataset_is_restored_and_the_feed_goes_on(clients: tuple[Stora
     assert world.rows() == expected(ROWS[0], row(9, 2, 30))
 
 
+@pytest.mark.exhaustive
 def test_an_outage_during_a_publish_changes_nothing_and_a_later_run_goes_on(published: FeedOnStandIn) -> None:
     name = published.land(9, [row(9, 2, 30)])
     published.control("/_standin/faults", {"match": {"job_type": "load"}, "effect": "error", "times": 1})
@@ -237,6 +244,7 @@ def test_an_outage_during_a_publish_changes_nothing_and_a_later_run_goes_on(publ
     assert published.rows() == expected(ROWS[0], row(9, 2, 30))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("has_copy", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 def test_tables_that_are_gone_for_good_are_made_from_landing_or_from_a_copy(
     published: FeedOnStandIn, has_copy: bool
@@ -255,6 +263,7 @@ def test_tables_that_are_gone_for_good_are_made_from_landing_or_from_a_copy(
     assert publish_one_more(published) == 3 + has_copy
 
 
+@pytest.mark.exhaustive
 def test_a_label_that_somebody_removed_is_put_back_by_hand(published: FeedOnStandIn) -> None:
     published.services.warehouse.changes.remove_label(published.feed.target, "dedup_clone_generation")
     plan = recover(published)
@@ -284,10 +293,12 @@ def test_the_command_says_which_feed_does_not_exist(capsys: pytest.CaptureFixtur
     assert "no_such_feed.yaml" in capsys.readouterr().err
 
 
-def test_a_prune_deletes_files_with_their_versions(published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prune_deletes_files_with_their_versions(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """A deletion without an object generation would leave a former version, which is billed."""
     deleted: list[object] = []
-    bucket = published.storage.bucket("state")
+    bucket, folder = world.storage.bucket("state"), world.services.layout.data
+    for number in range(2):
+        world.services.store.put(f"{folder}part-{number}.parquet", "rows")
     delete = type(bucket).delete_blob
 
     def recorded(self: object, name: str, **options: object) -> None:
@@ -295,6 +306,5 @@ def test_a_prune_deletes_files_with_their_versions(published: FeedOnStandIn, mon
         delete(self, name, **options)
 
     monkeypatch.setattr(type(bucket), "delete_blob", recorded)
-    folder = published.services.layout.data
-    assert ObjectStore(published.storage, "state").delete_folder(folder) == len(deleted) > 0
+    assert ObjectStore(world.storage, "state").delete_folder(folder) == len(deleted) == 2
     assert None not in deleted

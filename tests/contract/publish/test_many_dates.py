@@ -14,6 +14,7 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.publish import commit
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from tests.contract.publish.conftest import new_feed
+from tests.thoroughness import times
 
 # Requests that depend on what earlier tests left on the shared servers.
 _TOLERANCE = 10
@@ -55,6 +56,6 @@ def counting() -> Iterator[list[str]]:
 
 
 def test_requests_do_not_grow_with_the_dates(clients: tuple[Storage, BigQuery]) -> None:
-    few, many = (requests_of_publish(FeedOnStandIn(new_feed(), *clients), dates) for dates in (2, 80))
+    few, many = (requests_of_publish(FeedOnStandIn(new_feed(), *clients), dates) for dates in (2, times(30, 80)))
     assert few > 50
     assert many <= few + _TOLERANCE

@@ -37,6 +37,7 @@ def publish(world: FeedOnStandIn, snapshot_id: int, rows: list[Row]) -> list[str
     return loads_of(world, world.publish(world.land(snapshot_id, rows)))
 
 
+@pytest.mark.exhaustive
 def test_with_the_real_job_an_unchanged_snapshot_loads_nothing_and_a_change_its_date_alone(
     world: FeedOnStandIn, real_dedup: SparkDedupProcess
 ) -> None:
@@ -50,20 +51,30 @@ def test_with_the_real_job_an_unchanged_snapshot_loads_nothing_and_a_change_its_
     assert world.rows() == expected(*(changed[n] if n == 2 else one for n, one in enumerate(BASE)))
 
 
-def test_only_the_changed_date_is_loaded(changing: FeedOnStandIn) -> None:
-    assert publish(changing, 8, SECOND) == [f"load_{DAYS[1]:%Y%m%d}"]
-    assert changing.rows() == expected(*BASE, *SECOND)
-
-
-def test_a_snapshot_that_changes_nothing_loads_nothing(changing: FeedOnStandIn) -> None:
+def test_only_the_changed_date_is_loaded_and_of_what_changes_nothing_none(changing: FeedOnStandIn) -> None:
     name = changing.land(8, SECOND)
-    changing.publish(name)
+    assert loads_of(changing, changing.publish(name)) == [f"load_{DAYS[1]:%Y%m%d}"]
+    assert changing.rows() == expected(*BASE, *SECOND)
     record = changing.publish(name, replay=True, run_id="manual")
     assert loads_of(changing, record) == []
     assert changing.rows() == expected(*BASE, *SECOND)
     assert changing.live() == "3"
 
 
+def test_loads_pause_after_as_many_as_bigquery_lets_change_in_10_seconds(
+    changing: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = changing.resolve(changing.land(8, [row(8, 9, day=day) for day in DAYS[:3]]))
+    changing.dedup.run(spec.request_uri)
+    candidate, manifest = read_candidate(changing.services, spec)
+    monkeypatch.setattr(load, "LOADS_AT_ONCE", 2)
+    slept: list[float] = []
+    load_dates(changing.services, spec, candidate, manifest, tuple(DAYS[:3]), sleep=slept.append)
+    assert slept == [10]
+    changing.check(spec)
+
+
+@pytest.mark.exhaustive
 def test_more_dates_than_bigquery_lets_change_in_10_seconds_are_loaded(world: FeedOnStandIn) -> None:
     """At most 50 modifications of a partitioned table in 10 seconds (quotas, "Partitioned tables")."""
     days = [TODAY - timedelta(days=n) for n in range(104)]
@@ -86,10 +97,12 @@ def test_more_dates_than_bigquery_lets_change_in_10_seconds_are_loaded(world: Fe
     assert world.rows(world.feed.staging) == expected(*base, *changed)
 
 
+@pytest.mark.exhaustive
 def test_many_changed_dates_are_loaded_as_a_whole(changing: FeedOnStandIn) -> None:
     assert publish(changing, 8, [row(8, 9, day=day) for day in DAYS[:3]]) == ["load"]
 
 
+@pytest.mark.exhaustive
 def test_the_whole_table_is_loaded_where_a_date_has_more_files_than_its_job_can_name(
     changing: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +132,7 @@ def test_what_a_failed_run_left_in_staging_is_loaded_over(changing: FeedOnStandI
     assert changing.rows() == expected(*BASE, row(9, 5, day=DAYS[0]))
 
 
+@pytest.mark.exhaustive
 def test_after_a_rollback_only_what_differs_from_staging_is_loaded(changing: FeedOnStandIn) -> None:
     publish(changing, 8, SECOND)
     changing.roll_back(1)

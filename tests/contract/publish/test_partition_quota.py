@@ -13,7 +13,10 @@ from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, job_id, row
 
 @pytest.mark.parametrize(
     ("hours", "found"),
-    [(23, "4 in the last 24 hours, 2 of this publish"), (25, "0 in the last 24 hours, 2 of this publish")],
+    [
+        (23, "4 in the last 24 hours, 2 of this publish"),
+        pytest.param(25, "0 in the last 24 hours, 2 of this publish", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_partition_quota_counts_loads_of_24_hours_and_failed_ones(world: FeedOnStandIn, hours: int, found: str) -> None:
     """The quota refills over 24 hours, and failed loads count (optimize-load-jobs)."""
@@ -33,6 +36,7 @@ def test_partition_quota_counts_loads_of_24_hours_and_failed_ones(world: FeedOnS
     assert [item.found for item in results.items if item.check == "partition_quota"] == [found]
 
 
+@pytest.mark.exhaustive
 def test_each_load_of_a_failed_attempt_counts(world: FeedOnStandIn) -> None:
     spec = world.resolve(world.land(7, [row(7, 1)]))
     world.dedup.run(spec.request_uri)

@@ -116,6 +116,10 @@ def test_declared_policies_are_on_staging_and_on_every_target(world: FeedOnStand
     for table in (world.feed.staging, world.feed.target):
         assert world.services.warehouse.policies(table) == BOTH
     assert len(world.rows()) == 3
+    record = world.roll_back(1)
+    assert record.restores == 1
+    assert levels(world, record.attempt)["target_policies"] is Level.PASS
+    assert world.services.warehouse.policies(world.feed.target) == BOTH
     control.clear_grants()
     with pytest.raises(exceptions.Forbidden, match=TAG):
         world.rows()
@@ -142,6 +146,7 @@ def test_a_publisher_that_may_not_read_the_past_of_all_rows_does_not_swap(
     assert world.services.warehouse.table(world.feed.target) is None
 
 
+@pytest.mark.exhaustive
 def test_more_policies_than_fit_one_page_are_all_found(
     world: FeedOnStandIn, control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,7 +188,10 @@ def test_an_engine_in_sql_refuses_a_target_with_policies_that_nobody_declared(cl
 
 @pytest.mark.parametrize(
     ("lose", "missing"),
-    [(lose_row_policy, f"row access policies {ROW_POLICY};"), (lose_column_tag, "column tags attr_value: ")],
+    [
+        (lose_row_policy, f"row access policies {ROW_POLICY};"),
+        pytest.param(lose_column_tag, "column tags attr_value: ", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_staging_that_lost_a_policy_is_not_published(
     world: FeedOnStandIn, control: Control, lose: Any, missing: str
@@ -198,13 +206,4 @@ def test_a_staging_that_lost_a_policy_is_not_published(
     with pytest.raises(CheckFailed, match=f"staging_policies(?s:.*){missing}"):  # of the next run, before its dedup
         world.resolve(world.land(9, SECOND))
     assert world.live() == "1"
-    assert world.services.warehouse.policies(world.feed.target) == BOTH
-
-
-def test_a_rollback_keeps_the_policies(world: FeedOnStandIn, control: Control) -> None:
-    publish_first(world, control)
-    world.publish(world.land(8, SECOND))
-    record = world.roll_back(1)
-    assert record.restores == 1
-    assert levels(world, record.attempt)["target_policies"] is Level.PASS
     assert world.services.warehouse.policies(world.feed.target) == BOTH

@@ -185,7 +185,7 @@ def test_when_no_accepted_check_failed_the_approval_is_skipped(by_hand: Run) -> 
     assert by_hand.results["check_staging", "return_value"]["attempt"] == by_hand.spec.attempt
 
 
-@pytest.mark.parametrize("buffered", ["staging", "target"])
+@pytest.mark.parametrize("buffered", ["staging", pytest.param("target", marks=pytest.mark.exhaustive)])
 def test_the_checks_wait_for_a_streaming_buffer(by_hand: Run, monkeypatch: pytest.MonkeyPatch, buffered: str) -> None:
     """Until it is empty, or until only the share of the freshness SLA is left that the swap needs."""
     world = by_hand.world
@@ -231,28 +231,24 @@ def awaiting_approval(by_hand: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     return by_hand
 
 
-def test_the_evidence_is_shown_and_the_lease_is_yielded_until_approved(awaiting_approval: Run) -> None:
+def test_a_rejection_and_a_timeout_fail_the_task_without_retry_and_an_approval_has_the_lease_again(
+    awaiting_approval: Run,
+) -> None:
     assert "changed_share" in awaiting_approval.results["check_staging", EVIDENCE]
     assert awaiting_approval.world.services.current.require_intent(awaiting_approval.spec.attempt).waits_for_approval
+    with pytest.raises(AirflowFailException, match="Reject"):
+        awaiting_approval.answer("Reject")
+    event = {"error": "no answer within an hour", "error_type": "timeout"}
+    context = awaiting_approval.context(awaiting_approval.approve_task)
+    with pytest.raises(AirflowFailException, match="no answer within an hour"):
+        awaiting_approval.approve_task.execute_complete(context, event)
     awaiting_approval.answer("Approve")
     assert not awaiting_approval.world.services.current.require_intent(
         awaiting_approval.spec.attempt
     ).waits_for_approval
 
 
-def test_a_rejection_fails_the_task_without_retry(awaiting_approval: Run) -> None:
-    with pytest.raises(AirflowFailException, match="Reject"):
-        awaiting_approval.answer("Reject")
-
-
-def test_an_approval_timeout_fails_the_task_without_retry(awaiting_approval: Run) -> None:
-    event = {"error": "no answer within an hour", "error_type": "timeout"}
-    with pytest.raises(AirflowFailException, match="no answer within an hour"):
-        awaiting_approval.approve_task.execute_complete(
-            awaiting_approval.context(awaiting_approval.approve_task), event
-        )
-
-
+@pytest.mark.exhaustive
 def test_a_late_approval_fails_without_retry_and_names_the_next_step(awaiting_approval: Run) -> None:
     awaiting_approval.world.running.add("by-hand")
     awaiting_approval.world.publish(awaiting_approval.world.land(9, [row(9, n) for n in range(10)]), run_id="automatic")

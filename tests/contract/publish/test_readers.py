@@ -14,6 +14,7 @@ def test_readers_see_whole_generations_in_order_while_publishes_fail_and_roll_ba
     assert section.problems == (), section
 
 
+@pytest.mark.exhaustive
 def test_readers_see_exactly_what_is_replayed_and_restored(tmp_path: Path) -> None:
     section = replay_scenario.run(tmp_path, snapshots=3, per_second=10, seed=1)
     assert section.problems == (), section

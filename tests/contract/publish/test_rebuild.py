@@ -180,6 +180,7 @@ def test_the_spark_job_takes_over_the_copied_rows(world: FeedOnStandIn, real_ded
     test_a_renamed_column_of_another_type_keeps_its_values_and_the_next_snapshot_is_published_on_top(world)
 
 
+@pytest.mark.exhaustive
 def test_rows_that_are_not_unique_by_the_new_keys_are_refused_unless_one_of_each_may_stay(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [*FIRST, {**row(7, 1, 99), "attribute_id": 2}]))
     former, world.feed = world.feed, without_attribute(world.feed)
@@ -228,6 +229,7 @@ def test_a_value_without_a_place_in_its_new_type_ends_the_run_before_anything_ch
 OTHER_STEPS = ["resolve", "export", "dedup", "prepare", "check", "swap"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("step", ["load", *(pytest.param(step, marks=pytest.mark.exhaustive) for step in OTHER_STEPS)])
 def test_a_run_that_dies_leaves_the_table_as_it_was_or_is_committed(world: FeedOnStandIn, step: str) -> None:
     world.publish(world.land(7, FIRST))

@@ -13,6 +13,7 @@ from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 BY_HAND = {"replay": True, "reason": "to be sure"}
 
 
+@pytest.mark.exhaustive
 def test_replays_of_every_snapshot_in_any_order_change_no_row(world: FeedOnStandIn) -> None:
     names = []
     for snapshot in (5, 6, 7):
@@ -27,6 +28,7 @@ def test_replays_of_every_snapshot_in_any_order_change_no_row(world: FeedOnStand
         assert world.rows() == before
 
 
+@pytest.mark.exhaustive
 def test_a_replay_of_what_a_rollback_took_out_fills_gaps_below_what_is_live(world: FeedOnStandIn) -> None:
     world.publish(world.land(5, [row(5, 1)]))
     older = world.land(6, [row(6, 1, 61), row(6, 2, 62)])
@@ -65,6 +67,7 @@ def test_an_arrival_before_a_replay_is_published_by_it_and_its_own_run_has_nothi
     assert "part of generation 2 already" in str(resolve(world.services, world.publish_request(arrived)))
 
 
+@pytest.mark.exhaustive
 def test_an_arrival_during_a_replay_of_some_dates_is_published_by_its_own_run(world: FeedOnStandIn) -> None:
     name = world.land(7, [row(7, 1), row(7, 2)])
     world.publish(name)
@@ -85,10 +88,3 @@ def test_a_replay_of_an_older_snapshot_leaves_what_readers_are_told_they_see(wor
     assert (record.lag_s, record.is_replay) == (None, True)
     labels = world.bigquery.get_table(f"warehouse.{world.feed.target}").labels
     assert labels["dedup_clone_snapshot"] == "8"
-
-
-def test_a_late_snapshot_that_was_never_live_has_a_lag_of_its_own(world: FeedOnStandIn) -> None:
-    world.publish(world.land(8, [row(8, 1, 81)]))
-    record = world.publish(world.land(6, [row(6, 1), row(6, 2)]))
-    assert (record.snapshot_id, record.is_replay) == (8, False)
-    assert record.lag_s is not None

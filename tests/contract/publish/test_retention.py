@@ -53,6 +53,7 @@ def test_a_shorter_retention_needs_an_approval_that_says_what_readers_lose(world
     assert world.rows() == expected(row(8, 2, 30))
 
 
+@pytest.mark.exhaustive
 def test_a_rollback_across_a_changed_retention_keeps_it(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     keep(world, 900)
@@ -76,6 +77,7 @@ def test_a_retention_is_not_approved_while_a_run_is_at_work(world: FeedOnStandIn
     world.services.current.release(spec.attempt)
 
 
+@pytest.mark.exhaustive
 def test_another_clustering_stops_a_publish_before_the_dedup(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     table = world.feed.table.model_copy(update={"cluster_by": ("store_id",)})

@@ -68,11 +68,6 @@ def test_an_exported_target_is_complete_before_it_is_dropped(published: FeedOnSt
     assert kept(published) == ["RETIRED", "data", "ledger"]
 
 
-def test_a_dropped_target_leaves_no_table(published: FeedOnStandIn) -> None:
-    retire(published, TargetFate.DROP)
-    assert published.services.warehouse.table(published.feed.target) is None
-
-
 def test_a_retired_feed_is_not_published_and_the_error_says_how_to_use_it_again(
     published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,8 +109,9 @@ def test_a_feed_that_never_published_can_be_retired(world: FeedOnStandIn) -> Non
     assert kept(world) == ["RETIRED"]
 
 
-def test_a_feed_can_be_used_again_from_its_beginning(published: FeedOnStandIn) -> None:
+def test_a_feed_whose_target_was_dropped_can_be_used_again_from_its_beginning(published: FeedOnStandIn) -> None:
     retire(published, TargetFate.DROP)
+    assert published.services.warehouse.table(published.feed.target) is None
     published.services.store.delete_folder(published.services.retired.name)
     published.publish(published.land(9, [row(9, 4)]))
     assert published.rows() == expected(row(9, 4))

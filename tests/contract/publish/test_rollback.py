@@ -35,18 +35,22 @@ def forget_time_travel(world: FeedOnStandIn, generation: int) -> None:
     world.storage.bucket("state").blob(world.services.layout.swap_spec(attempt)).delete()
 
 
-def test_a_rollback_restores_the_rows_under_a_new_generation(published: FeedOnStandIn) -> None:
+def test_a_rollback_restores_the_rows_under_a_new_generation_and_loads_nothing_within_time_travel(
+    published: FeedOnStandIn,
+) -> None:
     record = published.roll_back(1)
     assert published.rows() == expected(*FIRST)
     assert published.live() == "3"
     assert (record.generation, record.parent, record.restores, record.snapshot_id) == (3, 2, 1, 7)
     assert (record.reason, record.lag_s) == ("bad snapshot", None)
     assert published.services.current.read().intent is None
-
-
-def test_within_time_travel_nothing_is_loaded(published: FeedOnStandIn) -> None:
-    record = published.roll_back(1)
     assert steps_of(published, record.attempt) == ["swap"]
+
+    # A replay by hand releases the excluded delivery.
+    (excluded,) = [d.name for d in published.services.arrivals.deliveries() if d.snapshot_id == 8]
+    published.publish(excluded, replay=True, run_id="manual", reason="it was right after all")
+    assert published.rows() == expected(*SECOND, row(7, 2), row(7, 3, day=YESTERDAY))
+    assert published.services.manifests.read(4).excluded == ()
 
 
 def test_without_time_travel_the_files_of_the_generation_are_loaded(published: FeedOnStandIn) -> None:
@@ -56,31 +60,20 @@ def test_without_time_travel_the_files_of_the_generation_are_loaded(published: F
     assert steps_of(published, record.attempt) == ["load", "swap"]
 
 
-@pytest.mark.parametrize("by_files", [False, True])
+@pytest.mark.parametrize("by_files", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_what_was_rolled_back_stays_out_until_it_is_delivered_again(published: FeedOnStandIn, by_files: bool) -> None:
+    (excluded,) = [d.name for d in published.services.arrivals.deliveries() if d.snapshot_id == 8]
     if by_files:
         forget_time_travel(published, 1)
+    waiting = published.land(9, [row(9, 2, 30)])  # was never live, so the rollback does not exclude it
     published.roll_back(1)
-    published.publish(published.land(9, [row(9, 2, 30)]))
+    answer = resolve(published.services, published.publish_request(excluded))
+    assert "excluded by a rollback: replay it by hand" in str(answer)
+    published.publish(waiting)
     assert published.rows() == expected(row(7, 1), row(9, 2, 30), row(7, 3, day=YESTERDAY))
     assert [d.snapshot_id for d in published.services.manifests.read(4).excluded] == [8]
     published.publish(published.land(8, [row(8, 1, 50)]))
     assert published.rows() == expected(row(8, 1, 50), row(9, 2, 30), row(7, 3, day=YESTERDAY))
-
-
-def test_the_run_of_an_excluded_delivery_says_how_to_release_it(published: FeedOnStandIn) -> None:
-    (excluded,) = [d.name for d in published.services.arrivals.deliveries() if d.snapshot_id == 8]
-    published.roll_back(1)
-    answer = resolve(published.services, published.publish_request(excluded))
-    assert "excluded by a rollback: replay it by hand" in str(answer)
-
-
-def test_a_replay_by_hand_releases_an_excluded_delivery(published: FeedOnStandIn) -> None:
-    (excluded,) = [d.name for d in published.services.arrivals.deliveries() if d.snapshot_id == 8]
-    published.roll_back(1)
-    published.publish(excluded, replay=True, run_id="manual", reason="it was right after all")
-    assert published.rows() == expected(*SECOND, row(7, 2), row(7, 3, day=YESTERDAY))
-    assert published.services.manifests.read(4).excluded == ()
 
 
 def test_a_rollback_can_be_rolled_forward(published: FeedOnStandIn) -> None:
@@ -93,6 +86,7 @@ def test_a_rollback_can_be_rolled_forward(published: FeedOnStandIn) -> None:
     assert published.rows() == expected(*SECOND, row(9, 2, 30), row(7, 3, day=YESTERDAY))
 
 
+@pytest.mark.exhaustive
 def test_a_superseded_delivery_does_not_come_back_by_a_rollback(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     world.land(8, [row(8, 1, 11)])
@@ -102,6 +96,7 @@ def test_a_superseded_delivery_does_not_come_back_by_a_rollback(world: FeedOnSta
     assert world.rows() == expected(row(7, 1), row(9, 2, 30), row(7, 3, day=YESTERDAY))
 
 
+@pytest.mark.exhaustive
 def test_a_correction_that_is_rolled_back_leaves_what_it_corrected(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     world.publish(world.land(7, [row(7, 1, 5)]))
@@ -110,14 +105,7 @@ def test_a_correction_that_is_rolled_back_leaves_what_it_corrected(world: FeedOn
     assert world.rows() == expected(*FIRST, row(8, 4))
 
 
-def test_a_delivery_that_waits_during_a_rollback_is_not_excluded(published: FeedOnStandIn) -> None:
-    waiting = published.land(9, [row(9, 2, 30)])
-    published.roll_back(1)
-    published.publish(waiting)
-    assert published.rows() == expected(row(7, 1), row(9, 2, 30), row(7, 3, day=YESTERDAY))
-
-
-def test_a_publish_excludes_a_rollback(published: FeedOnStandIn) -> None:
+def test_a_publish_excludes_a_rollback_while_it_runs(published: FeedOnStandIn) -> None:
     name = published.land(9, [row(9, 2, 30)])
     published.resolve(name)
     published.running.add(f"run-{name}")
@@ -126,14 +114,12 @@ def test_a_publish_excludes_a_rollback(published: FeedOnStandIn) -> None:
     with pytest.raises(LeaseHeld, match=f"run-{name}"):
         resolve_rollback(published.services, RollbackRequest(ROLLBACK_DAG, "back", 1, 2, ""))
     assert published.live() == "2"
-
-
-def test_a_dead_run_s_lease_does_not_keep_anybody_from_seeing_the_difference(published: FeedOnStandIn) -> None:
-    published.resolve(published.land(9, [row(9, 2, 30)]))
+    published.running.clear()  # the run is dead, and its lease keeps nobody from seeing the difference
     assert published.preview(1).live_generation == 2
     assert published.roll_back(1).restores == 1
 
 
+@pytest.mark.exhaustive
 def test_a_rollback_is_refused_when_another_generation_went_live_after_it_was_approved(
     published: FeedOnStandIn,
 ) -> None:
@@ -146,12 +132,14 @@ def test_a_rollback_is_refused_when_another_generation_went_live_after_it_was_ap
     assert published.services.current.read().intent is None
 
 
-def test_of_two_rollbacks_at_once_one_is_made_and_the_other_refused(published: FeedOnStandIn) -> None:
+def test_of_two_rollbacks_at_once_one_is_made_and_the_other_refused_as_is_a_publish(published: FeedOnStandIn) -> None:
     one, other = (RollbackRequest(ROLLBACK_DAG, name, 1, published.preview(1).live_generation, "") for name in "ab")
     published.running |= {"a", "b"}
     spec = resolve_rollback(published.services, one)
     with pytest.raises(LeaseHeld, match=r"a.*rollback, generation 3"):
         resolve_rollback(published.services, other)
+    with pytest.raises(LeaseHeld, match=r"a.*rollback, generation 3"):
+        published.resolve(published.land(9, [row(9, 2, 30)]))
     published.swap(spec, published.check(spec))
     published.commit(spec)
     with pytest.raises(RollbackRefused, match=r"\[3\] .* is live by now"):
@@ -159,14 +147,7 @@ def test_of_two_rollbacks_at_once_one_is_made_and_the_other_refused(published: F
     assert published.live() == "3"
 
 
-def test_a_rollback_excludes_a_publish(published: FeedOnStandIn) -> None:
-    resolve_rollback(published.services, RollbackRequest(ROLLBACK_DAG, "back", 1, 2, ""))
-    published.running.add("back")
-    with pytest.raises(LeaseHeld, match=r"back.*rollback, generation 3"):
-        published.resolve(published.land(9, [row(9, 2, 30)]))
-
-
-@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("swapped", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 def test_a_rollback_that_died_is_recovered(published: FeedOnStandIn, swapped: bool) -> None:
     before = published.rows()
     spec = resolve_rollback(published.services, RollbackRequest(ROLLBACK_DAG, "back", 1, 2, "bad"))
@@ -180,6 +161,7 @@ def test_a_rollback_that_died_is_recovered(published: FeedOnStandIn, swapped: bo
     assert record.outcome is (Outcome.PUBLISHED if swapped else Outcome.FAILED)
 
 
+@pytest.mark.exhaustive
 def test_a_generation_that_cannot_be_restored_is_refused_with_those_that_can(published: FeedOnStandIn) -> None:
     published.publish(published.land(9, [row(9, 2, 30)]))
     for wanted in (3, 17):  # live already; never there
@@ -188,6 +170,7 @@ def test_a_generation_that_cannot_be_restored_is_refused_with_those_that_can(pub
     assert published.services.current.read().intent is None
 
 
+@pytest.mark.exhaustive
 def test_generations_without_time_travel_and_files_are_not_offered(published: FeedOnStandIn) -> None:
     forget_time_travel(published, 1)
     folder = published.services.manifests.read(1).data_folder

@@ -23,6 +23,7 @@ def test_the_difference_names_rows_dates_deliveries_and_what_comes_next(world: F
     assert world.services.current.read().intent is None
 
 
+@pytest.mark.exhaustive
 def test_forward_again_names_what_is_let_in_again(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     taken_out = world.land(8, [row(8, 1, 99)])

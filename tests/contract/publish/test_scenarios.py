@@ -126,7 +126,14 @@ SCENARIOS: list[Scenario] = [
 ]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.__name__)
+# The others have shorter tests: test_rollback.py, test_deliveries.py, test_fencing.py and test_protocol.py.
+QUICK: list[Scenario] = [an_object_overwritten_between_dedup_and_load, two_publishes_from_one_parent]
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [pytest.param(s, marks=() if s in QUICK else pytest.mark.exhaustive, id=s.__name__) for s in SCENARIOS],
+)
 def test_the_protocol_survives(scenario: Scenario, world: FeedOnStandIn) -> None:
     steps = ProtocolSteps(world)
     right = scenario(steps)

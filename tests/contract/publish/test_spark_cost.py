@@ -23,7 +23,7 @@ def publish(world: FeedOnStandIn, snapshot_id: int, usage: SparkUsage | None) ->
     return world.commit(spec)
 
 
-def test_what_spark_used_is_priced_in_the_ledger(world: FeedOnStandIn) -> None:
+def test_what_spark_used_is_priced_in_the_ledger_and_without_a_full_size_not_projected(world: FeedOnStandIn) -> None:
     record = publish(world, 7, USED)
     assert record.cost is not None
     assert (record.cost.dcu_hours, record.cost.spark_usd) == (5.0, pytest.approx(0.3))
@@ -31,8 +31,10 @@ def test_what_spark_used_is_priced_in_the_ledger(world: FeedOnStandIn) -> None:
     world.write_reporting_tables()
     sql = f"SELECT spark_usd, dcu_hours FROM warehouse.dedup_clone_ledger WHERE feed = '{world.feed.feed}'"
     assert [tuple(r.values()) for r in world.bigquery.query_and_wait(sql)] == [(pytest.approx(0.3), 5.0)]
+    assert project_cost(world.services, world.services.manifests.read(1), ()) is None
 
 
+@pytest.mark.exhaustive
 def test_without_a_report_the_cost_of_spark_is_unknown(world: FeedOnStandIn) -> None:
     record = publish(world, 7, None)
     assert record.cost is not None
@@ -52,9 +54,3 @@ def test_the_cost_is_projected_to_the_full_size(world: FeedOnStandIn) -> None:
     assert projection.qualify_usd == pytest.approx(2 * 15e12 / 2**40 * 6.25, rel=1e-3)
     assert projection.merge_usd > projection.qualify_usd
     assert projection.usd < 0.001
-
-
-def test_without_a_declared_full_size_nothing_is_projected(world: FeedOnStandIn) -> None:
-    publish(world, 7, USED)
-    live = world.services.manifests.read(1)
-    assert project_cost(world.services, live, ()) is None

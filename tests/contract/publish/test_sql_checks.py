@@ -67,6 +67,7 @@ def test_as_many_rows_as_allowed_pass(world: FeedOnStandIn, tmp_path: Path) -> N
     world.check(loaded(world, 5, -3))
 
 
+@pytest.mark.exhaustive
 def test_a_person_may_accept_the_failure_with_a_reason(world: FeedOnStandIn, tmp_path: Path) -> None:
     world.feed = with_query(world.feed, tmp_path, POSITIVE)
     changes = {"accepted_checks": ("sql_positive_values",), "reason": "refunds are negative"}
@@ -88,8 +89,8 @@ def test_a_query_sees_staging_as_of_the_moment_that_is_cloned(world: FeedOnStand
     ("query", "found"),
     [
         ("SELECT no_such_column FROM {{ staging }}", "no_such_column"),
-        ("DELETE FROM t WHERE TRUE", r"the query fails"),
-        ("SELECT * FORM {{ staging }}", "Syntax error"),
+        pytest.param("DELETE FROM t WHERE TRUE", r"the query fails", marks=pytest.mark.exhaustive),
+        pytest.param("SELECT * FORM {{ staging }}", "Syntax error", marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_query_that_cannot_run_fails_the_check_and_names_its_file(
@@ -119,6 +120,7 @@ def test_another_name_than_staging_is_an_error_that_says_so(world: FeedOnStandIn
         world.check(spec)
 
 
+@pytest.mark.exhaustive
 def test_a_rollback_runs_no_query(world: FeedOnStandIn, tmp_path: Path) -> None:
     first = world.publish(world.land(7, [row(7, 1, -5)]))
     world.publish(world.land(8, [row(8, 1, 5)]))

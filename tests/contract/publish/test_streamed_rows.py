@@ -26,7 +26,7 @@ def own_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stor
         yield clients
 
 
-@pytest.mark.parametrize("table", ["staging", "target"])
+@pytest.mark.parametrize("table", ["staging", pytest.param("target", marks=pytest.mark.exhaustive)])
 def test_streamed_rows_are_waited_for_and_named(own_clients: tuple[Storage, BigQuery], table: str) -> None:
     world = FeedOnStandIn(new_feed("streamed_"), *own_clients)
     world.publish(world.land(7, [row(7, 1)]))

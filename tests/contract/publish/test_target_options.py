@@ -87,10 +87,27 @@ def add_row_policy(world: FeedOnStandIn) -> None:
     ("set_by_hand", "found_text", "declared_in"),
     [
         (set_label, "label [team]: stores", "declare label in table.options.labels"),
-        (set_friendly_name, "friendly name: Attributes", "table.options.friendly_name"),
-        (require_filter, "require_partition_filter: true", "table.options.require_partition_filter"),
-        (set_primary_key, "primary key: date, product_id, store_id, attribute_id", "table.primary_key"),
-        (set_description, "description of column [attr_value]: What a shop measured.", "the column's description"),
+        pytest.param(
+            set_friendly_name, "friendly name: Attributes", "table.options.friendly_name", marks=pytest.mark.exhaustive
+        ),
+        pytest.param(
+            require_filter,
+            "require_partition_filter: true",
+            "table.options.require_partition_filter",
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            set_primary_key,
+            "primary key: date, product_id, store_id, attribute_id",
+            "table.primary_key",
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            set_description,
+            "description of column [attr_value]: What a shop measured.",
+            "the column's description",
+            marks=pytest.mark.exhaustive,
+        ),
         (add_row_policy, "row access policy [everything]: TRUE", "table.policies.row_access"),
     ],
     ids=["label", "friendly name", "partition filter", "primary key", "description", "row policy"],
@@ -128,6 +145,7 @@ def test_declared_options_are_on_every_target(world: FeedOnStandIn) -> None:
     assert found(world).labels["team"] == "stores"
 
 
+@pytest.mark.exhaustive
 def test_options_that_were_set_by_hand_are_carried_once_they_are_declared(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     for set_by_hand in (set_label, set_friendly_name, require_filter, set_primary_key, set_description):
@@ -141,6 +159,7 @@ def test_options_that_were_set_by_hand_are_carried_once_they_are_declared(world:
     assert (after.schema, after.table_constraints) == (before.schema, before.table_constraints)
 
 
+@pytest.mark.exhaustive
 def test_an_option_that_is_no_longer_declared_goes_with_the_next_swap(world: FeedOnStandIn) -> None:
     declare(world, **DECLARED)
     world.publish(world.land(7, FIRST))
@@ -151,6 +170,7 @@ def test_an_option_that_is_no_longer_declared_goes_with_the_next_swap(world: Fee
     assert table.table_constraints.primary_key.columns == KEYS  # it is still on staging
 
 
+@pytest.mark.exhaustive
 def test_engine_merge_reads_a_target_that_requires_a_filter(world: FeedOnStandIn) -> None:
     """It restores staging from target after an attempt that failed."""
     declare(world, **DECLARED)

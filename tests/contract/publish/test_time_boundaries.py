@@ -63,7 +63,7 @@ def days_before(world: TimedWorld, count: int) -> date:
 
 @pytest.mark.parametrize(
     "midnight_after",
-    ["resolve", "load", "check", *(pytest.param(step, marks=pytest.mark.exhaustive) for step in ("dedup", "swap"))],
+    ["load", *(pytest.param(s, marks=pytest.mark.exhaustive) for s in ("resolve", "dedup", "check", "swap"))],
 )
 def test_a_publish_across_midnight_keeps_the_day_that_it_began_with(timed: TimedWorld, midnight_after: str) -> None:
     timed.move_to(timed.next_midnight(less=timedelta(seconds=40)))
@@ -124,7 +124,7 @@ def test_the_next_publish_after_midnight_drops_the_day_that_left_the_retention(t
     assert record.dropped_rows == 1
 
 
-@pytest.mark.parametrize("skew_s", [-60, 60])
+@pytest.mark.parametrize("skew_s", [pytest.param(-60, marks=pytest.mark.exhaustive), 60])
 def test_clocks_a_minute_apart_publish_around_midnight(timed: TimedWorld, skew_s: int) -> None:
     timed.move_to(timed.next_midnight(less=timedelta(seconds=20)))
     timed.skew = timedelta(seconds=skew_s)
@@ -150,6 +150,7 @@ def test_a_producer_in_another_zone_may_deliver_its_own_today(timed: TimedWorld,
     assert local_today <= latest
 
 
+@pytest.mark.exhaustive
 def test_daylight_saving_in_the_producers_zone_moves_neither_dates_nor_arrivals(timed: TimedWorld) -> None:
     """Both nights of Berlin's changes: the days are whole UTC days, arrivals are compared in UTC."""
     year = timed.bigquery_time().year + 1
