@@ -12,6 +12,7 @@ from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.page.feed_reader import CACHED_S, FeedReader
 from dedup_clone.state.store import StoredText
 from tests.page.serving import MemoryStore
+from tests.thoroughness import times
 from tests.unit.page.indexes import fresh, late, make_index, verdict
 
 
@@ -33,9 +34,9 @@ def test_a_request_reads_each_object_once_and_soon_after_not_at_all() -> None:
         clock.now += CACHED_S + 1
 
 
-def test_the_list_of_200_feeds_takes_two_listings() -> None:
-    feeds = [f"feed_{number:03}" for number in range(200)]
-    store = MemoryStore(*[replace(fresh(), feed=feed) for feed in feeds], verdicts=tuple(map(verdict, feeds)))
+def test_the_list_of_many_feeds_takes_two_listings() -> None:
+    feeds, index = [f"feed_{number:03}" for number in range(times(20, 200))], fresh()
+    store = MemoryStore(*[replace(index, feed=feed) for feed in feeds], verdicts=tuple(map(verdict, feeds)))
     overviews = FeedReader(lambda: store, Clock()).overview()
     assert [overview.feed for overview in overviews] == feeds
     assert all(overview.summary for overview in overviews)

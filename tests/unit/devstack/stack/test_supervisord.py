@@ -19,7 +19,7 @@ def layout(tmp_path: Path) -> Iterator[Layout]:
     made = Layout.from_environment({"DEDUP_CLONE_LOCAL_DIR": str(tmp_path / "a %s folder" / ".local")}, tmp_path)
     made.make_folders()
     yield made
-    processes.sweep(made.local, timeout_s=2)
+    processes.sweep(made.local, timeout_s=0.5)
 
 
 def server(name: str) -> Program:
@@ -37,11 +37,15 @@ def started(layout: Layout, *programs: Program) -> supervisord.Supervisor:
     return supervisor
 
 
-def test_wait_returns_when_all_parts_answer_and_says_so(layout: Layout) -> None:
+def test_wait_returns_when_all_parts_run_and_answer_and_says_so(layout: Layout) -> None:
     programs = (server("one"), server("two"))
     lines: list[str] = []
-    health.wait(layout, started(layout, *programs), programs, timeout_s=60, log=lines.append)
+    supervisor = started(layout, *programs)
+    health.wait(layout, supervisor, programs, timeout_s=60, log=lines.append)
     assert sorted(line.split()[0] for line in lines) == ["one", "two"]
+    # An answer of another program on the port is not health.
+    stopped = supervisord.PartState("BACKOFF", 0, supervisor.parts()["one"].started_at)
+    assert not health.is_healthy(programs[0], stopped)
 
 
 def test_wait_fails_with_the_log_of_a_part_that_does_not_start(layout: Layout) -> None:
@@ -50,14 +54,6 @@ def test_wait_fails_with_the_log_of_a_part_that_does_not_start(layout: Layout) -
     with pytest.raises(PartFailed, match="no such folder") as failed:
         health.wait(layout, supervisor, (broken,), timeout_s=60, log=print)
     assert str(layout.log_of("broken")) in str(failed.value)
-
-
-def test_answer_of_another_program_on_the_port_is_not_health(layout: Layout) -> None:
-    real = server("real")
-    supervisor = started(layout, real)
-    health.wait(layout, supervisor, (real,), timeout_s=60, log=print)
-    stopped = supervisord.PartState("BACKOFF", 0, supervisor.parts()["real"].started_at)
-    assert not health.is_healthy(real, stopped)
 
 
 def test_stop_leaves_no_process_behind(layout: Layout) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.thoroughness import times
 from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse
 
 Row = tuple[Any, Any, Any]  # day, k, v
@@ -158,7 +159,7 @@ def put(warehouse: Warehouse, table: str, content: list[Row]) -> None:
 
 
 RANDOM = settings(
-    max_examples=20,
+    max_examples=times(8, 40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -16,6 +16,11 @@ from tests.unit.devstack.bigquery.sql.select_cases import SELECTS
 CASES = [
     pytest.param(text, rows, id=f"{topic}: {text[:60]}") for topic, cases in SELECTS.items() for text, rows in cases
 ]
+# What the reference implementation returns changes with the cases only, so that one in six is asked each time.
+ASKED = [
+    pytest.param(*case.values, id=case.id, marks=pytest.mark.exhaustive if number % 6 else ())
+    for number, case in enumerate(CASES)
+]
 # Google's type of a STRUCT without field names, or of NULL || text, cannot be seen in any value.
 TYPES_DIFFER = ("SELECT STRUCT(1, 'x')", "SELECT CONCAT('a', NULL)")
 
@@ -41,7 +46,7 @@ def test_rows_are_the_expected_ones(text: str, rows: list[tuple[Any, ...]]) -> N
     assert in_order(text, run(text)[1]) == in_order(text, rows)
 
 
-@pytest.mark.parametrize(("text", "rows"), CASES)
+@pytest.mark.parametrize(("text", "rows"), ASKED)
 def test_rows_and_types_are_those_of_the_reference_implementation(
     oracle: Oracle, text: str, rows: list[tuple[Any, ...]]
 ) -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 from devstack.bigquery.storage.garbage_collector import remove_unreferenced_segments
 from devstack.bigquery.storage.model import TableVersion
 from testkit.local_servers import REPOSITORY
+from tests.thoroughness import times
 from tests.unit.devstack.bigquery.storage.tables import numbers, open_catalog, table_id
 
-KILLS = 8
+KILLS = times(3, 8)
 WRITER = "tests.unit.devstack.bigquery.storage.endless_writer"
 
 
