@@ -58,6 +58,7 @@ def test_operator_runs_a_script_and_reports_its_job(
     assert client.get_table(f"{dataset}.made").num_rows == 1
 
 
+@pytest.mark.exhaustive
 def test_operator_fails_with_the_message_of_a_failed_assertion(tmp_path: Path, stand_in: str, dataset: str) -> None:
     done = run_operator(tmp_path, stand_in, "ASSERT FALSE AS 'target moved on'; SELECT 1;", f"failing_{dataset}")
     assert done.returncode != 0

@@ -54,6 +54,7 @@ def table(client: bigquery.Client, dataset: str) -> str:
     return f"{dataset}.t"
 
 
+@pytest.mark.exhaustive
 def test_insert_streams_rows(bq: Bq, client: bigquery.Client, table: str, tmp_path: Path) -> None:
     rows = tmp_path / "rows.json"
     rows.write_text(json.dumps({"day": f"{TODAY}", "id": 9}) + "\n")
@@ -76,6 +77,7 @@ def test_query_prints_rows(bq: Bq, table: str) -> None:
     assert found == [{"n": "3", "newest": f"{TODAY}"}]
 
 
+@pytest.mark.exhaustive
 def test_query_takes_parameters_and_dry_runs(bq: Bq, table: str) -> None:
     found = bq.json("query", "--nouse_legacy_sql", "--parameter=x:INT64:5", "SELECT @x + 1 AS n")
     assert found == [{"n": "6"}]
@@ -95,6 +97,7 @@ def test_head_prints_rows(bq: Bq, table: str) -> None:
     assert len(bq.json("head", "-n", "2", table)) == 2
 
 
+@pytest.mark.exhaustive
 def test_tables_can_be_made_changed_and_removed(bq: Bq, dataset: str) -> None:
     name = f"{dataset}.made"
     bq.run("mk", "-t", "--time_partitioning_field=day", "--clustering_fields=id", name, "day:DATE,id:INTEGER")

@@ -281,6 +281,7 @@ def test_destination_table_is_refused(client: bigquery.Client, table: str, datas
         run(client, f"DELETE FROM {table} WHERE TRUE", job_config=config)
 
 
+@pytest.mark.exhaustive
 def test_two_statements_run_and_twenty_wait(client: bigquery.Client, table: str, control: Control) -> None:
     """Source: "Using data manipulation language (DML)", UPDATE, DELETE, MERGE DML concurrency."""
     prefix = f"line-{uuid.uuid4().hex[:8]}"

@@ -259,6 +259,7 @@ def test_a_job_stops_at_its_timeout(client: bigquery.Client, control: Control) -
         job.result(retry=None)
 
 
+@pytest.mark.exhaustive
 def test_a_query_may_run_for_six_hours(tmp_path: Path) -> None:
     """Source: "Quotas and limits", query jobs. Load jobs have the same limit."""
     with start_stand_in(tmp_path) as address:

@@ -37,6 +37,7 @@ from tests.contract.bigquery.write_api_client import (
     table_path,
     write_client,
 )
+from tests.thoroughness import times
 
 
 class Restarting:
@@ -95,8 +96,8 @@ def test_acknowledged_rows_and_offsets_of_streams_survive_kills(server: Restarti
     with write_client(server.address) as writer:
         committed = types.WriteStream(type_=types.WriteStream.Type.COMMITTED)
         stream = writer.create_write_stream(parent=table_path("d.t"), write_stream=committed).name
-    sent = 0
-    for _ in range(4):
+    sent, rounds = 0, times(2, 4)
+    for _ in range(rounds):
         with write_client(server.address) as writer:
 
             def requests(first: int = sent) -> Iterator[types.AppendRowsRequest]:
@@ -114,10 +115,11 @@ def test_acknowledged_rows_and_offsets_of_streams_survive_kills(server: Restarti
             sent += answered
             server.start()
     found = [number for (number,) in rows_of(client, "SELECT id FROM d.t ORDER BY id")]
-    assert len(found) >= sent >= 40
+    assert len(found) >= sent >= 10 * rounds
     assert found == list(range(len(found)))
 
 
+@pytest.mark.exhaustive
 def test_a_writer_of_row_changes_that_begins_again_after_kills_leaves_the_right_table(server: Restarting) -> None:
     """It sends its changes from the first one on after every kill; apply jobs are killed too."""
     client = bigquery_client(server.address)
@@ -208,7 +210,7 @@ def test_changes_of_rows_and_kills_leave_the_whole_effect_or_none(server: Restar
     client.query_and_wait(f"INSERT d.t VALUES {days}")
     url = f"http://{server.address}/bigquery/v2/projects/{PROJECT}/jobs"
     value = 0
-    for number in range(1, 7):
+    for number in range(1, times(3, 7)):
         job_id = f"update_{number}"
         sql = f"UPDATE d.t SET number = {number} WHERE TRUE"
         if number % 2:

@@ -137,6 +137,7 @@ def test_a_cancelled_job_ends_its_program(client: bigquery.Client, dataset: str,
     assert job.error_result["reason"] == "stopped"
 
 
+@pytest.mark.exhaustive
 def test_a_job_that_exceeds_its_time_ends_its_program(client: bigquery.Client, dataset: str, tmp_path: Path) -> None:
     path = tmp_path / "pid"
     script = procedure(f"{dataset}.p", code=SLEEPS.format(path=str(path))) + f"CALL {dataset}.p()"
@@ -146,6 +147,7 @@ def test_a_job_that_exceeds_its_time_ends_its_program(client: bigquery.Client, d
     wait_for(lambda: has_ended(int(path.read_text())))
 
 
+@pytest.mark.exhaustive
 def test_a_killed_stand_in_leaves_no_spark_behind(object_store: str, tmp_path: Path) -> None:
     path, port = tmp_path / "pid", any_free_port()
     process = launch_stand_in(tmp_path, object_store, port)

@@ -22,6 +22,10 @@ RUNNERS: dict[str, tuple[Runner, SparkSettings]] = {
     "own_cluster": (Runner.CLUSTER, OWN_CLUSTER),
     "procedure": (Runner.BIGQUERY_PROCEDURE, SPARK),
 }
+# For tests that take the procedure far longer than the others: it is tried exhaustively.
+PROCEDURE_IS_SLOW = [
+    pytest.param(name, marks=pytest.mark.exhaustive if name == "procedure" else ()) for name in RUNNERS
+]
 Simulate = Callable[..., SimulatedRun]
 
 

@@ -11,7 +11,7 @@ from dedup_clone.contract.errors import SparkUnavailable
 from dedup_clone.orchestration.runners import cloud_calls, remote_operator
 from dedup_clone.orchestration.runners.runner_config import open_runner
 from dedup_clone.orchestration.runners.spark_run import RunNames, SparkRunState
-from tests.contract.dataproc.conftest import RUNNERS, Simulate
+from tests.contract.dataproc.conftest import PROCEDURE_IS_SLOW, RUNNERS, Simulate
 from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Fault, WorkerKilled
 from tests.contract.dataproc.fake.services import BATCH_STATES, JOB_STATES
@@ -39,7 +39,7 @@ def test_a_task_that_runs_again_reuses_the_run_that_ended_well(runner: str, fake
     assert list(fake.world.runs) == [FIRST]
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("runner", PROCEDURE_IS_SLOW)
 def test_a_cleared_task_runs_spark_again(runner: str, fakes, simulate: Simulate) -> None:
     fake = fakes(runner)
     assert simulate(runner).run().state == "success"
@@ -47,7 +47,7 @@ def test_a_cleared_task_runs_spark_again(runner: str, fakes, simulate: Simulate)
     assert len(fake.world.succeeded) == 2
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("runner", PROCEDURE_IS_SLOW)
 def test_a_cleared_task_stops_what_is_still_at_work_from_before(runner: str, fakes, simulate: Simulate) -> None:
     fake = fakes(runner, slowness=9)
     simulate(runner).deferral()
@@ -106,7 +106,7 @@ def test_marking_the_task_while_a_worker_is_at_it_stops_its_run(
     assert (fake.world.active, fake.world.undeleted_clusters) == ([], [])
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("runner", PROCEDURE_IS_SLOW)
 def test_a_run_cancelled_from_outside_fails_the_task_at_once(runner: str, fakes, simulate: Simulate) -> None:
     fake = fakes(runner, endings=[("cancelled", "by anna@example.com")])
     done = simulate(runner).run()
@@ -117,7 +117,7 @@ def test_a_run_cancelled_from_outside_fails_the_task_at_once(runner: str, fakes,
     assert simulate(runner, clear_number=1).run().state == "success"
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("runner", PROCEDURE_IS_SLOW)
 def test_a_run_that_takes_too_long_is_stopped(
     runner: str, fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:

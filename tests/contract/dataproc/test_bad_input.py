@@ -11,7 +11,7 @@ from dedup_clone.orchestration.runners import cloud_calls
 from dedup_clone.orchestration.runners.error_hints import ErrorHints
 from dedup_clone.settings.spark_settings import ClusterSettings, SparkSettings, SparkSize
 from tests.contract.dataproc.airflow_simulator import RETRIES, SPARK
-from tests.contract.dataproc.conftest import RUNNERS, Simulate
+from tests.contract.dataproc.conftest import PROCEDURE_IS_SLOW, RUNNERS, Simulate
 from tests.contract.dataproc.fake.faults import Fault
 
 SUBMITS = {
@@ -59,7 +59,7 @@ def test_other_refusals_of_rights_name_their_own_command(message: str, command: 
     assert command in done.error
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("runner", PROCEDURE_IS_SLOW)
 def test_an_exhausted_quota_is_retried_and_the_error_has_the_command_that_shows_it(
     runner: str, fakes, simulate: Simulate
 ) -> None:

@@ -11,14 +11,13 @@ import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.engine import Engine, SqlForm
+from dedup_clone.contract.engine import Engine
 from dedup_clone.warehouse.append_connection import ADDRESS_VARIABLE
 from testkit.server_clients import open_clients, write_api_address
 from testkit.server_clients import shared_clients as shared_clients
 from testkit.server_clients import shared_real_dedup as shared_real_dedup
 
 SQL_ENGINES = [Engine.BIGQUERY, Engine.MERGE]
-SQL_STATEMENTS = [*((Engine.BIGQUERY, form) for form in SqlForm), (Engine.MERGE, SqlForm.QUALIFY)]
 
 
 @pytest.fixture(scope="session")
@@ -39,11 +38,4 @@ def streaming_clients(
 @pytest.fixture(params=SQL_ENGINES)
 def engine(request: pytest.FixtureRequest) -> Engine:
     found: Engine = request.param
-    return found
-
-
-@pytest.fixture(params=SQL_STATEMENTS, ids=lambda statement: "-".join(statement))
-def statement(request: pytest.FixtureRequest) -> tuple[Engine, SqlForm]:
-    """An engine in SQL, and the feed's form, which engine `merge` does not use."""
-    found: tuple[Engine, SqlForm] = request.param
     return found

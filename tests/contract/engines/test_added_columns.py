@@ -1,4 +1,4 @@
-"""A feed whose file gets new columns: real publishes on the stand-in, by the real Spark job, against the oracle."""
+"""A feed whose file gets new columns: real publishes on the stand-in, against the oracle."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from dedup_clone.contract.table import Column, TableContract, UpdateIdMode
 from dedup_clone.settings.table_settings import ColumnSettings
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_of
+from testkit.feed_on_stand_in import row
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.spark_dedup_process import SparkDedupProcess
-from testkit.table_contracts import NESTED, oracle_table
+from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
 from tests.contract.engines.test_histories import OLDEST
 from tests.spark.random_rows import FIRST_DAY, random_rows
-
-pytestmark = pytest.mark.spark
 
 SIZE = Column("size", "INT64")
 WIDER = replace(
@@ -32,16 +31,16 @@ MUST_HAVE_SINCE = 3
 Clients = tuple[Storage, BigQuery]
 
 
-def declare(world: FeedAgainstOracle, table: TableContract) -> None:
-    """Change the columns of the feed file; those that NESTED lacks are to be in files from snapshot 3 on."""
+def declare(world: FeedAgainstOracle, table: TableContract, before: TableContract = NESTED) -> None:
+    """Change the columns of the feed file; those that it lacked before are to be in files from snapshot 3 on."""
 
     def settings(column: Column, is_known: bool) -> ColumnSettings:
-        known = {f.name for c in NESTED.columns if c.name == column.name for f in c.fields}
+        known = {f.name for c in before.columns if c.name == column.name for f in c.fields}
         fields = tuple(settings(f, not is_known or f.name in known) for f in column.fields)
         values = {"name": column.name, "type": column.type, "mode": column.mode, "fields": fields}
         return ColumnSettings.model_validate(values | ({} if is_known else {"since": MUST_HAVE_SINCE}))
 
-    names = {column.name for column in NESTED.columns}
+    names = {column.name for column in before.columns}
     world.declare_columns([settings(column, column.name in names) for column in table.columns])
 
 
@@ -54,9 +53,9 @@ def widened(rows: list[Row], size: int | None) -> list[Row]:
     return [{**row, "size": size, "info": row["info"] and {**row["info"], "size": size}} for row in rows]
 
 
-@pytest.mark.parametrize(
-    "mode", [UpdateIdMode.LAST_SEEN, pytest.param(UpdateIdMode.LAST_CHANGED, marks=pytest.mark.exhaustive)]
-)
+@pytest.mark.spark
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("mode", [UpdateIdMode.LAST_SEEN, UpdateIdMode.LAST_CHANGED])
 def test_new_columns_are_added_by_the_next_publish(
     clients: Clients, real_dedup: SparkDedupProcess, mode: UpdateIdMode
 ) -> None:
@@ -83,15 +82,21 @@ def test_new_columns_are_added_by_the_next_publish(
         world.roll_back(1)
 
 
+@pytest.mark.parametrize(
+    "known",
+    [PRODUCTS, pytest.param(NESTED, marks=[pytest.mark.spark, pytest.mark.exhaustive])],
+    ids=["fake job", "Spark"],
+)
 def test_new_columns_outlive_a_rollback_to_a_generation_without_them(
-    clients: Clients, real_dedup: SparkDedupProcess
+    clients: Clients, request: pytest.FixtureRequest, known: TableContract
 ) -> None:
-    flat = replace(NESTED, columns=(*NESTED.columns, SIZE))
-    world, random = FeedAgainstOracle(clients, feed_of(NESTED)), Random(5)
-    world.dedup = real_dedup
+    flat = replace(known, columns=(*known.columns, SIZE))
+    world, random = FeedAgainstOracle(clients, feed_of(known)), Random(5)
+    if known is NESTED:
+        world.dedup = request.getfixturevalue("real_dedup")
     before = OracleState(oracle_table(flat))
     for number in (1, 2, 3):
-        rows = snapshot(random, number)
+        rows = snapshot(random, number) if known is NESTED else [row(number, 1, number), row(number, 10 + number)]
         seen = rows if number == 1 else [{**row, "size": number} for row in rows]
         after = before.apply(
             [OracleDelivery(number, seen if number > 1 else [r | {"size": None} for r in rows])], OLDEST
@@ -103,16 +108,13 @@ def test_new_columns_outlive_a_rollback_to_a_generation_without_them(
             assert world.table_rows() == before.table_rows()
             continue
         before = after
-        declare(world, flat)
+        declare(world, flat, known)
     world.assert_equal(before)
 
 
-def test_what_a_publish_cannot_change_is_refused_before_the_dedup(
-    clients: Clients, real_dedup: SparkDedupProcess
-) -> None:
+def test_what_a_publish_cannot_change_is_refused_before_the_dedup(clients: Clients) -> None:
     world, random = FeedAgainstOracle(clients, feed_of(NESTED)), Random(5)
-    world.dedup = real_dedup
-    world.publish(world.land(1, snapshot(random, 1)))
+    world.publish(world.land(1, snapshot(random, 1)), engine=Engine.BIGQUERY)
     declare(world, replace(NESTED, columns=tuple(c for c in NESTED.columns if c.name != "note")))
     name = world.land(2, [{k: v for k, v in row.items() if k != "note"} for row in snapshot(random, 2)])
     with pytest.raises(ConfigurationError, match=r"column \[note\] is no longer declared.*Nothing was changed"):
@@ -128,7 +130,7 @@ def test_engines_in_sql_add_columns_that_all_files_have(clients: Clients, engine
     world, random = FeedAgainstOracle(clients, feed_of(NESTED, engine)), Random(5)
     flat = replace(NESTED, columns=(*NESTED.columns, SIZE))
     state = OracleState(oracle_table(flat))
-    for number in (1, 2, 3):
+    for number in (1, 2):
         rows = [{**row, "size": None if number == 1 else number} for row in snapshot(random, number)]
         landed = rows if number > 1 else [{k: v for k, v in row.items() if k != "size"} for row in rows]
         world.publish(world.land(number, landed))

@@ -32,6 +32,7 @@ ROWS = 300
         pytest.param(60_000, id="18 MB", marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.parametrize("engine", [pytest.param(Engine.BIGQUERY, marks=pytest.mark.exhaustive), Engine.MERGE])
 def test_the_alternatives_cost_what_they_are_billed(
     clients: tuple[Storage, BigQuery], engine: Engine, text_bytes: int
 ) -> None:

@@ -20,7 +20,12 @@ from testkit.table_contracts import PRODUCTS
 MOMENT = datetime(2026, 1, 31, 1, 2, 3)  # noqa: DTZ001  (a DATETIME has no zone)
 TABLE = dataclasses.replace(PRODUCTS, columns=(*PRODUCTS.columns, Column("seen_at", "DATETIME")))
 
+one_engine = pytest.mark.parametrize(
+    "engine", [Engine.BIGQUERY, pytest.param(Engine.MERGE, marks=pytest.mark.exhaustive)]
+)
 
+
+@one_engine
 def test_a_datetime_is_published(clients: tuple[Storage, BigQuery], engine: Engine) -> None:
     """Source: loading-data-cloud-storage-parquet, type conversions: INT64 TIMESTAMP is a TIMESTAMP."""
     world = FeedAgainstOracle(clients, feed_of(TABLE, engine))
@@ -29,6 +34,7 @@ def test_a_datetime_is_published(clients: tuple[Storage, BigQuery], engine: Engi
     assert found["seen_at"] == MOMENT
 
 
+@one_engine
 def test_negative_numbers_inside_arrays(clients: tuple[Storage, BigQuery], engine: Engine) -> None:
     table = dataclasses.replace(PRODUCTS, columns=(*PRODUCTS.columns, Column("n", "INT64", ColumnMode.REPEATED)))
     world = FeedAgainstOracle(clients, feed_of(table, engine))
@@ -37,6 +43,7 @@ def test_negative_numbers_inside_arrays(clients: tuple[Storage, BigQuery], engin
     assert found["n"] == [-1]
 
 
+@one_engine
 def test_a_time_of_the_other_kind_is_refused(clients: tuple[Storage, BigQuery], engine: Engine) -> None:
     world = FeedAgainstOracle(clients, feed_of(TABLE, engine))
     (name, _), *_ = world.files_of([{**row(1, 1), "seen_at": MOMENT}]).items()

@@ -86,11 +86,17 @@ def pending_job(world: FeedAgainstOracle) -> PendingJob | None:
     ).pending_job
 
 
-def test_rows_that_others_changed_before_a_merge_are_not_merged_into(world: FeedAgainstOracle) -> None:
-    world.bigquery.query_and_wait(f"UPDATE warehouse.{world.feed.staging} SET attr_value = 7 WHERE product_id = 2")
+def test_rows_that_others_changed_are_not_merged_into_before_the_load_and_stop_the_publish_after_it(
+    world: FeedAgainstOracle,
+) -> None:
+    change = f"UPDATE warehouse.{world.feed.staging} SET attr_value = 7 WHERE product_id = 2"
+    world.bigquery.query_and_wait(change)
     spec = snapshot_2(world)
     world.load(spec)
-    finish(world, spec)
+    assert [(r[1], r[4]) for r in world.table_rows(world.feed.staging)] == RIGHT
+    world.bigquery.query_and_wait(change)
+    with pytest.raises(CheckFailed, match=r"staging_unchanged.*changed later.*somebody else writes staging"):
+        world.check(spec)
 
 
 def test_a_merge_that_waited_for_others_is_followed_by_a_select_of_all_rows(world: FeedAgainstOracle) -> None:
@@ -112,6 +118,7 @@ def test_a_merge_that_waited_for_others_is_followed_by_a_select_of_all_rows(worl
     assert finish(world, spec)["queued"] >= 1
 
 
+@pytest.mark.exhaustive
 def test_a_publish_that_finds_the_queue_full_tries_again_and_refuses_rows_that_changed_after_its_load(
     world: FeedAgainstOracle,
 ) -> None:

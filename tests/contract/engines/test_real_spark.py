@@ -83,6 +83,7 @@ def test_spark_goes_on_from_exported_files_and_sql_from_what_spark_wrote(ours: F
         ours.assert_equal(expected)
 
 
+@pytest.mark.exhaustive
 def test_a_table_of_all_types_that_merge_maintained_is_taken_over_and_goes_on(
     clients: Clients, ours: FeedAgainstOracle
 ) -> None:

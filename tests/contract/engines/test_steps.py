@@ -33,6 +33,11 @@ from testkit.feed_against_oracle import NO_LIMITS, FeedAgainstOracle, feed_of
 from testkit.feed_on_stand_in import REPOSITORY, TODAY, row
 from testkit.table_contracts import PRODUCTS
 
+# For what both engines do by the same statements.
+one_engine = pytest.mark.parametrize(
+    "engine", [Engine.BIGQUERY, pytest.param(Engine.MERGE, marks=pytest.mark.exhaustive)]
+)
+
 
 @pytest.fixture
 def world(clients: tuple[Storage, BigQuery]) -> FeedAgainstOracle:
@@ -45,6 +50,7 @@ def jobs_of(world: FeedAgainstOracle, spec: PublishSpec) -> list[str]:
     return ["-".join(name.rsplit("-", 2)[1:]) for name in intent.jobs]
 
 
+@one_engine
 def test_each_job_of_the_step_runs_once_however_often_the_task_is_tried(
     world: FeedAgainstOracle, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,6 +75,7 @@ def test_each_job_of_the_step_runs_once_however_often_the_task_is_tried(
     assert world.commit(spec).rows == 1
 
 
+@one_engine
 def test_without_the_lease_nothing_is_done(world: FeedAgainstOracle, engine: Engine) -> None:
     spec = world.resolve(world.land(1, [row(1, 1)]), engine=engine)
     world.services.current.release(spec.attempt)
@@ -172,6 +179,7 @@ def test_publish_goes_on_after_a_rollback_by_time_travel(world: FeedAgainstOracl
     assert (staging.state, staging.manifest_digest) == (StagingState.LOADED, world.manifest().digest)
 
 
+@one_engine
 def test_examples_name_keys_of_each_difference(world: FeedAgainstOracle, engine: Engine) -> None:
     world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=engine)
     spec = world.resolve(world.land(2, [row(2, 1, 9), row(2, 3)]), engine=engine)
@@ -188,6 +196,7 @@ def test_examples_name_keys_of_each_difference(world: FeedAgainstOracle, engine:
     )
 
 
+@pytest.mark.exhaustive
 def test_feed_with_required_nested_text_and_date_columns(clients: tuple[Storage, BigQuery]) -> None:
     shipped = read_feed(REPOSITORY / "dags" / "feeds" / "store_visits.yaml")
     named = feed_of(shipped.table.to_contract())
@@ -230,7 +239,7 @@ def test_replay_by_an_engine_that_cannot_keep_the_contract_is_refused(clients: t
     assert world.services.current.read().intent is None
 
 
-@pytest.mark.parametrize("runner", ["local", "gcp"])
+@pytest.mark.parametrize("runner", [pytest.param("local", marks=pytest.mark.exhaustive), "gcp"])
 def test_the_dedup_task_does_what_the_order_says(
     world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch, runner: str
 ) -> None:
@@ -264,6 +273,7 @@ def test_the_dedup_task_submits_spark_when_the_order_says_so(
     assert world.services.manifests.candidate(spec.attempt) is None
 
 
+@one_engine
 def test_column_names_that_are_reserved_words(clients: tuple[Storage, BigQuery], engine: Engine) -> None:
     columns = tuple(Column(name, kind) for name, kind in (("date", "DATE"), ("order", "INT64"), ("select", "STRING")))
     table = PRODUCTS.__class__((*columns, Column("from", "INT64")), "date", "from", ("date", "order"), (), 730)

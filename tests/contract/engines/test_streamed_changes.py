@@ -37,7 +37,6 @@ from tests.contract.engines.streamed_feed import (
     staging_state,
 )
 from tests.contract.freshness.setups import setup_of
-from tests.thoroughness import times
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def world(streaming_clients: Clients) -> StreamedFeed:
     return feed_with(streaming_clients, PRODUCTS)
 
 
-def test_only_the_changed_rows_are_streamed(world: StreamedFeed) -> None:
+def test_only_the_changed_rows_are_streamed_and_a_dry_run_counts_them(world: StreamedFeed) -> None:
     first = world.publish_told(1, snapshot(1))
     assert load_jobs(world, first)
     assert first.cost
@@ -61,6 +60,10 @@ def test_only_the_changed_rows_are_streamed(world: StreamedFeed) -> None:
     assert (streamed.rows, streamed.requests) == (2, 1)
     background = [job for job in world.bigquery.list_jobs(all_users=True) if "cdc_background" in job.job_id]
     assert background
+    preview = dry_run(world.services, world.publish_request(world.land(3, snapshot(3))))
+    assert preview.cost.streamed_bytes == 2 * 48  # as many rows as in the publish before
+    assert preview.cost.apply_bytes == MIN_BYTES_BILLED
+    assert "of changed rows; 10.0 MiB are read to apply them" in dry_run_text(preview)
 
 
 def test_a_snapshot_that_changes_nothing_streams_nothing(world: StreamedFeed) -> None:
@@ -73,9 +76,10 @@ def test_a_snapshot_that_changes_nothing_streams_nothing(world: StreamedFeed) ->
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("seed", range(times(1, 20)))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(20))
 def test_rows_of_every_type_arrive_as_they_are(streaming_clients: Clients, seed: int) -> None:
-    """With the Spark job."""
+    """With the Spark job. The messages of rows of every type are in tests/unit/warehouse/test_row_messages.py."""
     random = Random(seed)
     table = random_table(random, floats_in_arrays=True)
     world = feed_with(streaming_clients, table)
@@ -110,15 +114,6 @@ def test_the_load_task_waits_deferred_until_bigquery_has_applied_the_rows(
     world.assert_equal(world.expected)
 
 
-def test_a_dry_run_names_what_would_be_streamed(world: StreamedFeed) -> None:
-    world.publish_told(1, snapshot(1))
-    world.publish_told(2, snapshot(2))
-    preview = dry_run(world.services, world.publish_request(world.land(3, snapshot(3))))
-    assert preview.cost.streamed_bytes == 2 * 48  # as many rows as in the publish before
-    assert preview.cost.apply_bytes == MIN_BYTES_BILLED
-    assert "of changed rows; 10.0 MiB are read to apply them" in dry_run_text(preview)
-
-
 def test_too_many_changes_are_loaded_instead(streaming_clients: Clients) -> None:
     world = feed_with(streaming_clients, PRODUCTS, max_changed_share=0.4)
     world.publish_told(1, snapshot(1))
@@ -141,7 +136,7 @@ def test_a_rollback_and_what_follows_it(world: StreamedFeed) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "applied_between"),
-    [(1, False), (99, True), *(pytest.param(*more, marks=pytest.mark.exhaustive) for more in [(1, True), (2, False)])],
+    [(1, False), *(pytest.param(*more, marks=pytest.mark.exhaustive) for more in [(99, True), (1, True), (2, False)])],
 )
 def test_a_killed_writer_begins_again(world: StreamedFeed, rows: int, applied_between: bool) -> None:
     world.publish_told(1, snapshot(1))
@@ -155,7 +150,8 @@ def test_a_killed_writer_begins_again(world: StreamedFeed, rows: int, applied_be
     world.publish_told(3, snapshot(3))
 
 
-@pytest.mark.parametrize("seed", range(times(1, 20)))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(20))
 def test_a_writer_that_is_killed_at_random_moments_ends_in_the_same_table(
     world: StreamedFeed, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -42,7 +42,9 @@ def course(ways: Sequence[Way]) -> list[Way]:
     for number, way in enumerate(ways[:-1]):
         for other in ways[number + 1 :]:
             order += [way, other]
-    return [*order, ways[0]]
+    order.append(ways[0])
+    assert set(pairwise(order)) == set(permutations(ways, 2))
+    return order
 
 
 @pytest.fixture
@@ -64,15 +66,18 @@ def parent_files(world: FeedAgainstOracle, request: DedupRequest) -> FileList:
 
 
 @pytest.mark.parametrize(
-    "ways", [ENGINES, pytest.param([*ENGINES, *FORMS[1:]], marks=pytest.mark.exhaustive)], ids=["engines", "forms"]
+    "done",
+    [
+        [*ENGINES, ENGINES[0]],
+        pytest.param(course(ENGINES), marks=pytest.mark.exhaustive),
+        pytest.param(course([*ENGINES, *FORMS[1:]]), marks=pytest.mark.exhaustive),
+    ],
+    ids=["each engine", "each pair of engines", "each pair of engines and forms"],
 )
-def test_each_pair_of_engines_and_forms_switches_in_both_directions_without_a_gap(
-    streaming_clients: tuple[Storage, BigQuery], ways: list[Way]
-) -> None:
+def test_engines_and_forms_switch_without_a_gap(streaming_clients: tuple[Storage, BigQuery], done: list[Way]) -> None:
     """The feed file names another engine or form for each publish, and another mode where the engine needs it."""
     world = FeedAgainstOracle(streaming_clients, feed_of(PRODUCTS))
-    expected, done = OracleState(world.oracle_table), course(ways)
-    assert set(pairwise(done)) == set(permutations(ways, 2))
+    expected = OracleState(world.oracle_table)
     for number, (engine, form) in enumerate(done, start=1):
         mode = MODES.get(engine, world.feed.update_id_mode)
         changes = {"engine": engine, "form": form, "update_id_mode": mode, "cdc": CdcSettings(max_changed_share=1)}
@@ -110,6 +115,7 @@ def test_spark_is_given_the_files_of_a_table_that_sql_made(world: FeedAgainstOra
     assert sorted(found, key=str) == sorted(rows, key=str)
 
 
+@pytest.mark.exhaustive
 def test_files_that_are_gone_are_exported_anew(world: FeedAgainstOracle) -> None:
     world.publish(world.land(1, [row(1, 1), row(1, 2)]))
     folder = world.manifest().data_folder
@@ -140,6 +146,7 @@ def test_export_is_refused_when_target_is_not_what_the_manifest_says(world: Feed
         world.resolve(world.land(2, [row(2, 1)]), engine=Engine.SPARK)
 
 
+@pytest.mark.parametrize("engine", [Engine.BIGQUERY, pytest.param(Engine.MERGE, marks=pytest.mark.exhaustive)])
 def test_engines_in_sql_notice_a_target_that_lost_rows(world: FeedAgainstOracle, engine: Engine) -> None:
     world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=engine)
     world.bigquery.query_and_wait(f"DELETE FROM warehouse.{world.feed.target} WHERE product_id = 1")

@@ -30,6 +30,7 @@ def door(storage_address: str, tmp_path: Path) -> Iterator[str]:
 
 
 @needs_gcloud
+@pytest.mark.exhaustive
 def test_gcloud_lays_and_deletes_what_the_plan_says(
     world: World, door: str, gcloud_environment: dict[str, str]
 ) -> None:
