@@ -19,14 +19,15 @@ def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stand_in(tmp_path_factory: pytest.TempPathFactory, object_store: str) -> Iterator[str]:
+    """A stand-in for each file, because some tests move its clock on, in the evening into the next day."""
     folder = tmp_path_factory.mktemp("stand_in")
     with start_stand_in(folder, object_store) as address:
         yield address
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client(stand_in: str) -> bigquery.Client:
     return bigquery_client(stand_in)
 
