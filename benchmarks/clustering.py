@@ -32,7 +32,7 @@ from testkit.table_contracts import PRODUCTS
 DATES = 3
 FILES_PER_DATE = 8
 PRODUCTS_PER_DATE = 10_000
-RECLUSTERED_AFTER_S = 31 * 60
+RECLUSTERED_AFTER = timedelta(minutes=31)
 ROW_BYTES = 8 * 2  # of the two columns that the query refers to
 
 
@@ -77,7 +77,7 @@ def main() -> None:
             feed.dedup = spark
             overlaps.append(feed.publish(feed.land_files(1, snapshot(rows, way)), plan=way.plan).cluster_overlap)
         at_once = [share_read(feed, rows, "at once") for feed in feeds]
-        feeds[0].control("/_standin/clock", {"advance_seconds": RECLUSTERED_AFTER_S})
+        feeds[0].pass_time(RECLUSTERED_AFTER)
         reclustered = [share_read(feed, rows, "re-clustered") for feed in feeds]
     print("| Files | Overlap | A filter on one value reads | After re-clustering |\n| --- | --: | --: | --: |")
     for measured in map(Measured, WAYS, overlaps, at_once, reclustered):

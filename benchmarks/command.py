@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks import cloud_storage, fixed_cost, full_size_model, growth, memory, peer_comparison
+from benchmarks import cloud_storage, fixed_cost, full_size_report, growth, memory, peer_comparison
 from benchmarks.dataset_shape import Variant
 from benchmarks.docs_tables import replace_part
 from benchmarks.paths import CHECKOUT, PEERS_PYTHON
@@ -98,7 +98,7 @@ def _write_costs() -> None:
     )
     if not main_results or not growth_results or not memory_results:
         raise SystemExit("`model` needs results of `main`, `growth` and `memory` with default sizes: run these first.")
-    text = full_size_model.report(main_results, growth_results, memory_results)
+    text = full_size_report.report(main_results, growth_results, memory_results)
     print(text)
     replace_part(_COSTS_PAGE, "full size", text)
 

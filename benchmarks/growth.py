@@ -9,7 +9,7 @@ from __future__ import annotations
 from benchmarks.dataset_shape import DatasetShape, Variant
 from benchmarks.docs_tables import table
 from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log
-from benchmarks.peers.registry import ADOPT, ENTRIES, GENERAL_PLANS, READ_BOTH, ROW_NUMBER
+from benchmarks.peers.registry import ADOPT, DATAFRAME_PLANS, ENTRIES, READ_BOTH, ROW_NUMBER
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
 from benchmarks.results import Figure, Results, cpu, figure, save, wall
 
@@ -69,7 +69,7 @@ def run(rows: int) -> Results:
         PeerPlan(ADOPT, tuple(map(prepared_dataset, shapes)), _ROUNDS, _REPEATS, warm_up=True),
         PeerPlan(READ_BOTH, tuple(map(prepared_dataset, read_shapes)), 1, _REPEATS, warm_up=True),
         PeerPlan(ROW_NUMBER, tuple(map(prepared_dataset, [by_rows(rows)[0], for_plans(rows)])), 1, 1, warm_up=False),
-        *(PeerPlan(name, (prepared_dataset(for_plans(rows)),), 1, 2, warm_up=True) for name in GENERAL_PLANS),
+        *(PeerPlan(name, (prepared_dataset(for_plans(rows)),), 1, 2, warm_up=True) for name in DATAFRAME_PLANS),
     ]
     rounds = InterleavedRounds(prepared_dataset(SMALL).inputs, log)
     runs = rounds.run(plans)
@@ -133,7 +133,7 @@ def _per_row(figures: list[Figure]) -> float:
 def _plans(results: Results, rows: int) -> str:
     """A table that compares plan `adopt`, the general plans and ROW_NUMBER on the same few rows."""
     shape = for_plans(rows)
-    figures_by_peer = {name: results.of(name, shape.name) for name in (ADOPT, *GENERAL_PLANS, ROW_NUMBER)}
+    figures_by_peer = {name: results.of(name, shape.name) for name in (ADOPT, *DATAFRAME_PLANS, ROW_NUMBER)}
     lines = [
         [ENTRIES[name].title, f"{figures[0].rows:,}", f"{wall(figures):.2f}", f"{cpu(figures):.1f}"]
         for name, figures in figures_by_peer.items()

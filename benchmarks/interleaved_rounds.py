@@ -106,7 +106,7 @@ class InterleavedRounds:
 
     def _start(self, spec: PeerProcessSpec, folder: Path) -> list[MeasuredRun]:
         write_record(folder / "spec.json", asdict(spec))
-        python = PEERS_PYTHON if ENTRIES[spec.peer].in_peers_environment else Path(sys.executable)
+        python = PEERS_PYTHON if ENTRIES[spec.peer].needs_bench_environment else Path(sys.executable)
         environment = {
             **os.environ,
             **dict(self.environment),

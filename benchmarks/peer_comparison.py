@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from benchmarks.dataset_shape import DatasetShape, Variant
 from benchmarks.docs_tables import table
 from benchmarks.interleaved_rounds import InterleavedRounds, PeerPlan, log
-from benchmarks.peers.registry import ADOPT, ENTRIES, NOT_IN_MAIN, READ_BOTH, ROW_NUMBER
+from benchmarks.peers.registry import ADOPT, ENTRIES, NOT_IN_PEER_COMPARISON, READ_BOTH, ROW_NUMBER
 from benchmarks.prepared_datasets import SMALL, prepare_all, prepared_dataset
 from benchmarks.results import Figure, Results, cpu, figure, median, save, wall
 
@@ -25,7 +25,7 @@ _DUCKDB_PAIRS = (
 
 def peers() -> list[str]:
     """The names of the peers that this sub-command compares by default, in the order in which they run."""
-    return [name for name in ENTRIES if name not in NOT_IN_MAIN]
+    return [name for name in ENTRIES if name not in NOT_IN_PEER_COMPARISON]
 
 
 def run(rows: int, variant: Variant, only: Sequence[str], rounds: int | None) -> Results:

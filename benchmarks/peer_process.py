@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from benchmarks.input_files import InputFiles
 from benchmarks.json_records import from_plain, read_record
 from benchmarks.peer import Peer, PeerResult
-from benchmarks.peers.registry import ENTRIES, GENERAL_PLAN_SESSION, JOB_SESSION, ONE_CORE_SESSION, PLAIN_SESSION
+from benchmarks.peers.registry import DATAFRAME_PLAN_SESSION, ENTRIES, JOB_SESSION, ONE_CORE_SESSION, PLAIN_SESSION
 from benchmarks.resource_usage import ResourceUsage, measure_usage
 
 if TYPE_CHECKING:
@@ -91,12 +91,12 @@ def parse_line(line: str) -> MeasuredRun | None:
 
 @lru_cache(maxsize=1)
 def _session(kind: str) -> SparkSession:
-    from benchmarks.spark_sessions import general_plan_session, job_session, plain_session
+    from benchmarks.spark_sessions import dataframe_plan_session, job_session, plain_session
 
     start_by_kind: dict[str, Callable[[], SparkSession]] = {
         JOB_SESSION: job_session,
         ONE_CORE_SESSION: partial(job_session, cores=1),
-        GENERAL_PLAN_SESSION: general_plan_session,
+        DATAFRAME_PLAN_SESSION: dataframe_plan_session,
         PLAIN_SESSION: plain_session,
     }
     session = start_by_kind[kind]()

@@ -40,7 +40,7 @@ def job_session(cores: int = 2) -> SparkSession:
     return start_session("benchmarks")
 
 
-def general_plan_session() -> SparkSession:
+def dataframe_plan_session() -> SparkSession:
     """A session for the job's DataFrame plans: its own configuration with JVM options for many rows."""
     _set_environment({**submit_conf(), **_JVM_OPTIONS})
     return start_session("benchmarks")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 # The kinds of Spark sessions, which benchmarks/spark_sessions.py starts.
-JOB_SESSION, GENERAL_PLAN_SESSION, PLAIN_SESSION = "job", "job with a general plan", "plain"
+JOB_SESSION, DATAFRAME_PLAN_SESSION, PLAIN_SESSION = "job", "job with a DataFrame plan", "plain"
 ONE_CORE_SESSION = "job on one core"
 
 
@@ -23,8 +23,8 @@ ONE_CORE_SESSION = "job on one core"
 class PeerEntry:
     """How a peer is made and how often it runs by default. `title`: its name in reports.
 
-    `module.factory(session, **options)` makes the peer. `session_kind`: the kind of its Spark session, "" for a peer
-    without Spark. Each of the `rounds` is a process with `repeats` measured runs; slow peers have fewer of both.
+    `module.factory(start_session, **options)` makes the peer. `session_kind`: the kind of its Spark session, "" for a
+    peer without Spark. Each of the `rounds` is a process with `repeats` measured runs; slow peers have fewer rounds.
     """
 
     title: str
@@ -36,7 +36,7 @@ class PeerEntry:
     repeats: int = 2
 
     @property
-    def in_peers_environment(self) -> bool:
+    def needs_bench_environment(self) -> bool:
         """Whether the peer needs the Python environment that `make bench-setup` installs."""
         return not self.session_kind
 
@@ -54,22 +54,21 @@ def _one_core(title: str, **options: object) -> PeerEntry:
     return PeerEntry(title, "dedup_job", "DedupJobPeer", ONE_CORE_SESSION, tuple(options.items()), rounds=1, repeats=1)
 
 
-def _job_by_spark(title: str, plan: str) -> PeerEntry:
-    return PeerEntry(title, "dedup_job", "DedupJobPeer", GENERAL_PLAN_SESSION, (("plan", plan),), rounds=1, repeats=1)
+def _job_with_dataframe_plan(title: str, plan: str) -> PeerEntry:
+    return PeerEntry(title, "dedup_job", "DedupJobPeer", DATAFRAME_PLAN_SESSION, (("plan", plan),), rounds=1, repeats=1)
 
 
 _plain = partial(PeerEntry, session_kind=PLAIN_SESSION)
 
 ADOPT = "adopt"
 ADOPT_COMPUTED = "adopt-computed"
-# With one core a date is never split over tasks.
+# For the memory benchmark: on one core, one task processes a whole date.
 ADOPT_ONE_CORE, ADOPT_COMPUTED_ONE_CORE = "adopt-one-core", "adopt-computed-one-core"
 ROW_NUMBER = "spark-row-number"
 READ_BOTH = "read-both"
-# The job's DataFrame plans, for dates that neither `adopt` nor `rewrite` can process. They are slow, so they are
-# measured on fewer rows.
-GENERAL_PLANS = ("antijoin", "window")
-NOT_IN_MAIN = (*GENERAL_PLANS, ADOPT_ONE_CORE, ADOPT_COMPUTED_ONE_CORE)
+# The job's DataFrame plans are slow, so they are measured on fewer rows.
+DATAFRAME_PLANS = ("antijoin", "window")
+NOT_IN_PEER_COMPARISON = (*DATAFRAME_PLANS, ADOPT_ONE_CORE, ADOPT_COMPUTED_ONE_CORE)
 
 ENTRIES: dict[str, PeerEntry] = {
     READ_BOTH: PeerEntry(
@@ -92,8 +91,8 @@ ENTRIES: dict[str, PeerEntry] = {
     ),
     "adopt-exact": _job("**this job: adopt**, exact join of all keys", rounds=1, repeats=2, exact=True),
     "rewrite": _job("**this job: rewrite**", rounds=1, repeats=1, plan="rewrite"),
-    "antijoin": _job_by_spark("**this job: antijoin**", "antijoin"),
-    "window": _job_by_spark("**this job: window**", "window"),
+    "antijoin": _job_with_dataframe_plan("**this job: antijoin**", "antijoin"),
+    "window": _job_with_dataframe_plan("**this job: window**", "window"),
     ROW_NUMBER: _plain("Spark ROW_NUMBER", "spark_row_number", "RowNumber", rounds=1, repeats=1),
     "spark-sort-merge": _plain(
         "Spark anti-join, sort-merge", "spark_antijoin", "AntiJoin", options=(("hint", "merge"),), rounds=1, repeats=1

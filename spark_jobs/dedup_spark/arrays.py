@@ -1,4 +1,4 @@
-"""Types of the numpy arrays that the streaming plans compute with, and their empty values."""
+"""Defines types of numpy arrays for the streaming plans, and empty arrays of these types."""
 
 from __future__ import annotations
 

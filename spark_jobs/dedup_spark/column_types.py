@@ -65,9 +65,9 @@ def require_supported(table: TableContract) -> None:
         _require_known(column, column.name)
     for name in table.keys:
         key = table.column(name)
-        known = SCALARS.get(key.type)
-        if known is None or not known.may_be_key or key.mode is ColumnMode.REPEATED:
-            allowed = sorted(t for t, scalar in SCALARS.items() if scalar.may_be_key)
+        scalar = SCALARS.get(key.type)
+        if scalar is None or not scalar.may_be_key or key.mode is ColumnMode.REPEATED:
+            allowed = sorted(name for name, other in SCALARS.items() if other.may_be_key)
             raise ConfigurationError(
                 f"Key column [{name}] is [{key.type} {key.mode}], expected one of {allowed}, not repeated: "
                 f"declare another key in the feed file."

@@ -1,4 +1,4 @@
-"""The command line: runs the job, and turns a failure into one last clear line."""
+"""Runs the job from the command line. The log of a failure ends with one line that says what to do."""
 
 from __future__ import annotations
 

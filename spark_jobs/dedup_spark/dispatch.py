@@ -1,4 +1,4 @@
-"""Runs each date's plan: first adopt, then rewrite, and last the DataFrame plans for dates that both declined."""
+"""Runs each date's plan: first adopt, then rewrite, then the DataFrame plans. A declined date takes the next plan."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DataFramePlanFailed(Exception):
     """
 
 
-# REWRITE: dates that rewrite cannot stream are written by the DataFrame join, and keep this name in the manifest.
+# A date of plan rewrite that cannot be streamed is written by the DataFrame join; the manifest still names it REWRITE.
 _DATAFRAME_PLANS = (DateOutcome.WINDOW, DateOutcome.ANTIJOIN, DateOutcome.REWRITE)
 
 
@@ -50,29 +50,31 @@ def run_plans(
     scan: FusedScan,
     job_log: JobLog,
 ) -> tuple[dict[date, DatePlan], Results]:
-    """Return the plan that was really used for each date, and what the plans wrote.
+    """Return the plan that each date finally took, and what the plans wrote.
 
-    Outcomes of `scan` that no plan uses are deleted. Raises DataFramePlanFailed.
+    Outcomes of the fused scan that no plan uses are deleted. Raises DataFramePlanFailed.
     """
     to_adopt = largest_first(plan.task for plan in plans.values() if isinstance(plan.task, AdoptTask))
     to_rewrite = largest_first(plan.task for plan in plans.values() if isinstance(plan.task, RewriteTask))
     outcomes = scan.claim([*to_adopt, *to_rewrite])
-    size = target_file_bytes(request, max((validated.bytes for validated in applied), default=0), parent)
+    file_bytes = target_file_bytes(
+        request.file_bytes, (f.file for validated in applied for f in validated.files), parent
+    )
 
-    def stream(tasks: Sequence[Task], work: Callable[[Any], Outcome], what: str) -> None:
-        """Run `work` for the tasks without an outcome, and add their outcomes to `outcomes`."""
-        rest = [task for task in tasks if task.day not in outcomes]
-        description = f"{request.feed} generation {request.generation}: {what}"
-        found = run_tasks_of_dates(session, ResumableWork(work, scan.saved), rest, description, request.data_uri)
-        outcomes.update(zip((task.day for task in rest), found, strict=True))
+    def run_remaining(tasks: Sequence[Task], work: Callable[[Any], Outcome], step: str) -> None:
+        """Run `work` for the tasks that have no outcome yet, and add theirs to `outcomes`."""
+        remaining = [task for task in tasks if task.day not in outcomes]
+        description = f"{request.feed} generation {request.generation}: {step}"
+        found = run_tasks_of_dates(session, ResumableWork(work, scan.saved), remaining, description, request.data_uri)
+        outcomes.update(zip((task.day for task in remaining), found, strict=True))
 
     if to_adopt:
         with job_log.phase(DateOutcome.ADOPT):
-            stream(to_adopt, AdoptDate.of(request, scan.seed, HELD_BYTES), "adopt, compare keys")
+            run_remaining(to_adopt, AdoptDate.of(request, scan.seed, HELD_BYTES), "adopt, compare keys")
     _log_not_adopted(job_log, [plan.after(outcomes[day]) if day in outcomes else plan for day, plan in plans.items()])
     with job_log.phase(DateOutcome.REWRITE):
-        rewrite = RewriteDate(request.table, scan.seed, request.data_uri, size, HELD_BYTES)
-        stream(to_rewrite, rewrite, "rewrite, compare and write rows")
+        rewrite = RewriteDate(request.table, scan.seed, request.data_uri, file_bytes, HELD_BYTES)
+        run_remaining(to_rewrite, rewrite, "rewrite, compare and write rows")
     results = Results(fingerprints=_unchanged_fingerprints(request.update_id_mode, plans, applied, parent))
     plans = dict(plans)
     for day, outcome in outcomes.items():
@@ -83,17 +85,17 @@ def run_plans(
         if days:
             with job_log.phase(f"{dataframe_plan} by spark"):
                 try:
-                    written = run_dataframe_plan(session(), request, dataframe_plan, days, applied, parent, size)
+                    written = run_dataframe_plan(session(), request, dataframe_plan, days, applied, parent, file_bytes)
                 except SPARK_FAILURES as failure:
                     raise DataFramePlanFailed(str(failure)) from failure
             for written_date in written:
-                known = results.fingerprints.get(written_date.day)
-                results.add(replace(written_date, key_fingerprint=known))
+                key_fingerprint = results.fingerprints.get(written_date.day)
+                results.add(replace(written_date, key_fingerprint=key_fingerprint))
     return plans, results
 
 
 def _log_not_adopted(job_log: JobLog, plans: Sequence[DatePlan]) -> None:
-    """Log, before the slower plans start, how many dates they have to write, and the most frequent reason."""
+    """Log how many dates the slower plans have to write, and the most frequent reason, before these plans start."""
     slower = [plan for plan in plans if plan.is_streamed or plan.uses_dataframes]
     if slower:
         ((reason, count),) = Counter(plan.reason for plan in slower).most_common(1)
@@ -109,17 +111,17 @@ def _unchanged_fingerprints(
 ) -> dict[date, str]:
     """Return the parent's key fingerprint of each date whose applied deliveries are all older than its newest rows.
 
-    There the rows with the highest update_id do not change, so the parent's fingerprint still holds.
+    The rows with the date's highest update_id do not change then, and the fingerprint covers only these rows.
     """
     if mode is not UpdateIdMode.LAST_SEEN:
         return {}
     fingerprints = {}
     for day, plan in plans.items():
-        before = parent.dates.get(day)
+        parent_entry = parent.dates.get(day)
         is_written = plan.outcome not in (DateOutcome.COPIED_FORWARD, DateOutcome.ADOPT)
-        if before is None or before.key_fingerprint is None or not is_written:
+        if parent_entry is None or parent_entry.key_fingerprint is None or not is_written:
             continue
         ids = [validated.delivery.snapshot_id for validated in applied if day in validated.retained_rows]
-        if all(snapshot_id < before.max_update_id for snapshot_id in ids):
-            fingerprints[day] = before.key_fingerprint
+        if all(snapshot_id < parent_entry.max_update_id for snapshot_id in ids):
+            fingerprints[day] = parent_entry.key_fingerprint
     return fingerprints

@@ -1,4 +1,4 @@
-"""The job from request to candidate: validate deliveries, run the plans, copy dates forward, verify landing."""
+"""Runs the job from request to candidate: validates deliveries, runs plans, copies dates forward, verifies landing."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ from dedup_spark.plans.saved_outcomes import SavedOutcomes
 class DedupJob:
     """One run of the job.
 
-    `outcomes_uri`: the folder in which all runs of the attempt save what became of each date, so that a retry need not
-    work on the same date again.
+    `outcomes_uri`: the folder in which all runs of the attempt save the outcome of each date, so that a retry need not
+    handle the date again.
     """
 
     request: DedupRequest
@@ -74,7 +74,7 @@ class DedupJob:
             self.job_log.info(f"nothing changed: another run of this request wrote [{candidate_uri}] first")
 
     def _in_own_folder(self) -> DedupJob:
-        """Return the job with a data folder of this run's own, which no other run of the attempt writes to."""
+        """Return the job with a data folder to which no other run of the attempt writes."""
         data_uri, outcomes_uri = (storage.join(self.request.data_uri, name) for name in (f"{self.run_id}/", "outcomes"))
         return replace(self, request=replace(self.request, data_uri=data_uri), outcomes_uri=outcomes_uri)
 
@@ -82,7 +82,7 @@ class DedupJob:
         with self.job_log.phase("examine"):
             parent, arrivals = read_parent(self.request), read_arrivals(self.request)
             plans_without_deliveries = erasure_plans(self.request, parent) or unchanged_plans(self.request, parent)
-            self._record()
+            self._record_run()
         if plans_without_deliveries is not None:  # no landed file is read
             generation = self._assemble(plans_without_deliveries, {}, Results(), parent)
             requested = tuple(arrival.delivery for arrival in arrivals)
@@ -107,8 +107,8 @@ class DedupJob:
         applied = tuple(delivery.delivery for delivery in validated.applied)
         return self._write_lists(validated, applied, generation, results, parent)
 
-    def _record(self) -> None:
-        """Write which Spark application this run is, for links to its UI. Waits until Spark has started."""
+    def _record_run(self) -> None:
+        """Write the id of this run's Spark application, for links to its UI. Waits until Spark has started."""
         run = JobRun(self.run_id, self.session().sparkContext.applicationId, datetime.now(UTC))
         uri = storage.join(self.request.attempt_uri, "runs", f"{self.run_id}.json")
         storage.create_text(uri, to_json(run))
@@ -119,12 +119,12 @@ class DedupJob:
     ) -> ValidatedDeliveries:
         """Validate the deliveries with `validate`, the fused scan.
 
-        `validate` is None after a DataFrame plan failed. Each file is then validated alone, without a scan, and Spark
-        reads it too, to find the files that Spark cannot read.
+        `validate` is None after a DataFrame plan has failed. Each file is then validated alone, and Spark reads it too,
+        to find the files that Spark cannot read.
         """
-        newest, fan_out = parent.newest_id, FanOut(self.session)
+        newest_id, fan_out = parent.newest_id, FanOut(self.session)
         return validate_deliveries(
-            self.request, arrivals, newest, fan_out, probe_with_spark=validate is None, validate=validate
+            self.request, arrivals, newest_id, fan_out, probe_with_spark=validate is None, validate=validate
         )
 
     def _dedup(
@@ -146,7 +146,7 @@ class DedupJob:
     def _assemble(
         self, plans: Mapping[date, DatePlan], delivered: Mapping[date, int], results: Results, parent: Parent
     ) -> NewGeneration:
-        """Complete the data folder, and return the new generation. `delivered`: the number of deliveries by date."""
+        """Copy the parent's files; return the new generation. `delivered`: the number of applied deliveries by date."""
         generation = assemble_generation(self.request.update_id_mode, plans, delivered, results, parent)
         data_uri, fan_out = self.request.data_uri, FanOut(self.session)
         with self.job_log.phase("carry"):
@@ -169,6 +169,7 @@ class DedupJob:
         return replace(self._write_lists(validated, (), generation, results, parent), deliveries=())
 
     def _refused(self, refused: tuple[RefusedDelivery, ...]) -> Candidate:
+        """Return the candidate if every delivery was refused."""
         return Candidate(None, None, None, (), refused, (), DedupMetrics(0, 0, dict(self.job_log.seconds)))
 
     def _write_lists(
@@ -179,7 +180,7 @@ class DedupJob:
         results: Results,
         parent: Parent,
     ) -> Candidate:
-        """Write the file list and the list of URIs to load, and return the candidate that names both."""
+        """Write the file list and the list of URIs to load; return the candidate, which names both lists."""
         generation, erased, erased_keys = self._erase(generation, applied, validated)
         attempt_uri = self.request.attempt_uri
         file_list_uri = storage.join(attempt_uri, f"files-{self.run_id}.json")
@@ -199,7 +200,7 @@ class DedupJob:
         )
         self.job_log.info(
             f"generation has {manifest.rows} rows in {len(manifest.dates)} dates ({len(generation.copied)} copied), "
-            f"{sum(e.new_keys for e in manifest.dates)} new, {_changed(manifest)}, "
+            f"{sum(e.new_keys for e in manifest.dates)} new, {_changed_text(manifest)}, "
             f"{sum(e.survivors for e in manifest.dates)} kept beyond the snapshot, {dropped} dropped"
         )
         metrics = dedup_metrics(validated.applied, results, self.job_log.seconds)
@@ -221,15 +222,15 @@ class DedupJob:
     ) -> tuple[NewGeneration, ErasedRows | None, frozenset[tuple[date, str]]]:
         """Return the generation without rows of erased keys, the record of these rows, and their dates and keys.
 
-        The request's `erasures` are the records of earlier erasures; its `erases` is the file of keys if the request is
-        an erasure itself, else empty.
+        The request's `erasures` are the records of earlier erasures. Its `erases` is the file of keys to erase; it is
+        empty in a publish.
         """
         request = self.request
         if not request.erasures and not request.erases:
             return generation, None, frozenset()
         with self.job_log.phase("erase"):
-            keys, tombstones = read_key_sets(request, read_seed(request.fingerprint_seed_uri))
-            eraser = RowEraser(request.table, request.data_uri, tuple(keys), tombstones)
+            key_sets, tombstones = read_key_sets(request, read_seed(request.fingerprint_seed_uri))
+            eraser = RowEraser(request.table, request.data_uri, tuple(key_sets), tombstones)
             newest = None if request.erases else applied[-1]
             generation, erased, erased_keys = eraser.erase(generation, newest, FanOut(self.session))
             # Saved outcomes contain examples of keys, also of erased ones.
@@ -240,7 +241,7 @@ class DedupJob:
         return generation, replace(erased, examined=examined), erased_keys
 
     def _write_changes(self, applied: tuple[Delivery, ...], generation: NewGeneration, parent: Parent) -> str | None:
-        """Write the rows that differ from the parent's, and the list of their files; return the list's URI.
+        """Write the rows that differ from the parent's, and the list of the written files. Return the URI of the list.
 
         Returns None, and writes nothing, if the request asks for no changes, has no parent, or is an erasure.
         """
@@ -255,7 +256,7 @@ class DedupJob:
         return uri
 
 
-def _changed(manifest: Manifest) -> str:
+def _changed_text(manifest: Manifest) -> str:
     counts = [entry.changed for entry in manifest.dates if entry.changed is not None]
     not_compared = len(manifest.dates) - len(counts)
     return f"{sum(counts)} changed" + (f" (not compared on {not_compared} dates)" if not_compared else "")

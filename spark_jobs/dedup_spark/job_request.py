@@ -1,4 +1,4 @@
-"""Reads what the job is asked to do, and refuses what it cannot do."""
+"""Reads the job's request and the inventories that it names, and refuses a request that the job cannot carry out."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ def read_request(uri: str) -> DedupRequest:
             f"Request [{uri}] has format version [{request.format_version}], expected [{FORMAT_VERSION}]: "
             f"deploy job and library of one version."
         )
-    named = [d.delivery for d in request.deliveries]
-    is_ascending = named == sorted(named) and len({d.snapshot_id for d in named}) == len(named)
-    if bool(named) == bool(request.erases) or not is_ascending:
+    deliveries = [d.delivery for d in request.deliveries]
+    has_unique_ids = len({d.snapshot_id for d in deliveries}) == len(deliveries)
+    is_ascending = deliveries == sorted(deliveries) and has_unique_ids
+    if bool(deliveries) == bool(request.erases) or not is_ascending:
         raise ContractViolation(
-            f"Request [{uri}] names deliveries [{', '.join(d.name for d in named)}], expected at least one, or "
+            f"Request [{uri}] names deliveries [{', '.join(d.name for d in deliveries)}], expected at least one, or "
             f"none for an erasure, ascending, and one for each snapshot id: clear the run from its first task."
         )
     require_supported(request.table)
@@ -35,7 +36,7 @@ def read_request(uri: str) -> DedupRequest:
 
 
 def read_arrivals(request: DedupRequest) -> tuple[Arrival, ...]:
-    """Return the frozen inventories, in the order of the request. Raises ContractViolation for another delivery's."""
+    """Return the frozen inventories, in the request's order. Raises ContractViolation if one is of another delivery."""
     arrivals = []
     for requested in request.deliveries:
         arrival = from_json(Arrival, storage.read_text(requested.arrival_uri), where=requested.arrival_uri)

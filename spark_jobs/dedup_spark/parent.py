@@ -1,4 +1,4 @@
-"""The parent generation, read from its manifest and its file list. This module reads no data files."""
+"""Reads the parent generation from its manifest and its file list. This module reads no data files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ParentDate:
         return storage.join(self.data_uri, file.path)
 
     def stored_fingerprints(self, hasher: KeyHasher) -> stored.StoredFingerprints | None:
-        """The date's stored fingerprints; None if another hasher made them or they do not match the manifest."""
+        """The date's stored fingerprints; None unless `hasher` made them and the manifest has their digest."""
         uri, expected = storage.join(self.data_uri, stored.path_of(self.entry.date)), self.entry.key_fingerprint
         return stored.read(uri, hasher, expected) if expected else None
 
@@ -66,8 +66,8 @@ class Parent:
 
     - newest_id: the highest snapshot id among its deliveries and rows; None if it has neither.
     - dropped_rows: how many of its rows are older than the retention.
-    - deliveries: the deliveries that it contains, with all their rows of `complete_since` and later dates. They and all
-      fingerprints are left out if the new generation has other columns or another update_id mode.
+    - deliveries: the deliveries that it contains, with all their rows of `complete_since` and later dates; empty if the
+      new generation has other columns or another update_id mode. All fingerprints are then None.
     - columns: the columns of its files.
     - has_other_columns: the new generation has other columns.
     - snapshot_ids: the snapshot ids of its deliveries in mode last_seen, in which a row's update_id is the newest

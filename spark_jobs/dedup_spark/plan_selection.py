@@ -20,21 +20,21 @@ from dedup_spark.plans.rewrite.rewrite_task_builder import rewrite_tasks
 
 @dataclass(frozen=True)
 class DatePlan:
-    """The plan of one date. `outcome`, `reason`: the date's plan and its reason in the manifest.
+    """The plan of one date. `outcome`, `reason`: what the manifest says of the plan, and why the date takes it.
 
-    `ineligible_reason`: why plan rewrite cannot stream the date; None if it can. Dates of plan adopt have it too,
-    because a date that adopt declines is rewritten. `task`: the date's task for plan adopt or for streaming.
+    `not_streamed_reason`: why plan rewrite cannot stream the date; None if it can. Dates of plan adopt have it too,
+    because a date that adopt declines is rewritten. `task`: for plan adopt and for plan rewrite if it streams.
     """
 
     outcome: DateOutcome
     reason: str
-    ineligible_reason: str | None = None
+    not_streamed_reason: str | None = None
     task: AdoptTask | RewriteTask | None = None
 
     @property
     def is_streamed(self) -> bool:
         """Whether plan rewrite streams the date."""
-        return self.outcome == DateOutcome.REWRITE and self.ineligible_reason is None
+        return self.outcome == DateOutcome.REWRITE and self.not_streamed_reason is None
 
     @property
     def uses_dataframes(self) -> bool:
@@ -44,22 +44,22 @@ class DatePlan:
         return self.outcome in (DateOutcome.WINDOW, DateOutcome.ANTIJOIN)
 
     def after(self, outcome: AdoptOutcome | RewriteOutcome) -> DatePlan:
-        """The plan after its task ended with this outcome. A date that was declined is written by a DataFrame plan."""
+        """The plan after its task has ended with this outcome. The plan of a declined date has no task."""
         match outcome:
             case AdoptedDate():
                 return replace(self, reason=outcome.reason)
             case RewrittenDate():
                 return replace(self, reason=f"{self.reason}; {outcome.how}")
             case DeclinedAdoption():
-                return _rewrite(f"not adopted: {outcome.reason}", self.ineligible_reason or outcome.reason)
+                return _rewrite(f"not adopted: {outcome.reason}", self.not_streamed_reason or outcome.reason)
             case DeclinedRewrite():
                 return _rewrite(self.reason, outcome.reason)
 
 
-def _rewrite(reason: str, ineligible_reason: str | None) -> DatePlan:
-    if ineligible_reason and ineligible_reason not in reason:
-        reason = f"{reason}; written by Spark: {ineligible_reason}"
-    return DatePlan(DateOutcome.REWRITE, reason, ineligible_reason)
+def _rewrite(reason: str, not_streamed_reason: str | None) -> DatePlan:
+    if not_streamed_reason and not_streamed_reason not in reason:
+        reason = f"{reason}; written by Spark: {not_streamed_reason}"
+    return DatePlan(DateOutcome.REWRITE, reason, not_streamed_reason)
 
 
 _COPIED_FORWARD = DatePlan(DateOutcome.COPIED_FORWARD, "no applied delivery has this date")
@@ -75,9 +75,9 @@ def select_plans(request: DedupRequest, applied: tuple[ValidatedDelivery, ...], 
     for validated in applied:
         for day in validated.retained_rows:
             deliveries[day].append(validated)
-    too_many_files = _over_file_limit(applied, parent)
+    file_limit_reasons = _file_limit_reasons(applied, parent)
     plans = {
-        day: _select(request, day, deliveries.get(day, []), parent.dates.get(day), too_many_files.get(day))
+        day: _select(request, day, deliveries.get(day, []), parent.dates.get(day), file_limit_reasons.get(day))
         for day in sorted(deliveries.keys() | parent.dates.keys())
     }
     to_adopt = [day for day, plan in plans.items() if plan.outcome == DateOutcome.ADOPT]
@@ -100,12 +100,12 @@ def unchanged_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePla
     requested = [delivery.delivery for delivery in request.deliveries]
     is_late = any(delivery.snapshot_id != parent.newest_id for delivery in requested)
     if is_late and request.update_id_mode is UpdateIdMode.LAST_CHANGED:
-        return None  # validation refuses it
+        return None  # validation refuses the late delivery
     return dict.fromkeys(sorted(parent.dates), _UNCHANGED) if parent.deliveries.issuperset(requested) else None
 
 
 def erasure_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePlan] | None:
-    """Return the plans of an erasure: all files are copied, and erased afterwards. None for a publish."""
+    """Return the plans of an erasure: all files are copied, and erased rows removed afterwards. None for a publish."""
     return dict.fromkeys(sorted(parent.dates), _COPIED_FOR_ERASURE) if request.erases else None
 
 
@@ -117,8 +117,8 @@ def _select(
     request: DedupRequest,
     day: date,
     deliveries: list[ValidatedDelivery],
-    before: DateEntry | None,
-    too_many_files: str | None,
+    parent_entry: DateEntry | None,
+    file_limit_reason: str | None,
 ) -> DatePlan:
     if request.plan in (Plan.WINDOW, Plan.REWRITE):
         if request.dates is not None and day not in request.dates:
@@ -126,33 +126,33 @@ def _select(
         reason = "asked for: every date is written anew"
         if request.plan is Plan.WINDOW:
             return DatePlan(DateOutcome.WINDOW, reason)
-        return _rewrite(reason, _rewrite_ineligible_reason(request, day, deliveries))
+        return _rewrite(reason, _not_streamed_reason(request, day, deliveries))
     if not deliveries:
         return _COPIED_FORWARD
     if request.plan is Plan.ANTIJOIN:
         return DatePlan(
-            DateOutcome.ANTIJOIN, "asked for" if before else "asked for; the parent has no row of this date"
+            DateOutcome.ANTIJOIN, "asked for" if parent_entry else "asked for; the parent has no row of this date"
         )
-    adopt = DatePlan(DateOutcome.ADOPT, "", _rewrite_ineligible_reason(request, day, deliveries))
-    ineligible_reason = _adopt_ineligible_reason(request, day, deliveries, before) or too_many_files
-    if ineligible_reason is None:
+    adopt = DatePlan(DateOutcome.ADOPT, "", _not_streamed_reason(request, day, deliveries))
+    not_adopted_reason = _not_adopted_reason(request, day, deliveries, parent_entry) or file_limit_reason
+    if not_adopted_reason is None:
         return adopt
-    return _rewrite(f"not adopted: {ineligible_reason}", adopt.ineligible_reason)
+    return _rewrite(f"not adopted: {not_adopted_reason}", adopt.not_streamed_reason)
 
 
-def _adopt_ineligible_reason(
-    request: DedupRequest, day: date, deliveries: list[ValidatedDelivery], before: DateEntry | None
+def _not_adopted_reason(
+    request: DedupRequest, day: date, deliveries: list[ValidatedDelivery], parent_entry: DateEntry | None
 ) -> str | None:
     if request.update_id_mode is not UpdateIdMode.LAST_SEEN:
         return f"update_id mode [{request.update_id_mode}] compares values"
     newest = deliveries[-1].delivery
-    if not overrules_parent(newest, before):
-        highest = before.max_update_id if before else None
+    if not overrules_parent(newest, parent_entry):
+        highest = parent_entry.max_update_id if parent_entry else None
         return f"snapshot id [{newest.snapshot_id}] is below [{highest}], the date's highest"
     return _dataframes_only_reason(day, deliveries)
 
 
-def _rewrite_ineligible_reason(request: DedupRequest, day: date, deliveries: list[ValidatedDelivery]) -> str | None:
+def _not_streamed_reason(request: DedupRequest, day: date, deliveries: list[ValidatedDelivery]) -> str | None:
     if _compares_exact_values(request):
         return "values are compared themselves, as asked for"
     if len(deliveries) > 1:
@@ -163,36 +163,36 @@ def _rewrite_ineligible_reason(request: DedupRequest, day: date, deliveries: lis
 def _dataframes_only_reason(day: date, deliveries: list[ValidatedDelivery]) -> str | None:
     """Return why a file of the date can only be read by Spark's DataFrames; None if there is no such file."""
     for file in (file for validated in deliveries for file in validated.files_of(day)):
-        uri, dates = file.file.uri, len(file.rows_by_date)
-        if dates > 1:
-            return f"file [{uri}] holds [{dates}] dates"
+        uri, date_count = file.file.uri, len(file.rows_by_date)
+        if date_count > 1:
+            return f"file [{uri}] holds [{date_count}] dates"
         if not file.is_castable:
             return f"file [{uri}] has columns that only Spark's DataFrames can cast to the declared types"
     return None
 
 
-def _over_file_limit(applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, str]:
-    """Return the dates that are not adopted so that the generation has at most MAX_TABLE_FILES, each with the reason.
+def _file_limit_reasons(applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, str]:
+    """Return, by date, why dates are not adopted although they could be: adopted, their files would be too many.
 
-    These are the dates with the most files, and as few dates as possible.
+    As few dates as possible are chosen, those with the most files, so that the generation has at most MAX_TABLE_FILES.
     """
     newest = {day: validated for validated in applied for day in validated.retained_rows}
-    counts = Counter(file.date for file in parent.files if file.date not in newest)
+    file_counts = Counter(file.date for file in parent.files if file.date not in newest)
     for day, validated in newest.items():
-        counts[day] = _max_survivor_files(day, parent) + len(validated.files_of(day))
-    total, reasons = counts.total(), {}
-    for day, count in counts.most_common():
+        file_counts[day] = _max_survivor_files(day, parent) + len(validated.files_of(day))
+    total, reasons = file_counts.total(), {}
+    for day, file_count in file_counts.most_common():
         if total <= MAX_TABLE_FILES:
             break
         if day in newest:
-            files = len(newest[day].files_of(day))
-            reasons[day] = f"its [{files}] files are too many beside the others'"
-            total -= count
+            delivered_count = len(newest[day].files_of(day))
+            reasons[day] = f"its [{delivered_count}] files are too many beside the others'"
+            total -= file_count
     return reasons
 
 
 def _max_survivor_files(day: date, parent: Parent) -> int:
-    """Return the most survivor files that adopt can leave on the date: the parent's and a new one, within its limit."""
-    before = parent.dates.get(day)
-    held = sum(file.max_update_id < before.max_update_id for file in parent.files_of(day)) if before else 0
-    return min(held + 1, MAX_SURVIVOR_FILES)
+    """Return how many survivor files the date has at most after adopt: the parent's and a new one, within the limit."""
+    entry = parent.dates.get(day)
+    parent_count = sum(file.max_update_id < entry.max_update_id for file in parent.files_of(day)) if entry else 0
+    return min(parent_count + 1, MAX_SURVIVOR_FILES)

@@ -1,6 +1,6 @@
 """The order of values that chooses between rows of one key and one snapshot id; docs/data-contract.md defines it.
 
-It is here for values in Python and for Spark's columns; for the engines in SQL it is in `warehouse/row_expressions.py`.
+This module has it for values in Python and for Spark's columns, `warehouse/row_expressions.py` for the engines in SQL.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
 
 from dedup_clone.contract.manifest import Candidate
-from testkit.oracle import Key, OracleState, OracleTable, Row, comparable, ordered
+from testkit.oracle import OracleState, comparable_change
 from testkit.spark_job_feed import PUBLISH_DAY, SparkJobFeed
 
 
@@ -15,7 +14,7 @@ def assert_changes(
 ) -> None:
     """No changes are looked for if they are not requested, or if the parent has no row within the retention."""
     found, table = area.changes(candidate), expected.table
-    has_parent = any(row[table.partition] >= retention_day for row in before.rows.values())
+    has_parent = any(row[table.partition_column] >= retention_day for row in before.rows.values())
     assert (found is not None) == (area.with_changes and has_parent)
     if found is None:
         return
@@ -23,10 +22,7 @@ def assert_changes(
     about = {(row["publish_date"], row["generation"], row["snapshot_id"]) for row in found}
     assert about <= {(PUBLISH_DAY, area.manifest.generation, area.manifest.snapshot_id)}
     told = expected.changes_since(before, retention_day)
+    assert all(table.key(row) == table.key(row["new_row"]) for row in found)
     assert sorted(
-        _comparable(table, table.key(row), row["change_type"], row["old_row"], row["new_row"]) for row in found
-    ) == sorted(_comparable(table, change.key, change.kind, change.old, change.new) for change in told)
-
-
-def _comparable(table: OracleTable, key: Key, kind: str, old: Row | None, new: Row) -> list[Any]:
-    return [[ordered(value) for value in key], kind, comparable(table, [old] if old else []), comparable(table, [new])]
+        comparable_change(table, row["change_type"], row["old_row"], row["new_row"]) for row in found
+    ) == sorted(comparable_change(table, change.kind, change.old, change.new) for change in told)

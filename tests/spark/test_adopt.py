@@ -1,58 +1,24 @@
-"""Plan adopt, decision by decision: what is adopted, what is read, what falls back to another plan and why."""
+"""Plan adopt, decision by decision: what is adopted, what is read, which rows survive."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
-from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
-from dedup_clone.contract.manifest import DataFile, Difference
+from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.request import Plan
-from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
-from dedup_spark.column_types import arrow_schema
-from dedup_spark.comparison import duplicate_keys, ranged_rows
+from dedup_spark.comparison import ranged_rows
 from dedup_spark.fingerprints import stored
 from dedup_spark.plans.adopt import adopt_date
 from dedup_spark.plans.adopt.differences import Limits
 from testkit.spark_job_feed import SparkJobFeed
-from testkit.table_contracts import PRODUCTS
-from tests.spark.test_dedup import FIRST, SECOND, found, row
+from tests.spark.product_rows import FIRST, SECOND, files_of, found, path, row, rows
 
 pytestmark = pytest.mark.spark
-
-SCHEMA = arrow_schema(PRODUCTS.columns)
-
-
-@pytest.fixture
-def area(tmp_path: Path) -> SparkJobFeed:
-    """Without Spark: what needs it fails."""
-    return SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
-
-
-@pytest.fixture
-def with_spark(spark: SparkSession, area: SparkJobFeed) -> SparkJobFeed:
-    area.session = spark
-    return area
-
-
-def rows(snapshot_id: int, *products: int, day: date = FIRST) -> list[dict[str, Any]]:
-    return [row(snapshot_id, product, 10 * snapshot_id, day) for product in products]
-
-
-def files_of(area: SparkJobFeed, day: date) -> list[DataFile]:
-    return [file for file in area.files().files if file.date == day]
-
-
-def path(area: SparkJobFeed, file: DataFile) -> Path:
-    return Path(storage.join(area.data_uri(), file.path))
 
 
 def fingerprints(area: SparkJobFeed, day: date) -> Path:
@@ -243,172 +209,12 @@ def test_first_publish_of_a_backlog_needs_no_parent(area: SparkJobFeed) -> None:
     assert (entry.plan, entry.new_keys, entry.survivors, entry.changed) == ("adopt", 4, 2, 0)
 
 
-def test_repeated_keys_of_older_deliveries_are_counted_where_the_newest_has_them(area: SparkJobFeed) -> None:
-    tied = area.land(1, rows(1, 1, 1, 1, 2))
-    candidate = area.publish(tied, area.land(2, rows(2, 1, 2)))
-    assert [metrics.ties for metrics in candidate.deliveries] == [2, 0]
-    assert (area.entry(FIRST).plan, area.entry(FIRST).ties) == ("adopt", 2)
-
-
-def test_of_repeated_keys_that_only_older_deliveries_have_the_greatest_values_survive(area: SparkJobFeed) -> None:
-    area.publish(area.land(1, [row(1, 1, 5), row(1, 1, 7), row(1, 1, None)]), area.land(2, rows(2, 2)))
-    assert found(area) == [(1, 7, 1), (2, 20, 2)]
-    assert (area.entry(FIRST).plan, area.entry(FIRST).ties) == ("adopt", 2)
-
-
-@pytest.mark.parametrize("compare_values", [True, False])
-def test_duplicate_that_is_delivered_again_and_again_is_seen_each_time(
-    area: SparkJobFeed, compare_values: bool
-) -> None:
-    area.compare_values = compare_values
-    for snapshot_id in (1, 2, 3):
-        area.publish(area.land(snapshot_id, [*rows(snapshot_id, *range(300)), row(snapshot_id, 7, 10**6)]))
-        entry = area.entry(FIRST)
-        assert (entry.plan, entry.ties, entry.rows) == ("adopt", 1, 300)
-        assert entry.plan_reason.endswith("[1] surplus rows of repeated keys left out; [1] files written anew")
-        assert (7, 10**6, snapshot_id) in found(area)
-    area.publish(area.land(4, rows(4, *range(300))))
-    assert (area.entry(FIRST).plan, area.entry(FIRST).changed) == ("adopt", 300 if compare_values else None)
-    found_by = "fingerprints of the parent carried" if compare_values else "the parent's rows were not read"
-    assert area.entry(FIRST).plan_reason.endswith(found_by)
-
-
-def test_only_files_that_hold_surplus_rows_are_written_anew(area: SparkJobFeed) -> None:
-    """Of two files with the same row one keeps it; a file that has no other row becomes none."""
-    for name, products in (("a", (1, 2)), ("b", (3,)), ("c", (1,)), ("d", (2, 4))):
-        area.put(1, f"date={FIRST}/{name}.parquet", pa.Table.from_pylist(rows(1, *products), schema=SCHEMA))
-    area.put(1, f"date={FIRST}/e.parquet", pa.Table.from_pylist([row(1, 2, 99)], schema=SCHEMA))
-    area.publish(area.arrive(1))
-    assert found(area) == [(1, 10, 1), (2, 99, 1), (3, 10, 1), (4, 10, 1)]
-    entry, files = (
-        area.entry(FIRST),
-        [(file.path.split("/")[1].split("-")[0], file.rows) for file in area.files().files],
-    )
-    assert (entry.plan, entry.ties, entry.rows) == ("adopt", 3, 4)
-    assert sorted(files) == [("adopted", 1), ("adopted", 1), ("mended", 1), ("mended", 1)]
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("limit", "most"), [("_MAX_ROWS", 3), ("_MAX_BYTES", 10)])
-def test_more_repeated_keys_than_are_looked_at_are_left_to_spark(
-    with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
-) -> None:
-    monkeypatch.setattr(duplicate_keys, limit, most)
-    area = with_spark
-    area.run_tasks_in_this_process()
-    for snapshot_id in (1, 2):
-        again = [row(snapshot_id, 1, 70), row(snapshot_id, 2, 5)]
-        area.publish(area.land(snapshot_id, [*rows(snapshot_id, *range(300)), *again]))
-        entry = area.entry(FIRST)
-        assert (entry.plan, entry.ties, entry.rows) == ("rewrite", 2, 300)
-        assert entry.plan_reason.startswith("not adopted: deliveries hold keys more than once: [2] surplus rows, more")
-        assert found(area)[1:3] == [(1, 70, snapshot_id), (2, snapshot_id * 10, snapshot_id)]
-    area.publish(area.land(3, rows(3, *range(300))))
-    assert (area.entry(FIRST).plan, area.entry(FIRST).changed) == ("adopt", 300)
-    assert "fingerprints of the parent computed" in area.entry(FIRST).plan_reason  # they said nothing of values
-
-
-def test_late_snapshot_falls_back_and_leaves_the_fingerprints_as_they_are(with_spark: SparkJobFeed) -> None:
-    area = with_spark
-    area.plan = Plan.ADOPT
-    area.publish(area.land(7, rows(7, 1, 2)))
-    area.publish(area.land(3, rows(3, 1, 9)))
-    entry = area.entry(FIRST)
-    assert entry.plan == "rewrite"
-    assert entry.plan_reason.startswith("not adopted: snapshot id [3] is below [7], the date's highest")
-    area.publish(area.land(8, rows(8, 1, 2, 3)))
-    assert "fingerprints of the parent carried" in area.entry(FIRST).plan_reason
-    assert found(area) == [(1, 80, 8), (2, 80, 8), (3, 80, 8), (9, 30, 3)]
-
-
-def test_file_of_several_dates_is_not_adopted(with_spark: SparkJobFeed) -> None:
-    area = with_spark
-    area.date_folders = False
-    area.put(1, "two.parquet", pa.Table.from_pylist(rows(1, 1) + rows(1, 1, day=SECOND), schema=SCHEMA))
-    area.publish(area.arrive(1))
-    assert "two.parquet] holds [2] dates" in area.entry(FIRST).plan_reason
-    area.put(2, "one.parquet", pa.Table.from_pylist(rows(2, 1), schema=SCHEMA))
-    area.publish(area.arrive(2))
-    assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("adopt", "carried")
-
-
-def test_file_that_is_not_as_the_job_writes_is_brought_into_that_form_alone(area: SparkJobFeed) -> None:
-    narrow = SCHEMA.set(SCHEMA.get_field_index("attr_value"), pa.field("attr_value", pa.int32()))
-    other_order = pa.schema(list(reversed(list(SCHEMA))))
-    area.put(1, f"date={FIRST}/narrow.parquet", pa.Table.from_pylist(rows(1, 1), schema=narrow))
-    area.put(1, f"date={FIRST}/order.parquet", pa.Table.from_pylist(rows(1, 2), schema=other_order))
-    area.put(1, f"date={FIRST}/wide.parquet", pa.Table.from_pylist(rows(1, 3), schema=SCHEMA))
-    area.put(1, f"date={FIRST}/without_rows.parquet", narrow.empty_table())
-    area.put(1, f"date={SECOND}/wide.parquet", pa.Table.from_pylist(rows(1, 1, day=SECOND), schema=SCHEMA))
-    area.publish(area.arrive(1))
-    assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("adopt", "adopt")
-    assert area.entry(FIRST).plan_reason.endswith("[2] files brought into the written form; [2] files written anew")
-    assert "written" not in area.entry(SECOND).plan_reason
-    names = sorted(file.path.split("/")[1].split("-")[0] for file in files_of(area, FIRST))
-    assert names == ["adopted", "mended", "mended"]
-    assert {pq.read_schema(path(area, file)) for file in files_of(area, FIRST)} == {SCHEMA}
-    area.publish(area.land(2, rows(2, 1, 2, 3)))
-    assert "fingerprints of the parent carried" in area.entry(FIRST).plan_reason
-    assert [r[2] for r in found(area)] == [1, 2, 2, 2]  # the first is the second date's
-
-
-def test_older_delivery_of_narrower_types_gives_survivors_of_the_declared_ones(area: SparkJobFeed) -> None:
-    narrow = SCHEMA.set(SCHEMA.get_field_index("product_id"), pa.field("product_id", pa.int32()))
-    area.put(1, f"date={FIRST}/narrow.parquet", pa.Table.from_pylist(rows(1, 1, 2), schema=narrow))
-    area.publish(area.arrive(1), area.land(2, rows(2, 2)))
-    assert found(area) == [(1, 10, 1), (2, 20, 2)]
-    assert area.entry(FIRST).plan == "adopt"
-    assert {pq.read_schema(path(area, file)) for file in files_of(area, FIRST)} == {SCHEMA}
-
-
-def test_last_changed_is_not_adopted(with_spark: SparkJobFeed) -> None:
-    with_spark.mode = UpdateIdMode.LAST_CHANGED
-    with_spark.publish(with_spark.land(1, rows(1, 1)))
-    assert "update_id mode [last_changed] compares values" in with_spark.entry(FIRST).plan_reason
-
-
 def test_exact_compares_all_keys(area: SparkJobFeed) -> None:
     area.exact = True
     area.publish(area.land(1, rows(1, *range(500))))
     area.publish(area.land(2, rows(2, *range(1, 501))))
     assert area.entry(FIRST).plan_reason.startswith("all keys compared, as asked for")
     assert (area.entry(FIRST).new_keys, area.entry(FIRST).survivors) == (1, 1)
-
-
-def test_state_that_lost_rows_is_noticed_where_it_is_compared(area: SparkJobFeed) -> None:
-    area.publish(area.land(1, rows(1, 1, 2, 3)))
-    (file,) = files_of(area, FIRST)
-    pq.write_table(pa.Table.from_pylist(rows(1, 1, 2), schema=SCHEMA), path(area, file))
-    with pytest.raises(ContractViolation, match=r"has \[2\] keys of the parent after the dedup, expected \[3\]"):
-        area.publish(area.land(2, rows(2, 1, 4)))
-
-
-def test_landed_object_that_changed_since_the_inventory_is_not_adopted(
-    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arrival = area.land(1, rows(1, 1))
-    target = Path(area.uri(arrival.objects[0].name))
-    compare = adopt_date.find_differences
-
-    def change_afterwards(*arguments: Any, **named: Any) -> Any:
-        compared = compare(*arguments, **named)
-        target.write_bytes(target.read_bytes() + b"")
-        return compared
-
-    monkeypatch.setattr(adopt_date, "find_differences", change_afterwards)
-    with pytest.raises(DeliveryRefused, match=r"it was replaced or deleted, expected generation"):
-        area.publish(arrival)
-
-
-@pytest.mark.parametrize("crc32c", ["AAAAAA==", "yZRlqg=="])
-def test_copy_with_another_size_or_checksum_is_refused(tmp_path: Path, crc32c: str) -> None:
-    source = tmp_path / "source"
-    source.write_bytes(b"hello world")  # its crc32c is yZRlqg==
-    size, generation = (11 if crc32c == "AAAAAA==" else 12), source.stat().st_mtime_ns
-    with pytest.raises(DeliveryRefused, match=r"its copy has size and checksum \[11, 'yZRlqg=='\]"):
-        storage.adopt(str(source), str(tmp_path / "copy"), storage.FrozenObject(generation, size, crc32c))
-    storage.adopt(str(source), str(tmp_path / "copy"), storage.FrozenObject(generation, 11, "yZRlqg=="))
-    assert (tmp_path / "copy").read_bytes() == b"hello world"
 
 
 def test_dates_are_adopted_in_spark_tasks(with_spark: SparkJobFeed) -> None:

@@ -29,7 +29,7 @@ WITH_SPARK = [
 WITHOUT_SPARK = [name for name, entry in ENTRIES.items() if not entry.session_kind]
 QUICK = {"adopt", "spark-row-number"}
 # What does not presume a newer snapshot without duplicates.
-GENERAL_PLANS = ["adopt", "window", "spark-row-number"]
+DATAFRAME_PLANS = ["adopt", "window", "spark-row-number"]
 
 Make = Callable[[DatasetShape], PreparedDataset]
 
@@ -74,7 +74,7 @@ def test_peers_with_spark_are_right(name: str, prepared_dataset: Make, spark: Sp
 
 
 @pytest.mark.parametrize(
-    "name", ["adopt", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in GENERAL_PLANS[1:])]
+    "name", ["adopt", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in DATAFRAME_PLANS[1:])]
 )
 @pytest.mark.parametrize("variant", [Variant.DUPLICATES, pytest.param(Variant.LATE, marks=pytest.mark.exhaustive)])
 def test_general_methods_are_right_on_hard_snapshots(

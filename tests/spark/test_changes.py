@@ -13,7 +13,7 @@ from dedup_clone.contract.request import Duplicates, Plan
 from dedup_clone.contract.table import Column, UpdateIdMode
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
-from tests.spark.test_dedup import FIRST, SECOND, row
+from tests.spark.product_rows import FIRST, SECOND, row
 
 pytestmark = pytest.mark.spark
 

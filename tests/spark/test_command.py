@@ -107,7 +107,7 @@ def test_publishes_objects_of_any_name_on_cloud_storage_and_copies_dates_that_no
     assert len(uris) == len(area.files().files)
     assert logged_jobs(events, second) == [
         f"feed generation {second.generation}: validate and compare of 1 dates",
-        "copy carried files",
+        "copy files of the parent",
     ]
 
 

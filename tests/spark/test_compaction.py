@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -16,16 +14,9 @@ from dedup_spark.column_types import arrow_schema
 from dedup_spark.plans.adopt.survivor_files import MAX_SURVIVOR_FILES
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
-from tests.spark.test_adopt import rows
-from tests.spark.test_dedup import FIRST, SECOND, found
+from tests.spark.product_rows import FIRST, SECOND, found, rows
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def area(tmp_path: Path) -> SparkJobFeed:
-    """Without Spark: what needs it fails."""
-    return SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
 
 
 def survivors_of(area: SparkJobFeed) -> list[DataFile]:

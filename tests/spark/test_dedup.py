@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,9 @@ from dedup_spark import job, storage
 from dedup_spark.column_types import arrow_schema
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
+from tests.spark.product_rows import FIRST, SECOND, found, row
 
 pytestmark = pytest.mark.spark
-
-FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 
 # For what is decided before a plan begins.
 AUTO_QUICKLY = [
@@ -44,22 +42,6 @@ def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) ->
 @pytest.fixture
 def auto(spark: SparkSession, tmp_path: Path) -> SparkJobFeed:
     return SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
-
-
-def row(snapshot_id: int, product: int, value: int | None, day: date = FIRST) -> dict[str, Any]:
-    return {
-        "date": day,
-        "product_id": product,
-        "store_id": 2072,
-        "attribute_id": 1,
-        "attr_value": value,
-        "update_id": snapshot_id,
-    }
-
-
-def found(area: SparkJobFeed) -> list[tuple[int, int | None, int]]:
-    """(product, value, update_id) of all rows, in order."""
-    return sorted((r["product_id"], r["attr_value"], r["update_id"]) for r in area.rows())
 
 
 def test_corrected_redelivery_wins_where_it_corrects_downward(area: SparkJobFeed) -> None:

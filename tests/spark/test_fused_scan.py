@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,22 +12,13 @@ import pytest
 
 from dedup_clone.contract.delivery import Arrival
 from dedup_spark import storage
-from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.landing.file_validation import FileValidator
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
 from testkit.spark_job_feed import SparkJobFeed
-from testkit.table_contracts import PRODUCTS
-from tests.spark.test_dedup import FIRST, SECOND, found, row
+from tests.spark.product_rows import FIRST, SCHEMA, SECOND, found, row
 
 pytestmark = pytest.mark.spark
-
-SCHEMA = arrow_schema(PRODUCTS.columns)
-
-
-@pytest.fixture
-def area(tmp_path: Path) -> SparkJobFeed:
-    return SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from dedup_spark import storage
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.spark.job_process import DONE, FAILED, JobProcess, ProcessArea
-from tests.spark.test_dedup import FIRST, row
+from tests.spark.product_rows import FIRST, row
 from tests.thoroughness import times
 
 pytestmark = pytest.mark.spark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from datetime import date
@@ -21,7 +22,7 @@ from dedup_spark.column_types import arrow_schema
 from dedup_spark.fingerprints import stored
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
-from tests.spark.test_dedup import FIRST, SECOND, found, row
+from tests.spark.product_rows import FIRST, SECOND, found, row
 
 pytestmark = pytest.mark.spark
 
@@ -180,7 +181,8 @@ def test_only_differing_buckets_are_compared_and_only_changed_dates_written(stre
     area.publish(area.land(2, many(2, 7, count=2999) + many(2, day=SECOND)))
     entry = area.entry(FIRST)
     assert (entry.new_keys, entry.changed, entry.survivors, entry.rows) == (0, 1, 1, 3000)
-    assert "keys and values compared in 2 of 32 buckets" in entry.plan_reason
+    # The feed's seed is random, so keys 7 and 3000 may be in one bucket.
+    assert re.search("keys and values compared in [12] of 32 buckets", entry.plan_reason)
     assert area.entry(SECOND).files_digest == before
     assert [(r["product_id"], r["attr_value"]) for r in area.rows() if r["update_id"] == 2] == [(7, 2)]
 

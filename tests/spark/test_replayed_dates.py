@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,26 +14,14 @@ from dedup_clone.contract.request import Plan, RequestedDelivery
 from dedup_spark import storage
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
+from tests.spark.product_rows import FIRST, SECOND, row
 
 pytestmark = pytest.mark.spark
-
-FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
 
 
 @pytest.fixture(params=[Plan.AUTO, pytest.param(Plan.WINDOW, marks=pytest.mark.exhaustive)])
 def area(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> SparkJobFeed:
     return SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=request.param)
-
-
-def row(snapshot_id: int, product: int, value: int, day: date) -> dict[str, Any]:
-    return {
-        "date": day,
-        "product_id": product,
-        "store_id": 2072,
-        "attribute_id": 1,
-        "attr_value": value,
-        "update_id": snapshot_id,
-    }
 
 
 def publish_only(area: SparkJobFeed, arrival: Arrival, *dates: date) -> None:

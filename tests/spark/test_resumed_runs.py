@@ -18,7 +18,7 @@ from dedup_spark.plans.adopt.adopt_date import AdoptDate
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
-from tests.spark.test_dedup import FIRST, SECOND, row
+from tests.spark.product_rows import FIRST, SECOND, row
 
 pytestmark = pytest.mark.spark
 

@@ -8,20 +8,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.manifest_checks import dates_present
+from dedup_clone.checks.share_checks import shares
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.settings.check_settings import CheckSettings
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison import duplicate_keys, key_reader
 from dedup_spark.output import sorted_files
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
-from tests.spark.test_adopt import files_of, path, rows
-from tests.spark.test_dedup import FIRST, SECOND, found, row
+from tests.spark.product_rows import FIRST, SECOND, files_of, found, path, row, rows
 
 pytestmark = pytest.mark.spark
 
@@ -30,12 +32,6 @@ pytestmark = pytest.mark.spark
 def area(tmp_path: Path) -> SparkJobFeed:
     """An area without Spark, so that whatever needs Spark fails."""
     return SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, plan=Plan.REWRITE)
-
-
-@pytest.fixture
-def with_spark(spark: SparkSession, area: SparkJobFeed) -> SparkJobFeed:
-    area.session = spark
-    return area
 
 
 def test_a_small_date_becomes_one_file_sorted_by_the_clustering_columns(area: SparkJobFeed) -> None:
@@ -50,11 +46,26 @@ def test_a_small_date_becomes_one_file_sorted_by_the_clustering_columns(area: Sp
     assert (file.min_update_id, file.max_update_id) == (1, 2)
 
 
+@pytest.mark.parametrize("plan", [Plan.REWRITE, pytest.param(Plan.WINDOW, marks=pytest.mark.exhaustive)])
+def test_a_date_that_the_delivery_lacks_is_written_anew_and_still_found_missing(
+    with_spark: SparkJobFeed, plan: Plan
+) -> None:
+    with_spark.plan = plan
+    with_spark.publish(with_spark.land(1, [row(1, 1, 1), row(1, 2, 2, SECOND)]))
+    before, parent = path(with_spark, *files_of(with_spark, SECOND)), with_spark.manifest
+    with_spark.publish(with_spark.land(2, [row(2, 1, 1)]))
+    assert with_spark.manifest
+    missing = dates_present(with_spark.manifest, CheckSettings(max_missing_dates=0))
+    assert (missing.level, missing.found) == (Level.FAIL, f"1 missing: {SECOND}")
+    assert set(shares(with_spark.manifest, parent).values()) == {0.0}
+    assert path(with_spark, *files_of(with_spark, SECOND)) != before
+
+
 def test_a_large_date_becomes_files_of_about_the_requested_size(
     area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_reader, "_BATCH_ROWS", 1000)
-    monkeypatch.setattr(sorted_files, "_SORTED_ROWS", 1000)
+    monkeypatch.setattr(sorted_files, "_MAX_RUN_ROWS", 1000)
     area.file_bytes = 20_000
     area.publish(area.land(1, [row(1, n, n * 7919 % 100003) for n in range(20_000)]))
     *full, last = files_of(area, FIRST)
@@ -71,7 +82,7 @@ def test_dates_that_no_delivery_has_are_rewritten_too(area: SparkJobFeed) -> Non
     area.publish(area.land(3, rows(3, 1)))
     (file,) = files_of(area, SECOND)
     entry = area.entry(SECOND)
-    assert (entry.plan, entry.rows, entry.survivors, entry.changed) == ("rewrite", 2, 1, 0)
+    assert (entry.plan, entry.rows, entry.survivors, entry.changed) == ("carried", 2, 1, 0)
     assert "rewritten" in file.path
     area.plan = Plan.AUTO
     area.publish(area.land(4, rows(4, 1) + rows(4, 2, 3, day=SECOND)))

@@ -20,9 +20,9 @@ from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.plans.date_tasks import is_split
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
+from tests.spark.product_rows import row
 from tests.spark.small_limits import lower_limits
 from tests.spark.split_dates import split_every_date
-from tests.spark.test_dedup import row
 
 pytestmark = pytest.mark.spark
 

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.request import Duplicates, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from testkit.spark_job_feed import SparkJobFeed
-from testkit.table_contracts import PRODUCTS
-from tests.spark.test_dedup import FIRST, SECOND, found, row
+from tests.spark.product_rows import FIRST, SECOND, found, row
 
 pytestmark = pytest.mark.spark
 
 EXPORT = 2**63 - 2
-
-
-@pytest.fixture
-def area(tmp_path: Path) -> SparkJobFeed:
-    """Without Spark: what needs it fails."""
-    return SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
-
-
-@pytest.fixture
-def with_spark(spark: SparkSession, area: SparkJobFeed) -> SparkJobFeed:
-    area.session = spark
-    return area
 
 
 def take_over(area: SparkJobFeed, rows: list[dict[str, Any]], duplicates: Duplicates = Duplicates.REFUSE) -> Candidate:

@@ -1,1 +1,1 @@
-"""What the job returns: the new generation's manifest, metrics and examples of keys."""
+"""Composes what the job returns: the new generation's manifest, metrics and examples of keys."""

@@ -21,9 +21,9 @@ def dedup_metrics(applied: tuple[ValidatedDelivery, ...], results: Results, seco
 
 
 def _date_metrics(day: date, results: Results) -> DateMetrics:
-    """The cost of one date. If a plan declined the date, it includes that plan's work."""
+    """The cost of one date. If a plan declined the date, the bytes of its work are included."""
     cost, declined = results.written[day].cost, results.declined.get(day)
     if declined is None:
         return DateMetrics(day, cost.bytes_read, cost.bytes_written, cost.seconds)
-    first = declined.cost
-    return DateMetrics(day, first.bytes_read + cost.bytes_read, first.bytes_written + cost.bytes_written, cost.seconds)
+    lost = declined.cost
+    return DateMetrics(day, lost.bytes_read + cost.bytes_read, lost.bytes_written + cost.bytes_written, cost.seconds)

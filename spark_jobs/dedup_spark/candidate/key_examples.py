@@ -1,4 +1,4 @@
-"""Examples of keys in a candidate, as text: a few for each date and difference, to show what differs."""
+"""Selects examples of keys for the candidate, as text: a few for each date and kind of difference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DATES_WITH_EXAMPLES = 20
 
 
 def key_texts(table: TableContract, columns: Sequence[Sequence[Any]]) -> list[str]:
-    """Return one text a row, such as `product_id=7, store_id=2072`. `columns` are those of `key_columns`, as values."""
+    """Return one text for each row, such as `product_id=7, store_id=2072`. `columns`: the values of each key column."""
     names = [column.name for column in key_columns(table)]
     return [
         ", ".join(f"{name}={_text(value)}" for name, value in zip(names, row, strict=True))
@@ -38,7 +38,7 @@ def _text(value: Any) -> str:
 
 
 def select_examples(examples: Iterable[KeyExample], dates: Iterable[DateEntry]) -> tuple[KeyExample, ...]:
-    """Return at most three examples a date and difference, of the twenty dates with the most rows of a difference."""
+    """Return at most three examples a date for each difference, on the twenty dates where it has the most rows."""
     entries = {entry.date: entry for entry in dates}
     by_difference: defaultdict[Difference, list[KeyExample]] = defaultdict(list)
     for example in examples:

@@ -1,4 +1,4 @@
-"""Composes the new generation's dates, files and manifest from the written dates and those that are copied forward."""
+"""Composes the new generation's dates, files and manifest, from the dates that plans wrote and the copied dates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dedup_spark.plans.written_date import WrittenDate
 class Results:
     """The dates that plans wrote, and the dates that a plan declined before another plan wrote them.
 
-    `fingerprints`: the key fingerprints, as far as they are known, of dates that DataFrame plans write.
+    `fingerprints`: key fingerprints for dates that DataFrame plans write, if known. These plans compute none.
     """
 
     written: dict[date, WrittenDate] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Results:
             self.fingerprints[outcome.day] = outcome.key_fingerprint
 
     def surplus_rows(self, source: int) -> int:
-        """The number of surplus rows in an applied delivery. `source`: the delivery's number, from 1 for the oldest."""
+        """The number of surplus rows in an applied delivery. `source`: the delivery's number; the oldest has 1."""
         return sum(written.surplus_rows.get(source, 0) for written in self.written.values())
 
     def examples(self) -> list[KeyExample]:
@@ -49,9 +49,9 @@ class Results:
 
 @dataclass(frozen=True)
 class NewGeneration:
-    """Dates and files of the new generation. `copied` are the dates whose files are to be copied from the parent.
+    """Dates and files of the new generation. `copied`: the dates whose files are copied from the parent.
 
-    `same_fingerprints` are the dates whose fingerprints are to be copied from the parent.
+    `same_fingerprints`: the dates whose stored fingerprints are copied from the parent.
     """
 
     dates: tuple[DateEntry, ...]
@@ -85,30 +85,32 @@ def assemble_generation(
     copied: set[date] = set()
     same_fingerprints: set[date] = set()
     for day, plan in plans.items():
-        before = parent.dates.get(day)
+        parent_entry = parent.dates.get(day)
         if plan.outcome in (DateOutcome.COPIED_FORWARD, DateOutcome.UNCHANGED):
-            written, own_files = None, None
+            written, files_of_date = None, None
             entry = _copied_entry(parent.dates[day], plan)
         else:
             written = results.written[day]
-            own_files = written.files
-            entry = _written_entry(written, plan, before)
-        _require_parent_complete(entry, before)
-        if before and day not in delivered:
-            entry = replace(entry, survivors=before.survivors)
-        # With several deliveries a value may change and change back: the row has its old values but a new update_id.
-        has_one_delivery = mode is UpdateIdMode.LAST_CHANGED and delivered.get(day) == 1
-        if own_files and not isinstance(written, RewrittenDate) and has_one_delivery and _is_as_before(entry, before):
+            files_of_date = written.files
+            entry = _written_entry(written, plan, parent_entry)
+            if parent_entry and day not in delivered:  # the check for missing dates needs this outcome
+                entry = replace(entry, plan=DateOutcome.COPIED_FORWARD, survivors=parent_entry.survivors)
+        _require_parent_complete(entry, parent_entry)
+        # With several deliveries a value may change and change back: the row has its old values and a new update_id.
+        is_unchanged = delivered.get(day) == 1 and not entry.new_keys and not entry.changed
+        keeps_files = is_unchanged and mode is UpdateIdMode.LAST_CHANGED
+        if parent_entry and keeps_files and files_of_date and not isinstance(written, RewrittenDate):
             reason = f"{plan.reason}; no row changed, so the parent's files are kept"
-            entry = replace(entry, plan_reason=reason, cluster_overlap=before.cluster_overlap if before else None)
-            own_files = None
-        if own_files is None:
-            own_files = parent.files_of(day)
+            entry = replace(entry, plan_reason=reason, cluster_overlap=parent_entry.cluster_overlap)
+            files_of_date = None
+        if files_of_date is None:
+            files_of_date = parent.files_of(day)
             copied.add(day)
-        entries.append(replace(entry, files_digest=files_digest(own_files)))
-        files += own_files
-        known = before.key_fingerprint if before else None
-        if known is not None and known == entry.key_fingerprint and not _wrote_fingerprints(day, results):
+        entries.append(replace(entry, files_digest=files_digest(files_of_date)))
+        files += files_of_date
+        fingerprint = parent_entry.key_fingerprint if parent_entry else None
+        is_same = fingerprint is not None and fingerprint == entry.key_fingerprint
+        if is_same and not _wrote_fingerprints(day, results):
             same_fingerprints.add(day)
     return NewGeneration(tuple(entries), tuple(files), frozenset(copied), frozenset(same_fingerprints))
 
@@ -120,15 +122,17 @@ def _wrote_fingerprints(day: date, results: Results) -> bool:
     return isinstance(written, AdoptedDate) or isinstance(results.declined.get(day), DeclinedAdoption)
 
 
-def _copied_entry(before: DateEntry, plan: DatePlan) -> DateEntry:
-    outcome = before.plan if plan.outcome == DateOutcome.UNCHANGED else plan.outcome
-    return replace(before, new_keys=0, changed=0, ties=0, plan=outcome, plan_reason=plan.reason)
+def _copied_entry(parent_entry: DateEntry, plan: DatePlan) -> DateEntry:
+    outcome = parent_entry.plan if plan.outcome == DateOutcome.UNCHANGED else plan.outcome
+    return replace(parent_entry, new_keys=0, changed=0, ties=0, plan=outcome, plan_reason=plan.reason)
 
 
-def _written_entry(written: WrittenDate, plan: DatePlan, before: DateEntry | None) -> DateEntry:
+def _written_entry(written: WrittenDate, plan: DatePlan, parent_entry: DateEntry | None) -> DateEntry:
+    cluster_overlap = written.cluster_overlap
     if written.files is None:
-        assert before
-        rows, ids = before.rows, [before.min_update_id, before.max_update_id]
+        assert parent_entry
+        rows, ids = parent_entry.rows, [parent_entry.min_update_id, parent_entry.max_update_id]
+        cluster_overlap = parent_entry.cluster_overlap
     else:
         rows = sum(file.rows for file in written.files)
         ids = [update_id for file in written.files for update_id in (file.min_update_id, file.max_update_id)]
@@ -147,21 +151,17 @@ def _written_entry(written: WrittenDate, plan: DatePlan, before: DateEntry | Non
         key_fingerprint=written.key_fingerprint,
         content_fingerprint=written.content_fingerprint,
         files_digest="",
-        cluster_overlap=before.cluster_overlap if written.files is None and before else written.cluster_overlap,
+        cluster_overlap=cluster_overlap,
     )
 
 
-def _require_parent_complete(entry: DateEntry, before: DateEntry | None) -> None:
-    held = before.rows if before else 0
-    if entry.rows - entry.new_keys != held:
+def _require_parent_complete(entry: DateEntry, parent_entry: DateEntry | None) -> None:
+    expected = parent_entry.rows if parent_entry else 0
+    if entry.rows - entry.new_keys != expected:
         raise ContractViolation(
             f"Date [{entry.date}] has [{entry.rows - entry.new_keys}] keys of the parent after the dedup, expected "
-            f"[{held}] as the parent's manifest says: its data files were changed. Restore them, then retry."
+            f"[{expected}] as the parent's manifest says: its data files were changed. Restore them, then retry."
         )
-
-
-def _is_as_before(entry: DateEntry, before: DateEntry | None) -> bool:
-    return before is not None and not entry.new_keys and not entry.changed
 
 
 def files_digest(files: Iterable[DataFile]) -> str:

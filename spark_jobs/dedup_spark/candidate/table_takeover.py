@@ -1,6 +1,6 @@
-"""Takes an existing table over as the first generation: its exported files are validated and written like a delivery.
+"""Takes an existing table over as the first generation: the job handles its exported files like a delivery.
 
-The rows keep their update ids. Duplicate keys end the attempt unless the request says which row of each key to keep.
+The rows keep their update ids. A table with duplicate keys is refused, unless the request says to keep the latest rows.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.plans.dataframe.sources import delivered_rows
 
-_DATES_NAMED = 5
+_MAX_NAMED_DATES = 5
 
 
 @dataclass(frozen=True)
 class TableTakeover:
-    """What a takeover does in addition to what the job does with deliveries.
+    """The steps of a takeover that deliveries do not need.
 
-    `session`: starts Spark, which reads examples of duplicate keys if the table is refused.
+    `session`: with it, examples of duplicate keys are read if the table is refused.
     """
 
     request: DedupRequest
@@ -42,9 +42,9 @@ class TableTakeover:
         if not duplicated or self.request.takes_over is not Duplicates.REFUSE:
             return None
         named = "; ".join(
-            f"{e.date}: {e.ties}, such as {self._examples(applied, e.date)}" for e in duplicated[:_DATES_NAMED]
+            f"{e.date}: {e.ties}, such as {self._examples(applied, e.date)}" for e in duplicated[:_MAX_NAMED_DATES]
         )
-        more = f"; and {len(duplicated) - _DATES_NAMED} more dates" if len(duplicated) > _DATES_NAMED else ""
+        more = f"; and {len(duplicated) - _MAX_NAMED_DATES} more dates" if len(duplicated) > _MAX_NAMED_DATES else ""
         reason = (
             f"The existing table cannot become feed [{self.request.feed}]: it holds "
             f"[{sum(e.ties for e in duplicated)}] rows whose key ({', '.join(self.request.table.keys)}) another row "
@@ -58,8 +58,8 @@ class TableTakeover:
     def without_mixed_fingerprints(self, generation: NewGeneration) -> NewGeneration:
         """Return the generation without the fingerprints of dates whose rows have several update ids.
 
-        Their fingerprints cover all rows. The next publish would rely on fingerprints that cover only the rows with the
-        date's highest update id.
+        Their fingerprints cover all rows, but the next publish needs fingerprints of the rows with the date's highest
+        update id alone.
         """
         return replace(generation, dates=tuple(map(self._without_mixed_fingerprints, generation.dates)))
 
@@ -70,7 +70,7 @@ class TableTakeover:
     def _examples(self, applied: tuple[ValidatedDelivery, ...], day: date) -> str:
         table = self.request.table
         rows = delivered_rows(self.session(), table, applied, {day})
-        assert rows is not None  # the date has rows, some of them too many
+        assert rows is not None  # the date has surplus rows
         of_day = rows.where(f.col(table.partition_column) == f.lit(day))
         duplicated = of_day.groupBy(*table.keys).count().where("count > 1").limit(EXAMPLES_PER_DATE).collect()
         values = [[_plain(row[column.name]) for row in duplicated] for column in key_columns(table)]
@@ -78,5 +78,5 @@ class TableTakeover:
 
 
 def _plain(value: object) -> object:
-    """Spark hands bytes back as an array that can be changed."""
+    """The value as `key_texts` expects it. Spark returns BYTES as a bytearray."""
     return bytes(value) if isinstance(value, bytearray) else value

@@ -1,1 +1,1 @@
-"""Finds and writes the rows by which a generation differs from its parent, after all plans have written their files."""
+"""Finds and writes the rows that differ between a generation and its parent, after all plans have written files."""

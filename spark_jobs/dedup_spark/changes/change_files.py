@@ -1,4 +1,4 @@
-"""Writes a date's changes, with the old and the new row of each, in the form of `FEED_changes`."""
+"""Writes the changes of a date, each with its old and its new row, as rows of the table `FEED_changes`."""
 
 from __future__ import annotations
 
@@ -26,22 +26,24 @@ from dedup_clone.contract.table import TableContract, UpdateIdMode, nullable
 from dedup_spark.arrays import Indices
 from dedup_spark.changes.row_changes import ROWS_PER_RANGE, TYPES, RowChanges, RowComparison, RowsOfDate
 from dedup_spark.column_types import arrow_schema
+from dedup_spark.comparison.hashed_files import RowHashers
 from dedup_spark.comparison.key_reader import KeyReader
-from dedup_spark.comparison.key_source import KeySource, RowHashers
+from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.output.data_file import DataFileWriter, row_groups
 
-# Whole rows that are held in memory, of each side: about so many bytes, if a row takes eight times its stored bytes.
+# Of each side, new and old, about so many bytes of whole rows are held in memory. A row in memory is taken to be eight
+# times as large as stored.
 _BYTES_AT_A_TIME = 128 << 20
 _BYTES_PER_STORED_BYTE = 8
 
 
 @dataclass(frozen=True)
 class ChangesTask:
-    """One date of the new generation. `old`: the parent's rows; None if the parent has none of the date."""
+    """One date of the new generation. `bytes`: of the files of both sides. `old`: the parent's rows, if any."""
 
     day: date
     bytes: int
@@ -56,12 +58,12 @@ class ChangesTask:
 
 @dataclass(frozen=True)
 class WriteChanges:
-    """Writes the changes of one date into files below `uri`, and returns their records."""
+    """Writes the changes of one date into files below `folder_uri`, and returns the records of the files."""
 
     table: TableContract
     seed: Seed
     mode: UpdateIdMode
-    uri: str
+    folder_uri: str
     generation: int
     snapshot_id: int
     publish_date: date
@@ -69,13 +71,13 @@ class WriteChanges:
     rows_per_range: int
 
     @classmethod
-    def of(cls, request: DedupRequest, uri: str, publish_date: date, seed: Seed, snapshot_id: int) -> Self:
+    def of(cls, request: DedupRequest, folder_uri: str, publish_date: date, seed: Seed, snapshot_id: int) -> Self:
         table = replace(request.table, columns=tuple(nullable(column) for column in request.table.columns))
         return cls(
             table,
             seed,
             request.update_id_mode,
-            uri,
+            folder_uri,
             request.generation,
             snapshot_id,
             publish_date,
@@ -84,10 +86,10 @@ class WriteChanges:
         )
 
     def __call__(self, task: ChangesTask) -> tuple[DataFile, ...]:
-        form = changes_table(self.table, days=0)
+        changes_contract = changes_table(self.table, days=0)
         files, writer = [], None
         for rows in self._rows(task):
-            writer = writer or DataFileWriter(form, self.uri, self.publish_date, f"{task.day}")
+            writer = writer or DataFileWriter(changes_contract, self.folder_uri, self.publish_date, f"{task.day}")
             writer.write(rows)
             if writer.size >= self.file_bytes:
                 files.append(writer.close())
@@ -99,18 +101,18 @@ class WriteChanges:
         if old is None:
             sources = (RowSource.all_rows(uri, new.rows, _ANY_ID) for uri in new.uris)
             for table in row_groups(table for source in sources for table in read_rows(reader, source)):
-                yield self._form(table, None, np.full(table.num_rows, TYPES.index(ChangeType.NEW), np.intp))
+                yield self._change_rows(table, None, np.full(table.num_rows, TYPES.index(ChangeType.NEW), np.intp))
             return
         hashing = RowHashers.of(self.table, self.seed, compare_values=True)
         comparison = RowComparison(key_columns(self.table), reader, hashing, self.mode)
         new_source, old_source = comparison.source(new), comparison.source(old)
         for changes in comparison.changes(new, old, self.rows_per_range):
-            for part in _parts(changes, task.rows_at_a_time):
-                before = None if part.old is None else _whole_rows(old_source, part.old)
-                yield self._form(_whole_rows(new_source, part.new), before, part.types)
+            for part in _split(changes, task.rows_at_a_time):
+                old_rows = None if part.old is None else _whole_rows(old_source, part.old)
+                yield self._change_rows(_whole_rows(new_source, part.new), old_rows, part.types)
 
-    def _form(self, new: pa.Table, old: pa.Table | None, types: Indices) -> pa.Table:
-        """The rows of the table of changes."""
+    def _change_rows(self, new: pa.Table, old: pa.Table | None, types: Indices) -> pa.Table:
+        """Rows of the table of changes, for rows of both sides at the same positions."""
         schema, rows = arrow_schema(changes_table(self.table, days=0).columns), new.num_rows
         columns = {
             PUBLISH_DATE: pa.repeat(pa.scalar(self.publish_date, pa.date32()), rows),
@@ -133,8 +135,8 @@ def _struct(rows: pa.Table) -> pa.StructArray:
     return pa.StructArray.from_arrays(arrays, fields=list(rows.schema))
 
 
-def _parts(changes: RowChanges, limit: int) -> Iterator[RowChanges]:
-    """The changes in parts of at most `limit`, in the order of the new rows' files."""
+def _split(changes: RowChanges, limit: int) -> Iterator[RowChanges]:
+    """Yield the changes in parts of at most `limit`, in the order of the new rows in their files."""
     order = np.lexsort((changes.new.row_numbers, changes.new.file_numbers))
     for start in range(0, len(order), limit):
         part = order[start : start + limit]
@@ -143,7 +145,7 @@ def _parts(changes: RowChanges, limit: int) -> Iterator[RowChanges]:
 
 
 def _whole_rows(source: KeySource, rows: SelectedRows) -> pa.Table:
-    """All columns of the rows, in their order."""
+    """All columns of the rows, in the order of `rows`."""
     order = np.lexsort((rows.row_numbers, rows.file_numbers))
     tables: list[pa.Table] = []
     for file in np.unique(rows.file_numbers):

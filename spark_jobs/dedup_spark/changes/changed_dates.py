@@ -1,4 +1,4 @@
-"""Writes the changes of a generation: chooses the dates to compare, by what the plans counted, and compares them."""
+"""Writes the changes of a generation: chooses the dates to compare by the counts of the plans, and compares them."""
 
 from __future__ import annotations
 
@@ -35,20 +35,23 @@ def write_changes(
     The paths of the returned files begin with the run's folder.
     """
     ids = parent.snapshot_ids | {delivery.snapshot_id for delivery in applied}
-    shows_newest = ids if request.update_id_mode is UpdateIdMode.LAST_SEEN else frozenset()
+    known_ids = ids if request.update_id_mode is UpdateIdMode.LAST_SEEN else frozenset()
     files: defaultdict[date, list[DataFile]] = defaultdict(list)
     for file in generation.files:
         files[file.date].append(file)
     tasks = []
     for entry in generation.dates:
-        before = parent.of(entry.date)
-        if entry.date in generation.copied or _is_same(request, entry, before.entry if before else None):
+        parent_date = parent.of(entry.date)
+        parent_entry = parent_date.entry if parent_date else None
+        if entry.date in generation.copied or _has_no_change(request, entry, parent_entry):
             continue
         new = files[entry.date]
         uris = [storage.join(request.data_uri, file.path) for file in new]
-        old = None if before is None else _rows([before.uri(f) for f in before.files], before.entry, shows_newest)
-        size = sum(file.size for file in new) + (before.bytes if before else 0)
-        tasks.append(ChangesTask(entry.date, size, _rows(uris, entry, shows_newest), old))
+        old, size = None, sum(file.size for file in new)
+        if parent_date:
+            old = _rows([parent_date.uri(file) for file in parent_date.files], parent_date.entry, known_ids)
+            size += parent_date.bytes
+        tasks.append(ChangesTask(entry.date, size, _rows(uris, entry, known_ids), old))
     if not tasks:
         return ()
     included = request.included_with(tuple(applied))
@@ -59,16 +62,17 @@ def write_changes(
     return tuple(replace(file, path=f"{run_id}/{file.path}") for found in written for file in found)
 
 
-def _rows(uris: Sequence[str], entry: DateEntry, shows_newest: frozenset[int]) -> RowsOfDate:
-    """`shows_newest`: the ids of snapshots that contain all rows with that update id."""
-    return RowsOfDate(tuple(uris), entry.rows, entry.max_update_id if entry.max_update_id in shows_newest else None)
+def _rows(uris: Sequence[str], entry: DateEntry, known_ids: frozenset[int]) -> RowsOfDate:
+    """The date's rows in these files. `known_ids`: the update ids that say which snapshot contained a row."""
+    return RowsOfDate(tuple(uris), entry.rows, entry.max_update_id if entry.max_update_id in known_ids else None)
 
 
-def _is_same(request: DedupRequest, entry: DateEntry, before: DateEntry | None) -> bool:
-    """Whether the counts say that the date has no change. In mode last_changed, an update id may differ all the same.
+def _has_no_change(request: DedupRequest, entry: DateEntry, parent_entry: DateEntry | None) -> bool:
+    """Whether the counts say that the date has no change.
 
-    While a snapshot lacks keys, others may go missing or come back.
+    They do not say it in mode last_changed, in which only an update id may differ, nor on a date with survivors: some
+    keys may have gone missing and others come back.
     """
-    if before is None or request.update_id_mode is UpdateIdMode.LAST_CHANGED:
+    if parent_entry is None or request.update_id_mode is UpdateIdMode.LAST_CHANGED:
         return False
-    return entry.changed == 0 and not (entry.new_keys or entry.survivors or before.survivors)
+    return entry.changed == 0 and not (entry.new_keys or entry.survivors or parent_entry.survivors)

@@ -1,7 +1,7 @@
 """Compares a date's rows with the parent's: which keys are new, have other values, went missing or came back.
 
 Memory does not grow with the date. A first pass over the files of both sides sums up hashes of all rows in buckets of
-keys; a second one selects the rows of the buckets whose sums differ, and these are compared range by range.
+keys. A second pass selects the rows of the buckets whose sums differ, and these rows are compared range by range.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from dedup_clone.contract.table import Column, UpdateIdMode
 from dedup_spark.arrays import BoolArray, I64Array, Indices, U64Array
 from dedup_spark.comparison.bucket_ranges import split_buckets
 from dedup_spark.comparison.bucket_selection import in_buckets
+from dedup_spark.comparison.hashed_files import RowHashers
 from dedup_spark.comparison.key_reader import KeyReader
-from dedup_spark.comparison.key_source import KeySource, RowHashers
+from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.memory_budget import MemoryBudget
 from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.fingerprints.buckets import MAX_BITS, bits_for, bucket_of
 
-# About 100 bytes a row of both sides.
+# Rows of both sides that are compared at a time; each takes about 100 bytes in memory.
 ROWS_PER_RANGE = 2 << 20
-# Buckets of about 16 rows: few rows are compared that do not differ, and the sums take 48 MB at most.
+# Buckets then have about 16 rows, so few equal rows are compared. The sums and counts take at most 48 MB.
 _EXTRA_BITS = 3
 _ODD, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 TYPES = tuple(ChangeType)
@@ -35,9 +36,9 @@ TYPES = tuple(ChangeType)
 
 @dataclass(frozen=True)
 class RowsOfDate:
-    """One side of the comparison. `newest_id`: the update id of rows that the date's newest snapshot has.
+    """One side of the comparison. `newest_id`: the update id of the rows that the date's newest snapshot has.
 
-    It is None where update ids do not say that: in mode last_changed, and where rows had other ones before a takeover.
+    `newest_id` is None if update ids do not say this: in mode last_changed, and for rows that a takeover brought.
     """
 
     uris: tuple[str, ...]
@@ -46,8 +47,9 @@ class RowsOfDate:
 
 
 class RowChanges(NamedTuple):
-    """Some changes: the rows of the new generation, the parent's rows at the same positions (none for new keys), and
-    each change's position in TYPES.
+    """Some changes. `old`: the parent's rows at the positions of the `new` rows; None for new keys.
+
+    `types`: for each change the position of its type in TYPES.
     """
 
     new: SelectedRows
@@ -57,7 +59,7 @@ class RowChanges(NamedTuple):
 
 @dataclass(frozen=True)
 class RowComparison:
-    """Compares the rows of a date. `columns`: the key columns by which rows are told apart."""
+    """Compares the rows of a date. `columns`: the key columns."""
 
     columns: tuple[Column, ...]
     reader: KeyReader
@@ -68,7 +70,7 @@ class RowComparison:
         return KeySource(self.reader, self.hashing, rows.uris, [None] * len(rows.uris), MemoryBudget(0), threads=1)
 
     def changes(self, new: RowsOfDate, old: RowsOfDate, rows_per_range: int) -> Iterator[RowChanges]:
-        """All changes of the date, in parts of at most about `rows_per_range` rows."""
+        """Yield all changes of the date; about `rows_per_range` rows are compared at a time."""
         bits = min(bits_for(max(new.rows, old.rows), None) + _EXTRA_BITS, MAX_BITS)
         sums, counts = np.zeros(1 << bits, np.uint64), np.zeros(1 << bits, np.uint32)
         has_ids = new.newest_id is not None and old.newest_id is not None
@@ -85,11 +87,11 @@ class RowComparison:
         for side, rows in zip((new, old), selected, strict=True):
             self.source(side).select_and_hash(in_buckets(differs, bits), rows)
         for number in range(len(ranges)):
-            found, before = (rows.of_range(number) for rows in selected)
-            yield from self._compare(found, before, new.newest_id, old.newest_id)
+            new_rows, old_rows = (rows.of_range(number) for rows in selected)
+            yield from self._compare(new_rows, old_rows, new.newest_id, old.newest_id)
 
     def _row_hashes(self, side: RowsOfDate, *, has_ids: bool) -> Iterator[tuple[U64Array, U64Array]]:
-        """The first hashes of keys, and hashes of all that tells whether a row changed, batch by batch."""
+        """Yield, batch by batch, the first hashes of keys, and hashes that differ where a row changed."""
         assert self.hashing.values
         for uri in side.uris:
             for batch in self.reader.batches(uri, with_ids=True, with_values=True):
@@ -106,7 +108,7 @@ class RowComparison:
     def _compare(
         self, new: SelectedRows, old: SelectedRows, newest_id: int | None, old_newest_id: int | None
     ) -> Iterator[RowChanges]:
-        keys, old_keys = pack_keys(self.columns, [new.key_columns, old.key_columns]).parts
+        keys, old_keys = pack_keys(self.columns, [new.key_columns, old.key_columns]).lists
         positions = _positions(old_keys, keys)
         added, common = np.flatnonzero(positions < 0), np.flatnonzero(positions >= 0)
         if len(added):
@@ -127,13 +129,13 @@ class RowComparison:
 
 
 def _mixed(hashes: U64Array, numbers: I64Array | BoolArray) -> U64Array:
-    """Hashes of hash and number. The square keeps sums of them from cancelling out when only numbers change."""
+    """Hash each hash with its number. Because of the square, sums do not stay equal when only numbers change."""
     mixed = (hashes ^ (numbers.astype(np.uint64) * _ODD)) * _ODD
     return np.asarray((mixed * mixed) ^ (mixed >> _SHIFT))
 
 
 def _positions(keys: U64Array, wanted: U64Array) -> Indices:
-    """The position of each wanted key in `keys`, which has no key twice; -1 for one that it lacks."""
+    """The position of each wanted key in `keys`, which are distinct; -1 for a key that they lack."""
     if not len(keys):
         return np.full(len(wanted), -1, np.intp)
     order = np.argsort(keys)

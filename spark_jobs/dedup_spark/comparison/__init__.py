@@ -1,1 +1,1 @@
-"""Building blocks of the streaming plans: read keys, compare two sets of keys, find changed rows and duplicate keys."""
+"""What plans that stream files share: to read keys, compare two sets of keys, find changed rows and duplicate keys."""

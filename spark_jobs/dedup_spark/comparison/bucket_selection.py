@@ -1,11 +1,10 @@
 """Selects the rows to compare: those in buckets where the fingerprints of the newest delivery and another input differ.
 
-Where one input has a single key more in a bucket than the other, and the same keys otherwise, the bucket's sums differ
-by exactly the hashes of that key. The key's first hash is therefore known beforehand, and only rows with this hash are
-compared. If whole buckets make too many rows, `narrowed` compares only their sub-buckets that differ. The hashes of the
-compared rows are then checked against the difference of the sums: where they do not make up all of it, the bucket is
-compared as a whole. With several other inputs each forms a pair with the newest delivery, and a key that
-differs in one pair is compared in all inputs.
+If one input has a single key more in a bucket than the other, and the same keys otherwise, the bucket's sums differ by
+exactly the hashes of that key. Its first hash is therefore known, and only rows with this hash are compared. If whole
+buckets have too many rows, `narrowed` selects only their sub-buckets that differ. Afterwards the hashes of the compared
+rows are checked against the difference of the sums: a bucket whose difference they do not explain is compared as a
+whole. Each other input forms a pair with the newest delivery; a key that differs in one pair is compared in all inputs.
 """
 
 from __future__ import annotations
@@ -23,25 +22,25 @@ from dedup_spark.comparison.selected_rows import RowSelection, RowSelector
 from dedup_spark.fingerprints.buckets import BucketFingerprints, bucket_of
 from dedup_spark.fingerprints.sub_buckets import SubBuckets
 
-# What is compared in a bucket: nothing; all keys; the one key that the sums name; nothing, as only values differ; the
-# keys of sub-buckets that differ.
+# The kind of a bucket says which of its keys are compared: SKIPPED none; ALL_KEYS all; ONE_KEY the one key that the
+# sums identify; VALUES_ONLY none, because only values differ; SUB_BUCKETS the keys in sub-buckets that differ.
 SKIPPED, ALL_KEYS, ONE_KEY, VALUES_ONLY, SUB_BUCKETS = range(5)
+# The kinds of which only some keys are compared.
 _NARROWED = (ONE_KEY, SUB_BUCKETS)
-# At least this many differing buckets are compared as a whole, so that there are examples of changed rows.
+# The first so many differing buckets are compared as a whole, so that there are examples of changed rows.
 _EXAMPLE_BUCKETS = 16
-# Expected rows to compare, in both inputs together: of a ONE_KEY bucket, and of a VALUES_ONLY bucket.
-_ONE_KEY_ROWS, _ALMOST_NO_ROWS = 2.0, 1e-3
+# Expected rows to compare, in both inputs together: in a ONE_KEY bucket, and in a VALUES_ONLY bucket.
+_ONE_KEY_ROWS, _VALUES_ONLY_ROWS = 2.0, 1e-3
 
 
-Hashes = tuple[U64Array, U64Array]  # first and second hashes of the same rows
+Hashes = tuple[U64Array, U64Array]  # first and second hashes of the same keys
 
 
 @dataclass(frozen=True)
 class PairSelection:
-    """What is compared in each bucket to tell two inputs apart; `newest` and `other` are their fingerprints.
+    """Which keys are compared in each bucket to tell two inputs apart. `newest`, `other`: the inputs' fingerprints.
 
-    `kinds` is by bucket: SKIPPED, ALL_KEYS, ONE_KEY, VALUES_ONLY or SUB_BUCKETS. `one_key_hashes` is by bucket too: the
-    first hash of the one key to compare.
+    `kinds`: the kind of each bucket. `one_key_hashes`: for each ONE_KEY bucket the key's first hash, for others 0.
     """
 
     kinds: npt.NDArray[np.uint8]
@@ -50,10 +49,10 @@ class PairSelection:
     other: BucketFingerprints
 
     def unexplained(self, is_narrowed: BoolArray, newest: Hashes, other: Hashes) -> Indices:
-        """The narrowed buckets in which the compared rows do not account for the difference of the sums.
+        """The buckets in which the compared rows do not explain the difference between the sums of the two inputs.
 
-        `is_narrowed` is by bucket: whether only some of its keys are compared, for all pairs together. The hashes are
-        of the compared rows of both inputs, of narrowed buckets and maybe others.
+        `is_narrowed`: for each bucket whether only some of its keys are compared in all pairs together. The hashes
+        `newest` and `other` are of the compared rows of each input; rows of other buckets are ignored.
         """
         buckets = np.flatnonzero(is_narrowed & np.isin(self.kinds, _NARROWED))
         if not len(buckets):
@@ -73,12 +72,11 @@ class PairSelection:
 
 @dataclass(frozen=True)
 class BucketSelection:
-    """What is compared in each of `2**bits` buckets.
+    """Which keys are compared in each of `2**bits` buckets, for all pairs together.
 
-    `kinds` is by bucket: SKIPPED, ALL_KEYS, ONE_KEY (one key of each of the `pairs` with this kind), VALUES_ONLY or
-    SUB_BUCKETS. `needs_value_hashes`: for each bucket, whether values may differ there, so that the value hashes of
-    rows that are not compared are needed too. `differing`: the sub-buckets to compare; None if no bucket is of the
-    kind SUB_BUCKETS.
+    `kinds`: the kind of each bucket; in a ONE_KEY bucket one key is compared for each pair of that kind.
+    `needs_value_hashes`: for each bucket whether values may differ in it, so that value hashes are needed also of rows
+    that are not compared. `differing`: the sub-buckets to compare; None if no bucket is of the kind SUB_BUCKETS.
     """
 
     bits: int
@@ -92,10 +90,10 @@ class BucketSelection:
         return np.asarray(self.kinds != SKIPPED)
 
     def select_rows(self, first_hashes: U64Array) -> RowSelection:
-        """The rows whose keys have to be compared, and other rows of which only the value hash is needed.
+        """The rows whose keys have to be compared, and the rows of which only the value hash is needed.
 
-        The latter are all other rows of buckets with `needs_value_hashes`. Their keys are in both inputs, but
-        values may differ.
+        Only the value hash is needed of all other rows of buckets with `needs_value_hashes`. Their keys are in both
+        inputs, but their values may differ.
         """
         buckets = bucket_of(first_hashes, self.bits)
         rows = np.flatnonzero(self._is_selected[buckets])
@@ -112,7 +110,7 @@ class BucketSelection:
         return RowSelection(rows[is_compared], rows[~is_compared & self.needs_value_hashes[buckets]])
 
     def select_compared(self, first_hashes: U64Array) -> RowSelection:
-        """The rows whose keys have to be compared, without any rows of which only hashes are needed."""
+        """The rows whose keys have to be compared, and no others."""
         return RowSelection(self.select_rows(first_hashes).selected, NO_INDICES)
 
     def rows_not_skipped(self, first_hashes: U64Array) -> Indices:
@@ -127,10 +125,11 @@ class BucketSelection:
     def has_one_key_buckets(self) -> bool:
         return bool((self.kinds == ONE_KEY).any())
 
-    def within(self, part: BucketRange) -> BucketSelection:
+    def within(self, bucket_range: BucketRange) -> BucketSelection:
         """This selection with all buckets outside the range SKIPPED."""
+        start, stop = bucket_range
         kinds = np.zeros_like(self.kinds)
-        kinds[part.start : part.stop] = self.kinds[part.start : part.stop]
+        kinds[start:stop] = self.kinds[start:stop]
         return replace(self, kinds=kinds)
 
     def with_kind(self, kind: int, buckets: Indices) -> BucketSelection:
@@ -140,50 +139,55 @@ class BucketSelection:
         return replace(self, kinds=kinds)
 
     def narrowed(self, differing: SubBuckets) -> BucketSelection:
-        """This selection of one pair, with the keys of these sub-buckets compared instead of all keys of a bucket."""
-        (pair,) = self.pairs
-        kinds, of_pair = self.kinds.copy(), pair.kinds.copy()
-        buckets = np.flatnonzero(kinds)[_EXAMPLE_BUCKETS:]
-        buckets = buckets[kinds[buckets] == ALL_KEYS]
-        kinds[buckets] = of_pair[buckets] = SUB_BUCKETS
-        return replace(self, kinds=kinds, pairs=(replace(pair, kinds=of_pair),), differing=differing)
+        """This selection with only the keys of the `differing` sub-buckets compared, instead of all keys of a bucket.
 
-    def expected_rows(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """How many rows are compared in each bucket, if the inputs have `rows` by bucket."""
-        by_kind = np.array([0.0, 0.0, _ONE_KEY_ROWS, _ALMOST_NO_ROWS, 0.0], dtype=np.float32)
-        expected = np.asarray(np.where(self.kinds == ALL_KEYS, rows, by_kind[self.kinds]))
+        `differing`: the sub-buckets that differ in any pair.
+        """
+        kinds = self.kinds.copy()
+        is_narrowed = kinds == ALL_KEYS
+        is_narrowed[np.flatnonzero(kinds)[:_EXAMPLE_BUCKETS]] = False
+        kinds[is_narrowed] = SUB_BUCKETS
+        pairs = tuple(
+            replace(pair, kinds=np.where(is_narrowed & (pair.kinds == ALL_KEYS), SUB_BUCKETS, pair.kinds))
+            for pair in self.pairs
+        )
+        return replace(self, kinds=kinds, pairs=pairs, differing=differing)
+
+    def expected_rows(self, row_counts: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """About how many rows are compared in each bucket. `row_counts`: of all inputs together, by bucket."""
+        by_kind = np.array([0.0, 0.0, _ONE_KEY_ROWS, _VALUES_ONLY_ROWS, 0.0], dtype=np.float32)
+        expected = np.asarray(np.where(self.kinds == ALL_KEYS, row_counts, by_kind[self.kinds]))
         if self.differing is not None:
             buckets = np.flatnonzero(self.kinds == SUB_BUCKETS)
-            expected[buckets] = rows[buckets] * self.differing.shares(self.bits)[buckets]
+            expected[buckets] = row_counts[buckets] * self.differing.chosen_shares(self.bits)[buckets]
         return expected
 
     def unexplained(self, newest: Hashes, others: Sequence[Hashes]) -> Indices:
-        """Narrowed buckets in which the compared rows of some pair do not make up the difference of its sums.
+        """The ONE_KEY and SUB_BUCKETS buckets in which the compared rows do not explain the sums of each pair.
 
-        `newest` and `others`, in the order of the pairs, are hashes of the compared rows in ONE_KEY and SUB_BUCKETS
-        buckets.
+        `newest`, `others`: hashes of the compared rows in these buckets; `others` in the order of the pairs.
         """
-        narrowed = np.isin(self.kinds, _NARROWED)
-        found = (pair.unexplained(narrowed, newest, other) for pair, other in zip(self.pairs, others, strict=True))
+        is_narrowed = np.isin(self.kinds, _NARROWED)
+        found = (pair.unexplained(is_narrowed, newest, other) for pair, other in zip(self.pairs, others, strict=True))
         return np.unique(np.concatenate([NO_INDICES, *found]))
 
 
 def in_buckets(wanted: BoolArray, bits: int) -> RowSelector:
-    """Selects all rows of the `wanted` buckets."""
+    """Return a selector of all rows of the `wanted` buckets."""
     return lambda first_hashes: RowSelection(np.flatnonzero(wanted[bucket_of(first_hashes, bits)]), NO_INDICES)
 
 
 def select_all_keys(wanted: BoolArray, bits: int) -> BucketSelection:
-    """Compares all keys of the `wanted` buckets."""
+    """Return a selection of all keys of the `wanted` buckets."""
     return BucketSelection(bits, np.where(wanted, ALL_KEYS, SKIPPED).astype(np.uint8), np.zeros_like(wanted), ())
 
 
 def select_differing_keys(
     newest: BucketFingerprints, others: Sequence[BucketFingerprints], *, has_base: bool
 ) -> BucketSelection:
-    """Selects as few keys as the fingerprints allow. All fingerprints have the same number of buckets.
+    """Return a selection of as few keys as the fingerprints allow. All fingerprints have the same number of buckets.
 
-    Values are compared between the newest delivery and the first of `others`, if this is the base.
+    `has_base`: the first of `others` is the parent's base, whose values are compared with the newest delivery's.
     """
     pairs = [_select_pair(newest, other, with_values=has_base and other is others[0]) for other in others]
     kinds = np.zeros(1 << newest.bits, dtype=np.uint8)
@@ -201,13 +205,14 @@ def _select_pair(newest: BucketFingerprints, other: BucketFingerprints, *, with_
     if with_values and values_differ is not None:
         kinds[values_differ] = VALUES_ONLY
     kinds[differs] = ALL_KEYS
-    one_more, one_less = newest.counts == other.counts + np.uint32(1), newest.counts + np.uint32(1) == other.counts
-    buckets = np.flatnonzero(differs & (one_more | one_less))
-    first = newest.first_sums[buckets] - other.first_sums[buckets]
-    first = np.where(one_more[buckets], first, np.uint64(0) - first)
-    # A difference of sums that is one key's first hash leads to the key's own bucket.
-    is_own = bucket_of(first, newest.bits) == buckets
+    has_one_more = newest.counts == other.counts + np.uint32(1)
+    has_one_less = newest.counts + np.uint32(1) == other.counts
+    buckets = np.flatnonzero(differs & (has_one_more | has_one_less))
+    difference = newest.first_sums[buckets] - other.first_sums[buckets]
+    difference = np.where(has_one_more[buckets], difference, np.uint64(0) - difference)
+    # A difference of sums that is the first hash of a single key belongs to this key's bucket.
+    is_one_key = bucket_of(difference, newest.bits) == buckets
     one_key_hashes = np.zeros(len(kinds), dtype=np.uint64)
-    one_key_hashes[buckets[is_own]] = first[is_own]
-    kinds[buckets[is_own]] = ONE_KEY
+    one_key_hashes[buckets[is_one_key]] = difference[is_one_key]
+    kinds[buckets[is_one_key]] = ONE_KEY
     return PairSelection(kinds, one_key_hashes, newest, other)

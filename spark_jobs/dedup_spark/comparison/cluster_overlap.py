@@ -1,4 +1,4 @@
-"""How well a date is in the order of the first clustering column, by the lowest and highest values of blocks.
+"""Measures how well a date is sorted by the first clustering column, from the lowest and highest value of each block.
 
 A block is a row group of a file, or a sorted run of rows that the job writes. BigQuery's own blocks cannot be seen.
 """
@@ -14,7 +14,7 @@ Range = tuple[Any, Any]  # the lowest and the highest value of a block
 
 
 def block_ranges(file: pq.ParquetFile, column: str) -> tuple[Range, ...] | None:
-    """The range of each row group that has a value of the column. None if the footer lacks one."""
+    """The range of each row group that has a value of the column. None if the footer lacks bounds of one of them."""
     ranges: list[Range] = []
     for group in range(file.num_row_groups):
         metadata = file.metadata.row_group(group)
@@ -32,7 +32,7 @@ def block_ranges(file: pq.ParquetFile, column: str) -> tuple[Range, ...] | None:
 def overlapping_share(ranges: Iterable[tuple[Range, ...] | None]) -> float | None:
     """The share of blocks (0 to 1) whose range overlaps another block's by more than a shared bound; 0 without blocks.
 
-    `ranges`: the block ranges of each file. None if those of a file are unknown, or not comparable with others.
+    `ranges`: the block ranges of each file. Returns None if a file has None, or values that cannot be compared.
     """
     blocks: list[Range] = []
     for of_file in ranges:
@@ -47,10 +47,10 @@ def overlapping_share(ranges: Iterable[tuple[Range, ...] | None]) -> float | Non
 
 def _share(blocks: list[Range]) -> float:
     overlapping: set[int] = set()
-    widest: int | None = None  # of the blocks so far, the one that reaches furthest
+    furthest: int | None = None  # of the blocks so far, the one with the highest value
     for number in sorted(range(len(blocks)), key=lambda number: blocks[number]):
-        if widest is not None and blocks[number][0] < blocks[widest][1]:
-            overlapping |= {number, widest}
-        if widest is None or blocks[number][1] > blocks[widest][1]:
-            widest = number
+        if furthest is not None and blocks[number][0] < blocks[furthest][1]:
+            overlapping |= {number, furthest}
+        if furthest is None or blocks[number][1] > blocks[furthest][1]:
+            furthest = number
     return len(overlapping) / len(blocks) if blocks else 0.0

@@ -1,7 +1,7 @@
-"""Rows of one delivery with equal keys: finds them, and decides which row of each key is retained.
+"""Finds the rows of one delivery that have equal keys, and decides which row of each key is retained.
 
-The row with the highest update_id is retained, then the one with the greatest values, compared column by column in
-schema order (`value_order`); the other rows are surplus.
+The row with the highest update_id is retained. Of several such rows it is the one with the greatest values, compared
+column by column in schema order (`value_order.py`). The other rows are surplus.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.selected_rows import Columns, RowSelection, RowSelector, SelectedRows, take_rows
 from dedup_spark.value_order import comparable
 
-# Limits for rows of repeated keys, whose values are compared one by one in Python, some microseconds each.
+# Limits for the rows of repeated keys together. Python compares their values row by row, in some microseconds each.
 _MAX_ROWS = 1 << 18
 _MAX_BYTES = 64 << 20
-# Rows converted to Python values at a time, because these take much memory.
+# So many rows are converted to Python values at a time, because Python values take much memory.
 _ROWS_AT_A_TIME = 1 << 12
 
 
@@ -46,20 +46,20 @@ class ResolvedDuplicates:
 def find_duplicates(
     source: KeySource, columns: tuple[Column, ...], counts: npt.NDArray[Any], bits: int, limit: int
 ) -> Iterator[ResolvedDuplicates]:
-    """Resolves all duplicate keys of a delivery, in several steps; `retained` has rows of repeated keys alone.
+    """Yield all duplicate keys of a delivery, resolved; `retained` has only rows of keys whose first hash repeats.
 
-    Equal keys have equal hashes, so only keys whose first hash repeats are compared themselves. `counts`, `limit`: see
-    KeySource.repeated_hashes.
+    Equal keys have equal hashes, so only keys whose first hash repeats are compared themselves. `counts`, `bits`,
+    `limit`: see KeySource.repeated_hashes.
     """
     for repeated in source.repeated_hashes(counts, bits, limit):
         if len(repeated):
             candidates = source.select(with_hashes(repeated), with_values=True)
-            (keys,) = pack_keys(columns, [candidates.key_columns]).parts
+            (keys,) = pack_keys(columns, [candidates.key_columns]).lists
             yield resolve_duplicates(source, candidates, keys, repeated_in(np.sort(keys)))
 
 
 def resolve_duplicates(source: KeySource, rows: SelectedRows, keys: U64Array, repeated: U64Array) -> ResolvedDuplicates:
-    """Resolves the duplicates among selected rows of `source`, whose packed keys are `keys`.
+    """Resolve the duplicates among selected rows of `source`, whose packed keys are `keys`.
 
     `repeated` are the sorted packed keys to resolve. Values that `rows` lacks are read from the files.
     """
@@ -84,12 +84,12 @@ def repetitions(keys: U64Array) -> Indices:
 
 
 def with_hashes(wanted: U64Array) -> RowSelector:
-    """Selects rows whose first hash is one of `wanted`, which are sorted."""
+    """Return a selector of the rows whose first hash is one of `wanted`, which are sorted."""
     return lambda first_hashes: RowSelection(indices_of(first_hashes, wanted), NO_INDICES)
 
 
 def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indices:
-    """Indices of all rows but the highest of each key, by update_id and values; of several such rows, all but one."""
+    """Indices of all rows but one of each key: the highest by update_id and values, or one of several equal ones."""
     lower: list[int] = []
     order = np.argsort(keys, kind="stable")
     best = -1
@@ -110,7 +110,7 @@ def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indic
 
 
 def _value_columns(source: KeySource, rows: SelectedRows) -> Columns | None:
-    """The rows' value columns. None where they are too many, or too large to hold in memory."""
+    """The value columns of the rows. None if the rows are too many, or too large to hold in memory."""
     if len(rows) > _MAX_ROWS:
         return None
     if rows.value_columns is not None:

@@ -1,4 +1,4 @@
-"""Exact comparison of two lists of packed keys: which keys are repeated, added or missing."""
+"""Compares two lists of packed keys exactly: finds keys that are repeated, added or missing."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _BITMAP_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class KeyDiff:
-    """The difference of a new list of keys from an old one.
+    """How a new list of keys differs from an old one.
 
-    `surplus`: one entry for each repetition in the new list. `missing`: the distinct old keys that the new list lacks.
-    `added`: the number of distinct new keys that the old list lacks. `added_sample`: a few of these keys.
+    `surplus`: a key that the new list has n times is in it n - 1 times. `missing`: the distinct old keys that the new
+    list lacks. `added_count`: how many distinct new keys the old list lacks. `added_sample`: a few of these keys.
     """
 
     surplus: U64Array
     missing: U64Array
-    added: int
+    added_count: int
     added_sample: U64Array
 
 
-def diff_keys(new: U64Array, old: U64Array, sample: int) -> KeyDiff:
-    """Compares keys of at most 63 bits. The merged list has the list that a key comes from in its lowest bit.
+def diff_keys(new: U64Array, old: U64Array, max_sample: int) -> KeyDiff:
+    """Compare keys of at most 63 bits: in the merged list the lowest bit says which list a key comes from.
 
-    `missing` and `added_sample` are ascending; `added_sample` has at most `sample` keys.
+    `missing` and `added_sample` are ascending; `added_sample` has at most `max_sample` keys.
     """
     both = np.empty(len(new) + len(old), dtype=np.uint64)
     np.left_shift(old, _ONE, out=both[: len(old)])
@@ -47,8 +47,8 @@ def diff_keys(new: U64Array, old: U64Array, sample: int) -> KeyDiff:
     return KeyDiff(
         surplus=keys[same_as_next & is_new],
         missing=keys[~same_as_next & ~is_new],
-        added=len(only_new),
-        added_sample=keys[only_new[:sample]],
+        added_count=len(only_new),
+        added_sample=keys[only_new[:max_sample]],
     )
 
 
@@ -58,10 +58,10 @@ def repeated_in(ordered: U64Array) -> U64Array:
 
 
 def indices_of(keys: U64Array, wanted: U64Array) -> Indices:
-    """Ascending indices of the `keys` that are among `wanted`, which is sorted."""
+    """Ascending indices of those `keys` that are among `wanted`, which are sorted."""
     if not len(wanted):
         return NO_INDICES
-    # A bitmap filters out most keys first: the exact search costs a cache miss for each of its steps.
+    # A bitmap excludes most other keys first, because each step of the exact search costs a cache miss.
     bits = min(max((len(wanted) * _SLOTS_PER_KEY).bit_length(), _MIN_BITMAP_BITS), _MAX_BITMAP_BITS)
     bitmap = np.zeros(1 << bits, dtype=bool)
     bitmap[_bitmap_slot(wanted, bits)] = True

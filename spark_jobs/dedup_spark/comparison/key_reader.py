@@ -18,7 +18,7 @@ from dedup_spark.comparison.cluster_overlap import Range, block_ranges, overlapp
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
 from dedup_spark.landing.file_validation import FileValidation
 
-# A batch of so many rows, of a few columns, stays in the processor's cache while it is hashed.
+# With so many rows, a few columns of a batch stay in the processor's cache while they are hashed.
 _BATCH_ROWS = 1 << 16
 _BATCH_BYTES = 16 << 20
 
@@ -41,14 +41,14 @@ class KeyBatch:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of keys and update_ids in memory."""
-        keys = sum(int(array.nbytes) for array in self.key_columns)
-        return keys + (0 if self.update_ids is None else self.update_ids.nbytes)
+        """Bytes in memory."""
+        columns = sum(int(array.nbytes) for array in (*self.key_columns, *(self.value_columns or ())))
+        return columns + (0 if self.update_ids is None else self.update_ids.nbytes)
 
 
 @dataclass(frozen=True)
 class FilesRead:
-    """What a reader found out about the files that it read: see KeyReader and ValidatingReader."""
+    """What a reader found out about the files that it read. The fields are those of KeyReader and ValidatingReader."""
 
     bytes_read: int
     ranges: dict[str, tuple[Range, ...] | None]
@@ -57,9 +57,9 @@ class FilesRead:
 
 @dataclass
 class KeyReader:
-    """Reads files of one table. `bytes_read` counts what it decoded, as compressed bytes. Thread-safe.
+    """Reads files of one table. `bytes_read`: the compressed bytes of what it decoded. Thread-safe.
 
-    `ranges`: of the first clustering column in each file that it read, by URI.
+    `ranges`: by the URI of each file that it read, the block ranges of the first clustering column.
     """
 
     table: TableContract
@@ -68,7 +68,7 @@ class KeyReader:
     _lock: Lock = field(default_factory=Lock)
 
     def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
-        """The file's rows in order, in batches that are not empty. Update_ids and value columns only on request."""
+        """Yield the rows of a file in order, in batches that are not empty; update_ids and values only on request."""
         wanted = [column.name for column in key_columns(self.table)]
         wanted += [self.table.snapshot_id_column] if with_ids else []
         wanted += [column.name for column in self.table.value_columns] if with_values else []
@@ -77,15 +77,15 @@ class KeyReader:
             self.note_ranges(uri, file)
             # One row group at a time, so that a large file's pages are not all held in memory.
             for group in range(file.num_row_groups):
-                self.count(compressed_bytes(file, group, wanted))
-                rows = batch_rows(file, group, wanted)
-                for batch in file.iter_batches(rows, row_groups=[group], columns=wanted, use_threads=False):
+                self.add_bytes_read(compressed_bytes(file, group, wanted))
+                batch_rows = group_rows_per_batch(file, group, wanted)
+                for batch in file.iter_batches(batch_rows, row_groups=[group], columns=wanted, use_threads=False):
                     if batch.num_rows:
                         yield self.key_batch(first_row, batch, with_ids=with_ids, with_values=with_values)
                     first_row += batch.num_rows
 
     def key_batch(self, first_row: int, batch: pa.RecordBatch, *, with_ids: bool, with_values: bool) -> KeyBatch:
-        """The requested columns of a decoded batch, cast to the declared types. NULL for those that the file lacks."""
+        """The requested columns of a decoded batch, cast to the declared types. A column that it lacks is NULL."""
         batch = complete_batch(batch, self.table.value_columns) if with_values else batch
 
         def declared(columns: tuple[Column, ...]) -> tuple[pa.Array, ...]:
@@ -104,33 +104,33 @@ class KeyReader:
 
     def add_files_read(self, found: FilesRead) -> None:
         """Add what a copy of this reader read in another process."""
-        self.count(found.bytes_read)
+        self.add_bytes_read(found.bytes_read)
         self.ranges.update(found.ranges)
 
     def note_ranges(self, uri: str, file: pq.ParquetFile) -> None:
-        """Keep the ranges of the first clustering column, of a file without encrypted columns."""
+        """Record the block ranges of the first clustering column. No column of the file may be encrypted."""
         if self.table.cluster_by:
             self.ranges[uri] = block_ranges(file, self.table.cluster_by[0])
 
     def cluster_overlap(self, uris: Iterable[str]) -> float | None:
-        """The share of blocks that overlap. None without clustering, or if one of the files was not read."""
+        """The share of blocks (0 to 1) that overlap. None without clustering, or if one of the files was not read."""
         if not self.table.cluster_by:
             return None
         return overlapping_share([self.ranges.get(uri) for uri in uris])
 
-    def count(self, compressed_bytes: int) -> None:
+    def add_bytes_read(self, compressed_bytes: int) -> None:
         with self._lock:
             self.bytes_read += compressed_bytes
 
 
-def batch_rows(file: pq.ParquetFile, group: int, columns: list[str]) -> int:
+def group_rows_per_batch(file: pq.ParquetFile, group: int, columns: list[str]) -> int:
     """How many rows of this row group make a batch (see `rows_per_batch`)."""
     size = sum(chunk.total_uncompressed_size for chunk in _chunks(file, group, columns))
     return rows_per_batch(file.metadata.row_group(group).num_rows, size)
 
 
 def rows_per_batch(rows: int, size: int) -> int:
-    """As many rows as stay in the processor's cache, fewer where they are wide. `rows` have `size` bytes together."""
+    """As many rows as stay in the processor's cache; fewer if they are wide. `size`: the bytes of `rows` rows."""
     return min(_BATCH_ROWS, max(_BATCH_BYTES * rows // max(size, 1), 1))
 
 

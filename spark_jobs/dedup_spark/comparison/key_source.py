@@ -1,78 +1,53 @@
 """One input of a date's comparison: the files of a delivery or of the parent generation, read at most twice.
 
-The first pass sums up fingerprints, the second returns the keys of the buckets that differ. Between the passes keys
-stay in memory as far as the memory budget allows; other files are decoded again. So memory does not grow with the date.
+The first pass sums up fingerprints, the second returns the keys of the buckets that differ, so memory does not grow
+with the date.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dedup_clone.contract.table import TableContract
-from dedup_spark.arrays import EMPTY_I64, EMPTY_U64, NO_INDICES, I64Array, Indices, U64Array
+from dedup_spark.arrays import EMPTY_I64, EMPTY_U64, I64Array, Indices, U64Array
 from dedup_spark.column_types import SCALARS
 from dedup_spark.comparison.bucket_ranges import EVERYTHING, split_buckets
 from dedup_spark.comparison.bucket_selection import in_buckets
+from dedup_spark.comparison.hashed_files import HashedBatch, HashedFiles, RowHashers
 from dedup_spark.comparison.key_comparison import repeated_in
-from dedup_spark.comparison.key_reader import KeyBatch, KeyReader
+from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.memory_budget import MemoryBudget
 from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.row_reader import RowSource, read_rows
-from dedup_spark.comparison.selected_rows import RowSelector, SelectedRows, combine_chunks, concat_columns, take_rows
+from dedup_spark.comparison.selected_rows import RowSelector, SelectedRows, combine_chunks, concat_columns
 from dedup_spark.comparison.spilled_hashes import PARTITIONS, PartitionedHashes, SpillableHashes
 from dedup_spark.execution.fan_out import assign_round_robin
 from dedup_spark.fingerprints.buckets import BucketFingerprints
 from dedup_spark.fingerprints.hashing import KeyHasher
-from dedup_spark.fingerprints.key_columns import key_columns
-from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.fingerprints.sub_buckets import SubBucketSums
-from dedup_spark.fingerprints.value_hashing import ValueHasher
 
 Result = TypeVar("Result")
 # Value columns of selected rows are held in memory, so that survivors among them need not be read again.
 _VALUE_BYTES = 64 << 20
 # Selected rows are put together in pieces of about so many.
 _ROWS_AT_A_TIME = 1 << 18
-
-
-@dataclass(frozen=True)
-class RowHashers:
-    """Hashes the keys of rows, and their values where these are compared too."""
-
-    keys: KeyHasher
-    values: ValueHasher | None
-
-    @classmethod
-    def of(cls, table: TableContract, seed: Seed, *, compare_values: bool) -> Self:
-        values = ValueHasher(table.value_columns, seed) if compare_values else None
-        return cls(KeyHasher(key_columns(table), seed), values)
-
-
-@dataclass(frozen=True)
-class _HashedBatch:
-    """A batch with the first hashes of its keys. `value_hashes`: the hashes of its values, if they were computed."""
-
-    batch: KeyBatch
-    first_hashes: U64Array
-    value_hashes: U64Array | None
-
+_NO_FILE_NUMBERS: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 
 # File number, row numbers, rows.
-_SelectedBatch = tuple[int, Indices, _HashedBatch]
+_SelectedBatch = tuple[int, Indices, HashedBatch]
 
 
 class KeySource:
     """Rows of `files`, which are numbered from 0.
 
     `ids` has for each file the update_id of all its rows, None where the rows' own ids have to be read.
+    `holds_values`: see HashedFiles.
     """
 
     def __init__(
@@ -83,24 +58,21 @@ class KeySource:
         ids: Sequence[int | None],
         budget: MemoryBudget,
         threads: int,
+        *,
+        holds_values: bool = False,
     ) -> None:
-        self._reader = reader
-        self._hashers = hashers
-        self._files = files
-        self._constant_ids = ids
-        self._budget = budget
+        self._files = HashedFiles(reader, hashers, files, ids, budget, holds_values)
         self._threads = threads
-        self._in_memory: dict[int, list[_HashedBatch]] = {}
 
     def fingerprints(
         self, bits: int, *, files: Sequence[int] | None = None, only_id: int | None = None
     ) -> BucketFingerprints:
         """Fingerprints in `2**bits` buckets of all rows, or of the rows in `files`, or with update_id `only_id`."""
-        total, lock = BucketFingerprints.empty(bits, with_values=self._hashers.values is not None), Lock()
+        total, lock = BucketFingerprints.empty(bits, with_values=self._files.hashers.values is not None), Lock()
 
         def add_files(numbers: Sequence[int]) -> None:
             for number in numbers:
-                for hashed, second in self._first_pass(number):
+                for hashed, second in self._files.first_pass(number):
                     first, values = hashed.first_hashes, hashed.value_hashes
                     if only_id is not None and hashed.batch.update_ids is not None:
                         has_id = hashed.batch.update_ids == only_id
@@ -114,20 +86,20 @@ class KeySource:
 
     @property
     def key_hasher(self) -> KeyHasher:
-        return self._hashers.keys
+        return self._files.hashers.keys
 
     @property
     def value_columns(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self._reader.table.value_columns)
+        return tuple(column.name for column in self._files.reader.table.value_columns)
 
     def whole_rows(self, file_number: int, row_numbers: I64Array) -> Iterator[pa.Table]:
         """All columns of rows of one file. `row_numbers` ascend."""
-        source = RowSource.selected_rows(self._files[file_number], len(row_numbers), row_numbers)
-        return read_rows(self._reader, source)
+        source = RowSource.selected_rows(self._files.uris[file_number], len(row_numbers), row_numbers)
+        return read_rows(self._files.reader, source)
 
     def key_hashes(self, rows: SelectedRows) -> tuple[U64Array, U64Array]:
         """First and second hashes of the keys of selected rows."""
-        return self._hashers.keys.both([column.combine_chunks() for column in rows.key_columns])
+        return self._files.hashers.keys.both([column.combine_chunks() for column in rows.key_columns])
 
     def repeated_hashes(self, counts: npt.NDArray[Any], bits: int, limit: int) -> Iterator[U64Array]:
         """First hashes that several rows have, in ascending arrays. At most about `limit` rows are looked at together.
@@ -143,7 +115,7 @@ class KeySource:
         """The first hashes of the rows that `selector` selects."""
 
         def hashes(numbers: Sequence[int]) -> list[U64Array]:
-            batches = (hashed for number in numbers for hashed in self._second_pass(number, with_values=False))
+            batches = (hashed for number in numbers for hashed in self._files.second_pass(number, with_values=False))
             return [hashed.first_hashes[selector(hashed.first_hashes).selected] for hashed in batches]
 
         return np.concatenate([EMPTY_U64, *(found for part in self._in_threads(hashes) for found in part)])
@@ -167,9 +139,9 @@ class KeySource:
 
         def visit_files(numbers: Sequence[int]) -> None:
             for number in numbers:
-                if only_id is not None and self._constant_ids[number] not in (None, only_id):
+                if only_id is not None and self._files.constant_ids[number] not in (None, only_id):
                     continue
-                for hashed in self._second_pass(number, with_values=False):
+                for hashed in self._files.second_pass(number, with_values=False):
                     firsts, ids = hashed.first_hashes, hashed.batch.update_ids
                     if only_id is not None and ids is not None:
                         firsts = firsts[ids == only_id]
@@ -202,24 +174,25 @@ class KeySource:
         The hashes, in `partitions`, are empty if values are not compared. With `only_id` they are those of rows with
         this update_id.
         """
-        compares_values = self._hashers.values is not None
+        compares_values = self._files.hashers.values is not None
         value_budget = MemoryBudget(_VALUE_BYTES * len(selected.ranges))
 
         def select(numbers: Sequence[int]) -> SpillableHashes:
             found: list[_SelectedBatch] = []
             hashes, rows_found = SpillableHashes(partitions), 0
             for number in numbers:
-                for hashed in self._second_pass(number, with_values=with_values or compares_values):
+                for hashed in self._files.second_pass(number, with_values=with_values or compares_values):
                     rows, hash_only = selector(hashed.first_hashes)
                     if len(rows):
-                        found.append((number, rows + hashed.batch.first_row, self._take(hashed, rows, value_budget)))
+                        taken = self._files.take(hashed, rows, value_budget)
+                        found.append((number, rows + hashed.batch.first_row, taken))
                         rows_found += len(rows)
                     if rows_found > _ROWS_AT_A_TIME:
                         selected.add(self._concat(found))
                         found, rows_found = [], 0
                     if compares_values and len(hash_only):
-                        hash_only = self._with_id(number, hashed.batch, hash_only, only_id)
-                        hashes.add(hashed.first_hashes[hash_only], self._value_hashes(hashed, hash_only))
+                        hash_only = self._files.with_id(number, hashed.batch, hash_only, only_id)
+                        hashes.add(hashed.first_hashes[hash_only], self._files.value_hashes(hashed, hash_only))
             selected.add(self._concat(found))
             return hashes
 
@@ -230,13 +203,15 @@ class KeySource:
         return SelectedRows(
             key_columns=combine_chunks(
                 pa.chunked_array([batch.key_columns[index] for batch in batches], SCALARS[column.type].in_arrow)
-                for index, column in enumerate(self._hashers.keys.columns)
+                for index, column in enumerate(self._files.hashers.keys.columns)
             ),
             file_numbers=np.concatenate(
                 [_NO_FILE_NUMBERS, *(np.full(len(rows), number, np.int32) for number, rows, _ in found)]
             ),
             row_numbers=np.concatenate([EMPTY_I64, *(rows.astype(np.int64) for _, rows, _ in found)]),
-            update_ids=np.concatenate([EMPTY_I64, *(self._ids(number, taken.batch) for number, _, taken in found)]),
+            update_ids=np.concatenate(
+                [EMPTY_I64, *(self._files.update_ids(number, taken.batch) for number, _, taken in found)]
+            ),
             first_hashes=np.concatenate([EMPTY_U64, *(taken.first_hashes for _, _, taken in found)]),
             value_hashes=np.concatenate(
                 [EMPTY_U64, *(taken.value_hashes for _, _, taken in found if taken.value_hashes is not None)]
@@ -244,79 +219,12 @@ class KeySource:
             value_columns=concat_columns([batch.value_columns for batch in batches]),
         )
 
-    def _take(self, hashed: _HashedBatch, rows: Indices, value_budget: MemoryBudget) -> _HashedBatch:
-        """These rows of a batch. Their values are hashed here, unless the first pass did so."""
-        batch, first_hashes = hashed.batch, hashed.first_hashes[rows]
-        values = None if batch.value_columns is None else take_rows(batch.value_columns, rows)
-        value_hashes = None
-        if hashed.value_hashes is not None:
-            value_hashes = hashed.value_hashes[rows]
-        elif self._hashers.values is not None and values is not None:
-            value_hashes = self._hashers.values.hash(first_hashes, values)
-        if values is not None and not value_budget.reserve(sum(array.nbytes for array in values)):
-            values = None
-        ids = None if batch.update_ids is None else batch.update_ids[rows]
-        taken = KeyBatch(batch.first_row, take_rows(batch.key_columns, rows), ids, values)
-        return _HashedBatch(taken, first_hashes, value_hashes)
-
-    def _value_hashes(self, hashed: _HashedBatch, rows: Indices) -> U64Array:
-        """Hashes of the values of these rows, where values are compared."""
-        if hashed.value_hashes is not None:
-            return hashed.value_hashes[rows]
-        assert self._hashers.values
-        assert hashed.batch.value_columns is not None
-        return self._hashers.values.hash(hashed.first_hashes[rows], take_rows(hashed.batch.value_columns, rows))
-
-    def _with_id(self, number: int, batch: KeyBatch, rows: Indices, only_id: int | None) -> Indices:
-        """The rows that have this update_id; all rows when it is None."""
-        if only_id is None:
-            return rows
-        if batch.update_ids is None:
-            return rows if self._constant_ids[number] == only_id else NO_INDICES
-        return np.asarray(rows[batch.update_ids[rows] == only_id])
-
-    def _ids(self, number: int, batch: KeyBatch) -> I64Array:
-        ids = batch.update_ids
-        return np.full(batch.rows, self._constant_ids[number], np.int64) if ids is None else ids
-
     def _in_threads(self, work: Callable[[Sequence[int]], Result], files: Sequence[int] | None = None) -> list[Result]:
         """Calls `work` with file numbers, once for each thread."""
-        numbers = range(len(self._files)) if files is None else files
+        numbers = range(len(self._files.uris)) if files is None else files
         threads = max(1, min(self._threads, len(numbers)))
         shares = assign_round_robin(numbers, threads)
         if threads == 1:
             return [work(shares[0])]
         with ThreadPoolExecutor(threads) as pool:
             return list(pool.map(work, shares))
-
-    def _first_pass(self, number: int) -> Iterator[tuple[_HashedBatch, U64Array]]:
-        """A file's batches, each with its second hashes. Keys stay in memory if the budget allows."""
-        in_memory: list[_HashedBatch] | None = []
-        values = self._hashers.values
-        for batch in self._read(number, with_values=values is not None):
-            first, second = self._hashers.keys.both(batch.key_columns)
-            value_hashes = None
-            if values and batch.value_columns is not None:
-                value_hashes = values.hash(first, batch.value_columns)
-            hashed = _HashedBatch(replace(batch, value_columns=None), first, value_hashes)
-            if in_memory is not None and self._budget.reserve(batch.nbytes + 2 * first.nbytes):
-                in_memory.append(hashed)
-            else:
-                in_memory = None
-            yield hashed, second
-        if in_memory is not None:
-            self._in_memory[number] = in_memory
-
-    def _second_pass(self, number: int, *, with_values: bool) -> Iterator[_HashedBatch]:
-        if number in self._in_memory:
-            yield from self._in_memory[number]
-        else:
-            for batch in self._read(number, with_values=with_values):
-                yield _HashedBatch(batch, self._hashers.keys.first(batch.key_columns), None)
-
-    def _read(self, number: int, *, with_values: bool) -> Iterator[KeyBatch]:
-        with_ids = self._constant_ids[number] is None
-        return self._reader.batches(self._files[number], with_ids=with_ids, with_values=with_values)
-
-
-_NO_FILE_NUMBERS: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)

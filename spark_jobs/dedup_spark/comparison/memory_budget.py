@@ -1,4 +1,4 @@
-"""A limit of memory that several readers share."""
+"""Limits the memory that several readers take together."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from threading import Lock
 class MemoryBudget:
     """Bytes that may be held in memory. Thread-safe."""
 
-    def __init__(self, limit: int) -> None:
-        self._left = limit
+    def __init__(self, limit_bytes: int) -> None:
+        self._free_bytes = limit_bytes
         self._lock = Lock()
 
     def reserve(self, size: int) -> bool:
-        """Reserve `size` bytes and return True; if fewer bytes are left, reserve nothing and return False."""
+        """Reserve `size` bytes and return True; if fewer bytes are free, reserve nothing and return False."""
         with self._lock:
-            if size > self._left:
+            if size > self._free_bytes:
                 return False
-            self._left -= size
+            self._free_bytes -= size
             return True

@@ -1,8 +1,8 @@
-"""Keys of any type packed into one 64-bit integer each: packed keys are equal exactly where the keys are.
+"""Packs keys of any types into one 64-bit integer each: packed keys are equal if and only if the keys are.
 
 Numbers take as many bits as the range of the compared values needs. Texts, NUMERIC, and numbers that do not fit are
-packed by rank, their position among the distinct compared values. Packed keys hold for one comparison and are never
-stored.
+packed by rank: their position among the distinct compared values. So packed keys are valid only in the comparison for
+which they were made, and are never stored.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ _KEY_BITS = 63
 
 @dataclass(frozen=True)
 class PackedKeys:
-    """The packed keys of each list, in its rows' order. `ranked` when a column was packed by rank."""
+    """The packed keys of each list, in the order of its rows. `has_ranks`: whether a column was packed by rank."""
 
-    parts: tuple[U64Array, ...]
-    ranked: bool
+    lists: tuple[U64Array, ...]
+    has_ranks: bool
 
 
-def pack_keys(columns: tuple[Column, ...], parts: Sequence[Sequence[pa.ChunkedArray]]) -> PackedKeys:
-    """Packs lists of keys that are to be compared with each other. `parts` are the key columns of each list."""
-    cuts = np.cumsum([len(part[0]) for part in parts])[:-1]
-    packed, bits, ranked = np.zeros(sum(len(part[0]) for part in parts), dtype=np.uint64), 0, False
+def pack_keys(columns: tuple[Column, ...], lists: Sequence[Sequence[pa.ChunkedArray]]) -> PackedKeys:
+    """Pack lists of keys that are to be compared with each other. `lists`: the key columns of each list."""
+    row_counts = [len(key_columns[0]) for key_columns in lists]
+    packed, bits, has_ranks = np.zeros(sum(row_counts), dtype=np.uint64), 0, False
     for number, column in enumerate(columns):
-        codes, width, by_rank = _codes(column, [part[number] for part in parts])
+        codes, width, by_rank = _codes(column, [key_columns[number] for key_columns in lists])
         if bits + width > _KEY_BITS:
-            packed, bits, ranked = *_ranks(packed), True
+            packed, bits, has_ranks = *_ranks(packed), True
         if bits + width > _KEY_BITS:
             codes, width = _ranks(codes)
         packed = (packed << np.uint64(width)) | codes
-        bits, ranked = bits + width, ranked or by_rank
-    return PackedKeys(tuple(np.split(packed, cuts)), ranked)
+        bits, has_ranks = bits + width, has_ranks or by_rank
+    return PackedKeys(tuple(np.split(packed, np.cumsum(row_counts)[:-1])), has_ranks)
 
 
-def _codes(column: Column, parts: Sequence[pa.ChunkedArray]) -> tuple[U64Array, int, bool]:
-    """A number from 0 for each value of the column, the bits that it needs, and whether the numbers are ranks."""
-    chunks = [chunk for part in parts for chunk in part.chunks]
+def _codes(column: Column, arrays: Sequence[pa.ChunkedArray]) -> tuple[U64Array, int, bool]:
+    """A number from 0 on for each value of the column, the bits that it needs, and whether the numbers are ranks."""
+    chunks = [chunk for array in arrays for chunk in array.chunks]
     if is_number(column):
         values = np.concatenate([numbers(column, chunk) for chunk in chunks] or [EMPTY_I64])
         if not len(values):

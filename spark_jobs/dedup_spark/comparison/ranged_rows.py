@@ -1,7 +1,7 @@
-"""Selected rows of one input, sorted into ranges of buckets that are compared one after the other.
+"""Keeps selected rows of one input, grouped by ranges of buckets that are compared one after the other.
 
-With one range the rows stay in memory. With several they are written to a temporary file, so that files are read once
-however many rows differ, and memory holds the rows of one range at a time.
+With one range the rows stay in memory. With several they are written to a temporary file: so the input's files are read
+only once, however many rows differ, and memory holds the rows of one range at a time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class StoredRows:
 
 
 class RangedRows:
-    """Rows of `ranges` over `2**bits` buckets. Adding rows is thread-safe."""
+    """Rows of the buckets in `ranges`, of `2**bits` buckets. Adding rows is thread-safe."""
 
     def __init__(self, ranges: Sequence[BucketRange], bits: int) -> None:
         self.ranges = ranges
@@ -46,7 +46,7 @@ class RangedRows:
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """In another process the rows that are in objects can be read."""
+        """Another process can only read the rows that are in objects."""
         assert not self._in_memory
         return {**self.__dict__, "_file": None, "_lock": None}
 
@@ -55,7 +55,7 @@ class RangedRows:
         return RangedRows(self.ranges, self._bits)
 
     def save(self, uri: str) -> list[list[StoredRows]]:
-        """Write all rows as one object, the rows of a range side by side; return where each range is in it."""
+        """Write all rows as one object, range after range. Return for each range where its rows are in the object."""
         saved: list[list[StoredRows]] = []
         with storage.open_output(uri) as stream:
             for number in range(len(self._stored)):
@@ -90,9 +90,8 @@ class RangedRows:
         order = np.argsort(numbers, kind="stable")
         edges = np.searchsorted(numbers[order], np.arange(len(self._stored) + 1))
         for number, stored in enumerate(self._stored):
-            part = rows.take(order[edges[number] : edges[number + 1]])
+            table = rows.take(order[edges[number] : edges[number + 1]]).to_table()
             start = self._file.seek(0, 2)
-            table = part.to_table()
             with pa.ipc.new_stream(self._file, table.schema) as stream:
                 stream.write_table(table)
             stored.append(StoredRows(start, self._file.tell() - start))

@@ -16,7 +16,7 @@ from dedup_spark.absent_columns import complete_batch
 from dedup_spark.arrays import EMPTY_I64, BoolArray, I64Array
 from dedup_spark.arrow_cast import cast_table
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.comparison.key_reader import KeyReader, batch_rows, compressed_bytes
+from dedup_spark.comparison.key_reader import KeyReader, compressed_bytes, group_rows_per_batch
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class RowSource:
     """Rows to read from a file: those in `included`, and all with an update_id below `ids_below` except `excluded`.
 
     `included` and `excluded` are ascending row numbers; `rows` is the number of rows in the file. If `decoded` is not
-    empty, it has all wanted rows, and the file is not read.
+    empty, it contains all wanted rows, and the file is not read.
     """
 
     uri: str
@@ -55,7 +55,7 @@ def sorted_row_numbers(parts: Sequence[I64Array]) -> I64Array:
 
 
 def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
-    """The rows of `source` in the file's order. Compressed bytes that are decoded count in `reader.bytes_read`."""
+    """Yield the rows of `source` in the file's order. What is decoded is added to `reader.bytes_read`."""
     if source.decoded:
         yield from source.decoded
         return
@@ -67,10 +67,10 @@ def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
         for group in range(file.num_row_groups):
             group_end = group_start + file.metadata.row_group(group).num_rows
             if source.ids_below is not None or len(_between(source.included, group_start, group_end)):
-                reader.count(compressed_bytes(file, group, names))
+                reader.add_bytes_read(compressed_bytes(file, group, names))
                 first_row = group_start
-                size = batch_rows(file, group, names)
-                for batch in file.iter_batches(size, row_groups=[group], columns=names, use_threads=False):
+                batch_rows = group_rows_per_batch(file, group, names)
+                for batch in file.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
                     wanted = batch.filter(pa.array(_mask(table, source, batch, first_row)))
                     first_row += batch.num_rows
                     if wanted.num_rows:
@@ -80,7 +80,7 @@ def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
 
 
 def _mask(table: TableContract, source: RowSource, batch: pa.RecordBatch, first_row: int) -> BoolArray:
-    """Which rows of the batch are wanted."""
+    """For each row of the batch whether it is wanted. `first_row`: the number of the batch's first row in the file."""
     mask = np.zeros(batch.num_rows, dtype=bool)
     if source.ids_below is not None:
         mask = batch.column(table.snapshot_id_column).cast(pa.int64()).to_numpy() < source.ids_below

@@ -1,4 +1,4 @@
-"""Defines which rows a pass over a `KeySource` (files whose keys are read) selects, with their columns and hashes."""
+"""Defines a selection of rows by the hashes of their keys, and the selected rows with their columns and hashes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Columns = tuple[pa.ChunkedArray, ...]
 
 
 class RowSelection(NamedTuple):
-    """Indices of rows of one batch: rows to return, and rows of which only the value hashes are needed."""
+    """Indices of rows in one batch. `selected`: rows to return. `hash_only`: rows whose value hash suffices."""
 
     selected: Indices
-    hashed: Indices
+    hash_only: Indices
 
 
 # Selects rows of a batch by the first hashes of their keys.
@@ -28,11 +28,10 @@ RowSelector = Callable[[U64Array], RowSelection]
 
 @dataclass(frozen=True)
 class SelectedRows:
-    """Rows of a key source. `file_numbers`, `row_numbers`: each row's file, and its number in that file.
+    """Rows of a KeySource. `file_numbers`, `row_numbers`: each row's file, and its number in that file, from 0.
 
     `value_hashes` is empty if values are not compared. `value_columns` is None if the columns were not decoded or are
-    too large to hold in memory. `first_hashes`: the first of each key's two
-    64-bit hashes, which chooses its bucket.
+    too large to hold in memory. `first_hashes`: the first of each key's two 64-bit hashes, which chooses its bucket.
     """
 
     key_columns: Columns
@@ -47,7 +46,7 @@ class SelectedRows:
         return len(self.row_numbers)
 
     def take(self, indices: Indices) -> SelectedRows:
-        """The rows at these indices, in their order."""
+        """The rows at these indices, in the order of `indices`."""
         return SelectedRows(
             key_columns=take_rows(self.key_columns, indices),
             file_numbers=self.file_numbers[indices],

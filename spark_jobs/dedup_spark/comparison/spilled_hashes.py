@@ -1,7 +1,7 @@
-"""Hashes of rows, partitioned by one of two hashes, and spilled to a temporary file where they are many.
+"""Keeps two hashes of each row, partitioned by the second one; if they are many, in a temporary file.
 
-Changed rows among rows whose keys need no comparison are counted by such hashes alone, partition by partition: they may
-be a tenth of a date.
+With these hashes changed rows are counted, partition by partition, among the rows whose keys need no comparison. Such
+rows may be a tenth of a date's.
 """
 
 from __future__ import annotations
@@ -37,30 +37,33 @@ class _Run:
 
 @dataclass(frozen=True)
 class SavedHashes:
-    """An object with the first hashes of each partition, followed by its value hashes; `rows` of each partition."""
+    """An object with the first hashes and the value hashes of each partition, one partition after the other.
+
+    `row_counts`: the number of rows of each partition.
+    """
 
     uri: str
-    rows: tuple[int, ...]
+    row_counts: tuple[int, ...]
 
     @property
-    def partitions(self) -> int:
-        return len(self.rows)
+    def partition_count(self) -> int:
+        return len(self.row_counts)
 
     def partition(self, number: int) -> tuple[U64Array, U64Array]:
-        rows = self.rows[number]
-        if not rows:
+        count = self.row_counts[number]
+        if not count:
             return EMPTY_U64, EMPTY_U64
         with storage.open_input(self.uri) as file:
-            content = file.read_at(2 * rows * WORD_BYTES, 2 * sum(self.rows[:number]) * WORD_BYTES)
+            content = file.read_at(2 * count * WORD_BYTES, 2 * sum(self.row_counts[:number]) * WORD_BYTES)
         both = np.frombuffer(content, dtype=np.uint64)
-        return both[:rows], both[rows:]
+        return both[:count], both[count:]
 
 
 @dataclass
 class SpillableHashes:
-    """The first hash and the value hash of rows, in any order, in `partitions` by the value hash."""
+    """The first hash and the value hash of rows, in any order. The value hash chooses a row's partition."""
 
-    partitions: int = PARTITIONS
+    partition_count: int = PARTITIONS
     _first_hashes: list[U64Array] = field(default_factory=list)
     _value_hashes: list[U64Array] = field(default_factory=list)
     _rows_in_memory: int = 0
@@ -83,11 +86,11 @@ class SpillableHashes:
         return _concat([self._read(run, number) for run in self._runs])
 
     def save(self, uri: str) -> SavedHashes:
-        """Write all rows as one object, those of a partition side by side."""
+        """Write all hashes as one object, partition after partition."""
         self.spill()
         rows = []
         with storage.open_output(uri) as stream:
-            for number in range(self.partitions):
+            for number in range(self.partition_count):
                 hashes = self.partition(number)
                 rows.append(len(hashes[0]))
                 for array in hashes:
@@ -95,17 +98,17 @@ class SpillableHashes:
         return SavedHashes(uri, tuple(rows))
 
     def in_memory(self) -> tuple[U64Array, U64Array]:
-        """First and value hashes that were not spilled."""
+        """First and value hashes that are not in the file."""
         return np.concatenate([EMPTY_U64, *self._first_hashes]), np.concatenate([EMPTY_U64, *self._value_hashes])
 
     def spill(self) -> None:
-        """Moves what is in memory to the file."""
+        """Move the hashes from memory to the file."""
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="dedup-clone-")  # noqa: SIM115 - deleted with this object
         first_hashes, value_hashes = self.in_memory()
-        partitions = _partition_of(value_hashes, self.partitions)
+        partitions = _partition_of(value_hashes, self.partition_count)
         order = np.argsort(partitions, kind="stable")
-        bounds = np.searchsorted(partitions[order], np.arange(self.partitions + 1))
+        bounds = np.searchsorted(partitions[order], np.arange(self.partition_count + 1))
         self._runs.append(_Run(self._file.seek(0, 2), bounds))
         for hashes in (first_hashes, value_hashes):
             self._file.write(hashes[order].data)
@@ -125,10 +128,10 @@ PartitionedHashes = SpillableHashes | SavedHashes
 
 
 @dataclass(frozen=True)
-class ChangedRowsCount:
+class ChangedRowsCounter:
     """Counts the rows of the parent with values that the newest delivery lacks.
 
-    `select` chooses the rows to count by their first hashes; all rows count when it is None. All hashes have the same
+    `select` chooses the rows to count by their first hashes; None to count all rows. All hashes have the same number of
     partitions.
     """
 
@@ -137,8 +140,8 @@ class ChangedRowsCount:
     select: Callable[[U64Array], Indices] | None
 
     @property
-    def partitions(self) -> int:
-        return max((hashes.partitions for hashes in self.parent), default=0)
+    def partition_count(self) -> int:
+        return max((hashes.partition_count for hashes in self.parent), default=0)
 
     def total(self) -> int:
         """Count all rows, in memory if they are few."""
@@ -148,7 +151,7 @@ class ChangedRowsCount:
             return self._count(lambda hashes: hashes.in_memory())
         for hashes in spillable:
             hashes.spill()
-        return sum(map(self, range(self.partitions)))
+        return sum(map(self, range(self.partition_count)))
 
     def __call__(self, number: int) -> int:
         """Count the rows of one partition."""
@@ -171,6 +174,6 @@ def _concat(hashes: Sequence[tuple[U64Array, U64Array]]) -> tuple[U64Array, U64A
     return np.concatenate([first for first, _ in found]), np.concatenate([value for _, value in found])
 
 
-def _partition_of(value_hashes: U64Array, partitions: int) -> npt.NDArray[np.uint16]:
-    # Not the highest bits: `count_missing` looks hashes of one partition up by these.
-    return (((value_hashes & _LOWER_HALF) * np.uint64(partitions)) >> _HALF).astype(np.uint16)
+def _partition_of(value_hashes: U64Array, partition_count: int) -> npt.NDArray[np.uint16]:
+    # Not by the highest bits, by which `count_missing` looks up the hashes of one partition.
+    return (((value_hashes & _LOWER_HALF) * np.uint64(partition_count)) >> _HALF).astype(np.uint16)

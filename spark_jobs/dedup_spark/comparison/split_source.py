@@ -1,7 +1,7 @@
-"""One input of a large date's comparison, whose files are read by several Spark tasks.
+"""Reads one input of a large date's comparison: its files are divided over several Spark tasks.
 
-The driver holds what adds up to a few numbers for each bucket. Rows and hashes stay in objects of the date's own folder
-until tasks compare them range by range, so no pass reads a file twice and the driver sees no rows but survivors.
+The driver only adds up the sums of buckets. Tasks write rows and hashes as objects into a folder of the date, and later
+tasks compare them range by range. So no pass reads a file twice, and the driver holds no rows except survivors.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from dedup_spark import storage
 from dedup_spark.arrays import EMPTY_U64, U64Array
+from dedup_spark.comparison.hashed_files import RowHashers
 from dedup_spark.comparison.key_comparison import repeated_in
 from dedup_spark.comparison.key_reader import FilesRead, KeyReader
-from dedup_spark.comparison.key_source import KeySource, RowHashers
+from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.memory_budget import MemoryBudget
 from dedup_spark.comparison.ranged_rows import RangedRows, StoredRows
 from dedup_spark.comparison.selected_rows import RowSelector
@@ -32,15 +33,15 @@ from dedup_spark.fingerprints.buckets import BucketFingerprints
 from dedup_spark.fingerprints.sub_buckets import SubBucketSums
 
 Found = TypeVar("Found")
-Files = Sequence[int]  # numbers of files
-# Rows of repeated keys are compared together for so many keys.
+FileNumbers = Sequence[int]
+# So many repeated hashes, or a few more, are yielded together.
 _REPEATED_AT_A_TIME = 1 << 16
 
 
 class SplitKeySource(KeySource):
-    """A KeySource whose passes are Spark tasks. In another process it is an ordinary KeySource.
+    """A KeySource whose passes run as Spark tasks. Once pickled it becomes an ordinary KeySource.
 
-    `sizes`: of the files, in bytes.
+    `sizes`: the bytes of each file.
     """
 
     def __init__(
@@ -57,12 +58,14 @@ class SplitKeySource(KeySource):
         self._tasks = tasks
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _local_source, (self._reader, self._hashers, self._files, self._constant_ids)
+        return _local_source, (self._files.reader, self._files.hashers, self._files.uris, self._files.constant_ids)
 
-    def fingerprints(self, bits: int, *, files: Files | None = None, only_id: int | None = None) -> BucketFingerprints:
-        total = BucketFingerprints.empty(bits, with_values=self._hashers.values is not None)
+    def fingerprints(
+        self, bits: int, *, files: FileNumbers | None = None, only_id: int | None = None
+    ) -> BucketFingerprints:
+        total = BucketFingerprints.empty(bits, with_values=self._files.hashers.values is not None)
 
-        def sum_up(source: KeySource, files: Files, uri: str) -> str:
+        def sum_up(source: KeySource, files: FileNumbers, uri: str) -> str:
             sums = source.fingerprints(bits, files=files, only_id=only_id)
             stored.write(uri, stored.StoredFingerprints(0, sums), source.key_hasher)
             return sums.digest()
@@ -75,14 +78,14 @@ class SplitKeySource(KeySource):
         return total
 
     def sum_sub_buckets(
-        self, sums: SubBucketSums, only_id: int | None = None, *, remove: bool = False, files: Files | None = None
+        self, sums: SubBucketSums, only_id: int | None = None, *, remove: bool = False, files: FileNumbers | None = None
     ) -> None:
         bits = sums.bits
 
-        def sum_up(source: KeySource, files: Files, uri: str) -> None:
-            part = SubBucketSums(bits)
-            source.sum_sub_buckets(part, only_id, files=files)
-            part.save(uri)
+        def sum_up(source: KeySource, files: FileNumbers, uri: str) -> None:
+            file_sums = SubBucketSums(bits)
+            source.sum_sub_buckets(file_sums, only_id, files=files)
+            file_sums.save(uri)
 
         for uri, _ in self._map(sum_up, "sum up keys by sub-bucket", files):
             sums.add_saved(uri, removed=remove)
@@ -96,11 +99,11 @@ class SplitKeySource(KeySource):
         *,
         with_values: bool = False,
         partitions: int = PARTITIONS,
-        files: Files | None = None,
+        files: FileNumbers | None = None,
     ) -> Sequence[PartitionedHashes]:
         empty = selected.without_rows()
 
-        def select(source: KeySource, files: Files, uri: str) -> tuple[list[list[StoredRows]], SavedHashes]:
+        def select(source: KeySource, files: FileNumbers, uri: str) -> tuple[list[list[StoredRows]], SavedHashes]:
             rows = empty.without_rows()
             (hashes,) = source.select_and_hash(
                 selector, rows, only_id, with_values=with_values, partitions=partitions, files=files
@@ -116,7 +119,7 @@ class SplitKeySource(KeySource):
     def repeated_hashes(self, counts: npt.NDArray[Any], bits: int, limit: int) -> Iterator[U64Array]:
         partitions = max(PARTITIONS, -(-int(counts.sum(dtype=np.uint64)) // limit))
 
-        def partition(source: KeySource, files: Files, uri: str) -> SavedHashes:
+        def partition(source: KeySource, files: FileNumbers, uri: str) -> SavedHashes:
             hashes = SpillableHashes(partitions)
             source.visit_first_hashes(lambda firsts: hashes.add(firsts, firsts), files=files)
             return hashes.save(uri)
@@ -132,22 +135,24 @@ class SplitKeySource(KeySource):
         yield np.sort(np.concatenate([EMPTY_U64, *found]))
 
     def _map(
-        self, work: Callable[[KeySource, Files, str], Found], step: str, files: Files | None = None
+        self, work: Callable[[KeySource, FileNumbers, str], Found], step: str, files: FileNumbers | None = None
     ) -> list[tuple[str, Found]]:
-        """Call `work` in a task for each part of the files; return the URI that it could write to, and its result."""
-        numbers = range(len(self._files)) if files is None else files
-        parts = split_files(numbers, [self._sizes[number] for number in numbers], self._tasks.parts)
-        source = self._reader, self._hashers, self._files, self._constant_ids
+        """Call `work` in a task for each part of the files. Return the URI given to each call, and its result."""
+        numbers = range(len(self._files.uris)) if files is None else files
+        parts = split_files(numbers, [self._sizes[number] for number in numbers], self._tasks.part_count)
+        source = self._files.reader, self._files.hashers, self._files.uris, self._files.constant_ids
         results = self._tasks.map(_PartWork(source, work, self._tasks.folder_uri), parts, step)
         for result in results:
             if isinstance(result, str):
                 raise UnsuitableFile(result)
-            self._reader.add_files_read(result.read)
+            self._files.reader.add_files_read(result.read)
         return [(result.uri, result.found) for result in results if not isinstance(result, str)]
 
 
 @dataclass(frozen=True)
 class _PartResult(Generic[Found]):
+    """What one task returns. `uri`: where it could write. `read`: what its reader found out about files."""
+
     uri: str
     found: Found
     read: FilesRead
@@ -164,14 +169,14 @@ def _local_source(reader: KeyReader, hashers: RowHashers, files: Sequence[str], 
 class _PartWork(Generic[Found]):
     """Calls `work` with a source that has read nothing yet, numbers of its files, and a URI to write to.
 
-    Returns a text if files could not be validated: Spark would repeat the task after an error.
+    If a file cannot be validated, it returns the error's text. After an error Spark would repeat the task.
     """
 
     source: _SourceFields
-    work: Callable[[KeySource, Files, str], Found]
+    work: Callable[[KeySource, FileNumbers, str], Found]
     folder_uri: str
 
-    def __call__(self, files: Files) -> _PartResult[Found] | str:
+    def __call__(self, files: FileNumbers) -> _PartResult[Found] | str:
         shared_reader, hashers, uris, ids = self.source
         reader, uri = copy(shared_reader), storage.join(self.folder_uri, uuid4().hex)
         try:
@@ -193,8 +198,8 @@ class _RepeatedHashes:
         return repeated_in(np.sort(np.concatenate([hashes.partition(number)[0] for hashes in self.saved])))
 
 
-def split_files(numbers: Files, sizes: Sequence[int], parts: int) -> list[Files]:
-    """Divide files into at most so many parts of similar size, one of them empty if there is no file."""
+def split_files(numbers: FileNumbers, sizes: Sequence[int], parts: int) -> list[FileNumbers]:
+    """Divide files into at most so many parts of similar size; without files there is one empty part."""
     batches: list[list[int]] = [[] for _ in range(max(1, min(parts, len(numbers))))]
     loads = [(0, batch) for batch in range(len(batches))]
     for size, number in sorted(zip(sizes, numbers, strict=True), reverse=True):

@@ -1,4 +1,4 @@
-"""Reads landed files that were not validated yet: validates them and returns their keys in one pass.
+"""Validates landed files and reads their keys in one pass.
 
 This pass decodes all columns. Keys, dates and update_ids are validated by their values. The other columns must be
 readable too, because an adopted file is loaded as it is: an unreadable page would fail the load job of all files.
@@ -19,15 +19,15 @@ from dedup_spark.landing.file_validation import FileValidation, FileValidator, L
 class UnsuitableFile(Exception):
     """A landed file is invalid, or pyarrow cannot cast it to the schema that the job writes.
 
-    Batches of the file that were returned before must be discarded.
+    The caller must discard the batches of the file that it has received before.
     """
 
 
 @dataclass(kw_only=True)
 class ValidatingReader(KeyReader):
-    """Validates each file of `landed` when it is first read; `validations` are the results of the valid ones.
+    """Validates each file of `landed` when it is first read. `validations`: the results of valid files, by URI.
 
-    The first read of these files does not count in `bytes_read`.
+    The first read of these files is not added to `bytes_read`.
     """
 
     validator: FileValidator
@@ -36,8 +36,8 @@ class ValidatingReader(KeyReader):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in another process validates the files that were not read yet."""
-        left = {uri: file for uri, file in self.landed.items() if uri not in self.validations}
-        return _validating_reader, (self.table, self.validator, left)
+        unread = {uri: file for uri, file in self.landed.items() if uri not in self.validations}
+        return _validating_reader, (self.table, self.validator, unread)
 
     def files_read(self) -> FilesRead:
         return replace(super().files_read(), validations=self.validations)
@@ -47,7 +47,7 @@ class ValidatingReader(KeyReader):
         self.validations.update(found.validations)
 
     def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
-        """Raises UnsuitableFile, or any error of pyarrow for a damaged file."""
+        """As in KeyReader. Raises UnsuitableFile, or any error of pyarrow for a damaged file."""
         if uri in self.landed and uri not in self.validations:
             return self._validated(self.landed[uri], with_ids=with_ids, with_values=with_values)
         return super().batches(uri, with_ids=with_ids, with_values=with_values)

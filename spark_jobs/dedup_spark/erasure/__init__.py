@@ -1,1 +1,1 @@
-"""Leaves rows of erased keys out of a generation."""
+"""Leaves the rows of erased keys out of a generation."""

@@ -1,8 +1,8 @@
 """Leaves the rows of erased keys out of a generation whose files the plans have written.
 
-This is a step of its own after all plans, so that no plan needs to know of erased keys. It reads the key columns of the
-new files, and writes those anew that have such rows. Files that were copied from the parent have none, because the
-parent was made by the same rule; an erasure reads all of them.
+This step follows all plans, so that no plan needs to know of erased keys. It reads the key columns of the new files,
+and rewrites those that have rows of erased keys. A publish does not read the files copied from the parent, because
+earlier publishes have left these rows out; an erasure reads all files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dedup_spark.output.data_file import DataFileWriter, row_groups
 
 @dataclass(frozen=True)
 class ErasedRow:
-    """One row that was left out. `key`: as text, to leave it out of examples too; it is stored nowhere."""
+    """One row that was left out. `key`: its key as text, by which examples of it are left out; it is stored nowhere."""
 
     date: date
     digest: str
@@ -41,25 +41,25 @@ class ErasedRow:
 
 @dataclass(frozen=True)
 class _ErasedFile:
-    """The erased rows of one file, and the file that has its other rows; None if there are none."""
+    """The erased rows of one file, and the new file with its other rows; None if all were erased."""
 
     rows: tuple[ErasedRow, ...]
     file: DataFile | None
 
 
 @dataclass(frozen=True)
-class _Eraser:
-    """Writes one file without the rows of erased keys. Returns None if it has none."""
+class _FileEraser:
+    """Writes one file anew without the rows of erased keys. Returns None if the file has no such rows."""
 
     table: TableContract
     data_uri: str
-    keys: tuple[ErasedKeySet, ...]
+    key_sets: tuple[ErasedKeySet, ...]
 
     def __call__(self, file: DataFile) -> _ErasedFile | None:
         reader, uri = KeyReader(self.table), storage.join(self.data_uri, file.path)
         erased: dict[int, ErasedRow] = {}
         for batch in reader.batches(uri, with_ids=True, with_values=False):
-            for key_set in self.keys:
+            for key_set in self.key_sets:
                 for row, digest in key_set.find(batch):
                     assert batch.update_ids is not None
                     (key,) = key_texts(self.table, [[column[row].as_py()] for column in batch.key_columns])
@@ -76,22 +76,22 @@ class _Eraser:
 
 @dataclass(frozen=True)
 class RowEraser:
-    """Leaves erased rows out of a generation in `data_uri`. `tombstones`: those that this request makes, if any."""
+    """Leaves erased rows out of a generation in `data_uri`. `tombstones`: of an erasure; None for a publish."""
 
     table: TableContract
     data_uri: str
-    keys: tuple[ErasedKeySet, ...]
+    key_sets: tuple[ErasedKeySet, ...]
     tombstones: Tombstones | None
 
     def erase(
         self, generation: NewGeneration, newest: Delivery | None, fan_out: FanOut
     ) -> tuple[NewGeneration, ErasedRows, frozenset[tuple[date, str]]]:
-        """The generation without erased rows, their record, and their dates and keys as text.
+        """Return the generation without erased rows, the record of these rows, and their dates and keys as text.
 
         `newest`: the newest applied delivery; None for an erasure.
         """
         wanted = [f for f in generation.files if self.tombstones is not None or f.date not in generation.copied]
-        eraser, size = _Eraser(self.table, self.data_uri, self.keys), sum(file.size for file in wanted)
+        eraser, size = _FileEraser(self.table, self.data_uri, self.key_sets), sum(file.size for file in wanted)
         results = fan_out.map(eraser, wanted, size, "leave erased keys out")
         found = {file: result for file, result in zip(wanted, results, strict=True) if result}
         rows = [row for result in found.values() for row in result.rows]
@@ -109,11 +109,11 @@ class RowEraser:
         by_date: defaultdict[date, list[DataFile]] = defaultdict(list)
         for file in files:
             by_date[file.date].append(file)
-        left_out: defaultdict[date, list[ErasedRow]] = defaultdict(list)
+        erased: defaultdict[date, list[ErasedRow]] = defaultdict(list)
         for row in rows:
-            left_out[row.date].append(row)
+            erased[row.date].append(row)
         entries = [
-            _entry(entry, by_date[entry.date], left_out[entry.date], newest) if entry.date in left_out else entry
+            _entry(entry, by_date[entry.date], erased[entry.date], newest) if entry.date in erased else entry
             for entry in generation.dates
         ]
         if newest is None:
@@ -139,18 +139,18 @@ class RowEraser:
 def _entry(
     entry: DateEntry, files: Sequence[DataFile], rows: Sequence[ErasedRow], newest: Delivery | None
 ) -> DateEntry:
-    """The date without `rows`. In a publish all of them are new, because the parent has no row of an erased key.
+    """The date without `rows`. In a publish all of these are new, because the parent has no row of an erased key.
 
-    Its fingerprints are computed again by the next publish.
+    The next publish computes the date's fingerprints again.
     """
     base_id = entry.max_update_id if newest is None else newest.snapshot_id
-    old = sum(row.update_id < base_id for row in rows)
+    erased_survivors = sum(row.update_id < base_id for row in rows)
     ids = [update_id for file in files for update_id in (file.min_update_id, file.max_update_id)]
     return replace(
         entry,
         rows=entry.rows - len(rows),
         new_keys=entry.new_keys if newest is None else entry.new_keys - len(rows),
-        survivors=max(0, entry.survivors - old),
+        survivors=max(0, entry.survivors - erased_survivors),
         plan_reason=f"{entry.plan_reason}; without {len(rows)} rows of erased keys",
         min_update_id=min(ids, default=0),
         max_update_id=max(ids, default=0),

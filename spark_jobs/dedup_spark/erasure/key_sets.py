@@ -1,6 +1,6 @@
-"""The erased keys as sets of hashes, one set for each choice of key columns.
+"""Reads the erased keys as sets of hashes: one set for each choice of key columns by which keys were erased.
 
-A key is two 64-bit hashes that depend on the feed's secret seed, so a record of them does not tell the key.
+A key is stored as two 64-bit hashes that depend on the feed's secret seed, so nobody can tell the key from the record.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from dedup_spark.fingerprints.seed import Seed
 
 @dataclass(frozen=True)
 class ErasedKeySet:
-    """Erased keys with values in the same columns, ordered by their first hash.
+    """The erased keys of which the same columns were given, in the order of their first hashes.
 
     `positions`: the positions of these columns among the table's key columns. `absent_since`: for each key the snapshot
-    id up to which its rows are erased (see Tombstone); -1 if all its rows are.
+    id up to which its rows are erased (see Tombstone); -1 if all of its rows are.
     """
 
     hasher: KeyHasher
@@ -40,7 +40,7 @@ class ErasedKeySet:
     absent_since: tuple[int, ...]
 
     def find(self, batch: KeyBatch) -> list[tuple[int, str]]:
-        """The rows of the batch whose key is erased: their numbers in the batch, and the digests of their keys."""
+        """The rows of the batch whose keys are erased: their numbers in the batch, and the digests of their keys."""
         values = [batch.key_columns[position] for position in self.positions]
         firsts = self.hasher.first(values)
         suspects: Indices = np.flatnonzero(np.isin(firsts, self.first))
@@ -70,15 +70,15 @@ def _digest(first: int, second: int) -> str:
 
 
 def read_key_sets(request: DedupRequest, seed: Seed) -> tuple[list[ErasedKeySet], Tombstones | None]:
-    """The keys that the new generation must not have, and those that this request erases (None if it erases none).
+    """Return the keys that the new generation must not have, and those that this request erases; None for a publish.
 
-    Raises ContractViolation if a record was made with another seed or other hash functions, ConfigurationError for a
-    file of keys that cannot be read.
+    Raises ContractViolation if a record was made with another seed or other hash functions, and ConfigurationError if
+    the file of keys to erase cannot be read.
     """
     tombstones = [_read_record(request, uri, seed) for uri in request.erasures]
     erased = None
     if request.erases:
-        erased = _tombstones(request, parse_keys(storage.read_text(request.erases), request.table), seed)
+        erased = _tombstones(parse_keys(storage.read_text(request.erases), request.table), seed)
         tombstones.append(erased)
     columns = dict.fromkeys(item.columns for item in tombstones)
     return [_key_set(request, names, tombstones, seed) for names in columns], erased
@@ -95,7 +95,7 @@ def _read_record(request: DedupRequest, uri: str, seed: Seed) -> Tombstones:
     return found
 
 
-def _tombstones(request: DedupRequest, keys: KeysToErase, seed: Seed) -> Tombstones:
+def _tombstones(keys: KeysToErase, seed: Seed) -> Tombstones:
     names = tuple(column.name for column in keys.columns)
     values = [
         pa.array([row[position] for row in keys.rows], arrow_type(column))
@@ -106,9 +106,11 @@ def _tombstones(request: DedupRequest, keys: KeysToErase, seed: Seed) -> Tombsto
     return Tombstones(names, seed.public_id, stored.VERSION, tuple(Tombstone(digest) for digest in digests))
 
 
-def _key_set(request: DedupRequest, names: tuple[str, ...], all_of: Sequence[Tombstones], seed: Seed) -> ErasedKeySet:
-    # Of a key that was erased twice, the later erasure counts.
-    latest = {key.digest: key for item in all_of if item.columns == names for key in item.keys}
+def _key_set(
+    request: DedupRequest, names: tuple[str, ...], tombstones: Sequence[Tombstones], seed: Seed
+) -> ErasedKeySet:
+    # If a key was erased twice, the later erasure overwrites the earlier one.
+    latest = {key.digest: key for item in tombstones if item.columns == names for key in item.keys}
     ordered = [latest[digest] for digest in sorted(latest)]
     table_keys = [column.name for column in key_columns(request.table)]
     return ErasedKeySet(

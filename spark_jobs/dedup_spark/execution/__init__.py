@@ -1,1 +1,1 @@
-"""How the job runs on Spark: the session, tasks over many items or dates, progress, worker processes."""
+"""Runs work on Spark: the session, tasks over many items or dates, the job's log, worker processes."""

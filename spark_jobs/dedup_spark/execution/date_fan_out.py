@@ -1,4 +1,4 @@
-"""Runs one function over many dates as one Spark job: small dates share a task, a large date has its own."""
+"""Runs one function over many dates as one Spark job. Small dates share a task; a large date has a task of its own."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import Protocol, TypeVar
 
-from dedup_spark.execution.fan_out import assign_round_robin, run_tasks, spare_cores
+from dedup_spark.execution.fan_out import assign_round_robin, run_tasks, thread_counts
 from dedup_spark.execution.session import SessionSource
 
 
 class DateTask(Protocol):
-    """One date of a plan. `bytes` is the size of the files that its work reads, as stored."""
+    """The task of a plan for one date. `bytes`: the stored size of the files that the task reads."""
 
     @property
     def day(self) -> date: ...
@@ -23,11 +23,11 @@ class DateTask(Protocol):
 AnyDateTask = TypeVar("AnyDateTask", bound=DateTask)
 Result = TypeVar("Result")
 
-# How many bytes of decoded keys a Spark task may hold in memory between two passes over a date's files.
+# A Spark task may hold so many bytes of decoded keys in memory between two passes over a date's files.
 HELD_BYTES = 128 << 20
-# A Spark task costs a twentieth of a second before its first date.
+# Starting a Spark task takes a twentieth of a second, so there are only so many for each core, or for these bytes.
 _TASKS_PER_CORE = 4
-_TASK_BYTES = 1 << 30
+_BYTES_PER_TASK = 1 << 30
 
 
 def map_dates(
@@ -35,29 +35,29 @@ def map_dates(
     work: Callable[[AnyDateTask], Result],
     date_tasks: Sequence[AnyDateTask],
     description: str,
-    with_threads: Callable[[AnyDateTask, int], AnyDateTask] = lambda date_task, threads: date_task,
+    with_threads: Callable[[AnyDateTask, int], AnyDateTask] = lambda date_task, thread_count: date_task,
 ) -> list[Result]:
     """Return the result of `work` for each of `date_tasks`, in their order, which should be `largest_first`.
 
-    `with_threads(date_task, threads)` returns the date task with this many threads. It is called for tasks that start
-    last, when other cores are free.
+    `with_threads(date_task, thread_count)` returns the date task with this many threads. The number is above 1 only for
+    dates of the Spark tasks that start last, when other cores are free.
     """
     if not date_tasks:
         return []
-    cores = session().sparkContext.defaultParallelism
-    tasks = task_count(cores, len(date_tasks), sum(date_task.bytes for date_task in date_tasks))
+    core_count = session().sparkContext.defaultParallelism
+    tasks = task_count(core_count, len(date_tasks), sum(date_task.bytes for date_task in date_tasks))
     # Each Spark task gets dates of all sizes, and starts with its largest.
     batches = assign_round_robin(date_tasks, tasks)
-    threads = spare_cores([sum(date_task.bytes for date_task in batch) for batch in batches], cores)
-    items = [with_threads(date_task, threads[number % tasks]) for number, date_task in enumerate(date_tasks)]
+    threads_by_task = thread_counts([sum(date_task.bytes for date_task in batch) for batch in batches], core_count)
+    items = [with_threads(date_task, threads_by_task[number % tasks]) for number, date_task in enumerate(date_tasks)]
     return run_tasks(session, work, items, tasks, f"{description} of {len(date_tasks)} dates")
 
 
 def largest_first(date_tasks: Iterable[AnyDateTask]) -> list[AnyDateTask]:
-    """Return the tasks in an order in which no long task starts last."""
+    """Return the tasks by descending size, so that no long task starts last."""
     return sorted(date_tasks, key=lambda date_task: (-date_task.bytes, date_task.day))
 
 
-def task_count(cores: int, dates: int, total_bytes: int) -> int:
-    """Return the number of Spark tasks for so many dates of so many bytes in all."""
-    return min(dates, max(cores * _TASKS_PER_CORE, total_bytes // _TASK_BYTES))
+def task_count(core_count: int, date_count: int, total_bytes: int) -> int:
+    """Return the number of Spark tasks for so many dates, whose files have `total_bytes` together."""
+    return min(date_count, max(core_count * _TASKS_PER_CORE, total_bytes // _BYTES_PER_TASK))

@@ -22,12 +22,12 @@ from dedup_spark.execution.session import SessionSource
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# A task costs some hundredths of a second: few of them, and with threads where the storage's answer takes longer than
-# the work. Large objects come one at a time, for each is in memory.
-_THREADS = 8
+# Starting a task takes some hundredths of a second, so there are few tasks. With small objects a task mostly waits for
+# the storage, so it has several threads. Large objects are handled one at a time, because each is held in memory.
 _TASKS_PER_CORE = 2
-_TASK_BYTES = 4 << 30
-_SMALL_BYTES = 16 << 20
+_BYTES_PER_TASK = 4 << 30
+_SMALL_OBJECT_BYTES = 16 << 20
+_THREADS_FOR_SMALL_OBJECTS = 8
 
 _RESULT_SCHEMA = "item bigint, result binary"
 _RESULT_ARROW = pa.schema([("item", pa.int64()), ("result", pa.binary())])
@@ -35,7 +35,7 @@ _RESULT_ARROW = pa.schema([("item", pa.int64()), ("result", pa.binary())])
 
 @dataclass(frozen=True)
 class FanOut:
-    """Runs functions over objects in the tasks of one Spark session."""
+    """Runs functions over stored objects, in the tasks of one Spark session."""
 
     session: SessionSource
 
@@ -44,33 +44,35 @@ class FanOut:
     ) -> list[Result]:
         """Return the results in the order of `items`. They are collected on the driver, so they should be small.
 
-        Raises the DedupCloneError that `function` raised. Spark repeats a task after any other error.
+        `total_bytes`: the size of all objects that are read, by which the numbers of tasks and threads are chosen; 0 if
+        nothing is read. Raises the DedupCloneError that `function` raised. Spark repeats a task after any other error.
         """
         if not items:
             return []
-        cores = self.session().sparkContext.defaultParallelism
-        tasks = min(len(items), max(cores * _TASKS_PER_CORE, total_bytes // _TASK_BYTES))
-        threads = _THREADS if total_bytes <= len(items) * _SMALL_BYTES else 1
-        return run_tasks(self.session, function, items, tasks, description, threads)
+        core_count = self.session().sparkContext.defaultParallelism
+        task_count = min(len(items), max(core_count * _TASKS_PER_CORE, total_bytes // _BYTES_PER_TASK))
+        thread_count = _THREADS_FOR_SMALL_OBJECTS if total_bytes <= len(items) * _SMALL_OBJECT_BYTES else 1
+        return run_tasks(self.session, function, items, task_count, description, thread_count)
 
 
 def run_tasks(
     session: SessionSource,
     function: Callable[[Item], Result],
     items: Sequence[Item],
-    tasks: int,
+    task_count: int,
     description: str,
-    threads: int = 1,
+    thread_count: int = 1,
 ) -> list[Result]:
     """Return the results in the order of `items`, which are assigned to the Spark tasks round robin.
 
-    `description` names the job in Spark's UI and event log. Each task has `threads`. Raises what `FanOut.map` raises.
+    `description` names the job in Spark's UI and event log. `thread_count`: the threads of each task. Raises the
+    DedupCloneError that `function` raised.
     """
     spark = session()
     spark.sparkContext.setJobDescription(description)
-    batches = assign_round_robin([(n, pickle.dumps(item)) for n, item in enumerate(items)], tasks)
-    worker = _Worker(function, batches, threads)
-    rows = spark.range(0, tasks, 1, tasks).mapInArrow(worker.run, _RESULT_SCHEMA).collect()
+    batches = assign_round_robin([(n, pickle.dumps(item)) for n, item in enumerate(items)], task_count)
+    worker = _Worker(function, batches, thread_count)
+    rows = spark.range(0, task_count, 1, task_count).mapInArrow(worker.run, _RESULT_SCHEMA).collect()
     results: list[Any] = [None] * len(items)
     for row in rows:
         results[row.item] = pickle.loads(row.result)
@@ -89,43 +91,43 @@ class _Failure:
 
 @dataclass(frozen=True)
 class _Worker(Generic[Item, Result]):
-    """`batches` has for each Spark task the numbers of its items, and the items, pickled: it unpickles its own only."""
+    """Runs the function inside a Spark task. `batches`: by task, the numbers of its items and the pickled items."""
 
     function: Callable[[Item], Result]
     batches: Sequence[Sequence[tuple[int, bytes]]]
-    threads: int
+    thread_count: int
 
-    def run(self, tasks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Take numbers of tasks, in Spark one; yield each item's number and result as soon as it is known."""
-        with ThreadPoolExecutor(self.threads) as pool:
-            for task in (task for rows in tasks for task in rows.column(0).to_pylist()):
+    def run(self, task_rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield number and result of each item of the tasks whose numbers are in `task_rows`; Spark passes one row."""
+        with ThreadPoolExecutor(self.thread_count) as pool:
+            for task in (task for rows in task_rows for task in rows.column(0).to_pylist()):
                 for number, result in pool.map(self._result, self.batches[task]):
                     yield pa.RecordBatch.from_arrays([pa.array([number]), pa.array([result])], schema=_RESULT_ARROW)
 
-    def _result(self, numbered: tuple[int, bytes]) -> tuple[int, bytes]:
-        number, item = numbered
+    def _result(self, numbered_item: tuple[int, bytes]) -> tuple[int, bytes]:
+        number, item = numbered_item
         try:
             return number, pickle.dumps(self.function(pickle.loads(item)))
         except DedupCloneError as error:
             return number, pickle.dumps(_Failure(error))
 
 
-def assign_round_robin(items: Sequence[Item], batches: int) -> list[Sequence[Item]]:
-    """Distribute `items` over so many batches: each gets one item before any gets a second."""
-    return [items[batch::batches] for batch in range(batches)]
+def assign_round_robin(items: Sequence[Item], batch_count: int) -> list[Sequence[Item]]:
+    """Return `items` in so many batches: each batch gets one item before any gets a second."""
+    return [items[batch::batch_count] for batch in range(batch_count)]
 
 
-def spare_cores(loads: Sequence[int], cores: int) -> list[int]:
-    """For each task how many cores it has for itself: more than one only if it is among the last to start.
+def thread_counts(loads: Sequence[int], core_count: int) -> list[int]:
+    """Return for each task how many threads it should have: above 1 only for the last ones, while other cores are idle.
 
-    `loads` are how long the tasks take, in any unit, in the order in which they start. Thirteen equal tasks on two
-    cores take as long as fourteen, unless two threads share the last.
+    `loads`: how long each task takes, in any unit, in the order in which the tasks start. For example, thirteen equal
+    tasks on two cores take as long as fourteen, unless the last one has two threads.
     """
-    free = [0] * max(cores, 1)
+    core_free_at = [0] * max(core_count, 1)
     starts, ends = [], []
     for load in loads:
-        starts.append(heappop(free))
+        starts.append(heappop(core_free_at))
         ends.append(starts[-1] + load)
-        heappush(free, ends[-1])
+        heappush(core_free_at, ends[-1])
     ends.sort()
-    return [max(1, cores // max(1, len(ends) - bisect_right(ends, start))) for start in starts]
+    return [max(1, core_count // max(1, len(ends) - bisect_right(ends, start))) for start in starts]

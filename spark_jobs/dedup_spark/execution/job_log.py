@@ -1,4 +1,4 @@
-"""The job's log on the driver."""
+"""Writes the job's log on the driver, and measures the phases of the job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _logger = logging.getLogger("dedup_spark")
 
 
 class JobLog:
-    """Log lines that all name feed, snapshots and generation, and the seconds that each phase took."""
+    """Writes log lines that begin with feed, snapshot ids and generation. `seconds`: how long each phase took."""
 
     def __init__(self, request: DedupRequest) -> None:
         ids = ",".join(str(d.delivery.snapshot_id) for d in request.deliveries) or "-"
@@ -25,7 +25,7 @@ class JobLog:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Measure a phase. The seconds go into the candidate's metrics; those of repeated phases add up."""
+        """Measure the `with` block as this phase. The seconds of a phase that runs several times are added up."""
         began = time.monotonic()
         try:
             yield

@@ -1,4 +1,4 @@
-"""Runs the work on one large date as Spark tasks of its parts, for example of some of its files each."""
+"""Splits the work on one large date into parts, for example groups of its files, and runs each as a Spark task."""
 
 from __future__ import annotations
 
@@ -12,36 +12,41 @@ from dedup_spark.execution.session import SessionSource
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Each part of the first pass writes sums of up to 117 MB, which the driver adds up.
+# `SplitKeySource.fingerprints` writes sums of up to 117 MB for each part (2^22 buckets), which the driver adds up.
 _MAX_PARTS = 64
 _TASKS_PER_CORE = 4
 
 
 @dataclass(frozen=True)
 class PartTasks:
-    """Spark tasks for the parts of one date. What is too large for the driver's memory they leave in `folder_uri`."""
+    """Runs parts of the work on one date as Spark tasks.
+
+    `description`: names the date's work in Spark's UI, before the step. `folder_uri`: where tasks write results that
+    are too large for the driver's memory.
+    """
 
     session: SessionSource
     description: str
     folder_uri: str
 
     @property
-    def cores(self) -> int:
+    def core_count(self) -> int:
         return int(self.session().sparkContext.defaultParallelism)
 
     @property
-    def parts(self) -> int:
-        """How many parts a date's files are divided into."""
-        return min(self.cores, _MAX_PARTS)
+    def part_count(self) -> int:
+        """How many parts the files of the date are split into."""
+        return min(self.core_count, _MAX_PARTS)
 
     def map(
         self, function: Callable[[Item], Result], items: Sequence[Item], step: str, *, threads: int = 1
     ) -> list[Result]:
-        """Return the results in the order of `items`. Raises what `FanOut.map` raises.
+        """Return the results in the order of `items`. `threads`: how many items a task works on at a time.
 
-        Spark may run a task several times: `function` must name anew what it writes, and return the names.
+        Spark may run a task several times, so each call of `function` must write under new unique names, and return
+        them. Raises the DedupCloneError that `function` raised.
         """
         if not items:
             return []
-        tasks = min(len(items), self.cores * _TASKS_PER_CORE)
-        return run_tasks(self.session, function, items, tasks, f"{self.description}: {step}", threads)
+        task_count = min(len(items), self.core_count * _TASKS_PER_CORE)
+        return run_tasks(self.session, function, items, task_count, f"{self.description}: {step}", threads)

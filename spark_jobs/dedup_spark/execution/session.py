@@ -1,4 +1,4 @@
-"""The job's Spark session: its settings and its start. Whoever submits the job sets master, memory and connectors."""
+"""Starts the job's Spark session, and reads files with it. Whoever submits the job sets master, memory, connectors."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ SESSION_CONF = {
     # Dates and times are read as BigQuery reads them, even if an old writer stored another calendar in the file.
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    # The tasks of a split date return its new survivors, which may be more than the gigabyte that Spark allows.
+    "spark.driver.maxResultSize": "0",
     # At most this many tasks list the files to read. By default there is a task for each file, which costs too much.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
-    # glibc gives each freed array of a worker back to the kernel, whose new pages cost as much as hashing does.
+    # Without these settings glibc returns freed arrays to the kernel, and new pages cost as much as hashing does.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(64 << 20),
-    # The same for the memory of pyarrow, which a worker soon needs again.
+    # The same for mimalloc, with which pyarrow allocates: it keeps freed memory, which a worker soon needs again.
     "spark.executorEnv.MIMALLOC_PURGE_DELAY": "-1",
 }
 
@@ -42,21 +44,21 @@ _PATTERN_CHARACTERS = re.compile(r"[\\\[\]{}?*]")
 SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError)
 
 
-# Returns the job's one session, once it has started.
+# Returns the job's only session, once it has started.
 SessionSource = Callable[[], SparkSession]
 
 
 class StartingSession:
     """The job's session, which starts in the background while the driver reads the request and its records.
 
-    Every run has one, even a run with nothing to do: YARN takes a driver without Spark for one that failed.
+    Every run starts a session, even a run with nothing to do: YARN reports a driver without a session as failed.
     """
 
     def __init__(self, application: str) -> None:
-        threads = ThreadPoolExecutor(2)
-        self._session = threads.submit(start_session, application)
-        threads.submit(import_module, "pandas")  # mapInArrow imports it on the driver: that takes a second
-        threads.shutdown(wait=False)
+        pool = ThreadPoolExecutor(2)
+        self._session = pool.submit(start_session, application)
+        pool.submit(import_module, "pandas")  # mapInArrow imports it on the driver, which takes a second
+        pool.shutdown(wait=False)
 
     def __call__(self) -> SparkSession:
         """Wait for the session, and return it. Raises the error with which the start failed."""
@@ -70,7 +72,7 @@ class StartingSession:
 
 def start_session(application: str) -> SparkSession:
     builder = SparkSession.builder.appName(application)
-    for key, value in {**SESSION_CONF, **_worker_path()}.items():
+    for key, value in {**SESSION_CONF, **_worker_path_conf()}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -89,8 +91,8 @@ def read_files(session: SparkSession, schema: StructType, uris: list[str]) -> Da
     return reader.parquet(*(_PATTERN_CHARACTERS.sub(r"\\\g<0>", uri) for uri in uris))
 
 
-def _worker_path() -> dict[str, str]:
-    """Workers import the packages from the driver's folders; a zip reaches them by --py-files."""
+def _worker_path_conf() -> dict[str, str]:
+    """Return the setting by which workers import the packages from the driver's folders. A zip needs --py-files."""
     roots = {str(Path(str(package.__file__)).parent.parent) for package in (dedup_clone, dedup_spark)}
     folders = sorted(root for root in roots if Path(root).is_dir())
     return {"spark.executorEnv.PYTHONPATH": ":".join(folders)} if folders else {}

@@ -1,8 +1,8 @@
-"""Spark's Python daemon on one machine: it imports what all workers need before it forks them.
+"""Runs Spark's Python daemon on one machine, which imports what all workers need before it forks them.
 
-pyarrow imports pandas wherever that is installed, which takes each worker as long as a small job. No public setting
-makes the daemon import anything. Two more costs of each task are avoided: Python reads the directories of all archives
-on its path again, and collects garbage among all imported objects.
+pyarrow imports pandas where it is installed, and in each worker that would take as long as a small job. No public
+setting makes Spark's own daemon import anything. Two more costs of each task are avoided: Python would read the
+directories of all archives on its path again, and would search all imported objects for garbage.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PRELOADED = (
 
 
 def main() -> None:
-    """Run PySpark's daemon, from the installed packages: Spark puts archives of the same packages before them."""
+    """Run PySpark's daemon with the installed packages, not with their archives, which Spark puts first on the path."""
     sys.path[:] = [entry for entry in sys.path if not entry.endswith((".zip", ".jar"))]
     sys.path_importer_cache.clear()
     for module in _PRELOADED:

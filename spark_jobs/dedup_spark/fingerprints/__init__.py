@@ -1,1 +1,1 @@
-"""Fingerprints of key sets show in which small buckets two sets differ, without reading the keys again."""
+"""Hashes keys and values, and computes fingerprints, which show in which small buckets two sets of keys differ."""

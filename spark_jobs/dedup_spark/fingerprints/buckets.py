@@ -1,8 +1,8 @@
-"""The fingerprint of a key set: for each bucket the number of keys, and sums of their two hashes modulo 2^64.
+"""Computes the fingerprint of a key set: for each bucket the number of keys, and sums of their two hashes modulo 2^64.
 
-The order of keys and their distribution over files do not matter, so fingerprints of parts add up. Two sets whose
-buckets agree in all three numbers are taken to hold the same keys there. The probability that this is wrong is derived
-in docs/adr/0005-adopt.md.
+The order of keys and their distribution over files do not matter, so fingerprints of disjoint sets can be added. If two
+sets agree in all three numbers of a bucket, they are taken to have the same keys in it. The probability that this is
+wrong is derived in docs/adr/0005-adopt.md.
 """
 
 from __future__ import annotations
@@ -16,27 +16,34 @@ import numpy.typing as npt
 from dedup_spark.arrays import BoolArray, Indices, U64Array
 
 MIN_BITS = 4
-# With more bits the fingerprints of the largest dates (28 bytes a bucket and input) would not fit a processor's cache.
+# A bucket takes 28 bytes, so the fingerprints of one input take at most 117 MB of a task's memory.
 MAX_BITS = 22
+# Stored fingerprints may have so many bits fewer than a date needs now. With fewer, too many buckets would differ.
+MAX_COARSER_BITS = 3
 _DEFAULT_ROWS_PER_BUCKET = 128
 _MIN_ROWS_PER_BUCKET, _MAX_ROWS_PER_BUCKET = 32, 256
-# The share of buckets that should differ: a smaller one makes fingerprints larger, a larger one makes joins larger.
+# About this share of the buckets should differ. With a smaller one fingerprints are larger, with a larger one more rows
+# are compared.
 _DIFFERING_BUCKET_SHARE = 0.1
 
 
 def bits_for(rows: int, differing_share: float | None) -> int:
-    """Bits of a bucket number for so many rows. `differing_share` of the rows (0 to 1) is expected to differ."""
-    per_bucket = float(_DEFAULT_ROWS_PER_BUCKET)
+    """Return the bits of a bucket number for so many rows.
+
+    `differing_share`: the share of the rows (0 to 1) that is expected to differ; None if it is unknown.
+    """
+    rows_per_bucket = float(_DEFAULT_ROWS_PER_BUCKET)
     if differing_share:
-        per_bucket = min(max(_DIFFERING_BUCKET_SHARE / differing_share, _MIN_ROWS_PER_BUCKET), _MAX_ROWS_PER_BUCKET)
-    return min(max(int(rows / per_bucket).bit_length(), MIN_BITS), MAX_BITS)
+        wanted = _DIFFERING_BUCKET_SHARE / differing_share
+        rows_per_bucket = min(max(wanted, _MIN_ROWS_PER_BUCKET), _MAX_ROWS_PER_BUCKET)
+    return min(max(int(rows / rows_per_bucket).bit_length(), MIN_BITS), MAX_BITS)
 
 
 def bucket_of(first_hashes: U64Array, bits: int) -> Indices:
-    """Bucket numbers: the top bits of the square of each key's first hash.
+    """Return the bucket number of each key: the top bits of the square of its first hash.
 
-    With the square, a difference of sums shows whether it may be the hash of a single key: it then belongs to the
-    bucket. With the hash's own top bits, sums of several hashes of a bucket would often belong to it too.
+    A difference between two sums of a bucket is taken for the hash of a single key if this function gives the same
+    bucket for it. With the top bits of the hash itself, differences of several keys would often pass this test, too.
     """
     square = first_hashes * first_hashes
     np.right_shift(square, np.uint64(64 - bits), out=square)
@@ -45,9 +52,9 @@ def bucket_of(first_hashes: U64Array, bits: int) -> Indices:
 
 @dataclass
 class BucketFingerprints:
-    """`2**bits` buckets: the number of keys, the sums of their first and second hashes, and of the rows' value hashes.
+    """For each of `2**bits` buckets the number of keys, the sums of their two hashes, and the sum of value hashes.
 
-    `value_sums` is None where values are not compared, or not known. `add` and `remove` change the object in place.
+    `value_sums` is None if values are not compared, or not known. `add`, `add_all` and `remove` change the object.
     """
 
     bits: int
@@ -91,7 +98,7 @@ class BucketFingerprints:
         np.subtract.at(self.second_sums, buckets, second)
 
     def folded(self, bits: int) -> BucketFingerprints:
-        """The fingerprints of the same keys in `2**bits` buckets. `bits` must not be higher than now."""
+        """The fingerprints of the same keys in `2**bits` buckets. `bits` must be at most those of this object."""
         if bits == self.bits:
             return self
         shape = (1 << bits, -1)
@@ -129,5 +136,5 @@ class BucketFingerprints:
         return f"{self.rows:x}-{first:016x}{second:016x}"
 
     def values_digest(self) -> str | None:
-        """Identifies the rows' values: the sum of their hashes over all rows, in hex. None where it is not known."""
+        """Identifies the rows' values: the sum of their hashes over all rows, in hex. None if it is unknown."""
         return None if self.value_sums is None else f"{int(self.value_sums.sum(dtype=np.uint64)):016x}"

@@ -1,4 +1,4 @@
-"""Two independent 64-bit hashes of keys, computed column by column with numpy.
+"""Computes two independent 64-bit hashes of keys, column by column, with numpy.
 
 A key's columns are a sequence of 64-bit words. Each hash is a chain: a word is mixed into the state of the row by a
 bijective step, so keys of one word never collide. The steps of the two chains differ, and their constants are drawn
@@ -6,8 +6,8 @@ from the feed's secret seed. A step of the first chain multiplies twice and reve
 multiplication leaves a change of the highest bits where it is, but the second spreads it over bits that only the seed
 determines. So nobody without the seed can choose words whose changes cancel. The second chain has a quicker step of one
 multiplication: changes can be made to cancel in it, but not in both chains at once. Both hashes end in a finalizer, so
-that equal sums of words do not make sums of hashes equal. Columns are hashed as declared, never as packed keys. What
-this guarantees, and against whom, is in docs/adr/0005-adopt.md.
+that equal sums of words do not make sums of hashes equal. Columns are hashed with their declared types, never as
+`packed_keys.py` packs them. docs/adr/0005-adopt.md says what this guarantees, and against whom.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +28,10 @@ from dedup_spark.fingerprints.seed import Seed
 
 # Rows are hashed in blocks, so that the few arrays of a block stay in a core's own cache.
 _BLOCK_ROWS = 22_000
-_HALF = np.uint64(32)
+_HALF_WORD_BITS = np.uint64(32)
 # A longer text is hashed by its digest: one call for a key of megabytes instead of a numpy step for each word.
 _LONG_TEXT_BYTES = 1024
+# Factor and shift of each round of the finalizer.
 _FINAL_ROUNDS = ((np.uint64(0xBF58476D1CE4E5B9), np.uint64(27)), (np.uint64(0x94D049BB133111EB), np.uint64(31)))
 _NULL_FACTOR = np.uint64(0xD6E8FEB86659FD93)
 
@@ -44,7 +44,7 @@ class KeyHasher:
     seed: Seed
 
     def first(self, values: Sequence[pa.Array]) -> U64Array:
-        """The first hash of each row, which chooses its bucket. `values` are the columns, of the declared types."""
+        """The first hash of each row, which chooses its bucket. `values`: the key columns, of the declared types."""
         first = np.empty(len(values[0]), dtype=np.uint64)
         for rows in blocks(len(first)):
             self._mix((StrongChain(first[rows], self.seed, "first"),), values, rows)
@@ -58,17 +58,17 @@ class KeyHasher:
             self._mix(chains, values, rows)
         return first, second
 
-    def _mix(self, mixers: Sequence[Mixer], values: Sequence[pa.Array], rows: slice) -> None:
+    def _mix(self, chains: Sequence[QuickChain], values: Sequence[pa.Array], rows: slice) -> None:
         for column, array in zip(self.columns, values, strict=True):
-            part = array[rows]
+            block = array[rows]
             if is_text(column):
-                mix_texts(mixers, part)
+                mix_texts(chains, block)
             else:
-                for words in fixed_words(column, part):
-                    for mixer in mixers:
-                        mixer.mix(words)
-        for mixer in mixers:
-            mixer.finish()
+                for words in fixed_words(column, block):
+                    for chain in chains:
+                        chain.mix(words)
+        for chain in chains:
+            chain.finish()
 
 
 def blocks(rows: int) -> Iterator[slice]:
@@ -77,21 +77,11 @@ def blocks(rows: int) -> Iterator[slice]:
     return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
-class Mixer(Protocol):
-    """Computes one hash of each of many rows, while their words are mixed in one after the other."""
-
-    def mix(self, words: U64Array) -> None:
-        """Mixes in the next word of every row."""
-
-    def mix_some(self, rows: Indices, words: U64Array) -> None:
-        """Mixes in the next word of some rows only."""
-
-    def finish(self) -> None:
-        """Turns the mixed words into the hashes."""
-
-
 class QuickChain:
-    """Computes hashes in the array `state`, with one multiplication a word. `name` tells hashes of one seed apart."""
+    """Computes one hash for each row, in the array `state`, with one multiplication a word.
+
+    Chains of one seed with different names give different hashes.
+    """
 
     final_rounds: Sequence[tuple[np.uint64, np.uint64]] = _FINAL_ROUNDS
 
@@ -104,21 +94,24 @@ class QuickChain:
         self._factor = np.uint64(factor)
 
     def mix(self, words: U64Array) -> None:
+        """Mix in the next word of every row."""
         np.bitwise_xor(self._state if self._start is None else self._start, words, out=self._state)
         self._start = None
         self._step(self._state, self._scratch)
 
     def mix_some(self, rows: Indices, words: U64Array) -> None:
+        """Mix in the next word of some rows only."""
         some = self._state[rows] ^ words
         self._step(some, self._scratch[: len(rows)])
         self._state[rows] = some
 
     def _step(self, state: U64Array, scratch: U64Array) -> None:
         np.multiply(state, self._factor, out=state)
-        np.right_shift(state, _HALF, out=scratch)
+        np.right_shift(state, _HALF_WORD_BITS, out=scratch)
         np.bitwise_xor(state, scratch, out=state)
 
     def finish(self) -> None:
+        """Turn the states into the hashes."""
         for factor, shift in self.final_rounds:
             np.multiply(self._state, factor, out=self._state)
             np.right_shift(self._state, shift, out=self._scratch)
@@ -128,10 +121,10 @@ class QuickChain:
 class StrongChain(QuickChain):
     """Like QuickChain, but with two multiplications a word. Between them the bytes are reversed.
 
-    `continues`: `state` holds hashes already, and the chains continue from these.
+    `continues`: `state` has hashes already, from which the chain continues.
     """
 
-    final_rounds = _FINAL_ROUNDS[:1]  # each step has mixed more already
+    final_rounds = _FINAL_ROUNDS[:1]  # one round is enough, because each step mixes more
 
     def __init__(self, state: U64Array, seed: Seed, name: str, *, continues: bool = False) -> None:
         super().__init__(state, seed, name)
@@ -143,30 +136,33 @@ class StrongChain(QuickChain):
         np.multiply(state, self._factor, out=state)
         state.byteswap(inplace=True)
         np.multiply(state, self._second_factor, out=state)
-        np.right_shift(state, _HALF, out=scratch)
+        np.right_shift(state, _HALF_WORD_BITS, out=scratch)
         np.bitwise_xor(state, scratch, out=state)
 
     def mark_null(self, rows: Indices) -> None:
-        """Makes the hashes of rows with NULL differ from those of rows that have the value NULL was replaced by."""
+        """Make the hashes of these rows, in which a value replaced NULL, differ from those of rows with that value."""
         self._state[rows] *= _NULL_FACTOR
 
 
 @lru_cache
 def _constants(seed: Seed, name: str) -> tuple[int, int, int]:
-    """Drawn from the seed: a start, and two odd numbers to multiply by."""
+    """Return numbers drawn from the seed: a start state, and two odd factors."""
     drawn = blake2b(name.encode(), key=seed.secret, digest_size=24).digest()
-    start, factor, second_factor = (int.from_bytes(drawn[place : place + 8], "big") for place in (0, 8, 16))
+    start, factor, second_factor = (int.from_bytes(drawn[begin : begin + 8], "big") for begin in (0, 8, 16))
     return start, factor | 1, second_factor | 1
 
 
-def mix_texts(mixers: Sequence[Mixer], array: pa.Array) -> None:
-    """Mixes in the lengths first, so that no bytes can move to a neighbouring column, then eight bytes at a time."""
+def mix_texts(chains: Sequence[QuickChain], array: pa.Array) -> None:
+    """Mix in the length of each text, then its bytes, eight at a time.
+
+    Without the length, bytes could move from the end of one column to the start of the next with the same hash.
+    """
     _, offset_buffer, data_buffer = array.buffers()
     all_offsets = np.frombuffer(offset_buffer, dtype=np.int32)
     offsets = all_offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)
     lengths = np.diff(offsets)
-    for mixer in mixers:
-        mixer.mix(lengths.view(np.uint64))
+    for chain in chains:
+        chain.mix(lengths.view(np.uint64))
     if not len(array) or not lengths.any():
         return
     begin, end = int(offsets[0]), int(offsets[-1])
@@ -174,32 +170,32 @@ def mix_texts(mixers: Sequence[Mixer], array: pa.Array) -> None:
     data[: end - begin] = np.frombuffer(data_buffer, dtype=np.uint8)[begin:end]
     starts = offsets[:-1] - begin
     is_long = lengths > _LONG_TEXT_BYTES
-    _mix_digests(mixers, data, np.flatnonzero(is_long), starts, lengths)
-    _mix_words(mixers, data, np.flatnonzero((lengths > 0) & ~is_long), starts, lengths)
+    _mix_digests(chains, data, np.flatnonzero(is_long), starts, lengths)
+    _mix_words(chains, data, np.flatnonzero((lengths > 0) & ~is_long), starts, lengths)
 
 
 def _mix_words(
-    mixers: Sequence[Mixer], data: npt.NDArray[np.uint8], rows: Indices, starts: I64Array, lengths: I64Array
+    chains: Sequence[QuickChain], data: npt.NDArray[np.uint8], rows: Indices, starts: I64Array, lengths: I64Array
 ) -> None:
-    """Mixes in the texts of these rows, eight bytes at a time; the last word is filled up with zeros."""
-    # The word that begins at any byte of the data: an overlapping view, nothing is copied.
+    """Mix in the texts of these rows, eight bytes at a time; the last word is filled up with zeros."""
+    # For each byte of the data, the word that begins with it: a view of overlapping words, without a copy.
     word_at: U64Array = np.ndarray((len(data) - WORD_BYTES + 1,), dtype="<u8", buffer=data, strides=(1,))
-    done = 0
+    mixed_bytes = 0
     while len(rows):
-        words = word_at[starts[rows] + done].astype(np.uint64, copy=False)
-        left = lengths[rows] - done
-        unused_bits = np.maximum(WORD_BYTES - left, 0).astype(np.uint64) * np.uint64(8)
+        words = word_at[starts[rows] + mixed_bytes].astype(np.uint64, copy=False)
+        remaining_bytes = lengths[rows] - mixed_bytes
+        unused_bits = np.maximum(WORD_BYTES - remaining_bytes, 0).astype(np.uint64) * np.uint64(8)
         words = (words << unused_bits) >> unused_bits
-        for mixer in mixers:
-            mixer.mix_some(rows, words)
-        rows = rows[left > WORD_BYTES]
-        done += WORD_BYTES
+        for chain in chains:
+            chain.mix_some(rows, words)
+        rows = rows[remaining_bytes > WORD_BYTES]
+        mixed_bytes += WORD_BYTES
 
 
 def _mix_digests(
-    mixers: Sequence[Mixer], data: npt.NDArray[np.uint8], rows: Indices, starts: I64Array, lengths: I64Array
+    chains: Sequence[QuickChain], data: npt.NDArray[np.uint8], rows: Indices, starts: I64Array, lengths: I64Array
 ) -> None:
-    """Mixes in 128-bit digests of the texts of these rows."""
+    """Mix in 128-bit digests of the texts of these rows."""
     if not len(rows):
         return
     digests = b"".join(
@@ -207,6 +203,6 @@ def _mix_digests(
         for start, length in zip(starts[rows].tolist(), lengths[rows].tolist(), strict=True)
     )
     words = np.frombuffer(digests, dtype="<u8").reshape(-1, 2)
-    for mixer in mixers:
+    for chain in chains:
         for number in (0, 1):
-            mixer.mix_some(rows, words[:, number].astype(np.uint64))
+            chain.mix_some(rows, words[:, number].astype(np.uint64))

@@ -1,6 +1,6 @@
 """Converts key columns to 64-bit words. Values are cast to the declared type first, so all files give equal words.
 
-A column of fixed width has one word for each row (NUMERIC two); STRING and BYTES stay Arrow arrays.
+A column of fixed width has one word for each row (NUMERIC two). STRING and BYTES stay Arrow arrays, for `mix_texts`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The secret seed of a feed's hashes: a random number that the feed's first job makes and keeps in the state bucket.
+"""Reads the secret seed of a feed's hashes: a random number that the feed's first job writes to the state bucket.
 
-Whoever knows it can search for keys whose hashes agree, so it is written to no log and to no other object.
+Whoever knows the seed can search for keys whose hashes agree. It is therefore written to no log and no other object.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fingerprints stored beside a generation's data files: one object for each date.
+"""Writes and reads the fingerprints that are stored beside a generation's data files: one object for each date.
 
 An object is used only if it is undamaged, was made of the same key columns with the same seed and the same hash
 functions (the version), and has the digest that the manifest records. Otherwise it counts as absent, and the
@@ -24,7 +24,7 @@ from dedup_spark.fingerprints.hashing import KeyHasher
 
 FOLDER = "fingerprints"
 _MAGIC = b"DCKF"
-# Change it with any hash in this package, or with the choice of buckets: older objects then count as absent.
+# Raise it if any hash in this package, or the choice of buckets, changes. Objects of older versions count as absent.
 VERSION = 3
 # Magic, version, bits, whether sums of value hashes follow, public id of the seed, update_id of the rows, digest of the
 # key columns, CRC-32 of the arrays; two bytes of padding, so that the arrays are aligned to eight bytes.
@@ -33,7 +33,7 @@ _HEADER = struct.Struct("<4sHHHQq32sI2x")
 
 @dataclass(frozen=True)
 class StoredFingerprints:
-    """Fingerprints of the rows that have a date's highest update_id, which is `update_id`."""
+    """Fingerprints of the rows with a date's highest update_id, the field `update_id`."""
 
     update_id: int
     buckets: BucketFingerprints
@@ -45,7 +45,7 @@ def path_of(day: date) -> str:
 
 
 def write(uri: str, stored: StoredFingerprints, hasher: KeyHasher) -> int:
-    """Returns the number of bytes written. `hasher` is the one that the fingerprints were made with."""
+    """Write the object, and return its size in bytes. `hasher`: the one that made the fingerprints."""
     buckets = stored.buckets
     arrays: list[tuple[npt.NDArray[Any], str]] = [
         (buckets.counts, "<u4"),
@@ -54,7 +54,7 @@ def write(uri: str, stored: StoredFingerprints, hasher: KeyHasher) -> int:
     ]
     arrays += [] if buckets.value_sums is None else [(buckets.value_sums, "<u8")]
     # Views of the memory: a copy of all arrays would be a worker's largest object.
-    parts = [array.astype(kind, copy=False).data.cast("B") for array, kind in arrays]
+    parts = [array.astype(dtype, copy=False).data.cast("B") for array, dtype in arrays]
     checksum = 0
     for part in parts:
         checksum = zlib.crc32(part, checksum)
@@ -69,7 +69,10 @@ def write(uri: str, stored: StoredFingerprints, hasher: KeyHasher) -> int:
 
 
 def read(uri: str, hasher: KeyHasher, expected_digest: str) -> StoredFingerprints | None:
-    """None when the object is absent or damaged, or has another version, seed or digest, or other key columns."""
+    """Return the fingerprints of the object.
+
+    None if it is absent or damaged, or has another version, seed or digest, or other key columns.
+    """
     try:
         with storage.open_input(uri) as stream:
             content = bytes(stream.read())
@@ -87,7 +90,7 @@ def _decode(content: bytes, hasher: KeyHasher) -> StoredFingerprints | None:
     expected = (_MAGIC, VERSION, hasher.seed.public_id, _key_digest(hasher.columns))
     if (magic, version, seed_id, key_digest) != expected:
         return None
-    bucket_bytes = 28 if with_values else 20
+    bucket_bytes = 28 if with_values else 20  # a count of four bytes, and three or two sums of eight
     if not MIN_BITS <= bits <= MAX_BITS or len(body) != bucket_bytes << bits or zlib.crc32(body) != checksum:
         return None
     size = 1 << bits

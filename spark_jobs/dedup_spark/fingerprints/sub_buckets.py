@@ -1,7 +1,7 @@
-"""Parts of buckets, and in which of them two sets of keys differ: so fewer keys of a differing bucket are compared.
+"""Finds the sub-buckets (parts of buckets) in which two sets of keys differ. Only their keys need to be compared.
 
-A sub-bucket's sum has only 32 bits, so it is no proof that the keys are the same. What remains of a bucket is therefore
-checked against the bucket's fingerprints once more (`BucketSelection.unexplained`).
+The sum of a sub-bucket has only 32 bits, so equal sums do not prove that the keys are the same. The compared keys are
+therefore checked against the fingerprints of their bucket afterwards (`BucketSelection.unexplained`).
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ from dedup_spark.arrays import BoolArray, U64Array
 from dedup_spark.fingerprints import buckets
 
 _EXTRA_BITS = 5
-# The extra bits where there are most buckets (MAX_BITS): the sums take 128 MB, and the flags that differ 32 MB.
-_MIN_EXTRA_BITS = 3
+# At most so many bits, so that the sums take at most 128 MB, and the flags of the sub-buckets that differ 32 MB.
+_MAX_BITS = buckets.MAX_BITS + 3
 
 
-def sub_bucket_bits(bits: int) -> int:
-    """Bits of a sub-bucket number where buckets have `bits`."""
-    return min(bits + _EXTRA_BITS, buckets.MAX_BITS + _MIN_EXTRA_BITS)
+def sub_bucket_bits(bits: int, *, has_several_pairs: bool = False) -> int:
+    """Return the bits of a sub-bucket number if a bucket number has `bits`.
+
+    `has_several_pairs`: two arrays of sums are in memory at a time, so each may have only half as many sub-buckets.
+    """
+    return min(bits + _EXTRA_BITS, _MAX_BITS - has_several_pairs)
 
 
 class SubBucketSums:
-    """Sums of first hashes by sub-bucket, modulo 2^32: those of the keys added, less those of the keys removed."""
+    """Sums of first hashes by sub-bucket, modulo 2^32: of the keys that were added, minus those that were removed."""
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
@@ -46,21 +49,29 @@ class SubBucketSums:
             sums = np.frombuffer(stream.read(), np.uint32)
         (np.subtract if removed else np.add)(self._sums, sums, out=self._sums)
 
+    def copy(self) -> SubBucketSums:
+        copied = SubBucketSums(0)
+        copied.bits, copied._sums = self.bits, self._sums.copy()
+        return copied
+
     def differing(self) -> SubBuckets:
-        """The sub-buckets whose removed keys are not those that were added."""
+        """The sub-buckets in which other keys were removed than added."""
         return SubBuckets(self.bits, np.asarray(self._sums != 0))
 
 
 class SubBuckets:
-    """Some of `2**bits` sub-buckets."""
+    """Some of `2**bits` sub-buckets: those for which the array `chosen` is true."""
 
     def __init__(self, bits: int, chosen: BoolArray) -> None:
         self._bits, self._chosen = bits, chosen
 
+    def __or__(self, other: SubBuckets) -> SubBuckets:
+        return SubBuckets(self._bits, self._chosen | other._chosen)
+
     def contain(self, first_hashes: U64Array) -> BoolArray:
-        """For each key whether its sub-bucket is one of these."""
+        """For each key whether its sub-bucket is chosen."""
         return self._chosen[buckets.bucket_of(first_hashes, self._bits)]
 
-    def shares(self, bits: int) -> npt.NDArray[np.float32]:
-        """For each of `2**bits` buckets the share of its sub-buckets (0 to 1) that is among these."""
+    def chosen_shares(self, bits: int) -> npt.NDArray[np.float32]:
+        """For each of `2**bits` buckets the share of its sub-buckets (0 to 1) that are chosen."""
         return np.asarray(self._chosen.reshape(1 << bits, -1).mean(axis=1, dtype=np.float32))

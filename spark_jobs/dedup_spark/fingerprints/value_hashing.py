@@ -1,4 +1,4 @@
-"""Hashes of a row's values that include its key: rows of one key with equal values have equal hashes.
+"""Hashes each row's values together with its key: rows of one key with equal values have equal hashes.
 
 Values are equal as in the data contract: NULL equals NULL, NaN equals NaN, -0.0 equals 0.0, a NULL array equals an
 empty one; arrays and structs are equal element by element and field by field.
@@ -23,13 +23,13 @@ from dedup_spark.fingerprints.seed import Seed
 
 @dataclass(frozen=True)
 class ValueHasher:
-    """Hashes the given value columns of rows, as declared."""
+    """Hashes these value columns of rows, with their declared types."""
 
     columns: tuple[Column, ...]
     seed: Seed
 
     def hash(self, first_hashes: U64Array, values: Sequence[pa.Array]) -> U64Array:
-        """One hash for each row. `first_hashes` are those of the rows' keys; `values` are the declared columns."""
+        """Return one hash for each row. `first_hashes`: of the rows' keys. `values`: the arrays of `columns`."""
         hashes = first_hashes.copy()
         for rows in blocks(len(hashes)):
             chain = StrongChain(hashes[rows], self.seed, "row", continues=True)
@@ -40,7 +40,7 @@ class ValueHasher:
 
 
 def _mix(chain: StrongChain, seed: Seed, column: Column, array: pa.Array) -> None:
-    """Mixes in a column. NULL is hashed as some fixed value, and then marked."""
+    """Mix in a column. NULL is hashed as a fixed value of the type, and then marked."""
     if column.mode is ColumnMode.REPEATED:
         _mix_elements(chain, seed, replace(column, mode=ColumnMode.NULLABLE), array)
     elif column.type == STRUCT:
@@ -58,7 +58,7 @@ def _mix(chain: StrongChain, seed: Seed, column: Column, array: pa.Array) -> Non
 
 
 def _mix_elements(chain: StrongChain, seed: Seed, element: Column, array: pa.Array) -> None:
-    """Mixes in an array column: its length, and the sum of the hashes of its elements with their positions."""
+    """Mix in each array's length, and the sum of the hashes of its elements, which include their positions."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     chain.mix(lengths.view(np.uint64))
     elements = array.flatten()
@@ -78,7 +78,7 @@ def _float_words(array: pa.Array) -> U64Array:
     numbers = pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False) + 0.0  # turns -0.0 into 0.0
     is_nan = np.isnan(numbers)
     if is_nan.any():
-        numbers[is_nan] = np.nan  # one of the many bit patterns of NaN
+        numbers[is_nan] = np.nan  # the same bit pattern for every NaN
     return np.asarray(numbers, dtype=np.float64).view(np.uint64)
 
 

@@ -1,1 +1,1 @@
-"""Validation of landed files, before any of them is used: inventory, Parquet footers, values."""
+"""Validates landed files before any of them is used: inventory, Parquet footers, values."""

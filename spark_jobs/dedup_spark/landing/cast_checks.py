@@ -1,7 +1,7 @@
-"""Finds values that cannot be cast to the declared type, in files that have another physical type than is written.
+"""Finds values that cannot be cast to the declared type, in files whose types are not those that the job writes.
 
-For example a column annotated ENUM holds bytes, of which some may be no text. Such a file is cast when it is compared
-or rewritten: what this check lets pass cannot fail there.
+For example, a column annotated ENUM contains bytes, and some of them may not be text. Such a file is cast when it is
+compared or rewritten. After this check that cast cannot fail.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_CHARACTERS = 60
 
 @dataclass
 class CastChecks:
-    """For each column the number of values that cannot be cast, and the first of them as text."""
+    """Collects the values that cannot be cast. `failed`: by column name, their number and the first as text."""
 
     failed: dict[str, tuple[int, str]] = field(default_factory=dict)
 
@@ -27,7 +27,7 @@ class CastChecks:
         if _is_castable(column, values):
             return
         wrong = [n for n in range(len(values)) if not _is_castable(column, values.slice(n, 1))]
-        if wrong:  # otherwise only the batch as a whole is too large for one array, and smaller ones are cast
+        if wrong:  # without a wrong value only the batch is too large for one array; smaller batches are cast later
             count, example = self.failed.get(column.name, (0, repr(values[wrong[0]].as_py())[:_MAX_CHARACTERS]))
             self.failed[column.name] = count + len(wrong), example
 

@@ -1,4 +1,4 @@
-"""Validates all deliveries of a request: which are applied, which are refused and why. Writes nothing."""
+"""Validates all deliveries of a request: says which are applied, and which are refused and why. Writes nothing."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from dedup_spark.landing.file_validation import FileValidation, FileValidator, L
 from dedup_spark.landing.inventory import changed_objects, data_files
 from dedup_spark.landing.spark_probe import unreadable_by_spark
 
-# Returns a result for each file, in any order.
+# Returns the validation of each file, in any order.
 ValidateFiles = Callable[[Sequence[LandedFile]], list[FileValidation]]
 
-_PROBLEMS_NAMED = 5
+_MAX_NAMED_PROBLEMS = 5
 
 
 @dataclass(frozen=True)
@@ -67,23 +67,23 @@ class ValidatedDeliveries:
 def validate_deliveries(
     request: DedupRequest,
     arrivals: tuple[Arrival, ...],
-    newest_known: int | None,
+    newest_parent_id: int | None,
     fan_out: FanOut,
     *,
     probe_with_spark: bool,
     validate: ValidateFiles | None = None,
 ) -> ValidatedDeliveries:
-    """Validates every delivery. `newest_known` is the highest snapshot id of the parent, None without a parent.
+    """Validate every delivery. `newest_parent_id`: the highest snapshot id of the parent; None without a parent.
 
-    `probe_with_spark`: Spark reads every valid file too; for use after Spark failed. `validate` replaces
-    `validate_files`, for a caller that does more with the rows in the same pass.
+    `probe_with_spark`: Spark reads every valid file too, to find the files at which Spark failed. `validate`
+    replaces `validate_files` for a caller that does more with the rows in the same pass.
     """
     problems: dict[Delivery, list[str]] = {}
     files: list[LandedFile] = []
     delivery_of: dict[str, Delivery] = {}
     for arrival in arrivals:
         found, inventory_problems = data_files(arrival, request)
-        inventory_problems += changed_objects(arrival) + _order_problems(request, arrival.delivery, newest_known)
+        inventory_problems += changed_objects(arrival) + _order_problems(request, arrival.delivery, newest_parent_id)
         problems[arrival.delivery] = inventory_problems
         if not inventory_problems:
             files += found
@@ -112,13 +112,13 @@ def validate_deliveries(
 
 
 def validate_files(request: DedupRequest, files: Sequence[LandedFile], fan_out: FanOut) -> list[FileValidation]:
-    """Validates each file in a pass of its own."""
+    """Validate each file in a pass of its own."""
     validator = FileValidator.of(request)
     return fan_out.map(validator, files, sum(f.size for f in files), "validate landed files")
 
 
 def require_unchanged(request: DedupRequest, applied: tuple[ValidatedDelivery, ...]) -> None:
-    """Raises DeliveryRefused when landed objects changed while the job read them."""
+    """Raise DeliveryRefused if landed objects have changed since the inventory was frozen."""
     for validated in applied:
         changes = changed_objects(validated.arrival)
         if changes:
@@ -133,24 +133,24 @@ def _validated(request: DedupRequest, arrival: Arrival, files: list[FileValidati
     return ValidatedDelivery(arrival, tuple(files), dict(rows), retained)
 
 
-def _no_rows(arrival: Arrival, files: int) -> list[str]:
+def _no_rows(arrival: Arrival, file_count: int) -> list[str]:
     folder = storage.object_uri(arrival.bucket, arrival.folder)
-    return [f"folder [{folder}] holds no row in [{files}] data files, expected a complete snapshot"]
+    return [f"folder [{folder}] holds no row in [{file_count}] data files, expected a complete snapshot"]
 
 
-def _order_problems(request: DedupRequest, delivery: Delivery, newest_known: int | None) -> list[str]:
-    late = newest_known is not None and delivery.snapshot_id < newest_known
-    if request.update_id_mode is UpdateIdMode.LAST_SEEN or not late:
+def _order_problems(request: DedupRequest, delivery: Delivery, newest_parent_id: int | None) -> list[str]:
+    is_late = newest_parent_id is not None and delivery.snapshot_id < newest_parent_id
+    if request.update_id_mode is UpdateIdMode.LAST_SEEN or not is_late:
         return []
     return [
-        f"snapshot id [{delivery.snapshot_id}] is below [{newest_known}], the highest that the table has: "
+        f"snapshot id [{delivery.snapshot_id}] is below [{newest_parent_id}], the highest that the table has: "
         f"update_id mode [last_changed] needs snapshots in order"
     ]
 
 
 def _reason(request: DedupRequest, delivery: Delivery, problems: list[str]) -> str:
-    named = "; ".join(problems[:_PROBLEMS_NAMED])
-    more = f"; and {len(problems) - _PROBLEMS_NAMED} more" if len(problems) > _PROBLEMS_NAMED else ""
+    named = "; ".join(problems[:_MAX_NAMED_PROBLEMS])
+    more = f"; and {len(problems) - _MAX_NAMED_PROBLEMS} more" if len(problems) > _MAX_NAMED_PROBLEMS else ""
     if request.takes_over is not None:
         return (
             f"The existing table cannot become feed [{request.feed}]: {named}{more}. Nothing was changed. "

@@ -1,4 +1,4 @@
-"""Problems of files that are not Parquet, or use a compression or encoding that Spark or BigQuery does not read."""
+"""Describes the problems of files that are not Parquet, or whose compression or encoding cannot be read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FIRST_BYTES = {
 _MAGIC = b"PAR1"
 _MAX_CHARACTERS = 300
 # A file whose first bytes, this many, are all ASCII is taken for a text file.
-_TEXT_BYTES = 64
+_TEXT_PREFIX_BYTES = 64
 
 
 def unsupported_formats(metadata: pq.FileMetaData) -> list[str]:
@@ -56,7 +56,7 @@ def unsupported_formats(metadata: pq.FileMetaData) -> list[str]:
 
 
 def describe_unreadable(content: bytes, error: Exception) -> str:
-    """Why the file with this `content` could not be read, in words; `error` is what its reader raised."""
+    """Say why the file with this `content` could not be read. `error`: what the reader of the file raised."""
     text = " ".join(str(error).split())[:_MAX_CHARACTERS].rstrip(".") or type(error).__name__
     kind = next((kind for start, kind in _FIRST_BYTES.items() if content.startswith(start)), None)
     if kind is None and "crypt" in text.lower():
@@ -67,6 +67,6 @@ def describe_unreadable(content: bytes, error: Exception) -> str:
         kind = "a Parquet file with data pages without values, where pyarrow ends the column: write larger data pages"
     if kind is None and content.startswith(_MAGIC) and not content.endswith(_MAGIC):
         kind = "a Parquet file without its end: upload it whole"
-    if kind is None and not content.startswith(_MAGIC) and content[:_TEXT_BYTES].isascii():
+    if kind is None and not content.startswith(_MAGIC) and content[:_TEXT_PREFIX_BYTES].isascii():
         kind = "a text file"
     return f"cannot be read as Parquet: {text}" + (f"; it looks like {kind}" if kind else "")

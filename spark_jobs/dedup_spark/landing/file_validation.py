@@ -1,8 +1,8 @@
 """Validates one landed file: its footer, and the decoded values of all its rows.
 
 Footer statistics are never trusted. Every column is decoded, because a file may be loaded as it is: an unreadable
-page, or a value that BigQuery cannot store, would fail the load job of all files. Runs in a Spark task,
-one call for each file, and returns counts, never rows.
+page, or a value that BigQuery cannot store, would fail the load job of all files. Each file is validated by one call in
+a Spark task, which returns counts and no rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dedup_spark.landing.value_checks import InvalidValues, count_invalid_values
 
 _BATCH_ROWS = 1 << 17
 _EPOCH = date(1970, 1, 1)
-# A file up to this size is read whole with one request; of a larger one only the parts that its footer names are read.
+# A file up to this size is read whole, with one request; larger files are read in several parts.
 _READ_WHOLE_BYTES = 4 << 20
 
 
@@ -63,13 +63,13 @@ class FileValidation:
 class FileValidator:
     """Validates files of one request.
 
-    `own_ids`: the files are the export of a table, whose rows have update_ids of their own. `since`: by column path,
-    the first snapshot id whose files must have the column.
+    `has_own_ids`: the files are the export of a table, whose rows have update_ids of their own. `since`: by the path of
+    a column, the first snapshot id whose files must have the column.
     """
 
     table: TableContract
     latest_day: date
-    own_ids: bool = False
+    has_own_ids: bool = False
     since: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -77,7 +77,7 @@ class FileValidator:
         return cls(request.table, request.latest_day, request.takes_over is not None, request.since)
 
     def __call__(self, landed: LandedFile) -> FileValidation:
-        """Reads the file. A file that cannot be read is invalid; raises only what the storage raises."""
+        """Read the file. A file that cannot be read is invalid. Raises only errors of the storage."""
         if not landed.size:
             return self._invalid(landed, "is empty (0 bytes), expected a Parquet file")
         if landed.size > _READ_WHOLE_BYTES:
@@ -85,7 +85,7 @@ class FileValidator:
                 with storage.open_input(landed.uri) as source:
                     return self._validate(landed, source)
             except Exception:
-                pass  # Storage failed, or the file is damaged: an error that occurs in memory too is the file's.
+                pass  # Storage failed, or the file is damaged. An error that also occurs in memory is the file's fault.
         with storage.open_input(landed.uri) as source:
             content = source.read()
         try:
@@ -105,10 +105,12 @@ class FileValidator:
             return validation.finish(file)
 
     def begin(self, landed: LandedFile, file: pq.ParquetFile) -> RunningValidation:
-        """Validates the footer. The caller reads all rows and adds them to the result."""
-        optional = () if self.own_ids else (path for path, first in self.since.items() if landed.snapshot_id < first)
-        footer = read_footer(self.table, file, exported=self.own_ids, optional=frozenset(optional))
-        return RunningValidation(self.table, landed, self.latest_day, footer, own_ids=self.own_ids)
+        """Validate the footer. The caller then reads all rows, and adds them to the returned validation."""
+        optional = {path for path, first_id in self.since.items() if landed.snapshot_id < first_id}
+        if self.has_own_ids:
+            optional = set()
+        footer = read_footer(self.table, file, exported=self.has_own_ids, optional=frozenset(optional))
+        return RunningValidation(self.table, landed, self.latest_day, footer, has_own_ids=self.has_own_ids)
 
     @staticmethod
     def _invalid(landed: LandedFile, *problems: str) -> FileValidation:
@@ -116,13 +118,13 @@ class FileValidator:
 
 
 def open_landed(source: pa.NativeFile) -> pq.ParquetFile:
-    """A reader that verifies the checksums of pages."""
+    """Return a reader that verifies the checksums of pages."""
     return pq.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
 
 
 @dataclass
 class RunningValidation:
-    """The state of one file's validation: its footer, and counts over the batches that were added so far."""
+    """The validation of one file while it is read: its footer, and counts of the rows that were added so far."""
 
     table: TableContract
     landed: LandedFile
@@ -133,11 +135,11 @@ class RunningValidation:
     nulls: Counter[str] = field(default_factory=Counter)
     invalid_values: InvalidValues = field(default_factory=Counter)
     casts: CastChecks = field(default_factory=CastChecks)
-    other_ids: int = 0
-    own_ids: bool = False
+    rows_with_other_ids: int = 0
+    has_own_ids: bool = False
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Validates a batch that has all columns of the file."""
+        """Validate a batch with all columns of the file."""
         self.rows += batch.num_rows
         table = self.table
         batch = complete_batch(batch, table.columns)
@@ -153,16 +155,16 @@ class RunningValidation:
             # Only casts by pyarrow are checked here: files of the written schema need none, others are cast by Spark.
             if self.footer.is_castable and not self.footer.has_written_schema:
                 self.casts.add(column, batch.column(column.name))
-        if not self.own_ids:
+        if not self.has_own_ids:
             self._count_other_ids(to_plain_array(batch.column(table.snapshot_id_column)).drop_null().cast(pa.int64()))
 
     def _count_other_ids(self, ids: pa.Array) -> None:
         bounds, expected = pc.min_max(ids), self.landed.snapshot_id
         if len(ids) and not bounds["min"].as_py() == bounds["max"].as_py() == expected:
-            self.other_ids += pc.not_equal(ids, expected).true_count
+            self.rows_with_other_ids += pc.not_equal(ids, expected).true_count
 
     def _count_dates(self, days: pa.Array) -> bool:
-        """Counts rows by date. Returns whether all have the folder's date."""
+        """Count rows by date. Return whether all of them have the folder's date."""
         bounds = pc.min_max(days)
         if len(days) and bounds["min"] == bounds["max"]:
             day = _as_date(bounds["min"].as_py())
@@ -178,9 +180,9 @@ class RunningValidation:
         return not self.footer.problems and not self._problems()
 
     def finish(self, file: pq.ParquetFile) -> FileValidation:
-        """The result, after all rows were added."""
-        # Formats are read from the footer only now. That all rows could be read proves that no column is encrypted, and
-        # pyarrow crashes when asked for the compression of an encrypted column.
+        """Return the result, after all rows were added."""
+        # pyarrow crashes when asked for the compression of an encrypted column. After all rows have been read, it is
+        # certain that no column is encrypted.
         found = unsupported_formats(file.metadata) + self._problems() + self._lost_rows(file.metadata.num_rows)
         footer = self.footer
         return FileValidation(
@@ -227,9 +229,9 @@ class RunningValidation:
                 f"column [{table.partition_column}]: {sum(other.values())} rows have another date such as "
                 f"[{min(other)}], expected its folder's [{landed.folder_date}]"
             )
-        if self.other_ids:
+        if self.rows_with_other_ids:
             found.append(
-                f"column [{table.snapshot_id_column}]: {self.other_ids} rows have another id, "
+                f"column [{table.snapshot_id_column}]: {self.rows_with_other_ids} rows have another id, "
                 f"expected the folder's [{landed.snapshot_id}]"
             )
         return found
@@ -238,7 +240,8 @@ class RunningValidation:
 def _as_date(days_since_epoch: int) -> date:
     """Return the date. A day outside the range of Python's dates becomes the first or last date of that range.
 
-    Such a file is refused anyway, because BigQuery's dates have the same range.
+    BigQuery's dates have the same range, so the file is refused, except in a folder of that first or last date, whose
+    rows no retention keeps.
     """
     earliest, latest = (date.min - _EPOCH).days, (date.max - _EPOCH).days
     return _EPOCH + timedelta(days=min(max(days_since_epoch, earliest), latest))

@@ -25,7 +25,7 @@ from dedup_spark.landing.written_schema import has_written_schema, is_castable
 
 @dataclass(frozen=True)
 class Footer:
-    """The result of a footer. `schema`: the schema with which Spark reads the file, if there are no `problems`.
+    """The result of comparing a footer. `schema`: with which Spark reads the file, if there are no `problems`.
 
     `has_written_schema` and `is_castable` are those of `FileValidation`.
     """
@@ -42,7 +42,7 @@ class _Mismatch(Exception):
 
 @dataclass(frozen=True)
 class _Rules:
-    """The keyword arguments of `read_footer`."""
+    """`exported` and `optional` as in `read_footer`."""
 
     exported: bool
     optional: frozenset[str]
@@ -51,7 +51,7 @@ class _Rules:
 def read_footer(
     table: TableContract, file: pq.ParquetFile, *, exported: bool = False, optional: frozenset[str] = frozenset()
 ) -> Footer:
-    """Compares the file's columns with those of the table.
+    """Compare the file's columns with those of the table.
 
     `exported`: BigQuery wrote the file. `optional`: paths of columns that the file may lack.
     """
@@ -71,8 +71,8 @@ def read_footer(
         except _Mismatch as mismatch:
             problems.append(str(mismatch))
             found[field.name] = spark.NullType()
-    twice = [name for name, count in Counter(file.schema_arrow.names).items() if count > 1]
-    problems += [f"column [{name}] is in the file more than once, expected once" for name in twice]
+    duplicates = [name for name, count in Counter(file.schema_arrow.names).items() if count > 1]
+    problems += [f"column [{name}] is in the file more than once, expected once" for name in duplicates]
     for name in (declared.keys() & optional) - found.keys():
         found[name] = spark_type(declared[name])
     missing = [name for name in declared if name not in found]
@@ -91,7 +91,7 @@ def _undeclared(name: str, declared: dict[str, Column]) -> str:
 
 
 def _spark_type(column: Column, path: str, arrow: pa.DataType, leaves: Iterator[Any], rules: _Rules) -> spark.DataType:
-    """The type to read a column with. `leaves` are its leaf columns in Parquet's schema. Raises _Mismatch."""
+    """The type with which Spark reads a column. `leaves`: its leaf columns in Parquet's schema. Raises _Mismatch."""
     if column.mode is ColumnMode.REPEATED:
         if not _is_list(arrow):
             raise _Mismatch(f"column [{path}] is [{_describe(arrow, leaves)}], expected [ARRAY of {column.type}]")

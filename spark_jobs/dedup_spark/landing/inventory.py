@@ -13,17 +13,17 @@ from dedup_spark.landing.file_validation import LandedFile
 
 
 def changed_objects(arrival: Arrival) -> list[str]:
-    """A problem for each object that changed since the inventory was taken."""
+    """A problem for each object that has changed since the inventory was frozen."""
     listed = storage.list_objects(storage.object_uri(arrival.bucket, arrival.folder.rstrip("/")))
-    now = {name: ObjectVersion(found.generation, found.size) for name, found in listed.items()}
-    return landed_objects.changed_objects(arrival, now, _uri_of(arrival))
+    present = {name: ObjectVersion(found.generation, found.size) for name, found in listed.items()}
+    return landed_objects.changed_objects(arrival, present, _uri_of(arrival))
 
 
 def data_files(arrival: Arrival, request: DedupRequest) -> tuple[list[LandedFile], list[str]]:
     """The delivery's data files, and the problems of the inventory itself."""
-    uri = _uri_of(arrival)
-    found, problems = landed_objects.data_objects(request, arrival, uri)
-    return [LandedFile(uri(o.name), o.landed.size, arrival.delivery.snapshot_id, o.day) for o in found], problems
+    uri_of = _uri_of(arrival)
+    found, problems = landed_objects.data_objects(request, arrival, uri_of)
+    return [LandedFile(uri_of(o.name), o.landed.size, arrival.delivery.snapshot_id, o.day) for o in found], problems
 
 
 def _uri_of(arrival: Arrival) -> Callable[[str], str]:

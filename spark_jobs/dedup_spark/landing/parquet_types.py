@@ -1,7 +1,7 @@
 """Defines which Parquet types may hold the values of a BigQuery type, and as which types Spark reads them.
 
-The Parquet types are those of leaf columns: columns without columns inside. A leaf has a physical type, such as INT64,
-and may be annotated with a logical type, such as Timestamp.
+Only leaf columns, which have no columns inside, have such a type: a physical type, such as INT64, and perhaps an
+annotation with a logical type, such as Timestamp.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NUMERIC_INTEGER_DIGITS = 29
 _NUMERIC_SCALE = 9
 
 _SIGNED = {8: spark.ByteType(), 16: spark.ShortType(), 32: spark.IntegerType(), 64: spark.LongType()}
-# Each fits the next wider signed type. Unsigned 64 bits do not fit INT64.
+# Each unsigned type is read as the next wider signed type. Unsigned 64 bits do not fit INT64.
 _UNSIGNED = {8: spark.ShortType(), 16: spark.IntegerType(), 32: spark.LongType()}
 # Spark types by declared type and physical type, for leaves that are not annotated.
 _NOT_ANNOTATED = {
@@ -29,7 +29,7 @@ _NOT_ANNOTATED = {
     ("NUMERIC", "INT32"): spark.IntegerType(),
     ("NUMERIC", "INT64"): spark.LongType(),
 }
-_PARQUET_FORMS = {
+_PARQUET_TYPES = {
     "BOOL": "BOOLEAN",
     "BYTES": "BYTE_ARRAY without annotation",
     "DATE": "INT32 annotated DATE",
@@ -45,10 +45,10 @@ _PARQUET_FORMS = {
 def spark_type_of(
     declared: str, physical: str, logical: dict[str, Any], *, exported: bool = False
 ) -> spark.DataType | None:
-    """The Spark type to read a leaf with; None when the leaf does not hold the declared type.
+    """The Spark type with which a leaf is read; None if the leaf does not contain the declared type.
 
-    `logical` is the JSON form of the logical type. `exported`: BigQuery wrote the file. It writes a TIMESTAMP as not
-    adjusted to UTC, although its values are.
+    `logical` is the JSON form of the logical type. `exported`: BigQuery wrote the file. BigQuery annotates a
+    TIMESTAMP as not adjusted to UTC, although its values are.
     """
     match declared, logical["Type"]:
         case _, "None":
@@ -63,9 +63,9 @@ def spark_type_of(
             return spark.StringType()
         case (("TIMESTAMP" | "DATETIME"), "Timestamp"):
             # Nanoseconds are refused: Spark does not read them, and BigQuery would truncate them.
-            has_unit = logical["timeUnit"] in ("milliseconds", "microseconds")
+            has_known_unit = logical["timeUnit"] in ("milliseconds", "microseconds")
             is_adjusted = declared == "TIMESTAMP"
-            if has_unit and (logical["isAdjustedToUTC"] is is_adjusted or (exported and is_adjusted)):
+            if has_known_unit and (logical["isAdjustedToUTC"] is is_adjusted or (exported and is_adjusted)):
                 return spark.TimestampType() if declared == "TIMESTAMP" else spark.TimestampNTZType()
     return None
 
@@ -77,8 +77,8 @@ def _decimal(precision: int, scale: int) -> spark.DataType | None:
 
 def describe_expected(declared: str) -> str:
     """A declared type with the Parquet types that hold it, for messages."""
-    form = _PARQUET_FORMS.get(declared)
-    return f"[{declared}] ({form})" if form else f"[{declared}]"
+    parquet_types = _PARQUET_TYPES.get(declared)
+    return f"[{declared}] ({parquet_types})" if parquet_types else f"[{declared}]"
 
 
 def describe_leaf(leaf: Any) -> str:

@@ -17,7 +17,8 @@ from pyspark.sql.types import StructType
 from dedup_spark.execution.session import SPARK_FAILURES, SessionSource, read_files, root_cause
 from dedup_spark.landing.file_validation import FileValidation
 
-# Matches the innermost cause: Parquet's own code, or a name or value that Java rejects; never a connection or memory.
+# Innermost causes that lie in a file: errors of Parquet's code, and names or values that Java rejects. Errors of
+# connections or memory do not match.
 _FAULT_OF_A_FILE = re.compile(
     r"org\.apache\.parquet|java\.lang\.\w+Exception|java\.net\.URISyntaxException|SchemaColumnConvertNotSupported"
     r"|[Uu]nsupported encoding|is not a Parquet file"
@@ -26,7 +27,7 @@ _MAX_CHARACTERS = 300
 
 
 def unreadable_by_spark(session: SessionSource, files: Sequence[FileValidation]) -> list[tuple[FileValidation, str]]:
-    """Reads all files. Returns each that Spark cannot read, with the cause."""
+    """Read all files with Spark. Return each file that Spark cannot read, with the cause."""
     by_schema: defaultdict[str, list[FileValidation]] = defaultdict(list)
     for file in files:
         by_schema[file.spark_schema].append(file)
@@ -34,7 +35,7 @@ def unreadable_by_spark(session: SessionSource, files: Sequence[FileValidation])
 
 
 def _search(session: SparkSession, files: list[FileValidation]) -> list[tuple[FileValidation, str]]:
-    """Bisects the files until each unreadable one is found."""
+    """Bisect the files until each unreadable one is found."""
     failure = _failure(session, files)
     if failure is None:
         return []

@@ -1,7 +1,7 @@
-"""Counts values that Parquet can hold and BigQuery cannot store in a declared column.
+"""Counts values that a Parquet file can contain, but BigQuery cannot store in a declared column.
 
-BigQuery fails a whole load job for one such value, and landed files may be loaded as they are. So every value of every
-column is checked, nested ones too.
+One such value fails a whole load job, and landed files may be loaded as they are. So every value of every column is
+checked, also inside arrays and structs.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _EPOCH_DAY = date(1970, 1, 1)
 _FIRST_DAY, _LAST_DAY = (date.min - _EPOCH_DAY).days, (date.max - _EPOCH_DAY).days
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_SECOND = int((datetime.min.replace(tzinfo=UTC) - _EPOCH).total_seconds())
+# The first second after the last day.
 _END_SECOND = (_LAST_DAY + 1) * 24 * 60 * 60
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 # BigQuery's limit for a row of a Parquet file.
@@ -30,7 +31,7 @@ InvalidValues = Counter[tuple[str, str]]
 
 
 def count_invalid_values(column: Column, values: pa.Array, counts: InvalidValues) -> None:
-    """Adds to `counts`. NULL of the column itself is not counted, only inside arrays and structs."""
+    """Add the invalid values to `counts`. NULL is counted only inside arrays and structs."""
     _count(column, column.name, values, counts)
 
 
@@ -52,7 +53,7 @@ def _count(column: Column, path: str, values: pa.Array, counts: InvalidValues) -
 
 
 def to_plain_array(values: pa.Array) -> pa.Array:
-    """Without the dictionary or extension type that an Arrow schema stored in the file may request."""
+    """The values without a dictionary or extension type, which an Arrow schema stored in the file may request."""
     if isinstance(values, pa.ExtensionArray):
         return to_plain_array(values.storage)
     return values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values

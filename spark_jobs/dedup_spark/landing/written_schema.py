@@ -1,7 +1,7 @@
 """Checks whether a Parquet file has exactly the schema that the job writes. Only such a file is loaded as it is.
 
-A load job takes its schema from one file, and BigQuery does not promise to widen that of the others. So a file with a
-narrower integer, milliseconds, another order of columns or another name inside a list is read and rewritten.
+A load job takes its schema from one file, and BigQuery does not promise to convert files with other schemas. So a file
+with a narrower integer, milliseconds, another order of columns or another name inside a list is read and rewritten.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def has_written_schema(columns: tuple[Column, ...], file: pq.ParquetFile) -> boo
 
 
 def is_castable(columns: tuple[Column, ...], file: pq.ParquetFile) -> bool:
-    """Whether pyarrow can cast the file's columns to the schema that the job writes. Tries it without rows.
+    """Whether pyarrow can cast the file's columns to the schema that the job writes. This is tried without rows.
 
     Columns that the file lacks are taken as NULL.
     """

@@ -1,4 +1,4 @@
-"""Writes the files of dates that are copied forward anew with the table's new columns, after columns have changed.
+"""Rewrites the parent's files of dates that no delivery has, after columns were added to the table or changed.
 
 A load job takes the schema of one file for all its files, so files with the former columns cannot be copied.
 """
@@ -18,15 +18,15 @@ from dedup_spark.parent import Parent
 
 
 @dataclass(frozen=True)
-class _Completer:
-    """Writes one file with all columns of the table. `parent_uri`: the folder of the parent's files."""
+class _ColumnCompleter:
+    """Rewrites one file of the parent with all columns of the table."""
 
     table: TableContract
-    parent_uri: str
+    parent_data_uri: str
     data_uri: str
 
     def __call__(self, file: DataFile) -> DataFile:
-        source = RowSource.all_rows(storage.join(self.parent_uri, file.path), file.rows, file.max_update_id)
+        source = RowSource.all_rows(storage.join(self.parent_data_uri, file.path), file.rows, file.max_update_id)
         writer = DataFileWriter(self.table, self.data_uri, file.date, "completed")
         for rows in row_groups(read_rows(KeyReader(self.table), source)):
             writer.write(rows)
@@ -36,7 +36,7 @@ class _Completer:
 def write_completed(
     parent: Parent, files: tuple[DataFile, ...], table: TableContract, data_uri: str, fan_out: FanOut
 ) -> dict[DataFile, DataFile]:
-    """Write the parent's `files` below `data_uri`. Returns the new record of each file."""
-    completer = _Completer(table, parent.data_uri, data_uri)
-    written = fan_out.map(completer, files, sum(file.size for file in files), "add columns to carried files")
+    """Rewrite the parent's `files` below `data_uri`. Return, by the record of each file, the record of the new file."""
+    completer = _ColumnCompleter(table, parent.data_uri, data_uri)
+    written = fan_out.map(completer, files, sum(file.size for file in files), "add columns to copied files")
     return dict(zip(files, written, strict=True))

@@ -1,4 +1,7 @@
-"""Copies the parent's files of unchanged dates on the server, so that the new data folder is complete by itself."""
+"""Copies the parent's files of dates that get no new files, inside the storage.
+
+So each generation's data folder is complete, and the folders of older generations can be deleted.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,25 @@ from dedup_spark.parent import Parent
 
 @dataclass(frozen=True)
 class _Copier:
-    source_uri: str
-    target_uri: str
+    """Copies one object, given its path below both folders."""
+
+    source_folder_uri: str
+    target_folder_uri: str
 
     def __call__(self, path: str) -> None:
-        storage.copy(storage.join(self.source_uri, path), storage.join(self.target_uri, path))
+        storage.copy(storage.join(self.source_folder_uri, path), storage.join(self.target_folder_uri, path))
 
 
 def copy_forward(
-    parent: Parent, dates: frozenset[date], fingerprints_of: frozenset[date], data_uri: str, fan_out: FanOut
+    parent: Parent, dates: frozenset[date], fingerprint_dates: frozenset[date], data_uri: str, fan_out: FanOut
 ) -> None:
-    """Copy the files of `dates` and, where the parent has them, the stored fingerprints of `fingerprints_of`.
+    """Copy the files of `dates`, and those stored fingerprints of `fingerprint_dates` that the parent has.
 
-    The files keep their relative paths, so that a date keeps the digest of its files.
+    The files keep their paths below the data folder, so the `files_digest` of a date does not change.
     """
     paths = [file.path for file in parent.files if file.date in dates]
-    if fingerprints_of:
+    if fingerprint_dates:
         stored_names = storage.list_objects(storage.join(parent.data_uri, stored.FOLDER))
-        fingerprints = [stored.path_of(day) for day in sorted(fingerprints_of)]
-        paths += [path for path in fingerprints if path.removeprefix(f"{stored.FOLDER}/") in stored_names]
-    fan_out.map(_Copier(parent.data_uri, data_uri), paths, 0, "copy carried files")
+        fingerprint_paths = [stored.path_of(day) for day in sorted(fingerprint_dates)]
+        paths += [path for path in fingerprint_paths if path.removeprefix(f"{stored.FOLDER}/") in stored_names]
+    fan_out.map(_Copier(parent.data_uri, data_uri), paths, 0, "copy files of the parent")

@@ -1,4 +1,4 @@
-"""Writes one Parquet file of a date from Arrow tables, in the form that all files of the job have."""
+"""Writes one Parquet data file of a date from Arrow tables."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 
-_ROW_GROUP_ROWS = 1 << 20
-# `row_groups` ends a row group at so many rows or bytes.
-_PENDING_ROWS = 1 << 20
-_PENDING_BYTES = 64 << 20
+_MAX_ROW_GROUP_ROWS = 1 << 20
+# `row_groups` yields the rows collected so far once they have reached one of these limits.
+_MAX_PENDING_ROWS = 1 << 20
+_MAX_PENDING_BYTES = 64 << 20
 
 
 class DataFileWriter:
-    """Writes one file. `name`: the prefix of its name; a unique suffix keeps the files of two tries of a task apart."""
+    """Writes one file. Its name is `name_prefix` and a unique suffix, so a repeated Spark task writes another file."""
 
-    def __init__(self, table: TableContract, data_uri: str, day: date, name: str) -> None:
-        self._path = f"{table.partition_column}={day.isoformat()}/{name}-{uuid4().hex[:12]}.parquet"
+    def __init__(self, table: TableContract, data_uri: str, day: date, name_prefix: str) -> None:
+        self._path = f"{table.partition_column}={day.isoformat()}/{name_prefix}-{uuid4().hex[:12]}.parquet"
         self._day = day
         self._id_column = table.snapshot_id_column
         self._rows = 0
-        self._ids: list[int] = []
+        self._id_bounds: list[int] = []
         self._stream = storage.open_output(storage.join(data_uri, self._path))
         self._parquet = pq.ParquetWriter(
             self._stream, arrow_schema(table.columns), compression="zstd", store_schema=False
@@ -43,22 +43,22 @@ class DataFileWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Write `rows`, which have the table's Arrow schema, as row groups of their own."""
-        self._parquet.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
+        self._parquet.write_table(rows, row_group_size=_MAX_ROW_GROUP_ROWS)
         bounds = pc.min_max(rows[self._id_column])
-        self._ids += [bounds["min"].as_py(), bounds["max"].as_py()]
+        self._id_bounds += [bounds["min"].as_py(), bounds["max"].as_py()]
         self._rows += rows.num_rows
 
     def close(self) -> DataFile:
-        """Finish the file, to which some row was written, and return its record."""
+        """Finish the file and return its record. At least one row must have been written."""
         self._parquet.close()
         size = self.size
         self._stream.close()
-        return DataFile(self._path, self._day, self._rows, size, min(self._ids), max(self._ids))
+        return DataFile(self._path, self._day, self._rows, size, min(self._id_bounds), max(self._id_bounds))
 
 
 def row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows of `tables` in tables of a good size for a row group."""
-    pending = TableBuffer(_PENDING_ROWS, _PENDING_BYTES)
+    """Yield the rows of `tables`, regrouped into tables of the size of a row group."""
+    pending = TableBuffer(_MAX_PENDING_ROWS, _MAX_PENDING_BYTES)
     for table in tables:
         pending.add(table)
         if pending.is_full:
@@ -69,7 +69,7 @@ def row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 @dataclass
 class TableBuffer:
-    """Collects tables until they reach `max_rows` or `max_bytes`, the limits of one write."""
+    """Collects Arrow tables. The buffer is full once they have `max_rows` or `max_bytes` together."""
 
     max_rows: int
     max_bytes: int

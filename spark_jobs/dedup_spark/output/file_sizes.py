@@ -1,31 +1,41 @@
-"""The target size of written files, and whether a date is fragmented into far more files than it needs."""
+"""Computes the target size of written files, and finds dates that have far more files than they need."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from dedup_clone.contract.manifest import DataFile
-from dedup_clone.contract.request import MAX_TABLE_FILES, DedupRequest
+from dedup_clone.contract.request import MAX_TABLE_FILES
+from dedup_spark.landing.file_validation import LandedFile
 from dedup_spark.parent import Parent
 
-# Half of what a generation may have leaves room for dates whose files other publishes have written.
-_FILES_OF_A_TABLE = MAX_TABLE_FILES // 2
+# Plan for half the allowed files: copied-forward dates keep files that earlier publishes wrote, perhaps smaller ones.
+_MAX_PLANNED_FILES = MAX_TABLE_FILES // 2
+# A date with so few files is never fragmented.
 _FEW_FILES = 8
 _FRAGMENTED_FACTOR = 4
 
 
-def fitting_file_bytes(requested: int, table_bytes: int) -> int:
-    """Return the `requested` size, or more where the table would have too many files of that size."""
-    return max(requested, -(-table_bytes // _FILES_OF_A_TABLE))
+def file_bytes_within_limit(requested_file_bytes: int, table_bytes: int) -> int:
+    """Return the requested file size, or a larger one if the table would have too many files of that size."""
+    return max(requested_file_bytes, -(-table_bytes // _MAX_PLANNED_FILES))
 
 
-def target_file_bytes(request: DedupRequest, delivered_bytes: int, parent: Parent) -> int:
-    """Return the target size of written files, for a table about as large as the parent or the largest delivery."""
-    return fitting_file_bytes(request.file_bytes, max(delivered_bytes, sum(file.size for file in parent.files)))
+def target_file_bytes(requested_file_bytes: int, landed: Iterable[LandedFile], parent: Parent) -> int:
+    """Return the target size of written files; `landed`: the files of all deliveries.
+
+    Deliveries and parent mostly have the same keys, so the table will be about as large as the largest of them.
+    """
+    delivery_bytes: Counter[int] = Counter()
+    for file in landed:
+        delivery_bytes[file.snapshot_id] += file.size
+    table_bytes = max(sum(file.size for file in parent.files), *delivery_bytes.values(), 0)
+    return file_bytes_within_limit(requested_file_bytes, table_bytes)
 
 
 def are_fragmented(files: Iterable[DataFile], file_bytes: int) -> bool:
-    """Whether a date has several times as many files as it would have with files of `file_bytes`."""
+    """Whether the files of a date are more than four times as many as files of `file_bytes` would be."""
     sizes = [file.size for file in files]
-    needed = -(-sum(sizes) // file_bytes)
-    return len(sizes) > max(_FEW_FILES, _FRAGMENTED_FACTOR * needed)
+    needed_file_count = -(-sum(sizes) // file_bytes)
+    return len(sizes) > max(_FEW_FILES, _FRAGMENTED_FACTOR * needed_file_count)

@@ -1,1 +1,1 @@
-"""The plans, one folder each. A plan turns the deliveries and the parent of a date into the date's new files."""
+"""The plans, one folder each. A plan makes the new files of a date from its deliveries and its parent's files."""

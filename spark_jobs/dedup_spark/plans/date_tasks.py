@@ -15,45 +15,48 @@ from dedup_spark.plans.scanned_date import Task
 
 Result = TypeVar("Result", covariant=True)
 
-# Splitting costs some Spark jobs, and sums that the driver adds up: a smaller date is done sooner without it.
-_SPLIT_BYTES = 256 << 20
-_MAX_SHARES = 16.0
+# Splitting a date costs several Spark jobs, and sums that the driver adds up. A smaller date is faster without it.
+_MIN_SPLIT_BYTES = 256 << 20
+# A date of more fair shares than this (see `is_split`) is split, whatever the number of cores.
+_MAX_FAIR_SHARES = 16.0
 
 
 class DateWork(Protocol[Result]):
-    """Work on one date, in a Spark task, or on the driver if it `with_parts`."""
+    """The work on one date. It runs in a Spark task."""
 
     def __call__(self, task: Task, /) -> Result: ...
 
-    def with_parts(self, parts: PartTasks) -> DateWork[Result]: ...
+    def with_parts(self, parts: PartTasks) -> DateWork[Result]:
+        """Return the same work for the driver, which leaves parts of it to Spark tasks."""
 
 
 def run_tasks_of_dates(
     session: SessionSource, work: DateWork[Result], tasks: Sequence[Task], description: str, data_uri: str
 ) -> list[Result]:
-    """Return the results in the order of `tasks`. Parts of a split date have a folder below `data_uri` meanwhile."""
-    cores = session().sparkContext.defaultParallelism if tasks else 1
-    total = sum(task.bytes for task in tasks)
-    split = [task for task in tasks if isinstance(task, AdoptTask) and is_split(task.bytes, total, cores)]
+    """Return the results in the order of `tasks`. While a split date runs, it has a folder below `data_uri`."""
+    core_count = session().sparkContext.defaultParallelism if tasks else 1
+    total_bytes = sum(task.bytes for task in tasks)
+    split = [task for task in tasks if isinstance(task, AdoptTask) and is_split(task.bytes, total_bytes, core_count)]
     if not split:
         return map_dates(session, work, tasks, description, with_spare_threads)
-    rest = [task for task in tasks if task not in split]
-    results = dict(zip(rest, map_dates(session, work, rest, description, with_spare_threads), strict=True))
+    unsplit = [task for task in tasks if task not in split]
+    results = dict(zip(unsplit, map_dates(session, work, unsplit, description, with_spare_threads), strict=True))
     for task in split:
         folder = storage.join(data_uri, "parts", task.day.isoformat())
         parts = PartTasks(session, f"{description} of [{task.day}]", folder)
         try:
             results[task] = work.with_parts(parts)(task)
-        finally:  # with what repeated tasks left
+        finally:  # also deletes what repeated tasks have left
             for name in storage.list_objects(folder):
                 storage.delete(storage.join(folder, name))
     return [results[task] for task in tasks]
 
 
-def is_split(date_bytes: int, total: int, cores: int) -> bool:
-    """Whether a date is divided into parts: alone it would keep the other cores waiting, even with threads of its own.
+def is_split(date_bytes: int, total_bytes: int, core_count: int) -> bool:
+    """Whether a date is split into parts: its task would otherwise end long after the others, even with threads.
 
-    `total` is the size of all dates.
+    A fair share is the size of all dates divided by the number of cores. A date is split if it is larger than 1.5 fair
+    shares with two cores, and one more for each further four cores.
     """
-    fair_shares = min(1 + cores / 4, _MAX_SHARES)
-    return cores > 1 and date_bytes >= _SPLIT_BYTES and date_bytes * cores > fair_shares * total
+    fair_shares = min(1 + core_count / 4, _MAX_FAIR_SHARES)
+    return core_count > 1 and date_bytes >= _MIN_SPLIT_BYTES and date_bytes * core_count > fair_shares * total_bytes

@@ -1,4 +1,4 @@
-"""A delivery's files of one date, as the tasks of the streaming plans name them."""
+"""Describes a delivery's files of one date, for the tasks of plans adopt and rewrite."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
 
 # If the sizes of delivery and parent differ by a smaller factor, both have about the same number of rows.
 _SIMILAR_SIZE_FACTOR = 2
-# So many footers are read to estimate the rows of all files.
-_FOOTERS = 32
+# At most so many footers are read to estimate the rows of all files.
+_MAX_FOOTERS = 32
 
 
 @dataclass(frozen=True)
 class DeliveredFile:
     """One file of a delivery with rows of this date only. `generation` (of the object), `crc32c`: from the inventory.
 
-    `has_written_schema`: the file can become a file of the date unchanged. Before the file is opened it is False, and
-    `rows` is 0.
+    `has_written_schema`: the file can become a file of the date unchanged. It is False, and `rows` is 0, until the file
+    has been validated.
     """
 
     uri: str
@@ -41,7 +41,7 @@ class DeliveredFile:
 
 @dataclass(frozen=True)
 class DeliveredDate:
-    """A delivery's files of the date, by URI. `source` is the delivery's number among the applied ones."""
+    """A delivery's files of the date, sorted by URI. `source`: the delivery's number among the applied ones, from 1."""
 
     source: int
     delivery: Delivery
@@ -56,11 +56,11 @@ class DeliveredDate:
         """The stored bytes of the files."""
         return sum(file.size for file in self.files)
 
-    def landed(self, day: date) -> list[LandedFile]:
+    def landed_files(self, day: date) -> list[LandedFile]:
         return [LandedFile(file.uri, file.size, self.delivery.snapshot_id, day) for file in self.files]
 
     def with_validations(self, day: date, found: Mapping[str, FileValidation]) -> DeliveredDate:
-        """This date with the row counts and schemas that validation found. Files without rows are included."""
+        """This object with the row counts and schemas that validation found, also of files without rows."""
         files = (
             replace(
                 file,
@@ -76,7 +76,7 @@ class DeliveredDate:
 
 
 def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
-    """The number of rows to expect: the parent's if its size is about the same, otherwise by footers of the files.
+    """Estimate the rows of the delivery: as many as the parent has if its size is similar, otherwise from footers.
 
     The number of buckets depends on it. With too few buckets nearly all of them would differ in the next snapshot.
     """
@@ -84,8 +84,9 @@ def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
         smaller, larger = sorted((delivered.bytes, parent.bytes))
         if larger <= _SIMILAR_SIZE_FACTOR * smaller:
             return parent.entry.rows
-    some = delivered.files[:: -(-len(delivered.files) // _FOOTERS)]
-    return sum(_footer_rows(file.uri) for file in some) * delivered.bytes // max(sum(file.size for file in some), 1)
+    sample = delivered.files[:: -(-len(delivered.files) // _MAX_FOOTERS)]
+    sample_bytes = max(sum(file.size for file in sample), 1)
+    return sum(_footer_rows(file.uri) for file in sample) * delivered.bytes // sample_bytes
 
 
 def _footer_rows(uri: str) -> int:
@@ -110,15 +111,15 @@ def deliveries_by_date(
 def presumed_deliveries(
     request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile]
 ) -> dict[date, tuple[DeliveredDate, ...]]:
-    """The deliveries by date if every delivery that has `files` is applied.
+    """The deliveries by date, provided that every delivery with `files` is applied.
 
-    No file was opened yet, so the dates are those of the folders.
+    The files have not been opened yet, so the dates are those of the folders.
     """
     landed: defaultdict[int, defaultdict[date, list[str]]] = defaultdict(lambda: defaultdict(list))
     for file in files:
-        of_delivery = landed[file.snapshot_id]
+        uris_by_date = landed[file.snapshot_id]
         if file.folder_date and request.retention_day <= file.folder_date <= request.latest_day:
-            of_delivery[file.folder_date].append(file.uri)
+            uris_by_date[file.folder_date].append(file.uri)
     present = [arrival for arrival in arrivals if arrival.delivery.snapshot_id in landed]
     found: defaultdict[date, tuple[DeliveredDate, ...]] = defaultdict(tuple)
     for source, arrival in enumerate(present, start=PARENT_SOURCE + 1):
@@ -129,13 +130,14 @@ def presumed_deliveries(
 
 
 def _inventory(arrival: Arrival) -> dict[str, LandedObject]:
-    """The frozen objects by URI. Built once for each delivery, which may have many thousand."""
+    """The frozen objects by URI. A delivery may have many thousands, so this is called once for each delivery."""
     return {storage.object_uri(arrival.bucket, landed.name): landed for landed in arrival.objects}
 
 
 def _unopened(
     source: int, arrival: Arrival, inventory: Mapping[str, LandedObject], uris: Iterable[str]
 ) -> DeliveredDate:
+    """Return the date with what the inventory says of the files."""
     named = ((uri, inventory[uri]) for uri in sorted(uris))
     files = (DeliveredFile(uri, o.size, o.generation, o.crc32c, rows=0, has_written_schema=False) for uri, o in named)
     return DeliveredDate(source, arrival.delivery, tuple(files))

@@ -1,7 +1,7 @@
-"""Validates landed files and works on their dates in one pass, before it is known which deliveries are applied.
+"""Validates landed files and runs a presumed task for each date in one pass, before it is known which files are valid.
 
-A task is presumed for each date: that every delivery is applied. The outcome of a date is used only if the task that is
-selected later is the presumed one. All other outcomes are deleted, and the selected plans handle their dates again.
+A presumed task assumes that every delivery is applied. Its outcome is used only if the task that is selected after
+validation equals it. All other outcomes are deleted, and the selected plans handle these dates again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _logger = logging.getLogger("dedup_spark")
 
 @dataclass(frozen=True)
 class DateScan:
-    """Scans the files of one presumed task, unless an earlier run of the attempt did so. Runs in a Spark task."""
+    """Runs one presumed task and validates its files, in a Spark task, or loads what an earlier run saved."""
 
     adopt: AdoptDate
     rewrite: RewriteDate
@@ -48,20 +48,20 @@ class DateScan:
     saved: SavedOutcomes
 
     def __call__(self, presumed: Task) -> ScannedDate:
-        """Scan the date. If it cannot be scanned, validate its files one by one, and return no outcome."""
-        before = self.saved.load(presumed)
-        if before:
-            return before
+        """Scan the date. If that fails, validate its files one by one, and return the validations alone."""
+        saved = self.saved.load(presumed)
+        if saved:
+            return saved
         scanned = self._scan(presumed)
         self.saved.save(presumed, scanned)
         return scanned
 
     def with_parts(self, parts: PartTasks) -> DateScan:
-        """Return the scan of a date whose files are read by several Spark tasks. It runs on the driver."""
+        """Return a scan that runs on the driver, and reads the files of a large date in several Spark tasks."""
         return replace(self, adopt=replace(self.adopt, parts=parts))
 
     def _scan(self, presumed: Task) -> ScannedDate:
-        landed = {file.uri: file for part in presumed.deliveries for file in part.landed(presumed.day)}
+        landed = {file.uri: file for delivered in presumed.deliveries for file in delivered.landed_files(presumed.day)}
         reader = ValidatingReader(self.adopt.table, validator=self.validator, landed=landed)
         found: tuple[Task, Outcome] | None = None
         try:
@@ -69,9 +69,9 @@ class DateScan:
                 found = self.adopt.scan(presumed, reader)
             else:
                 found = self.rewrite.scan(presumed, reader)
-        except Exception as error:  # validation or the selected plan will report the cause
+        except Exception as error:  # the validation below or the selected plan will report the cause
             _logger.info("date [%s] is left to its plan: %s: %s", presumed.day, type(error).__name__, error)
-        if self.adopt.parts:  # the driver leaves what is not validated to further tasks
+        if self.adopt.parts:  # on the driver: `FusedScan.validate` validates the remaining files in Spark tasks
             return ScannedDate(tuple(reader.validations.values()), found)
         validations = (reader.validations.get(uri) or self.validator(file) for uri, file in landed.items())
         return ScannedDate(tuple(validations), found)
@@ -79,7 +79,7 @@ class DateScan:
 
 @dataclass
 class FusedScan:
-    """Validates the files of a request, and keeps the outcomes of their dates until the plans ask for them."""
+    """Validates the landed files of a request, and keeps the outcomes of presumed tasks until `claim` is called."""
 
     request: DedupRequest
     arrivals: Sequence[Arrival]
@@ -92,23 +92,22 @@ class FusedScan:
     def validate(self, files: Sequence[LandedFile]) -> list[FileValidation]:
         """Return a validation of each file, in any order."""
         inputs = (self.request, self.arrivals, files, self.parent)
-        # Each update_id mode has tasks of one of the two plans.
+        # One of the two lists is empty: adopt is for mode last_seen, streamed rewrite for last_changed.
         tasks: list[Task] = [*presumed_adopt_tasks(*inputs), *presumed_rewrite_tasks(*inputs)]
-        size = target_file_bytes(self.request, sum(file.size for file in files), self.parent)
-
+        file_bytes = target_file_bytes(self.request.file_bytes, files, self.parent)
         adopt = AdoptDate.of(self.request, self.seed, HELD_BYTES)
-        rewrite = RewriteDate(self.request.table, self.seed, self.request.data_uri, size, HELD_BYTES)
+        rewrite = RewriteDate(self.request.table, self.seed, self.request.data_uri, file_bytes, HELD_BYTES)
         scan = DateScan(adopt, rewrite, FileValidator.of(self.request), self.saved)
-        what = f"{self.request.feed} generation {self.request.generation}: validate and compare"
-        scanned = run_tasks_of_dates(self.session, scan, tasks, what, self.request.data_uri)
-        self._outcomes = dict(one.found for one in scanned if one.found)
-        validations = [validation for one in scanned for validation in one.validations]
-        seen = {validation.file.uri for validation in validations}
-        others = [file for file in files if file.uri not in seen]
-        return validations + validate_files(self.request, others, FanOut(self.session))
+        description = f"{self.request.feed} generation {self.request.generation}: validate and compare"
+        scanned = run_tasks_of_dates(self.session, scan, tasks, description, self.request.data_uri)
+        self._outcomes = dict(scanned_date.found for scanned_date in scanned if scanned_date.found)
+        validations = [validation for scanned_date in scanned for validation in scanned_date.validations]
+        validated_uris = {validation.file.uri for validation in validations}
+        remaining = [file for file in files if file.uri not in validated_uris]
+        return validations + validate_files(self.request, remaining, FanOut(self.session))
 
     def claim(self, tasks: Iterable[Task]) -> dict[date, Outcome]:
-        """Return the outcomes found for these tasks; delete what was written for all others."""
+        """Return, by date, the outcomes of these tasks; delete what all other presumed tasks wrote."""
         for task in self._outcomes.keys() - set(tasks):
             outcome = self._outcomes.pop(task)
             files = (outcome.files or ()) if isinstance(outcome, WrittenDate) else ()

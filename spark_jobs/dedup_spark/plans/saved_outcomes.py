@@ -1,6 +1,6 @@
 """Saves the outcome of each date as an object, so that a run after a lost driver need not repeat the work.
 
-A later run of the same attempt copies what the earlier run wrote for the date into its own folder.
+The later run of the same attempt copies the date's files from the earlier run's folder into its own.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _SavedDate:
 class SavedOutcomes:
     """The outcomes saved below `folder_uri`.
 
-    `names`: of the objects that earlier runs wrote. `data_uri`: the data folder of this run.
+    `names`: the names of the objects that earlier runs saved. `data_uri`: the data folder of this run.
     """
 
     folder_uri: str
@@ -76,7 +76,7 @@ class SavedOutcomes:
         return cls(folder_uri, data_uri, frozenset(storage.list_objects(folder_uri)))
 
     def load(self, task: Task) -> ScannedDate | None:
-        """Copy the files of an earlier run's outcome of the same task, and return it; None if there is no such outcome.
+        """Return the outcome that an earlier run saved for the same task, after copying its files; None without one.
 
         Returns None, too, if files are missing or the object cannot be read. The date is then handled again.
         """
@@ -89,13 +89,13 @@ class SavedOutcomes:
             scanned = saved.scanned
             for path in _paths(scanned):
                 storage.copy(storage.join(saved.data_uri, path), storage.join(self.data_uri, path))
-        except Exception as error:  # of the storage or of the record
+        except Exception as error:  # the storage failed, or the record is damaged
             _logger.info("date [%s] is done again: [%s] is of no use: %s", task.day, uri, error)
             return None
         return scanned
 
     def save(self, task: Task, scanned: ScannedDate) -> None:
-        """Save the outcome of `task`, if there is one. If several runs save it, the first one counts."""
+        """Save the outcome of `task`, if it has one. If several runs do so, the first outcome counts."""
         if scanned.found:
             saved = _SavedDate.of(self.data_uri, scanned.validations, *scanned.found)
             storage.create_text(storage.join(self.folder_uri, _name(task)), to_json(saved))
@@ -103,29 +103,29 @@ class SavedOutcomes:
 
 @dataclass(frozen=True)
 class ResumableWork:
-    """Returns the saved outcome of a date's task; if there is none, does the work on the task."""
+    """Returns the saved outcome of a date's task. If there is none, it does the work and saves the outcome."""
 
     work: Callable[[Any], Outcome]
     saved: SavedOutcomes
 
     def with_parts(self, parts: PartTasks) -> ResumableWork:
-        """Return the work on a date of plan adopt that several Spark tasks share. It runs on the driver."""
+        """Return the work for the driver, which leaves parts of it to Spark tasks. Only plan adopt has parts."""
         assert isinstance(self.work, AdoptDate)
         return replace(self, work=replace(self.work, parts=parts))
 
     def __call__(self, task: Task) -> Outcome:
-        before = self.saved.load(task)
-        if before and before.found:
-            return before.found[1]
+        scanned = self.saved.load(task)
+        if scanned and scanned.found:
+            return scanned.found[1]
         outcome = self.work(task)
         self.saved.save(task, ScannedDate((), (task, outcome)))
         return outcome
 
 
 def _name(task: Task) -> str:
-    """The object's name: depends on the task and on the version of the code, but not on the task's threads."""
-    same = replace(task, threads=1) if isinstance(task, AdoptTask) else task
-    return f"{task.day}-{digest(__version__ + to_json(same))}.json"
+    """The object's name: it depends on the task and on the version of the code, but not on the task's threads."""
+    with_one_thread = replace(task, threads=1) if isinstance(task, AdoptTask) else task
+    return f"{task.day}-{digest(__version__ + to_json(with_one_thread))}.json"
 
 
 def _paths(scanned: ScannedDate) -> list[str]:

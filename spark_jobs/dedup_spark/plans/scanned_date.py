@@ -1,4 +1,4 @@
-"""What the fused scan finds out about one date: a small record that a Spark task returns to the driver."""
+"""Records what the fused scan finds out about one date. A Spark task returns this small record to the driver."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ Outcome = AdoptOutcome | RewriteOutcome
 
 @dataclass(frozen=True)
 class ScannedDate:
-    """Validations of a date's files.
+    """The validations of a date's files, and the outcome of its presumed task.
 
-    `found`: the task of the presumed plan, with the numbers of rows that the scan counted, and the outcome of that
-    task. None if the date could not be scanned.
+    `found`: the presumed task, with the numbers of rows that the scan counted, and its outcome; None if it has none.
     """
 
     validations: tuple[FileValidation, ...]

@@ -1,4 +1,4 @@
-"""What a plan wrote for one date, and what that cost: small records that Spark tasks return to the driver."""
+"""Records what a plan wrote for one date, and the cost. Spark tasks return these small records to the driver."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from dedup_spark.comparison.key_reader import KeyReader
 
 @dataclass(frozen=True)
 class DateCost:
-    """Stored bytes, and seconds of wall time (None if Spark worked on several dates at a time)."""
+    """Stored bytes that were read and written. `seconds`: of wall time; None if one Spark job wrote several dates."""
 
     bytes_read: int
     bytes_written: int
     seconds: float | None
 
     @classmethod
-    def since(cls, began: float, reader: KeyReader, written: int) -> Self:
-        """Return the cost of work that began at this monotonic time."""
-        return cls(reader.bytes_read, written, round(time.monotonic() - began, 3))
+    def since(cls, began: float, reader: KeyReader, bytes_written: int) -> Self:
+        """Return the cost of work that began at this monotonic time, in seconds."""
+        return cls(reader.bytes_read, bytes_written, round(time.monotonic() - began, 3))
 
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenDate:
     """What a plan wrote for one date. `files`: None if no row changed; the parent's files are then copied forward.
 
-    `changed` is None where values were not compared. `surplus_rows` counts surplus rows of duplicate keys by source
-    number. The fingerprints are for the next publish. `cluster_overlap`: see DateEntry.
+    `changed` is None if values were not compared. `surplus_rows`: the number of surplus rows by source number. The next
+    publish checks stored fingerprints by the two digests `…_fingerprint`. `cluster_overlap`: see DateEntry.
     """
 
     day: date

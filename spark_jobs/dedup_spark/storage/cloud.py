@@ -1,4 +1,4 @@
-"""Objects on Google Cloud Storage, or on the emulator at STORAGE_EMULATOR_HOST. See the package for the functions."""
+"""Objects on Google Cloud Storage, or on the emulator at STORAGE_EMULATOR_HOST. The package documents the functions."""
 
 from __future__ import annotations
 

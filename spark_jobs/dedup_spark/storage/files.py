@@ -1,6 +1,6 @@
 """Objects as files of a file system that all workers share, for tests and runs without object storage.
 
-A file's modification time in nanoseconds stands for the object generation. See the package for the functions.
+A file's modification time in nanoseconds stands for the object generation. The package documents the functions.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def list_below(folder_uri: str) -> Iterator[tuple[str, int, int]]:
 
 
 def adopt(source_uri: str, target_uri: str, generation: int, *, with_crc32c: bool) -> tuple[int, str] | None:
-    """Copies the bytes: with a hard link later writes to the source would change the target too."""
+    """As in `cloud.py`. It copies the bytes: after a hard link, later writes to the source would change the target."""
     source, target = _path(source_uri), _path(target_uri)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{uuid4().hex}")

@@ -6,7 +6,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from benchmarks.full_size_model import REASONS, Assumptions, FullSize, MeasuredPerRow, measured_per_row, report
+from benchmarks.full_size_model import REASONS, Assumptions, FullSize, MeasuredPerRow, measured_per_row
+from benchmarks.full_size_report import report
 from benchmarks.peers.registry import ADOPT, ROW_NUMBER
 from benchmarks.rate_checks import rate_checks
 from benchmarks.results import load

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import reduce
+from operator import or_
 
 import numpy as np
 import pyarrow as pa
@@ -111,8 +113,8 @@ def test_other_rows_of_the_bucket_are_only_hashed() -> None:
     selection = select_differing_keys(fingerprints(old[1:]), [fingerprints(old)], has_base=True)
     (first, _) = HASHER.both([pa.array(old, pa.int64())])
     rows = selection.select_rows(first)
-    assert sorted([*rows.selected, *rows.hashed]) == list(selection.rows_not_skipped(first))
-    assert len(rows.hashed) == selection.narrowed_rows(first).size - 1
+    assert sorted([*rows.selected, *rows.hash_only]) == list(selection.rows_not_skipped(first))
+    assert len(rows.hash_only) == selection.narrowed_rows(first).size - 1
 
 
 def test_three_differing_keys_of_a_bucket_are_not_taken_for_one() -> None:
@@ -127,10 +129,15 @@ def test_three_differing_keys_of_a_bucket_are_not_taken_for_one() -> None:
         assert selection.kinds[bucket] == ALL_KEYS or list(left) == [bucket]
 
 
-def narrowed(old: list[int], new: list[int]) -> BucketSelection:
+def sums_of(keys: list[int]) -> SubBucketSums:
     sums = SubBucketSums(sub_bucket_bits(BITS))
-    for keys, add in ((new, sums.add), (old, sums.remove)):
-        add(HASHER.both([pa.array(keys, pa.int64())])[0])
+    sums.add(HASHER.both([pa.array(keys, pa.int64())])[0])
+    return sums
+
+
+def narrowed(old: list[int], new: list[int]) -> BucketSelection:
+    sums = sums_of(new)
+    sums.remove(HASHER.both([pa.array(old, pa.int64())])[0])
     selection = select_differing_keys(fingerprints(new), [fingerprints(old)], has_base=True)
     return selection.narrowed(sums.differing())
 
@@ -146,6 +153,27 @@ def test_rows_outside_differing_sub_buckets_are_the_same_in_both_inputs(
     assert SUB_BUCKETS not in selection.kinds[left]
     selection = selection.with_kind(ALL_KEYS, left)
     assert Counter(new) - compared(new, selection) == Counter(old) - compared(old, selection)
+
+
+@settings(max_examples=100, deadline=None)
+@given(base=KEYS, changes=st.lists(st.sets(st.integers(0, 400), max_size=60), min_size=2, max_size=4))
+def test_rows_outside_sub_buckets_that_differ_in_any_pair_are_the_same_in_all_inputs(
+    base: set[int], changes: list[set[int]]
+) -> None:
+    newest, *others = [sorted(base ^ change) for change in changes]
+    of_newest = sums_of(newest)
+    sub_buckets = []
+    for other in others:
+        sums = of_newest.copy()
+        sums.remove(HASHER.both([pa.array(other, pa.int64())])[0])
+        sub_buckets.append(sums.differing())
+    selection = select_differing_keys(fingerprints(newest), list(map(fingerprints, others)), has_base=True)
+    selection = selection.narrowed(reduce(or_, sub_buckets))
+    hashes = [narrowed_hashes(other, selection) for other in others]
+    left = selection.unexplained(narrowed_hashes(newest, selection), hashes)
+    selection = selection.with_kind(ALL_KEYS, left)
+    rest = Counter(newest) - compared(newest, selection)
+    assert all(Counter(other) - compared(other, selection) == rest for other in others)
 
 
 def test_rows_compared_follow_the_difference_where_all_buckets_differ() -> None:

@@ -64,17 +64,17 @@ def test_packed_keys_are_equal_exactly_where_keys_are(types: tuple[str, ...]) ->
     ]
     ordered = [key for start, stop in pairwise(cuts) for half in (0, 1) for key in keys[start:stop][half::2]]
     packed = pack_keys(columns, parts)
-    found = np.concatenate(packed.parts).tolist()
-    assert [len(part) for part in packed.parts] == [150, 0, 250]
+    found = np.concatenate(packed.lists).tolist()
+    assert [len(part) for part in packed.lists] == [150, 0, 250]
     assert len(set(zip(ordered, found, strict=True))) == len(set(ordered)) == len(set(found))
     assert max(found) < 2**63
-    assert packed.ranked == (types not in [("narrow",), ("narrow", "BOOL", "narrow")])
+    assert packed.has_ranks == (types not in [("narrow",), ("narrow", "BOOL", "narrow")])
 
 
 def test_without_rows_there_are_no_packed_keys() -> None:
     columns = (Column("a", "INT64"), Column("b", "STRING"))
     empty = [pa.chunked_array([], SCALARS[c.type].in_arrow) for c in columns]
-    assert [len(part) for part in pack_keys(columns, [empty, empty]).parts] == [0, 0]
+    assert [len(part) for part in pack_keys(columns, [empty, empty]).lists] == [0, 0]
 
 
 def _keys(values: Sequence[int]) -> np.ndarray[Any, np.dtype[np.uint64]]:
@@ -90,7 +90,7 @@ def test_comparison_equals_plain_set_arithmetic(seed: int) -> None:
     found = diff_keys(_keys(new), _keys(old), 3)
     assert Counter(found.surplus.tolist()) == Counter(new) - Counter(set(new))
     assert found.missing.tolist() == sorted(set(old) - set(new))
-    assert found.added == len(set(new) - set(old))
+    assert found.added_count == len(set(new) - set(old))
     assert found.added_sample.tolist() == sorted(set(new) - set(old))[:3]
     wanted = found.missing
     assert indices_of(_keys(old), wanted).tolist() == [n for n, key in enumerate(old) if key in set(wanted.tolist())]

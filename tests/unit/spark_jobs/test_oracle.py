@@ -11,7 +11,7 @@ import pytest
 
 from testkit.oracle import DateCounts, OracleDelivery, OracleState, OracleTable, ordered
 
-TABLE = OracleTable(partition="day", snapshot_id="id", keys=("day", "k"), values=("v",))
+TABLE = OracleTable(partition_column="day", snapshot_id_column="id", keys=("day", "k"), value_columns=("v",))
 DAY, NEXT = date(2026, 1, 1), date(2026, 1, 2)
 
 

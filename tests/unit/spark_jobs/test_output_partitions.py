@@ -15,20 +15,20 @@ def days(count: int, size: int) -> dict[date, int]:
 
 
 def test_small_date_is_one_file() -> None:
-    assert set(partition_dates(days(13, 1000), FILE_BYTES, cores=2).files.values()) == {1}
+    assert set(partition_dates(days(13, 1000), FILE_BYTES, core_count=2).file_counts.values()) == {1}
 
 
 def test_large_date_is_cut_into_files_of_at_most_the_target_size() -> None:
-    (count,) = partition_dates(days(1, 20 << 30), FILE_BYTES, cores=2).files.values()
+    (count,) = partition_dates(days(1, 20 << 30), FILE_BYTES, core_count=2).file_counts.values()
     assert (20 << 30) / count <= FILE_BYTES
     assert (20 << 30) / count > FILE_BYTES / 2
 
 
 def test_small_generation_has_no_more_tasks_than_files_nor_many_for_each_core() -> None:
-    assert partition_dates(days(2, 1000), FILE_BYTES, cores=2).tasks == 2
-    assert partition_dates(days(730, 1000), FILE_BYTES, cores=2).tasks == 8
+    assert partition_dates(days(2, 1000), FILE_BYTES, core_count=2).task_count == 2
+    assert partition_dates(days(730, 1000), FILE_BYTES, core_count=2).task_count == 8
 
 
 def test_large_generation_has_a_task_for_each_target_size() -> None:
-    partitions = partition_dates(days(730, 20 << 30), FILE_BYTES, cores=100)
-    assert partitions.tasks == 730 * 80
+    partitions = partition_dates(days(730, 20 << 30), FILE_BYTES, core_count=100)
+    assert partitions.task_count == 730 * 80

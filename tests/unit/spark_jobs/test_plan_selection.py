@@ -104,7 +104,7 @@ def test_rewrite_is_left_to_spark_where_a_date_cannot_be_streamed(
     applied: tuple[ValidatedDelivery, ...], options: dict[str, Any], reason: str | None
 ) -> None:
     plan = select(Plan.REWRITE, *applied, **options)[BOTH]
-    assert (plan.is_streamed, plan.uses_dataframes, plan.ineligible_reason) == (not reason, bool(reason), reason)
+    assert (plan.is_streamed, plan.uses_dataframes, plan.not_streamed_reason) == (not reason, bool(reason), reason)
     asked = "asked for: every date is written anew"
     assert plan.reason == (f"{asked}; written by Spark: {reason}" if reason else asked)
 

@@ -40,7 +40,7 @@ def selected(rows: Sequence[Row]) -> SelectedRows:
 
 
 def paired(delivered: SelectedRows, parent: SelectedRows, policy: MergePolicy, snapshot_id: int) -> RowPairs | None:
-    keys, parent_keys = pack_keys(COLUMNS, [delivered.key_columns, parent.key_columns]).parts
+    keys, parent_keys = pack_keys(COLUMNS, [delivered.key_columns, parent.key_columns]).lists
     return pair_rows(keys, parent_keys, delivered, parent, policy, snapshot_id)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dedup_spark.comparison import spilled_hashes
-from dedup_spark.comparison.spilled_hashes import ChangedRowsCount, SpillableHashes
+from dedup_spark.comparison.spilled_hashes import ChangedRowsCounter, SpillableHashes
 
 RANDOM = np.random.default_rng(20261122)
 FIRSTS, VALUES = (RANDOM.integers(0, 2**64, 5000, dtype=np.uint64) for _ in range(2))
@@ -30,16 +30,16 @@ def test_changed_rows_are_counted_in_memory_and_on_disk(
     now[100:160] *= np.uint64(3)
     parent, newest = source(VALUES, 333), source(now[::-1], 501)
     assert any(part.is_on_disk for part in (*parent, *newest)) is on_disk
-    assert ChangedRowsCount(parent, newest, None).total() == 60
+    assert ChangedRowsCounter(parent, newest, None).total() == 60
 
 
 def test_only_selected_rows_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spilled_hashes, "_ROWS_IN_MEMORY", 1000)
     wanted = np.uint64(2**63) > FIRSTS
     newest = source(VALUES * np.uint64(3), 100)
-    found = ChangedRowsCount(source(VALUES, 100), newest, lambda f: np.flatnonzero(f < np.uint64(2**63))).total()
+    found = ChangedRowsCounter(source(VALUES, 100), newest, lambda f: np.flatnonzero(f < np.uint64(2**63))).total()
     assert found == wanted.sum()
 
 
 def test_without_hashes_nothing_changed() -> None:
-    assert ChangedRowsCount([SpillableHashes()], [], None).total() == 0
+    assert ChangedRowsCounter([SpillableHashes()], [], None).total() == 0

@@ -1,4 +1,4 @@
-"""Plan `adopt`: the newest delivery's own files become a date's, and only the rows that it lacks are written.
+"""Plan `adopt`: copies the newest delivery's files of a date, and writes only the rows that this delivery lacks.
 
-No DataFrames here: one call handles one date, in a Spark task, streaming its key columns.
+It uses no DataFrames. One call in a Spark task handles one date, and streams its key columns.
 """

@@ -1,4 +1,4 @@
-"""Plan adopt for one date, from task to outcome. Runs in a Spark task; uses no Spark objects."""
+"""Runs plan adopt for one date, from its task to its outcome, inside a Spark task."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.candidate.key_examples import key_texts
+from dedup_spark.comparison.hashed_files import RowHashers
 from dedup_spark.comparison.key_reader import KeyReader
-from dedup_spark.comparison.key_source import RowHashers
 from dedup_spark.comparison.selected_rows import Columns
 from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.execution.part_tasks import PartTasks
@@ -22,7 +22,7 @@ from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptTask, DeclinedAdoption
 from dedup_spark.plans.adopt.adopted_files import copy_adopted
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredFingerprints, open_inputs
-from dedup_spark.plans.adopt.diff_result import EXAMPLES, DiffResult
+from dedup_spark.plans.adopt.diff_result import MAX_EXAMPLES, DiffResult
 from dedup_spark.plans.adopt.differences import DEFAULT_LIMITS, Limits, find_differences
 from dedup_spark.plans.adopt.normalized_files import NormalizedFiles, write_normalized
 from dedup_spark.plans.adopt.survivor_files import write_survivors
@@ -36,7 +36,7 @@ class AdoptDate:
 
     `exact`: compare all keys, whatever the fingerprints say. `compare_values`: read value columns too, and count
     changed rows. `held_bytes`: how many bytes of decoded keys may stay in memory between two passes over the files.
-    `parts`: the Spark tasks that share the date's work; None where one call does all of it.
+    `parts`: runs parts of the work as Spark tasks; None if this call does all of it.
     """
 
     table: TableContract
@@ -61,7 +61,7 @@ class AdoptDate:
         )
 
     def __call__(self, task: AdoptTask) -> AdoptOutcome:
-        """Write the date's files and fingerprints below the data folder, or leave the date to another plan.
+        """Write the date's files and fingerprints below the data folder, or decline the date.
 
         Raises DeliveryRefused if a landed object has changed since the inventory was frozen.
         """
@@ -72,21 +72,22 @@ class AdoptDate:
     def scan(self, presumed: AdoptTask, reader: ValidatingReader) -> tuple[AdoptTask, AdoptOutcome] | None:
         """Validate the files of a presumed task and adopt its date in one pass.
 
-        Return the task with the rows that were counted, and the outcome; None if the newest delivery has no row.
+        Return the task with the counted rows of each file, and the outcome; None if the newest delivery has no row.
         """
         began = time.monotonic()
         inputs = self._open(presumed, reader, expected_rows(presumed.newest, presumed.parent))
         delivered = inputs.fingerprints()
-        newest, *older = (part.with_validations(presumed.day, reader.validations) for part in presumed.deliveries)
-        seen = replace(presumed, newest=newest, older=tuple(older))
-        newest, *older = (part.without_empty_files() for part in seen.deliveries)
+        newest, *older = (found.with_validations(presumed.day, reader.validations) for found in presumed.deliveries)
+        counted = replace(presumed, newest=newest, older=tuple(older))
+        newest, *older = (found.without_empty_files() for found in counted.deliveries)
         if not newest.files:
             return None
-        task = replace(seen, newest=newest, older=tuple(part for part in older if part.files))
-        return task, self.decide(seen, inputs, delivered, reader, began)
+        task = replace(counted, newest=newest, older=tuple(found for found in older if found.files))
+        # The files of the inputs are numbered with the empty ones, so `decide` gets the task that has these too.
+        return task, self.decide(counted, inputs, delivered, reader, began)
 
     def _open(self, task: AdoptTask, reader: KeyReader, rows: int) -> ComparisonInputs:
-        """Return the inputs of the comparison. `rows` is about the number of rows of the newest delivery."""
+        """Return the inputs of the comparison. `rows`: about how many rows the newest delivery has."""
         hashing = RowHashers.of(self.table, self.seed, compare_values=self.compare_values)
         return open_inputs(hashing, task, reader, self.held_bytes, rows, self.parts)
 
@@ -98,7 +99,7 @@ class AdoptDate:
         reader: KeyReader,
         began: float,
     ) -> AdoptOutcome:
-        """Compare the inputs, and write or decline the date. `began` is the monotonic time when work on it began."""
+        """Compare the inputs, and write or decline the date. `began`: the monotonic time at which its work began."""
         diff = find_differences(inputs, delivered, exact=self.exact, limits=self.limits)
         written = self._write_fingerprints(task, inputs, diff)
         decline_reason = _decline_reason(diff)
@@ -126,7 +127,7 @@ class AdoptDate:
         )
 
     def _write_fingerprints(self, task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult) -> int:
-        """Return the number of bytes written."""
+        """Write the fingerprints beside the date's files; return their size in bytes."""
         fingerprints = stored.StoredFingerprints(task.newest.delivery.snapshot_id, diff.fingerprints)
         return stored.write(storage.join(self.data_uri, stored.path_of(task.day)), fingerprints, inputs.hashing.keys)
 
@@ -136,17 +137,19 @@ class AdoptDate:
             (Difference.CHANGED, diff.changed_examples),
             (Difference.SURVIVOR, diff.survivor_examples),
         ):
-            for text in _texts(self.table, samples)[:EXAMPLES]:
+            for text in _key_texts(self.table, samples)[:MAX_EXAMPLES]:
                 yield KeyExample(task.day, difference, text)
 
 
-def _texts(table: TableContract, samples: Sequence[Columns]) -> list[str]:
+def _key_texts(table: TableContract, samples: Sequence[Columns]) -> list[str]:
     return [text for values in samples for text in key_texts(table, [column.to_pylist() for column in values])]
 
 
 def _decline_reason(diff: DiffResult) -> str | None:
-    if diff.unresolved:
-        return f"deliveries hold keys more than once: [{diff.unresolved}] surplus rows, more than are looked for here"
+    if diff.unresolved_rows:
+        return (
+            f"deliveries hold keys more than once: [{diff.unresolved_rows}] surplus rows, more than are looked for here"
+        )
     return None
 
 
@@ -155,20 +158,20 @@ def _reason(task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult, exact: 
         return "the parent has no row of this date"
     if exact:
         how = "all keys compared, as asked for"
-    elif not diff.differing_buckets:
+    elif not diff.differing_bucket_count:
         same = "same keys and values as before" if diff.changed is not None else "same keys as before"
         return f"{same}: the parent's rows were not read" if inputs.base_was_stored else same
     else:
         what = "keys" if diff.changed is None else "keys and values"
-        how = f"{what} compared in {diff.differing_buckets} of {diff.buckets} buckets"
+        how = f"{what} compared in {diff.differing_bucket_count} of {diff.bucket_count} buckets"
     source = "carried" if inputs.base_was_stored else "computed"
-    return f"{how}, {'by rank' if diff.ranked else 'as 64-bit words'}; fingerprints of the parent {source}"
+    return f"{how}, {'by rank' if diff.has_ranks else 'as 64-bit words'}; fingerprints of the parent {source}"
 
 
 def _normalized_reason(normalized: NormalizedFiles, diff: DiffResult) -> str:
-    said = ""
+    text = ""
     if diff.surplus:
-        said += f"; [{diff.surplus_rows}] surplus rows of repeated keys left out"
-    if normalized.cast:
-        said += f"; [{normalized.cast}] files brought into the written form"
-    return f"{said}; [{len(normalized.uris)}] files written anew" if said else ""
+        text += f"; [{diff.surplus_rows}] surplus rows of repeated keys left out"
+    if normalized.cast_count:
+        text += f"; [{normalized.cast_count}] files brought into the written form"
+    return f"{text}; [{len(normalized.uris)}] files written anew" if text else ""

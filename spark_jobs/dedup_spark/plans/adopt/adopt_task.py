@@ -1,4 +1,4 @@
-"""The task of one date for plan adopt, and its outcome: small records that travel between driver and Spark tasks."""
+"""Records the task of one date for plan adopt, and its outcome; driver and Spark tasks exchange these small records."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from dedup_spark.plans.written_date import DateCost, WrittenDate
 
 @dataclass(frozen=True)
 class AdoptTask:
-    """One date to adopt. `older`: deliveries in ascending precedence, all with lower precedence than `newest`.
+    """One date to adopt. `newest`: the delivery of highest precedence. `older`: the others, in ascending precedence.
 
-    The snapshot id of `newest` is not below any update_id of `parent`.
+    The snapshot id of `newest` is at least the highest update_id of `parent`.
     """
 
     day: date
@@ -32,12 +32,12 @@ class AdoptTask:
     @property
     def bytes(self) -> int:
         """The stored bytes of deliveries and parent."""
-        return sum(part.bytes for part in self.deliveries) + (self.parent.bytes if self.parent else 0)
+        return sum(delivered.bytes for delivered in self.deliveries) + (self.parent.bytes if self.parent else 0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdoptedDate(WrittenDate):
-    """A date whose rows are those of `delivery` and survivors. `files`: copies of landed files, and written ones."""
+    """A date that now has the rows of `delivery`, and survivors. `files`: copied landed files, and written files."""
 
     files: tuple[DataFile, ...]
     delivery: Delivery
@@ -46,7 +46,7 @@ class AdoptedDate(WrittenDate):
 
 @dataclass(frozen=True)
 class DeclinedAdoption:
-    """A date that another plan has to write. `key_fingerprint` is of the newest delivery's distinct keys, if known."""
+    """A date that another plan has to write. `key_fingerprint`: of the newest delivery's keys; None if unknown."""
 
     day: date
     reason: str

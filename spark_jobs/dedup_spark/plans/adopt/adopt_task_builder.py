@@ -1,4 +1,4 @@
-"""Builds the tasks of plan adopt, one for each date, from deliveries and parent."""
+"""Builds the tasks of plan adopt: one for each date, with the date's deliveries and the parent's files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from dedup_spark.parent import Parent
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredDate, deliveries_by_date, presumed_deliveries
 
-# A date of at least this many times the median size is read by several threads; with one it would finish last.
+# A date of at least this many times the median size is read by several threads. With one thread it would end last.
 _LARGE_FACTOR = 4
-_LARGE_BYTES = 1 << 30
+_MIN_LARGE_BYTES = 1 << 30
 _MAX_THREADS = 4
 
 
@@ -33,9 +33,9 @@ def adopt_tasks(dates: Iterable[date], applied: Sequence[ValidatedDelivery], par
 def presumed_adopt_tasks(
     request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile], parent: Parent
 ) -> list[AdoptTask]:
-    """Return the tasks as they will be if every delivery that has `files` is applied; no file was opened yet.
+    """Return the tasks as they will be if every delivery with `files` is applied. The files have not been opened yet.
 
-    Dates that cannot be adopted, whatever their files contain, have no task.
+    A date that cannot be adopted, whatever its files contain, has no task.
     """
     if request.update_id_mode is not UpdateIdMode.LAST_SEEN or request.plan not in (Plan.AUTO, Plan.ADOPT):
         return []
@@ -49,12 +49,12 @@ def presumed_adopt_tasks(
     )
 
 
-def overrules_parent(newest: Delivery, before: DateEntry | None) -> bool:
+def overrules_parent(newest: Delivery, parent_entry: DateEntry | None) -> bool:
     """Whether the rows of the date's newest delivery win against all rows of the parent's date.
 
-    They do if the delivery's snapshot id is at least the highest update_id of the date. Only then the date is adopted.
+    They do if the delivery's snapshot id is at least the highest update_id of the date. Only then is the date adopted.
     """
-    return before is None or newest.snapshot_id >= before.max_update_id
+    return parent_entry is None or newest.snapshot_id >= parent_entry.max_update_id
 
 
 def _task(day: date, delivered: Sequence[DeliveredDate], parent: Parent) -> AdoptTask:
@@ -69,11 +69,11 @@ def _with_threads(tasks: Sequence[AdoptTask]) -> list[AdoptTask]:
 
 
 def _threads(task: AdoptTask, median_bytes: float) -> int:
-    return _MAX_THREADS if task.bytes >= max(_LARGE_BYTES, _LARGE_FACTOR * median_bytes) else 1
+    return _MAX_THREADS if task.bytes >= max(_MIN_LARGE_BYTES, _LARGE_FACTOR * median_bytes) else 1
 
 
 def with_spare_threads(task: AnyDateTask, threads: int) -> AnyDateTask:
-    """Return a task of plan adopt with this many threads, within bounds, but never with fewer than it has."""
+    """Return a task of plan adopt with this many threads: at most 4, but not fewer than it has. Keep other tasks."""
     if not isinstance(task, AdoptTask):
         return task
     return replace(task, threads=max(task.threads, min(threads, _MAX_THREADS)))

@@ -1,4 +1,4 @@
-"""Copies a delivery's files into the new generation, inside the storage, and checks each copy."""
+"""Copies the newest delivery's files of a date into the new generation, inside the storage, and checks each copy."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredFile
 
-# The storage copies by itself: a thread only waits for its answer.
+# The storage copies an object by itself, and a thread only waits for its answer.
 _THREADS = 8
 
 
 def copy_adopted(
-    task: AdoptTask, normalized: frozenset[str], data_uri: str, table: TableContract, parts: PartTasks | None
+    task: AdoptTask, normalized_uris: frozenset[str], data_uri: str, table: TableContract, parts: PartTasks | None
 ) -> list[DataFile]:
-    """Copy the newest delivery's files of the date, without empty ones and those with `normalized` URIs.
+    """Copy the newest delivery's files of the date, except empty files and those that were written anew (normalized).
 
-    `parts`: the Spark tasks that copy; None to copy in this process. Raises DeliveryRefused if a landed object has
+    `parts`: runs the copies as Spark tasks; None to copy in this process. Raises DeliveryRefused if a landed object has
     changed since the inventory was frozen.
     """
     prefix = f"{table.partition_column}={task.day.isoformat()}/adopted-{uuid4().hex[:12]}"
     copy = _Copy(task.day, task.newest.delivery.snapshot_id, data_uri, prefix)
     files = enumerate(task.newest.files)
-    to_copy = [(number, landed) for number, landed in files if landed.rows and landed.uri not in normalized]
+    to_copy = [(number, landed) for number, landed in files if landed.rows and landed.uri not in normalized_uris]
     if parts:
         return parts.map(copy, to_copy, "copy files", threads=_THREADS)
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -38,15 +38,15 @@ def copy_adopted(
 
 @dataclass(frozen=True)
 class _Copy:
-    """Copies one file. A task that is repeated writes the same object again."""
+    """Copies one file. If Spark repeats the task, the same object is written again."""
 
     day: date
     snapshot_id: int
     data_uri: str
     prefix: str
 
-    def __call__(self, numbered: tuple[int, DeliveredFile]) -> DataFile:
-        number, landed = numbered
+    def __call__(self, numbered_file: tuple[int, DeliveredFile]) -> DataFile:
+        number, landed = numbered_file
         path = f"{self.prefix}-{number:05d}.parquet"
         expected = storage.FrozenObject(landed.generation, landed.size, landed.crc32c)
         storage.adopt(landed.uri, storage.join(self.data_uri, path), expected)

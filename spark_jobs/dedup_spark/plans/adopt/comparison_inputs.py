@@ -1,4 +1,4 @@
-"""The inputs of one date's comparison, with the fingerprints of the parent's base: stored ones, or computed anew."""
+"""Opens the inputs of one date's comparison, and reads or computes the fingerprints of the parent's base."""
 
 from __future__ import annotations
 
@@ -7,32 +7,30 @@ from dataclasses import dataclass
 
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import Column
+from dedup_spark.comparison.hashed_files import RowHashers
 from dedup_spark.comparison.key_reader import KeyReader
-from dedup_spark.comparison.key_source import KeySource, RowHashers
+from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.memory_budget import MemoryBudget
 from dedup_spark.comparison.split_source import SplitKeySource
 from dedup_spark.execution.part_tasks import PartTasks
-from dedup_spark.fingerprints.buckets import MIN_BITS, BucketFingerprints, bits_for
+from dedup_spark.fingerprints.buckets import MAX_COARSER_BITS, MIN_BITS, BucketFingerprints, bits_for
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.key_columns import WORD_BYTES
 from dedup_spark.parent import ParentDate
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredDate
 
-# If stored fingerprints have this many bits fewer than needed, too many of their buckets would differ. They are then
-# computed anew.
-_COARSER_BITS = 3
-# Holding a smaller share of the keys in memory would save too little of the second pass.
+# If a smaller share of the keys fits into memory, none are held: it would save too little of the second pass.
 _MIN_HELD_SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class ComparisonInputs:
-    """`older` are (source number, key source), ascending in precedence. `base` are fingerprints of the parent's base.
+    """The deliveries and the parent of one date. The parent's base: its rows with the highest update_id, `base_id`.
 
-    The newest delivery's fingerprints have 2**`bits` buckets. `base_was_stored` is False where the base's fingerprints
-    were computed from its rows. `survivor_rows` is the number of the parent's rows outside its base. `parts`: see
-    `open_inputs`.
+    `older`: source number and key source of each older delivery, in ascending precedence. `base`: the fingerprints of
+    the base. `base_was_stored`: they were read, not computed from the rows. `survivor_rows`: how many rows the parent
+    has outside its base. The newest delivery's fingerprints get 2**`bits` buckets. `parts`: see `open_inputs`.
     """
 
     columns: tuple[Column, ...]
@@ -49,14 +47,14 @@ class ComparisonInputs:
     parts: PartTasks | None
 
     def fingerprints(self) -> DeliveredFingerprints:
-        """Read the deliveries' files. Raises whatever the reader of a damaged file raises."""
+        """Read the deliveries' files and return their fingerprints. Raises what the reader of a damaged file raises."""
         newest = self.newest.fingerprints(self.bits)
         return DeliveredFingerprints(newest, tuple(delivery.fingerprints(self.bits) for _, delivery in self.older))
 
 
 @dataclass(frozen=True)
 class DeliveredFingerprints:
-    """Fingerprints of all rows of the deliveries; `older` in the order of the inputs."""
+    """Fingerprints of all rows of the deliveries; `older` in the order of `ComparisonInputs.older`."""
 
     newest: BucketFingerprints
     older: tuple[BucketFingerprints, ...]
@@ -65,34 +63,38 @@ class DeliveredFingerprints:
 def open_inputs(
     hashing: RowHashers, task: AdoptTask, reader: KeyReader, held_bytes: int, rows: int, parts: PartTasks | None
 ) -> ComparisonInputs:
-    """Read the parent's fingerprints, or its key columns where no stored ones fit.
+    """Return the inputs. If no stored fingerprints of the base can be used, this reads the parent's key columns.
 
-    `rows` is about the number of rows of the newest delivery: it determines the number of buckets. `parts`: the Spark
-    tasks that read the files; None to read them in this process.
+    `rows`: about how many rows the newest delivery has, by which the number of buckets is chosen. `parts`: reads the
+    files in Spark tasks; None to read them in this process.
     """
     columns = hashing.keys.columns
     budget = MemoryBudget(held_bytes if held_bytes >= _MIN_HELD_SHARE * _key_bytes(columns, rows) else 0)
 
-    def make(files: Sequence[tuple[str, int]], ids: Sequence[int | None]) -> KeySource:
+    def open_source(
+        files: Sequence[tuple[str, int]], ids: Sequence[int | None], *, holds_values: bool = False
+    ) -> KeySource:
         uris, sizes = [uri for uri, _ in files], [size for _, size in files]
         if parts:
             return SplitKeySource(reader, hashing, uris, ids, sizes, parts)
-        return KeySource(reader, hashing, uris, ids, budget, task.threads)
+        return KeySource(reader, hashing, uris, ids, budget, task.threads, holds_values=holds_values)
 
-    def delivered(part: DeliveredDate) -> KeySource:
-        return make([(file.uri, file.size) for file in part.files], [part.delivery.snapshot_id] * len(part.files))
+    def open_delivered(delivered: DeliveredDate) -> KeySource:
+        files = [(file.uri, file.size) for file in delivered.files]
+        may_survive = delivered is not task.newest  # the newest's rows are in the files that are adopted
+        return open_source(files, [delivered.delivery.snapshot_id] * len(files), holds_values=may_survive)
 
     parent = task.parent
     bits = bits_for(rows, parent.differing_share if parent and parent.entry.new_keys else None)
-    of_parent = [(parent.uri(file), file.size) for file in parent.files] if parent else []
-    parent_source = make(of_parent, parent.constant_ids) if parent else None
+    parent_files = [(parent.uri(file), file.size) for file in parent.files] if parent else []
+    parent_source = open_source(parent_files, parent.constant_ids) if parent else None
     base, base_was_stored = _base(task, hashing, parent_source, bits)
     return ComparisonInputs(
         columns=columns,
         hashing=hashing,
         bits=bits,
-        newest=delivered(task.newest),
-        older=tuple((part.source, delivered(part)) for part in task.older),
+        newest=open_delivered(task.newest),
+        older=tuple((delivered.source, open_delivered(delivered)) for delivered in task.older),
         parent=parent_source,
         base=base,
         base_id=parent.entry.max_update_id if parent else None,
@@ -104,21 +106,25 @@ def open_inputs(
 
 
 def _key_bytes(columns: tuple[Column, ...], rows: int) -> int:
-    """About the bytes of decoded keys and a hash of each; texts may take more."""
+    """About how many bytes the decoded keys take, with a hash of each. Texts may take more."""
     return rows * (len(columns) + 1) * WORD_BYTES
 
 
 def _base(
     task: AdoptTask, hashing: RowHashers, source: KeySource | None, bits: int
 ) -> tuple[BucketFingerprints | None, bool]:
-    """Return the base's fingerprints (None without a parent), and whether they are stored ones."""
+    """Return the base's fingerprints (None without a parent), and whether they were stored."""
     parent = task.parent
     if parent is None or source is None:
         return None, False
     base_id, stored_base = parent.entry.max_update_id, _stored_base(parent, hashing.keys)
-    # Fingerprints that were stored of a delivery with duplicate keys may lack value sums.
+    # Stored fingerprints may lack value sums if their delivery had duplicate keys.
     has_values = stored_base is not None and stored_base.value_sums is not None
-    if stored_base and stored_base.bits >= max(bits - _COARSER_BITS, MIN_BITS) and (has_values or not hashing.values):
+    if (
+        stored_base
+        and stored_base.bits >= max(bits - MAX_COARSER_BITS, MIN_BITS)
+        and (has_values or not hashing.values)
+    ):
         return stored_base, True
     base_files = [number for number, file in enumerate(parent.files) if file.max_update_id == base_id]
     return source.fingerprints(bits, files=base_files, only_id=base_id), False
@@ -133,7 +139,7 @@ def _stored_base(parent: ParentDate, hasher: KeyHasher) -> BucketFingerprints | 
 
 
 def _base_rows(files: tuple[DataFile, ...], base_id: int) -> tuple[int, int]:
-    """Return the least and the most rows that the base may have by the file list; equal if no file mixes update_ids."""
+    """Return how many rows the base has at least and at most; the same number if no file has several update_ids."""
     whole = sum(file.rows for file in files if file.min_update_id == base_id)
     mixed = sum(file.rows for file in files if file.min_update_id < base_id == file.max_update_id)
     return whole, whole + mixed

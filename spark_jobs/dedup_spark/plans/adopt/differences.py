@@ -1,14 +1,16 @@
 """Finds what a date's newest delivery N changes: survivors, new keys, changed values and duplicate keys.
 
-The parent's date is a base B (the rows with its highest update_id) and survivors S, disjoint from B. Where the bucket
-fingerprints of N, B and the older deliveries agree they hold the same keys: none of S is among them, all of S stays,
-nothing survives from B. In the other buckets the keys themselves are compared.
+The parent's date consists of a base B (the rows with its highest update_id) and survivors S, whose keys B lacks. If N,
+B and the older deliveries have the same fingerprints in a bucket, they have the same keys in it: then all rows of S in
+the bucket remain survivors, and no row of B becomes one. In the other buckets the keys themselves are compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +27,13 @@ from dedup_spark.comparison.bucket_selection import (
 from dedup_spark.comparison.changed_rows import find_changed_rows
 from dedup_spark.comparison.duplicate_keys import find_duplicates, resolve_duplicates, with_hashes
 from dedup_spark.comparison.key_comparison import diff_keys, indices_of
+from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
 from dedup_spark.fingerprints.buckets import BucketFingerprints
-from dedup_spark.fingerprints.sub_buckets import SubBucketSums, sub_bucket_bits
+from dedup_spark.fingerprints.sub_buckets import SubBuckets, SubBucketSums, sub_bucket_bits
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredFingerprints
-from dedup_spark.plans.adopt.diff_result import EXAMPLES, DiffResult
+from dedup_spark.plans.adopt.diff_result import MAX_EXAMPLES, DiffResult
 from dedup_spark.plans.adopt.row_selection import SelectedInputs
 from dedup_spark.plans.adopt.surviving_rows import find_survivors
 from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
@@ -38,15 +41,15 @@ from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
 
 @dataclass(frozen=True)
 class Limits:
-    """Rows compared at a time, and hashes sorted at a time: the memory that one date may take."""
+    """Limits the memory of one date: how many rows are compared at a time, and how many hashes are sorted at a time."""
 
     rows: int
     hashes: int
 
 
-# About 100 bytes a row and 8 a hash.
+# A row takes about 100 bytes in memory, a hash 8.
 DEFAULT_LIMITS = Limits(rows=2 << 20, hashes=32 << 20)
-# Comparing this share of all rows takes about as long as reading the keys of all rows once more.
+# To compare this share of all rows takes about as long as to read the keys of all rows once more.
 _EXTRA_PASS_SHARE = 0.125
 
 
@@ -55,10 +58,10 @@ def find_differences(
 ) -> DiffResult:
     """Compare the inputs. `exact`: compare all keys themselves, whatever the fingerprints say."""
     newest, older, base = delivered.newest, delivered.older, inputs.base
-    common = min(inputs.bits, base.bits) if base else inputs.bits
-    folded = [part.folded(common) for part in (newest, *([base] if base else []), *older)]
+    bits = min(inputs.bits, base.bits) if base else inputs.bits
+    folded = [fingerprints.folded(bits) for fingerprints in (newest, *([base] if base else []), *older)]
     if exact or len(folded) == 1:
-        selection = select_all_keys(np.full(1 << common, exact and len(folded) > 1), common)
+        selection = select_all_keys(np.full(1 << bits, exact and len(folded) > 1), bits)
     else:
         selection = select_differing_keys(folded[0], folded[1:], has_base=base is not None)
     is_compared = np.asarray(selection.kinds != SKIPPED)
@@ -67,76 +70,91 @@ def find_differences(
     if base is None:
         _find_duplicates(inputs, folded[0], limits, diff)
         diff.new_keys = newest.rows - diff.surplus_rows
-    expected = np.full(1 << common, inputs.survivor_rows / (1 << common), dtype=np.float32)
-    for part in folded:
-        expected += part.counts
-    if _is_parent_small(inputs, selection, expected, limits):
+    row_counts = np.full(1 << bits, inputs.survivor_rows / (1 << bits), dtype=np.float32)
+    for fingerprints in folded:
+        row_counts += fingerprints.counts
+    if _is_parent_small(inputs, selection, row_counts, limits):
         _find_duplicates(inputs, folded[0], limits, diff)
         _compare_with_small_parent(inputs, folded[0], is_compared, diff)
     else:
-        selection = _narrowed(inputs, selection, expected, limits)
-        unexplained = _compare_ranges(inputs, selection, expected, limits, diff)
+        selection = _narrowed(inputs, selection, row_counts, limits)
+        unexplained = _compare_ranges(inputs, selection, row_counts, limits, diff)
         if len(unexplained):
             is_unexplained = np.zeros_like(is_compared)
             is_unexplained[unexplained] = True
-            _compare_ranges(inputs, select_all_keys(is_unexplained, common), expected, limits, diff)
+            _compare_ranges(inputs, select_all_keys(is_unexplained, bits), row_counts, limits, diff)
         if base is None:
             _count_older_surplus(inputs, selection.with_kind(ALL_KEYS, unexplained), diff)
     for surplus in diff.surplus:
         newest.remove(*inputs.newest.key_hashes(surplus), surplus.value_hashes)
     for survivors in diff.same_id_survivors:
         newest.add(*inputs.newest.key_hashes(survivors), survivors.value_hashes)
-    if diff.unresolved:
+    if diff.unresolved_rows:
         newest.value_sums = None
     return diff
 
 
 def _find_duplicates(inputs: ComparisonInputs, newest: BucketFingerprints, limits: Limits, diff: DiffResult) -> None:
-    """Find the duplicate keys of the newest delivery."""
+    """Find the duplicate keys of the newest delivery, and add its surplus rows to `diff`."""
     for resolved in find_duplicates(inputs.newest, inputs.columns, newest.counts, newest.bits, limits.hashes):
         diff.add_duplicates(resolved)
 
 
 def _count_older_surplus(inputs: ComparisonInputs, compared: BucketSelection, diff: DiffResult) -> None:
-    """Count the older deliveries' surplus rows. Each has the keys that were not compared as often as N has them."""
-    surplus = (surplus.first_hashes for surplus in diff.surplus)
-    same = sum(len(firsts) - len(compared.select_rows(firsts).selected) for firsts in surplus)
+    """Add the surplus rows of older deliveries whose keys were not compared.
+
+    Of such keys each older delivery has as many rows as N, and so as many surplus rows.
+    """
+    surplus_hashes = (surplus.first_hashes for surplus in diff.surplus)
+    count = sum(len(hashes) - len(compared.select_rows(hashes).selected) for hashes in surplus_hashes)
     for source, _ in inputs.older:
-        diff.older_surplus_rows[source] += same
+        diff.older_surplus_rows[source] += count
 
 
 def _is_parent_small(
-    inputs: ComparisonInputs, selection: BucketSelection, expected: npt.NDArray[np.float32], limits: Limits
+    inputs: ComparisonInputs, selection: BucketSelection, row_counts: npt.NDArray[np.float32], limits: Limits
 ) -> bool:
-    """Whether the parent's rows can be compared at a time, but the rows that differ are too many for that."""
+    """Whether all rows of the parent can be compared at a time, while the rows in differing buckets are too many."""
     if inputs.base is None or inputs.older or not selection.pairs:
         return False
-    differing = float(selection.expected_rows(expected).sum())
+    differing = float(selection.expected_rows(row_counts).sum())
     return differing > limits.rows >= inputs.base.rows + inputs.survivor_rows
 
 
 def _narrowed(
-    inputs: ComparisonInputs, selection: BucketSelection, expected: npt.NDArray[np.float32], limits: Limits
+    inputs: ComparisonInputs, selection: BucketSelection, row_counts: npt.NDArray[np.float32], limits: Limits
 ) -> BucketSelection:
-    """The selection, narrowed to sub-buckets where whole buckets cost more than one more pass over the keys."""
-    if inputs.parent is None or inputs.older or not selection.pairs:
+    """The selection; narrowed to sub-buckets if whole buckets would cost more than one more pass over the keys."""
+    if not selection.pairs:
         return selection
-    if float(selection.expected_rows(expected).sum()) <= max(limits.rows, _EXTRA_PASS_SHARE * float(expected.sum())):
+    most_rows = max(limits.rows, _EXTRA_PASS_SHARE * float(row_counts.sum()))
+    if float(selection.expected_rows(row_counts).sum()) <= most_rows:
         return selection
-    sums = SubBucketSums(sub_bucket_bits(selection.bits))
-    inputs.newest.sum_sub_buckets(sums)
-    inputs.parent.sum_sub_buckets(sums, inputs.base_id, remove=True)
-    return selection.narrowed(sums.differing())
+    others = [(inputs.parent, inputs.base_id)] if inputs.parent else []
+    others += [(delivery, None) for _, delivery in inputs.older]
+    newest_sums = SubBucketSums(sub_bucket_bits(selection.bits, has_several_pairs=len(others) > 1))
+    inputs.newest.sum_sub_buckets(newest_sums)
+    return selection.narrowed(reduce(or_, (_differing(newest_sums, *other) for other in others)))
+
+
+def _differing(newest_sums: SubBucketSums, other: KeySource, only_id: int | None) -> SubBuckets:
+    """The sub-buckets in which the keys of `other` are not those of the newest delivery, whose sums are `newest_sums`.
+
+    `only_id`: count only the rows of `other` with this update_id.
+    """
+    sums = newest_sums.copy()
+    other.sum_sub_buckets(sums, only_id, remove=True)
+    return sums.differing()
 
 
 def _compare_with_small_parent(
     inputs: ComparisonInputs, newest: BucketFingerprints, is_compared: BoolArray, diff: DiffResult
 ) -> None:
-    """Compare the parent's rows in the compared buckets, all at once, with the delivered rows of the same hashes."""
+    """Compare the parent's rows in the compared buckets, all at a time, with the delivered rows of the same hashes."""
     assert inputs.parent
     parent = inputs.parent.select(select_all_keys(is_compared, newest.bits).select_rows, with_values=True)
     shared = diff.without_surplus(inputs.newest.select(with_hashes(np.unique(parent.first_hashes))))
-    # Where a key is repeated the buckets differ: all surplus rows are among those counted.
+    # Buckets with a repeated key differ, so the counts of the compared buckets include all surplus rows.
     diff.new_keys += int(newest.counts[is_compared].sum()) - diff.surplus_rows - len(shared)
     _compare_selected(inputs, shared, [(PARENT_SOURCE, parent)], diff, find_duplicates_of_newest=False)
 
@@ -144,12 +162,15 @@ def _compare_with_small_parent(
 def _compare_ranges(
     inputs: ComparisonInputs,
     selection: BucketSelection,
-    expected: npt.NDArray[np.float32],
+    row_counts: npt.NDArray[np.float32],
     limits: Limits,
     diff: DiffResult,
 ) -> Indices:
-    """Compare range by range. `expected`: rows by bucket. Returns the unexplained buckets (see `DifferingRows`)."""
-    ranges = split_buckets(selection.expected_rows(expected), limits.rows)
+    """Compare range by range. Return the unexplained buckets (see `DifferingRows`).
+
+    `row_counts`: about how many rows all inputs have in each bucket.
+    """
+    ranges = split_buckets(selection.expected_rows(row_counts), limits.rows)
     if not ranges:
         return NO_INDICES
     selected, unexplained = SelectedInputs(inputs, selection, ranges), NO_INDICES
@@ -165,7 +186,7 @@ def _compare_ranges(
 
 @dataclass(frozen=True)
 class _RangeComparison:
-    """Compares one range. Returns what differs, without fingerprints, and the unexplained buckets."""
+    """Compares one range. Returns a DiffResult without fingerprints, and the unexplained buckets."""
 
     selected: SelectedInputs
     with_values: bool
@@ -186,25 +207,25 @@ def _compare_selected(
     *,
     find_duplicates_of_newest: bool,
 ) -> None:
-    """Compare the selected rows. `others`: the parent's rows, if there is a parent, then those of older deliveries."""
+    """Compare the selected rows. `others`: the parent's rows if there is a parent, then those of older deliveries."""
     packed = pack_keys(inputs.columns, [newest.key_columns, *(rows.key_columns for _, rows in others)])
-    keys, *other_keys = packed.parts
-    diff.ranked |= packed.ranked
-    compared = diff_keys(keys, np.concatenate([EMPTY_U64, *other_keys]), EXAMPLES)
+    keys, *other_keys = packed.lists
+    diff.has_ranks |= packed.has_ranks
+    compared = diff_keys(keys, np.concatenate([EMPTY_U64, *other_keys]), MAX_EXAMPLES)
     if find_duplicates_of_newest and len(compared.surplus):
         resolved = resolve_duplicates(inputs.newest, newest, keys, np.unique(compared.surplus))
         diff.add_duplicates(resolved)
         newest, keys = resolved.retained, resolved.keys
     if diff.changed is not None:
         missing = diff_keys(keys, other_keys[0], 0).missing if inputs.older else compared.missing
-        count, indices = find_changed_rows(newest, others[0][1], other_keys[0], missing, EXAMPLES)
+        count, indices = find_changed_rows(newest, others[0][1], other_keys[0], missing, MAX_EXAMPLES)
         diff.changed += count
-        if len(indices) and len(diff.changed_examples) < EXAMPLES:
+        if len(indices) and len(diff.changed_examples) < MAX_EXAMPLES:
             diff.changed_examples.append(take_rows(others[0][1].key_columns, indices))
     if inputs.older:
         _count_new(inputs, [newest, *(rows for _, rows in others)], [keys, *other_keys], diff)
     else:
-        diff.new_keys += compared.added
+        diff.new_keys += compared.added_count
         _add_new_examples(newest, keys, compared.added_sample, diff)
     find_survivors(inputs, others, other_keys, compared.missing, diff)
 
@@ -212,20 +233,20 @@ def _compare_selected(
 def _count_new(
     inputs: ComparisonInputs, selected: Sequence[SelectedRows], keys: Sequence[U64Array], diff: DiffResult
 ) -> None:
-    """Count the keys of all deliveries that the parent lacks. Without a parent, N's keys were counted before."""
+    """Count the keys of all deliveries that the parent lacks. Without a parent, N's keys have been counted already."""
     first_older = 2 if inputs.parent else 1
     delivered = [0, *range(first_older, len(keys))]
     known_keys = keys[1] if inputs.parent else keys[0]
     candidates = np.concatenate(
         [keys[number] for number in (delivered if inputs.parent else delivered[1:])] or [EMPTY_U64]
     )
-    compared = diff_keys(candidates, known_keys, EXAMPLES)
-    diff.new_keys += compared.added
+    compared = diff_keys(candidates, known_keys, MAX_EXAMPLES)
+    diff.new_keys += compared.added_count
     for number in delivered:
         _add_new_examples(selected[number], keys[number], compared.added_sample, diff)
 
 
 def _add_new_examples(rows: SelectedRows, keys: U64Array, wanted: U64Array, diff: DiffResult) -> None:
-    indices = indices_of(keys, wanted)[:EXAMPLES]
-    if len(indices) and len(diff.new_examples) < EXAMPLES:
+    indices = indices_of(keys, wanted)[:MAX_EXAMPLES]
+    if len(indices) and len(diff.new_examples) < MAX_EXAMPLES:
         diff.new_examples.append(take_rows(rows.key_columns, indices))

@@ -1,7 +1,7 @@
 """Rewrites the landed files of an adopted date that cannot be copied as they are, in the order of their rows.
 
-Some hold surplus rows, which are left out. Others have types, modes or an order of columns of their own: a load job
-takes its schema from one file, and must find it in all.
+Some files have surplus rows, which are left out. Others do not have the types, modes or order of columns that the job
+writes: a load job takes its schema from one file, so all files must have the same.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from dedup_spark.plans.delivered_date import DeliveredFile
 
 @dataclass(frozen=True)
 class NormalizedFiles:
-    """`uris` of the landed files, and the files written from them: none for a file that holds only surplus rows.
+    """Landed files that were written anew. `uris`: of the landed files. `cast_count`: how many had another schema.
 
-    `cast` is how many of them had another schema.
+    `files`: the new files; a landed file that has only surplus rows gives none.
     """
 
     uris: frozenset[str]
-    cast: int
+    cast_count: int
     files: tuple[DataFile, ...]
 
 
@@ -39,7 +39,7 @@ def write_normalized(
 ) -> NormalizedFiles:
     """Rewrite the newest delivery's files with surplus rows or another schema; `diff` says which rows are surplus.
 
-    `parts`: the Spark tasks that do it; None to do it in this process.
+    `parts`: rewrites the files in Spark tasks; None to do so in this process.
     """
     with_surplus = ((landed, diff.surplus_in(number)) for number, landed in enumerate(task.newest.files) if landed.rows)
     to_write = [(landed, surplus) for landed, surplus in with_surplus if len(surplus) or not landed.has_written_schema]
@@ -54,7 +54,7 @@ def write_normalized(
             written = list(pool.map(rewrite, to_write))
     return NormalizedFiles(
         uris=frozenset(landed.uri for landed, _ in to_write),
-        cast=sum(not landed.has_written_schema for landed, _ in to_write),
+        cast_count=sum(not landed.has_written_schema for landed, _ in to_write),
         files=tuple(file for file in written if file),
     )
 
@@ -80,6 +80,8 @@ class _Rewrite:
 
 @dataclass(frozen=True)
 class _RewriteInTask:
+    """Rewrites one file in a Spark task. Returns also what its reader found out, for the driver's reader."""
+
     rewrite: _Rewrite
 
     def __call__(self, landed_and_surplus: tuple[DeliveredFile, I64Array]) -> tuple[DataFile | None, FilesRead]:

@@ -11,7 +11,7 @@ from dedup_spark.comparison.bucket_ranges import BucketRange
 from dedup_spark.comparison.bucket_selection import SKIPPED, BucketSelection, Hashes
 from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
-from dedup_spark.comparison.spilled_hashes import PARTITIONS, ChangedRowsCount, PartitionedHashes
+from dedup_spark.comparison.spilled_hashes import PARTITIONS, ChangedRowsCounter, PartitionedHashes
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs
 from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
 
@@ -22,8 +22,8 @@ _HASHES_AT_A_TIME = 4 << 20
 class DifferingRows:
     """Rows of a range that have to be compared: of the newest delivery, and of the others with their source numbers.
 
-    `unexplained`: the range's buckets that are left out, because their selected rows do not make up the difference of
-    the fingerprints (see `BucketSelection.unexplained`).
+    `unexplained`: the buckets of the range whose rows are left out here, because the selected rows do not explain the
+    difference of the fingerprints (see `BucketSelection.unexplained`).
     """
 
     newest: SelectedRows
@@ -32,19 +32,19 @@ class DifferingRows:
 
 
 class SelectedInputs:
-    """Reads all inputs once, and returns the rows to compare range by range."""
+    """Reads all inputs once, and then returns the rows to compare, range by range."""
 
     def __init__(self, inputs: ComparisonInputs, selection: BucketSelection, ranges: Sequence[BucketRange]) -> None:
         self.inputs, self._selection, self._ranges = inputs, selection, ranges
         self._newest = RangedRows(ranges, selection.bits)
-        partitions = _partitions(selection) if inputs.parts else PARTITIONS
-        self._new_hashes = inputs.newest.select_and_hash(selection.select_rows, self._newest, partitions=partitions)
+        partitions = _partition_count(selection) if inputs.parts else PARTITIONS
+        self._newest_hashes = inputs.newest.select_and_hash(selection.select_rows, self._newest, partitions=partitions)
         self._others: list[tuple[int, RangedRows]] = []
-        self._hashes: Sequence[PartitionedHashes] = []
+        self._parent_hashes: Sequence[PartitionedHashes] = []
         if inputs.parent:
             parent = RangedRows(ranges, selection.bits)
-            # Survivors are among these rows: with their values at hand the file need not be read once more for them.
-            self._hashes = inputs.parent.select_and_hash(
+            # Survivors are among these rows. Their values are read too, so that survivors need not be read again.
+            self._parent_hashes = inputs.parent.select_and_hash(
                 selection.select_rows, parent, inputs.base_id, with_values=True, partitions=partitions
             )
             self._others.append((PARENT_SOURCE, parent))
@@ -54,7 +54,7 @@ class SelectedInputs:
             self._others.append((source, rows))
 
     def __getstate__(self) -> dict[str, Any]:
-        """For a task that compares a range: without what only the driver needs."""
+        """Leave out what a Spark task that compares a range does not need."""
         return {**self.__dict__, "inputs": replace(self.inputs, base=None, parts=None)}
 
     def of_range(self, number: int) -> DifferingRows:
@@ -64,21 +64,23 @@ class SelectedInputs:
         selection = self._selection.within(self._ranges[number])
         unexplained = _unexplained(self.inputs, selection, newest, others)
         if len(unexplained):
-            rest = selection.with_kind(SKIPPED, unexplained).rows_not_skipped
-            newest = newest.take(rest(newest.first_hashes))
-            others = [(source, rows.take(rest(rows.first_hashes))) for source, rows in others]
+            select_remaining = selection.with_kind(SKIPPED, unexplained).rows_not_skipped
+            newest = newest.take(select_remaining(newest.first_hashes))
+            others = [(source, rows.take(select_remaining(rows.first_hashes))) for source, rows in others]
         return DifferingRows(newest, others, unexplained)
 
     def count_changed(self, excluded: Indices) -> int:
-        """How many rows that need no comparison have other values, without those in the `excluded` buckets."""
-        rest = self._selection.with_kind(SKIPPED, excluded).rows_not_skipped if len(excluded) else None
-        count = ChangedRowsCount(self._hashes, self._new_hashes, rest)
+        """Among the rows whose keys need no comparison, count those with other values, except in `excluded` buckets."""
+        select_remaining = self._selection.with_kind(SKIPPED, excluded).rows_not_skipped if len(excluded) else None
+        counter = ChangedRowsCounter(self._parent_hashes, self._newest_hashes, select_remaining)
         parts = self.inputs.parts
-        return sum(parts.map(count, range(count.partitions), "count changed rows")) if parts else count.total()
+        return (
+            sum(parts.map(counter, range(counter.partition_count), "count changed rows")) if parts else counter.total()
+        )
 
 
-def _partitions(selection: BucketSelection) -> int:
-    """So many that a task can hold the hashes of one, even if those of all rows are needed."""
+def _partition_count(selection: BucketSelection) -> int:
+    """Return so many partitions that a task can hold the hashes of one, even if the hashes of all rows are needed."""
     return max([PARTITIONS, *(pair.newest.rows // _HASHES_AT_A_TIME for pair in selection.pairs)])
 
 
@@ -88,13 +90,13 @@ def _unexplained(
     newest: SelectedRows,
     others: list[tuple[int, SelectedRows]],
 ) -> Indices:
-    of_others = []
+    other_hashes = []
     for source, rows in others if selection.pairs else []:
         indices = selection.narrowed_rows(rows.first_hashes)
-        if source == PARENT_SOURCE:  # its fingerprints are of the base alone
+        if source == PARENT_SOURCE:  # the parent's fingerprints are of its base alone
             indices = indices[rows.update_ids[indices] == inputs.base_id]
-        of_others.append(_hashes(inputs, rows, indices))
-    return selection.unexplained(_hashes(inputs, newest, selection.narrowed_rows(newest.first_hashes)), of_others)
+        other_hashes.append(_hashes(inputs, rows, indices))
+    return selection.unexplained(_hashes(inputs, newest, selection.narrowed_rows(newest.first_hashes)), other_hashes)
 
 
 def _hashes(inputs: ComparisonInputs, rows: SelectedRows, indices: Indices) -> Hashes:

@@ -13,7 +13,7 @@ from dedup_spark.comparison.duplicate_keys import resolve_duplicates
 from dedup_spark.comparison.key_comparison import indices_of, repeated_in
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs
-from dedup_spark.plans.adopt.diff_result import EXAMPLES, DecodedRows, DiffResult
+from dedup_spark.plans.adopt.diff_result import MAX_EXAMPLES, DecodedRows, DiffResult
 from dedup_spark.plans.dataframe.helper_columns import PARENT_SOURCE
 
 
@@ -26,9 +26,8 @@ def find_survivors(
 ) -> None:
     """Add the survivors to `diff`: for each `missing` key the row with the highest update_id.
 
-    Of several such rows, it is that of the latest source.
-
-    `others` are the rows of each source beside the newest delivery, `other_keys` their packed keys.
+    If several rows have this update_id, the one of the latest source survives. `others`: the rows of each source except
+    the newest delivery, `other_keys`: their packed keys.
     """
     others, other_keys = _without_duplicates(inputs, others, other_keys, missing, diff)
     candidates = [
@@ -62,9 +61,9 @@ def _without_duplicates(
     missing: U64Array,
     diff: DiffResult,
 ) -> tuple[list[tuple[int, SelectedRows]], list[U64Array]]:
-    """Count the surplus rows of older deliveries, and drop those whose key is in `missing`.
+    """Count the surplus rows of older deliveries, and drop those with `missing` keys.
 
-    Each key then has one row. The parent has no surplus rows.
+    Afterwards each source has one row of each missing key. The parent never has surplus rows.
     """
     by_source = dict(inputs.older)
     retained, retained_keys = [], []
@@ -74,7 +73,7 @@ def _without_duplicates(
             surviving = np.intersect1d(repeated_in(np.sort(keys)), missing, assume_unique=True)
             if len(surviving):
                 resolved = resolve_duplicates(by_source[source], rows, keys, surviving)
-                diff.unresolved += 0 if resolved.is_exact else len(resolved.surplus)
+                diff.unresolved_rows += 0 if resolved.is_exact else len(resolved.surplus)
                 rows, keys = resolved.retained, resolved.keys
         retained.append((source, rows))
         retained_keys.append(keys)
@@ -82,7 +81,7 @@ def _without_duplicates(
 
 
 def _find_parent_survivors(inputs: ComparisonInputs, parent: SelectedRows, winners: Indices, diff: DiffResult) -> None:
-    """Add the base rows that win. The parent's survivors stay in their files unless they lose or their key is back."""
+    """Add the base's rows among `winners` as survivors. Add the parent's survivors that do not win to `removed`."""
     is_base = parent.update_ids == inputs.base_id
     base_winners = winners[is_base[winners]]
     _add_survivors(PARENT_SOURCE, parent, base_winners, diff)
@@ -103,5 +102,5 @@ def _add_survivors(source: int, rows: SelectedRows, indices: Indices, diff: Diff
         if rows.value_columns is not None:
             keys, values = take_rows(rows.key_columns, of_file), take_rows(rows.value_columns, of_file)
             diff.decoded[source, int(file)].append(DecodedRows(keys, rows.update_ids[of_file], values))
-    if len(indices) and len(diff.survivor_examples) < EXAMPLES:
-        diff.survivor_examples.append(take_rows(rows.key_columns, indices[:EXAMPLES]))
+    if len(indices) and len(diff.survivor_examples) < MAX_EXAMPLES:
+        diff.survivor_examples.append(take_rows(rows.key_columns, indices[:MAX_EXAMPLES]))

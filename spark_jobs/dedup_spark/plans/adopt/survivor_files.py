@@ -1,7 +1,7 @@
-"""Writes the files of a date's survivors: unchanged files of the parent are copied, the others are written anew.
+"""Writes the files of a date's survivors: copies the parent's files that do not change, and writes one new file.
 
-A new file also takes the rows of files that are not larger than itself, as in a merge sort: a row is rewritten only a
-few times, and a date has few files after any number of snapshots.
+The new file also takes the rows of copied files that are not larger than itself, as in a merge sort. So a row is
+rewritten only a few times, and a date has few files after any number of snapshots.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def write_survivors(task: AdoptTask, diff: DiffResult, reader: KeyReader, data_u
     """Copy and write the survivor files. Raises pyarrow's errors when an older delivery's file cannot be read."""
     copied, sources = _split_files(task, diff, reader.table)
     copied = _merge_small_files(copied, sources, task)
-    state_uri = task.parent.data_uri if task.parent else ""
+    parent_data_uri = task.parent.data_uri if task.parent else ""
     for file in copied:
-        storage.copy(storage.join(state_uri, file.path), storage.join(data_uri, file.path))
+        storage.copy(storage.join(parent_data_uri, file.path), storage.join(data_uri, file.path))
     written = SortedFilesWriter(reader.table, data_uri, task.day, "survivors", file_bytes=None)
     for table in (table for source in sources for table in read_rows(reader, source)):
         written.add(table)
@@ -65,18 +65,19 @@ def _split_files(task: AdoptTask, diff: DiffResult, table: TableContract) -> tup
         elif len(surviving):
             decoded = _decoded(table, task, diff.decoded[PARENT_SOURCE, number], len(surviving))
             sources.append(RowSource.selected_rows(uri, file.rows, surviving, decoded))
-    for part in task.older:
-        for number, landed in enumerate(part.files):
-            surviving = sorted_row_numbers(diff.surviving[part.source, number])
+    for delivered in task.older:
+        for number, landed in enumerate(delivered.files):
+            surviving = sorted_row_numbers(diff.surviving[delivered.source, number])
             if len(surviving):
-                sources.append(RowSource.selected_rows(landed.uri, landed.rows, surviving))
+                decoded = _decoded(table, task, diff.decoded[delivered.source, number], len(surviving))
+                sources.append(RowSource.selected_rows(landed.uri, landed.rows, surviving, decoded))
     return copied, sources
 
 
 def _decoded(
     table: TableContract, task: AdoptTask, parts: Sequence[DecodedRows], expected: int
 ) -> tuple[pa.Table, ...]:
-    """The rows with the declared types; empty unless all `expected` rows were decoded."""
+    """The decoded rows with the declared types; empty if they are fewer than `expected`."""
     if sum(len(part.update_ids) for part in parts) != expected:
         return ()
     return tuple(_as_table(table, task, part) for part in parts)
@@ -95,11 +96,11 @@ def _as_table(table: TableContract, task: AdoptTask, rows: DecodedRows) -> pa.Ta
 def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: AdoptTask) -> list[DataFile]:
     """Move small files into `sources` if a file is written anyway, and all files if they are too many.
 
-    Returns the files that are left to copy.
+    Return the remaining files, which are copied.
     """
     rows = sum(source.max_rows for source in sources)
     small_first = sorted(copied, key=lambda file: file.rows)
-    # Other plans may have small_first many small files of old rows.
+    # Other plans may have left many small files of old rows.
     are_too_many = len(small_first) > MAX_SURVIVOR_FILES
     while small_first and (
         are_too_many or (rows and (small_first[0].rows <= rows or len(small_first) >= MAX_SURVIVOR_FILES))

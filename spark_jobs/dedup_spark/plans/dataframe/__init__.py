@@ -1,1 +1,1 @@
-"""The two DataFrame plans. The join by key writes dates that cannot be streamed; ROW_NUMBER is the oracle in tests."""
+"""The two DataFrame plans: the join by key writes dates that cannot be streamed; ROW_NUMBER is the tests' reference."""

@@ -1,6 +1,7 @@
-"""Compares what a DataFrame plan gives the writer with the declared columns and, on a sample of keys, with its input.
+"""Checks the output of a DataFrame plan: its columns are the declared ones, and sampled rows are as they were read.
 
-A fingerprint of the sampled rows is computed where they are read and travels with them, so that nothing is read again.
+The fingerprint of each sampled row is computed when the row is read, and stays with it as a column, so that no row is
+read again.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from dedup_spark.column_types import spark_schema
 from dedup_spark.plans.dataframe.helper_columns import HELPER_COLUMNS, READ_FINGERPRINT, SURPLUS
 from dedup_spark.plans.dataframe.row_ranking import key_order
 
-# One key of so many is sampled.
+# One of so many keys is sampled.
 _SAMPLED_ONE_IN = 64
 _NEXT = "The table stays as it is. Next: replay with plan [rewrite] or engine [bigquery], and report the fault."
 
 
 def with_fingerprint(rows: DataFrame, table: TableContract) -> DataFrame:
-    """Add the fingerprint of each sampled row, NULL for the others."""
+    """Add the column READ_FINGERPRINT: the fingerprint of each sampled row, NULL for others."""
     return rows.withColumn(READ_FINGERPRINT, _fingerprint(table))
 
 
 def checked_output(rows: DataFrame, table: TableContract) -> DataFrame:
     """Return the columns that are written, in the order of the output files.
 
-    Raises ContractViolation if they are not the declared columns. Spark's job fails if the keys or values of a sampled
-    row are not those with which the row was read. Its update_id may have changed.
+    Raises ContractViolation if the columns are not the declared ones. The Spark job fails if the keys or values of a
+    sampled row are not as they were read; its update_id may differ.
     """
     declared = spark_schema(table.columns)
     found = rows.select(*declared.fieldNames()).schema
@@ -39,7 +40,7 @@ def checked_output(rows: DataFrame, table: TableContract) -> DataFrame:
     is_changed = f.col(READ_FINGERPRINT).isNotNull() & (
         f.col(READ_FINGERPRINT) != f.coalesce(_fingerprint(table), f.lit(0))
     )
-    # The check is part of a column that is no sort key, so that Spark still sees that the rows are sorted already.
+    # The check is in a column that is no sort key, so that Spark still knows that the rows are sorted already.
     surplus = f.when(is_changed, fault.cast("boolean")).otherwise(f.col(SURPLUS)).alias(SURPLUS)
     helpers = [surplus if name == SURPLUS else f.col(name) for name in HELPER_COLUMNS]
     ordered = rows.select(*declared.fieldNames(), *helpers)

@@ -23,15 +23,15 @@ _ROW_GROUP_BYTES = 128 << 20
 
 
 class CountingFile:
-    """One output file. `add` its rows in batches that have the helper columns, then `close` it.
+    """One output file. Call `add` with its rows, in batches with the helper columns, and then `close`.
 
     Sources are numbered: the parent is 0, the applied deliveries follow, the newest last. `newest_source`: the newest
-    source that has the date; a row whose key this source lacks is a survivor. `sources`: number of applied deliveries.
+    source that has the date; a row whose key this source lacks is a survivor. `delivery_count`: of applied deliveries.
     `examples`: keys of some rows that differ from the parent's.
     """
 
     def __init__(
-        self, data_uri: str, path: str, schema: pa.Schema, table: TableContract, newest_source: int, sources: int
+        self, data_uri: str, path: str, schema: pa.Schema, table: TableContract, newest_source: int, delivery_count: int
     ) -> None:
         self._path = path
         self._schema = schema
@@ -40,7 +40,7 @@ class CountingFile:
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = self._pending_bytes = 0
         self._counts = dict.fromkeys(("rows", "new_keys", "changed", "survivors"), 0)
-        self._surplus_rows = np.zeros(sources + 1, dtype=np.int64)
+        self._surplus_rows = np.zeros(delivery_count + 1, dtype=np.int64)
         self._ids: list[tuple[int, int]] = []
         self.examples: dict[Difference, list[str]] = {difference: [] for difference in Difference}
         self._stream = storage.open_output(storage.join(data_uri, path))
@@ -57,7 +57,7 @@ class CountingFile:
             self._count(rows)
             self._pending.append(rows.select(self._schema.names))
             self._pending_rows += rows.num_rows
-            # Not `nbytes`, which reads the offsets of empty arrays: Spark's have none, which ends the process.
+            # Not `nbytes`: it reads the offsets of arrays, which Spark's empty arrays lack, and the process crashes.
             self._pending_bytes += rows.get_total_buffer_size()
         if self._pending_rows >= _ROW_GROUP_ROWS or self._pending_bytes >= _ROW_GROUP_BYTES:
             self._write_row_group()
@@ -86,7 +86,7 @@ class CountingFile:
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
 
     def close(self) -> dict[str, Any]:
-        """Finish the file. Returns its path, size in bytes, range of update ids, and counts of rows."""
+        """Finish the file. Return its path, its size in bytes, its range of update ids, and its counts of rows."""
         if self._pending:
             self._write_row_group()
         self._parquet.close()

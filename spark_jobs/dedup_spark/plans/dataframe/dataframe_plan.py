@@ -1,4 +1,4 @@
-"""Runs a DataFrame plan over its dates: read, deduplicate and write, in one Spark job."""
+"""Runs a DataFrame plan: reads, deduplicates and writes all of its dates in one Spark job."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def run_dataframe_plan(
     parent: Parent,
     file_bytes: int,
 ) -> list[WrittenDate]:
-    """Write the files of `dates`, all of this plan, below the request's data folder; return what was written.
+    """Write the files of `dates`, which all have this plan, below the request's data folder. Return what was written.
 
-    `file_bytes` is the size that a written file should have.
+    `file_bytes`: the target size of a written file.
     """
     require_free_names(request.table)
     context = session.sparkContext
@@ -66,7 +66,7 @@ def run_dataframe_plan(
 
 
 def _written_date(day: date, records: list[Row], parent_bytes: int) -> WrittenDate:
-    """Return the date of these records, one a file."""
+    """Return what was written for the date. `records`: one for each file."""
     surplus_rows = map(sum, zip(*(r.surplus_rows for r in records), strict=True))
     return WrittenDate(
         day=day,
@@ -89,14 +89,14 @@ def _written_date(day: date, records: list[Row], parent_bytes: int) -> WrittenDa
 
 def newest_source(day: date, applied: tuple[ValidatedDelivery, ...]) -> int:
     """Return the number of the last applied delivery that has the date; PARENT_SOURCE when none has."""
-    having = [
+    sources = [
         number for number, validated in enumerate(applied, start=PARENT_SOURCE + 1) if day in validated.retained_rows
     ]
-    return max(having, default=PARENT_SOURCE)
+    return max(sources, default=PARENT_SOURCE)
 
 
 def bytes_by_date(dates: set[date], applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, int]:
-    """Return about what each date will hold: as much as its largest source, for the sources overlap almost wholly."""
+    """Estimate the bytes of each date: as many as its largest source has, because the sources share most keys."""
     largest = {day: size for day, size in parent.bytes_by_date().items() if day in dates}
     for validated in applied:
         sizes = dict.fromkeys(dates, 0.0)

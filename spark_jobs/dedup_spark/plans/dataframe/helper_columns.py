@@ -1,6 +1,6 @@
-"""Names of the helper columns that travel with the rows from the files through a plan to the writer.
+"""Names the helper columns that DataFrame plans add to rows; the writer reads them and does not write them.
 
-No feed can have a column with a slash in its name (`ColumnName` in the settings), so none is overwritten.
+No column of a feed may have a slash in its name (`ColumnName` in the settings), so no column is overwritten.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from __future__ import annotations
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import TableContract
 
-# Number of the source that a row comes from: 0 is the parent generation, 1… the applied deliveries, the newest last.
+# Number of the source of a row: 0 is the parent generation, from 1 on the applied deliveries, the newest last.
 SOURCE = "/source"
 PARENT_SOURCE = 0
 
-# Number of the output file within the date that a row goes to: a function of the key, so that equal keys meet.
+# Number of the row's output file within its date: a function of the key, so that equal keys are in one file.
 OUTPUT_FILE = "/output_file"
 
-# True for a surplus row: one that lost against an equal key of its own delivery. It is counted, never written.
+# Whether another row of the same delivery and key wins against this row. A surplus row is counted, but not written.
 SURPLUS = "/surplus"
 
-# About the winner's key: the greatest source that has it, whether the parent has it, and whether the parent's values
-# differ from the winner's.
+# About the key of a winner, the row that is written: the greatest number of a source that has the key, whether the
+# parent has it, and whether the parent's values differ from the winner's.
 NEWEST = "/newest"
 IN_PARENT = "/in_parent"
 CHANGED = "/changed"
@@ -29,12 +29,13 @@ HELPER_COLUMNS = (OUTPUT_FILE, SOURCE, SURPLUS, NEWEST, IN_PARENT, CHANGED)
 # The fingerprint with which a sampled row was read.
 READ_FINGERPRINT = "/read_as"
 
-# Used only while the rows of a key are ranked: the row's rank, the winner's values, the first rank with other values.
+# Only used while the rows of a key are ranked: the row's rank, the winner's values, the first rank with other values.
 RANK = "/rank"
 WINNER = "/winner"
 FIRST_OTHER = "/first_other"
 
-# Whether all delivered rows of a key have the winner's values. Only then can the parent's row be unchanged.
+# Whether all ranked rows of a key, except surplus rows, have the winner's values. Only then can the parent's row be
+# unchanged.
 UNBROKEN = "/unbroken"
 
 

@@ -31,7 +31,7 @@ _OLD = "old"
 
 
 def deduplicate(sources: Sources) -> DataFrame:
-    """Return winners and surplus rows with helper columns, in the order in which they are written."""
+    """Return the rows to write and the surplus rows, with helper columns, in the order of the output files."""
     table = sources.table
     deliveries, parent = sources.repartitioned_deliveries(), sources.repartitioned_parent()
     if deliveries is None:
@@ -54,7 +54,7 @@ def _unchanged(parent: DataFrame) -> DataFrame:
 
 def _join(ranked: DataFrame, parent: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame:
     new, old = ranked.alias(_NEW), parent.alias(_OLD)
-    condition = ~_of(_NEW, SURPLUS)  # a surplus row matches nothing; it is kept in order to be counted
+    condition = ~_of(_NEW, SURPLUS)  # a surplus row matches nothing, but stays in the result to be counted
     for name in key_order(table):
         condition = condition & (_of(_NEW, name) == _of(_OLD, name))
     is_delivered, is_in_parent = _of(_NEW, SOURCE).isNotNull(), _of(_OLD, SOURCE).isNotNull()

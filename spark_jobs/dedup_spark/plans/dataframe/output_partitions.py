@@ -1,4 +1,4 @@
-"""How the rows of the dates are divided into output files, by one shuffle that serves dedup and writing alike."""
+"""Divides the rows of each date into output files, by one shuffle that serves both dedup and writing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 from dedup_clone.contract.table import TableContract
 from dedup_spark.plans.dataframe.helper_columns import OUTPUT_FILE
 
-# Tasks of small generations: enough to keep the cores busy, few enough that their start costs nothing.
+# A small generation is written by so many tasks: enough to keep the cores busy, and few enough to start quickly.
 _TASKS_PER_CORE = 4
 
 
@@ -21,31 +21,32 @@ _TASKS_PER_CORE = 4
 class OutputPartitions:
     """The number of files of each date (powers of two), and the number of Spark tasks that write them."""
 
-    files: dict[date, int]
-    tasks: int
+    file_counts: dict[date, int]
+    task_count: int
 
 
-def partition_dates(bytes_by_date: Mapping[date, int], file_bytes: int, cores: int) -> OutputPartitions:
-    """`bytes_by_date` is about what each date will hold as written; a date smaller than `file_bytes` gets one file."""
-    files = {day: _power_of_two(size / file_bytes) for day, size in bytes_by_date.items()}
-    full_files = sum(bytes_by_date.values()) // file_bytes
-    return OutputPartitions(files, max(1, min(sum(files.values()), max(full_files, cores * _TASKS_PER_CORE))))
+def partition_dates(bytes_by_date: Mapping[date, int], file_bytes: int, core_count: int) -> OutputPartitions:
+    """Return the partitions. `bytes_by_date`: about how large each date will be. `file_bytes`: the target file size."""
+    file_counts = {day: _power_of_two(size / file_bytes) for day, size in bytes_by_date.items()}
+    full_file_count = sum(bytes_by_date.values()) // file_bytes
+    task_count = min(sum(file_counts.values()), max(full_file_count, core_count * _TASKS_PER_CORE))
+    return OutputPartitions(file_counts, max(1, task_count))
 
 
 def repartition(rows: DataFrame, table: TableContract, partitions: OutputPartitions) -> DataFrame:
-    """Add the number of the output file, and bring the rows of one output file into one task."""
+    """Add the number of each row's output file, and bring all rows of one output file into one task."""
     day = table.partition_column
     other_keys = [name for name in table.keys if name != day]
-    if not other_keys or max(partitions.files.values()) == 1:
-        return rows.withColumn(OUTPUT_FILE, f.lit(0)).repartition(partitions.tasks, day)
-    number = f.pmod(f.xxhash64(*other_keys), _files(day, partitions)).cast("int")
-    return rows.withColumn(OUTPUT_FILE, number).repartition(partitions.tasks, day, OUTPUT_FILE)
+    if not other_keys or max(partitions.file_counts.values()) == 1:
+        return rows.withColumn(OUTPUT_FILE, f.lit(0)).repartition(partitions.task_count, day)
+    number = f.pmod(f.xxhash64(*other_keys), _file_count(day, partitions)).cast("int")
+    return rows.withColumn(OUTPUT_FILE, number).repartition(partitions.task_count, day, OUTPUT_FILE)
 
 
-def _files(partition_column: str, partitions: OutputPartitions) -> Column:
-    """The number of files of a row's date: most dates have the most_common number, the others are listed."""
+def _file_count(partition_column: str, partitions: OutputPartitions) -> Column:
+    """The number of files of a row's date: the most common number, except for dates that the expression lists."""
     dates_by_count: defaultdict[int, list[date]] = defaultdict(list)
-    for day, count in partitions.files.items():
+    for day, count in partitions.file_counts.items():
         dates_by_count[count].append(day)
     most_common = max(dates_by_count, key=lambda count: len(dates_by_count[count]))
     counts = f.lit(most_common)
@@ -55,8 +56,9 @@ def _files(partition_column: str, partitions: OutputPartitions) -> Column:
     return counts
 
 
-def _power_of_two(share: float) -> int:
+def _power_of_two(least: float) -> int:
+    """The lowest power of two that is at least this number."""
     count = 1
-    while count < share:
+    while count < least:
         count *= 2
     return count

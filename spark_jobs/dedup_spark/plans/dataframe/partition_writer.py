@@ -1,8 +1,8 @@
-"""Writes deduplicated rows as Parquet and counts while it writes. Runs in Spark's Python workers.
+"""Writes the deduplicated rows of DataFrame plans as Parquet, and counts them. Runs in Spark's Python workers.
 
-In: rows sorted by date, output file and clustering columns. Out: one record a file. A file's name is unique to the task
-attempt, and only the records of attempts that Spark accepted reach the driver: what a lost or doubled attempt wrote is
-never listed.
+In: rows sorted by date, output file and clustering columns. Out: one record for each file. Each task attempt writes
+files of its own names, and only the records of attempts that Spark accepts reach the driver. So files of a lost or
+repeated attempt are never listed.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ _RECORD_ARROW = pa.schema(
 class PartitionWriter:
     """Writes the rows of Spark tasks. `newest_source`: for each date the number of the last delivery that has it.
 
-    `sources`: the number of applied deliveries.
+    `delivery_count`: of applied deliveries.
     """
 
     table: TableContract
     data_uri: str
     newest_source: dict[date, int]
-    sources: int
+    delivery_count: int
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write one task's rows; yields the records of the files, in the form of RECORD_SCHEMA."""
+        """Write the rows of one task. Yield the records of its files, which have RECORD_SCHEMA."""
         schema = arrow_schema(self.table.columns)
         context = TaskContext.get()
         name = f"part-{context.partitionId() if context else 0:05d}-{uuid4().hex[:12]}"
@@ -81,7 +81,7 @@ class PartitionWriter:
 
     def _open(self, day: date, name: str, schema: pa.Schema) -> CountingFile:
         path = f"{self.table.partition_column}={day.isoformat()}/{name}"
-        return CountingFile(self.data_uri, path, schema, self.table, self.newest_source[day], self.sources)
+        return CountingFile(self.data_uri, path, schema, self.table, self.newest_source[day], self.delivery_count)
 
     def _close(self, file: CountingFile, output_file: tuple[date, int]) -> dict[str, Any]:
         record = file.close()
@@ -90,7 +90,7 @@ class PartitionWriter:
 
 
 def _split(batch: pa.RecordBatch, partition_column: str) -> Iterator[tuple[tuple[date, int], pa.RecordBatch]]:
-    """Yield date and number of each output file in the batch, with its rows."""
+    """Yield, for each output file in the batch, its date and number, and its rows."""
     if not batch.num_rows:
         return
     days = batch.column(partition_column)

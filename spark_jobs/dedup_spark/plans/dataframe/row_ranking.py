@@ -1,6 +1,6 @@
 """Ranks the rows of each key: which row wins, which rows are surplus, and whether the key is new or changed.
 
-In: rows with the columns SOURCE and OUTPUT_FILE, equal keys in one task. Out: one winner a key, and surplus rows.
+In: rows with the columns SOURCE and OUTPUT_FILE, equal keys in one task. Out: one winner for each key, surplus rows.
 """
 
 from __future__ import annotations
@@ -60,12 +60,13 @@ def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame
     differs = ~f.col(WINNER).eqNullSafe(values(table))
     ranked = ranked.withColumn(CHANGED, f.max((f.col(SOURCE) == PARENT_SOURCE) & differs).over(whole_key))
     if mode is UpdateIdMode.LAST_CHANGED:
-        # The key has had its present values since the lowest update_id of the run of rows, from the winner back, that
-        # have the winner's values. Surplus rows are no versions of the row, and do not end a run.
-        version = ~f.col(SURPLUS)
-        ranked = ranked.withColumn(FIRST_OTHER, f.min(f.when(version & differs, f.col(RANK))).over(whole_key))
-        unbroken = f.col(FIRST_OTHER).isNull()
-        id_in_run = f.when(version & (unbroken | (f.col(RANK) < f.col(FIRST_OTHER))), f.col(table.snapshot_id_column))
-        ranked = ranked.withColumn(UNBROKEN, unbroken)
+        # The rows of a key, without surplus rows, are versions of one row. Going back from the newest (the winner), a
+        # run of versions has the same values. The lowest update_id in this run is that of the last change.
+        is_version = ~f.col(SURPLUS)
+        ranked = ranked.withColumn(FIRST_OTHER, f.min(f.when(is_version & differs, f.col(RANK))).over(whole_key))
+        is_unbroken = f.col(FIRST_OTHER).isNull()
+        is_in_run = is_version & (is_unbroken | (f.col(RANK) < f.col(FIRST_OTHER)))
+        id_in_run = f.when(is_in_run, f.col(table.snapshot_id_column))
+        ranked = ranked.withColumn(UNBROKEN, is_unbroken)
         ranked = ranked.withColumn(table.snapshot_id_column, f.min(id_in_run).over(whole_key))
     return ranked.where((f.col(RANK) == 1) | f.col(SURPLUS))

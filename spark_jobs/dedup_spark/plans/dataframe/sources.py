@@ -1,4 +1,4 @@
-"""The rows of the applied deliveries and of the parent, read with the declared types and numbered by source."""
+"""Reads the rows of the applied deliveries and of the parent, with the declared types and the number of the source."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from dedup_spark.plans.dataframe.output_partitions import OutputPartitions, repa
 
 @dataclass(frozen=True)
 class Sources:
-    """Rows with their source; each method brings equal keys into one task, by one shuffle.
+    """The rows of all sources. Each method returns rows with equal keys in one task, after one shuffle.
 
-    `deliveries` is None if no delivery has the dates. `parent` is None if the parent has none of them.
+    `deliveries` is None if no delivery has one of the dates. `parent` is None if the parent has none of the dates.
     """
 
     table: TableContract
@@ -51,26 +51,26 @@ def delivered_rows(
     session: SparkSession, table: TableContract, applied: tuple[ValidatedDelivery, ...], dates: set[date]
 ) -> DataFrame | None:
     """Return the rows of these dates from all deliveries; None where there are none."""
-    parts = [
-        with_fingerprint(part, table).withColumn(SOURCE, f.lit(number))
+    frames = [
+        with_fingerprint(frame, table).withColumn(SOURCE, f.lit(number))
         for number, validated in enumerate(applied, start=PARENT_SOURCE + 1)
-        for part in _by_file_schema(session, table, validated, dates)
+        for frame in _by_file_schema(session, table, validated, dates)
     ]
-    return reduce(DataFrame.unionByName, parts) if parts else None
+    return reduce(DataFrame.unionByName, frames) if frames else None
 
 
 def _by_file_schema(
     session: SparkSession, table: TableContract, validated: ValidatedDelivery, dates: set[date]
 ) -> Iterable[DataFrame]:
-    """Return one DataFrame for each physical schema. Spark 3.5 cannot widen types while it reads, so a cast follows."""
+    """Yield one DataFrame for each schema of files. Spark 3.5 cannot widen types while it reads, so a cast follows."""
     paths: defaultdict[str, list[str]] = defaultdict(list)
     for file in validated.files:
         if not dates.isdisjoint(file.rows_by_date):
             paths[file.spark_schema].append(file.file.uri)
-    everything = dates.issuperset(validated.rows_by_date)
+    has_all_dates = dates.issuperset(validated.rows_by_date)
     for schema, uris in paths.items():
         rows = read_files(session, StructType.fromJson(json.loads(schema)), uris)
-        if not everything:
+        if not has_all_dates:
             rows = rows.where(f.col(table.partition_column).isin(sorted(dates)))
         declared = spark_schema(table.columns)
         yield rows.select([f.col(c.name).cast(c.dataType).alias(c.name) for c in declared.fields])
@@ -82,10 +82,11 @@ def parent_rows(session: SparkSession, table: TableContract, parent: Parent, dat
     if not uris:
         return None
     former = {column.name: column for column in parent.columns}
-    # Spark 3.5 cannot widen types while it reads, so a cast follows. Of columns with fields only fields are added.
-    read = tuple(c if c.fields else replace(former.get(c.name, c), mode=c.mode) for c in table.columns)
+    # Types are widened by the cast below, because Spark 3.5 cannot do it while it reads. A STRUCT is read as declared:
+    # it can only have got new fields, which Spark reads as NULL.
+    columns_to_read = tuple(c if c.fields else replace(former.get(c.name, c), mode=c.mode) for c in table.columns)
     declared = spark_schema(table.columns)
-    rows = read_files(session, spark_schema(read), uris)
-    if read != table.columns:
+    rows = read_files(session, spark_schema(columns_to_read), uris)
+    if columns_to_read != table.columns:
         rows = rows.select([f.col(c.name).cast(c.dataType).alias(c.name) for c in declared.fields])
     return with_fingerprint(rows, table).withColumn(SOURCE, f.lit(PARENT_SOURCE))

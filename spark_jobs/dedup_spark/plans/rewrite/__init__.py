@@ -1,6 +1,6 @@
-"""Plan `rewrite` by streaming: writes all rows of a date again, sorted, into files of a good size, without a shuffle.
+"""Plan `rewrite` by streaming: writes all rows of a date again, sorted, into files of a target size, without a shuffle.
 
-One call handles one date, without DataFrames. Keys and hashes alone show what differs between the newest delivery and
-the parent; then the rows are read once more, and written. Dates that cannot be streamed are left to Spark
+One call handles one date, without DataFrames. It finds by keys and hashes what differs between the delivery and the
+parent, and then reads the rows once more to write them. Dates that cannot be streamed are left to the DataFrame plans
 (`plans/dataframe`).
 """

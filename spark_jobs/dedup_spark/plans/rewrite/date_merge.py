@@ -1,4 +1,4 @@
-"""Finds what a date's one delivery changes: by fingerprints first, and by keys in the buckets where these differ."""
+"""Finds what the only delivery of a date changes: by fingerprints first, then by keys in the buckets that differ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
-from dedup_spark.fingerprints.buckets import BucketFingerprints, bits_for
+from dedup_spark.fingerprints.buckets import MAX_COARSER_BITS, BucketFingerprints, bits_for
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.parent import ParentDate
@@ -32,8 +32,6 @@ ROWS_PER_RANGE = 4 << 20
 # Hashes sorted at a time.
 _HASHES_PER_RANGE = 16 << 20
 _TOO_MANY_DUPLICATES = "the delivery holds keys more than once: [{}] surplus rows, more than are looked for here"
-# Stored fingerprints that have more than this many bits too few are not used: too many of their buckets would differ.
-_COARSER_BITS = 3
 
 # Ascending row numbers by file number.
 RowNumbers = dict[int, I64Array]
@@ -41,17 +39,17 @@ RowNumbers = dict[int, I64Array]
 
 @dataclass
 class DateMerge:
-    """The delivered rows to write (`inserted`), and the rows of the parent that they replace (`removed`).
+    """Which rows a rewritten date has: the parent's without `removed`, and the delivery's that are `inserted`.
 
-    If `inserted` is None, all delivered rows are written except `surplus`, rows of duplicate keys. `surplus_rows` is
-    the number of surplus rows in both cases. `fingerprints` are of the delivery's distinct keys and their values.
-    `used_stored` says whether the parent's stored fingerprints were usable.
+    If `inserted` is None, all delivered rows are inserted except `surplus`. `surplus_rows`: how many surplus rows the
+    delivery has, in both cases. `fingerprints`: of the delivery's distinct keys and their values. `uses_stored`: these
+    were compared with stored fingerprints of the parent.
     """
 
     fingerprints: BucketFingerprints
-    used_stored: bool
-    buckets: int
-    differing_buckets: int
+    uses_stored: bool
+    bucket_count: int
+    differing_bucket_count: int
     new_keys: int = 0
     changed: int = 0
     surplus_rows: int = 0
@@ -65,7 +63,7 @@ class DateMerge:
         return not self.new_keys and not self.removed
 
     def remove_surplus(self, newest: KeySource, duplicates: list[ResolvedDuplicates]) -> None:
-        """Takes surplus rows out of the fingerprints: the next publish compares with each key once."""
+        """Remove surplus rows from the fingerprints, so that each key is in them once for the next publish."""
         for resolved in duplicates:
             self.surplus_rows += len(resolved.surplus)
             self.fingerprints.remove(*newest.key_hashes(resolved.surplus), resolved.surplus.value_hashes)
@@ -74,35 +72,35 @@ class DateMerge:
 def merge_date(
     table: TableContract, task: RewriteTask, newest: KeySource, parent: KeySource | None, rows: int
 ) -> DateMerge | str:
-    """Compares the delivery `newest` with the parent's rows of the date. `task` must have a delivery.
+    """Compare the delivery `newest` with the parent's rows of the date. `task` must have a delivery.
 
-    `rows` is about the number of rows of the delivery: it determines the number of buckets.
-    Returns the reason as text where the date has to be left to Spark.
+    `rows`: about how many rows the delivery has, by which the number of buckets is chosen. If the date has to be left
+    to a DataFrame plan, return the reason as text.
     """
     assert task.delivered
     columns = key_columns(table)
     if task.parent is None or parent is None:
         return _all_new(columns, newest, rows)
     snapshot_id = task.delivered.delivery.snapshot_id
-    before = _stored_fingerprints(task.policy, snapshot_id, task.parent, newest.key_hasher)
+    parent_fingerprints = _stored_fingerprints(task.policy, snapshot_id, task.parent, newest.key_hasher)
     bits = bits_for(rows, task.parent.differing_share)
-    if before and before.bits < bits - _COARSER_BITS:
-        before = None
+    if parent_fingerprints and parent_fingerprints.bits < bits - MAX_COARSER_BITS:
+        parent_fingerprints = None
     fingerprints = newest.fingerprints(bits)
-    common_bits = min(bits, before.bits) if before else bits
+    common_bits = min(bits, parent_fingerprints.bits) if parent_fingerprints else bits
     differs = np.ones(1 << common_bits, dtype=bool)
-    if before:
-        now, then = fingerprints.folded(common_bits), before.folded(common_bits)
-        values_differ = now.values_differ(then)
-        differs = now.differs(then) if values_differ is None else now.differs(then) | values_differ
-    merge = DateMerge(fingerprints, before is not None, len(differs), int(differs.sum()))
+    if parent_fingerprints:
+        delivered_sums, parent_sums = fingerprints.folded(common_bits), parent_fingerprints.folded(common_bits)
+        differs, values_differ = delivered_sums.differs(parent_sums), delivered_sums.values_differ(parent_sums)
+        differs = differs if values_differ is None else differs | values_differ
+    merge = DateMerge(fingerprints, parent_fingerprints is not None, len(differs), int(differs.sum()))
     expected_rows = fingerprints.folded(common_bits).counts + task.parent.entry.rows / len(differs)
     ranges = split_buckets(np.where(differs, expected_rows, 0.0), ROWS_PER_RANGE)
     inserted: _RowNumberParts = defaultdict(list)
     removed: _RowNumberParts = defaultdict(list)
     duplicates = []
     for new_rows, old_rows in _rows_by_range(newest, parent, differs, common_bits, ranges):
-        new_keys, old_keys = pack_keys(columns, [new_rows.key_columns, old_rows.key_columns]).parts
+        new_keys, old_keys = pack_keys(columns, [new_rows.key_columns, old_rows.key_columns]).lists
         pairs = pair_rows(new_keys, old_keys, new_rows, old_rows, task.policy, snapshot_id)
         if pairs is None:
             resolved = resolve_duplicates(newest, new_rows, new_keys, repeated_in(np.sort(new_keys)))
@@ -125,7 +123,7 @@ def merge_date(
 def _rows_by_range(
     newest: KeySource, parent: KeySource, wanted: BoolArray, bits: int, ranges: Sequence[BucketRange]
 ) -> Iterator[tuple[SelectedRows, SelectedRows]]:
-    """The rows of both inputs in the `wanted` buckets. Each input is read once, and not at all without ranges."""
+    """Yield the rows of both inputs in the `wanted` buckets, range by range. Each input is read only once."""
     if not ranges:
         return
     delivered_rows, parent_rows = RangedRows(ranges, bits), RangedRows(ranges, bits)
@@ -136,7 +134,7 @@ def _rows_by_range(
 
 
 def _all_new(columns: tuple[Column, ...], newest: KeySource, rows: int) -> DateMerge | str:
-    """Without rows of the parent only duplicate keys have to be found."""
+    """Merge without rows of the parent: only duplicate keys have to be found."""
     bits = bits_for(rows, None)
     fingerprints = newest.fingerprints(bits)
     merge = DateMerge(fingerprints, False, 1 << bits, 1 << bits, inserted=None)
@@ -155,7 +153,7 @@ def _all_new(columns: tuple[Column, ...], newest: KeySource, rows: int) -> DateM
 def _stored_fingerprints(
     policy: MergePolicy, snapshot_id: int, parent: ParentDate, hasher: KeyHasher
 ) -> BucketFingerprints | None:
-    """The parent's stored fingerprints, if buckets with the same fingerprints in the delivery need no comparison."""
+    """The parent's stored fingerprints, provided that buckets in which the delivery agrees need no comparison."""
     entry = parent.entry
     if policy is MergePolicy.LATE and snapshot_id < entry.max_update_id:
         # Rows with the highest update_id win whatever their values are.
@@ -163,7 +161,7 @@ def _stored_fingerprints(
         return replace(found.buckets, value_sums=None) if found and found.update_id == entry.max_update_id else None
     if policy is not MergePolicy.BY_VALUE:
         return None
-    # Those of the date's previous delivery: the parent has all of its rows, with the same values.
+    # These are fingerprints of the date's previous delivery. The parent has all of its rows, with the same values.
     found = parent.stored_fingerprints(hasher) if entry.content_fingerprint else None
     if found is None or found.buckets.values_digest() != entry.content_fingerprint:
         return None

@@ -1,4 +1,4 @@
-"""Rewrites one date, from its task to its result. Runs in a Spark task, without any Spark objects."""
+"""Runs plan rewrite for one date, from its task to its outcome, inside a Spark task."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from dedup_clone.contract.manifest import DataFile, KeyExample
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import EMPTY_I64
+from dedup_spark.comparison.hashed_files import RowHashers
 from dedup_spark.comparison.key_reader import KeyReader
-from dedup_spark.comparison.key_source import KeySource, RowHashers
+from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.memory_budget import MemoryBudget
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.validating_reader import ValidatingReader
@@ -33,7 +34,7 @@ from dedup_spark.plans.written_date import DateCost
 
 @dataclass(frozen=True)
 class RewriteDate:
-    """Rewrites one date. `file_bytes`: the target size of a file. `held_bytes`: limits the keys held in memory."""
+    """Rewrites one date. `file_bytes`: the target size of a file. `held_bytes`: the most bytes of keys in memory."""
 
     table: TableContract
     seed: Seed
@@ -42,16 +43,16 @@ class RewriteDate:
     held_bytes: int
 
     def __call__(self, task: RewriteTask) -> RewriteOutcome:
-        """Writes the date's files and fingerprints below the data folder; no files where no row changed."""
+        """Write the date's files and fingerprints below the data folder; no files if no row changed."""
         reader = KeyReader(self.table)
         if task.delivered is None:
             return self._rewrite_parent(task, reader)
         return self._merge(task, task.delivered, reader, task.delivered.rows)
 
     def scan(self, presumed: RewriteTask, reader: ValidatingReader) -> tuple[RewriteTask, RewriteOutcome] | None:
-        """Validates the files of a presumed task and rewrites its date in one pass.
+        """Validate the files of a presumed task and rewrite its date in one pass.
 
-        Returns the task with the rows that were counted, and the outcome; None if the delivery has no row.
+        Return the task with the counted rows of each file, and the outcome; None if the delivery has no row.
         """
         assert presumed.delivered
         rows = expected_rows(presumed.delivered, presumed.parent)
@@ -60,7 +61,7 @@ class RewriteDate:
         return (replace(presumed, delivered=delivered), outcome) if delivered.files else None
 
     def _merge(self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader, rows: int) -> RewriteOutcome:
-        """The delivery's files are read first. `rows` is about the number of their rows."""
+        """Compare the delivery with the parent, and write or decline the date. `rows`: about how many rows it has."""
         began = time.monotonic()
         newest, parent = self._key_sources(task, delivered, reader)
         merge = merge_date(self.table, task, newest, parent, rows)
@@ -72,9 +73,9 @@ class RewriteDate:
         files = None if is_unchanged else (*copied, *new_files)
         next_fingerprints = _fingerprints_for_next(task, delivered, merge, files or ())
         written = 0
-        if next_fingerprints.new:
+        if next_fingerprints.to_write:
             uri = storage.join(self.data_uri, stored.path_of(task.day))
-            written = stored.write(uri, next_fingerprints.new, newest.key_hasher)
+            written = stored.write(uri, next_fingerprints.to_write, newest.key_hasher)
         rows = task.parent.entry.rows if is_unchanged and task.parent else sum(file.rows for file in files or ())
         return RewrittenDate(
             day=task.day,
@@ -84,9 +85,9 @@ class RewriteDate:
             survivors=rows - merge.fingerprints.rows,
             surplus_rows={delivered.source: merge.surplus_rows},
             how=_how(task, merge, is_unchanged=is_unchanged),
-            key_fingerprint=next_fingerprints.keys,
-            content_fingerprint=next_fingerprints.values,
-            wrote_fingerprints=next_fingerprints.new is not None,
+            key_fingerprint=next_fingerprints.key_digest,
+            content_fingerprint=next_fingerprints.value_digest,
+            wrote_fingerprints=next_fingerprints.to_write is not None,
             examples=tuple(KeyExample(task.day, kind, key) for kind, keys in merge.examples.items() for key in keys),
             cost=DateCost.since(began, reader, written + sum(file.size for file in new_files)),
             cluster_overlap=overlap,
@@ -107,13 +108,13 @@ class RewriteDate:
         return newest, KeySource(reader, hashers, uris, task.parent.constant_ids, budget, threads=1)
 
     def _is_unchanged(self, task: RewriteTask, merge: DateMerge) -> bool:
-        """Whether the parent's files stay: no key and no value changed, and they are not too many small files."""
+        """Whether the parent's files are kept: no key and no value changed, and they are not too many small files."""
         if task.parent is None or task.policy is not MergePolicy.BY_VALUE or not merge.changes_nothing:
             return False
         return not are_fragmented(task.parent.files, self.file_bytes)
 
     def _rewrite_parent(self, task: RewriteTask, reader: KeyReader) -> RewrittenDate:
-        """Sorts the parent's rows of a date that no delivery has into new files."""
+        """Write the parent's rows of a date that no delivery has, sorted, into new files."""
         assert task.parent
         began, entry = time.monotonic(), task.parent.entry
         files, overlap = self._write(task, None, reader)
@@ -134,7 +135,7 @@ class RewriteDate:
         )
 
     def _copy_files(self, task: RewriteTask, merge: DateMerge) -> list[DataFile]:
-        """Copies the parent's files that lose no row, where the task keeps them and they have all columns."""
+        """Copy the parent's files that lose no row; none unless the task keeps files and the columns are the same."""
         if not task.keeps_files or task.parent is None or task.parent.has_other_columns:
             return []
         copied = [file for number, file in enumerate(task.parent.files) if number not in merge.removed]
@@ -145,10 +146,10 @@ class RewriteDate:
     def _write(
         self, task: RewriteTask, merge: DateMerge | None, reader: KeyReader, copied: Sequence[DataFile] = ()
     ) -> tuple[tuple[DataFile, ...], float | None]:
-        """Writes the merged rows, except those in `copied` files. Returns the files, and their `cluster_overlap`.
+        """Write the merged rows, except those in `copied` files. Return the files, and their `cluster_overlap`.
 
-        The overlap is None with copied files, which were not read. Delivered rows are written first: they are usually
-        few, so that one sorted run holds all of them.
+        The overlap is None if files were copied, because these were not read. Delivered rows are written first: they
+        are usually few, so that one sorted run has all of them.
         """
         files = SortedFilesWriter(self.table, self.data_uri, task.day, "rewritten", self.file_bytes)
         sources, copied_files = [], set(copied)
@@ -175,39 +176,42 @@ class RewriteDate:
 
 @dataclass(frozen=True)
 class _NextFingerprints:
-    """Digests for the manifest, which the next publish uses; `new` are the fingerprints if they are to be written."""
+    """What the next publish can compare with. `key_digest`, `value_digest`: for the manifest; None if unknown.
 
-    keys: str | None
-    values: str | None
-    new: stored.StoredFingerprints | None
+    `to_write`: the fingerprints of these digests; None if the parent has them already or the digests are None.
+    """
+
+    key_digest: str | None
+    value_digest: str | None
+    to_write: stored.StoredFingerprints | None
 
 
 def _fingerprints_for_next(
     task: RewriteTask, delivered: DeliveredDate, merge: DateMerge, files: tuple[DataFile, ...]
 ) -> _NextFingerprints:
-    before, snapshot_id = task.parent.entry if task.parent else None, delivered.delivery.snapshot_id
-    if task.policy is MergePolicy.LATE and before:
-        # The rows with the highest update_id stay the same, unless the delivery has that very id and adds rows to them.
-        if snapshot_id < before.max_update_id:
-            return _NextFingerprints(before.key_fingerprint, before.content_fingerprint, None)
+    parent_entry, snapshot_id = task.parent.entry if task.parent else None, delivered.delivery.snapshot_id
+    if task.policy is MergePolicy.LATE and parent_entry:
+        # The rows with the highest update_id stay the same, unless the delivery has the same id and adds rows to them.
+        if snapshot_id < parent_entry.max_update_id:
+            return _NextFingerprints(parent_entry.key_fingerprint, parent_entry.content_fingerprint, None)
         return _NextFingerprints(None, None, None)
     # Without a parent, rows may come from an existing table, with update_ids of their own.
-    newest_id = snapshot_id if before else max(file.max_update_id for file in files)
+    newest_id = snapshot_id if parent_entry else max(file.max_update_id for file in files)
     fingerprints = merge.fingerprints
-    is_stored = task.policy is MergePolicy.BY_VALUE and merge.used_stored and not merge.differing_buckets
-    new = None if is_stored else stored.StoredFingerprints(newest_id, fingerprints)
-    return _NextFingerprints(fingerprints.digest(), fingerprints.values_digest(), new)
+    is_stored = task.policy is MergePolicy.BY_VALUE and merge.uses_stored and not merge.differing_bucket_count
+    to_write = None if is_stored else stored.StoredFingerprints(newest_id, fingerprints)
+    return _NextFingerprints(fingerprints.digest(), fingerprints.values_digest(), to_write)
 
 
 def _how(task: RewriteTask, merge: DateMerge, *, is_unchanged: bool) -> str:
     if task.parent is None:
         return "the parent has no row of this date"
-    if task.policy is MergePolicy.LATE and merge.used_stored:
-        how = f"keys compared in {merge.differing_buckets} of {merge.buckets} buckets"
-    elif merge.used_stored and not merge.differing_buckets:
+    if task.policy is MergePolicy.LATE and merge.uses_stored:
+        how = f"keys compared in {merge.differing_bucket_count} of {merge.bucket_count} buckets"
+    elif merge.uses_stored and not merge.differing_bucket_count:
         how = "same keys and values as in the last snapshot: the parent's rows were not compared"
-    elif merge.used_stored:
-        how = f"keys and values compared in {merge.differing_buckets} of {merge.buckets} buckets"
+    elif merge.uses_stored:
+        how = f"keys and values compared in {merge.differing_bucket_count} of {merge.bucket_count} buckets"
     else:
         how = "all keys compared"
     if is_unchanged:

@@ -1,4 +1,4 @@
-"""The task of one date for plan rewrite, and its outcome: small records that travel between driver and Spark tasks."""
+"""Records the task of one date for plan rewrite, and its outcome; driver and Spark tasks exchange these records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MergePolicy(StrEnum):
 
 @dataclass(frozen=True)
 class RewriteTask:
-    """One date to rewrite. `delivered` is None if no delivery has the date, `parent` if the parent lacks it.
+    """One date to rewrite. `delivered` is None if no delivery has the date; `parent` is None if the parent lacks it.
 
     `has_own_ids`: the delivered rows have update_ids of their own, as in an existing table; otherwise all have the
     delivery's. `keeps_files`: the parent's files that lose no row become files of the date, and only other rows are
@@ -51,10 +51,10 @@ class RewriteTask:
 
 @dataclass(frozen=True, kw_only=True)
 class RewrittenDate(WrittenDate):
-    """A date that was rewritten. `how`: is appended to the reason for the plan.
+    """A date that was rewritten. `how`: what was compared; it is appended to the reason for the plan.
 
-    `wrote_fingerprints`: the date's fingerprints were written below the data folder. If they were not, but their digest
-    is the parent's, the parent's stored fingerprints are copied.
+    `wrote_fingerprints`: the date's fingerprints were written below the data folder. If not, and the parent's entry has
+    the same digest, the parent's stored fingerprints are copied later.
     """
 
     how: str
@@ -63,7 +63,7 @@ class RewrittenDate(WrittenDate):
 
 @dataclass(frozen=True)
 class DeclinedRewrite:
-    """A date that could not be streamed. `reason`: why; found when its rows were read."""
+    """A date that could not be streamed. `reason`: why not; it was found only when rows were read."""
 
     day: date
     reason: str

@@ -1,4 +1,4 @@
-"""Builds the tasks of plan rewrite, one for each date, from deliveries and parent."""
+"""Builds the tasks of plan rewrite: one for each date, with the date's delivery and the parent's files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
 def rewrite_tasks(
     request: DedupRequest, dates: Iterable[date], applied: Sequence[ValidatedDelivery], parent: Parent
 ) -> list[RewriteTask]:
-    """Return one task for each date, which at most one delivery has."""
+    """Return one task for each date. At most one delivery may have the date."""
     return [_task(request, day, found, parent) for day, found in deliveries_by_date(dates, applied).items()]
 
 
 def presumed_rewrite_tasks(
     request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile], parent: Parent
 ) -> list[RewriteTask]:
-    """Return the tasks as they will be if the one delivery that has `files` is applied; no file was opened yet.
+    """Return the tasks as they will be if the only delivery with `files` is applied. No file has been opened yet.
 
     There are no tasks in mode last_seen, in which dates are adopted, and none if several deliveries have files.
     """
@@ -43,8 +43,8 @@ def presumed_rewrite_tasks(
 
 
 def _task(request: DedupRequest, day: date, found: Sequence[DeliveredDate], parent: Parent) -> RewriteTask:
-    delivered, before = next(iter(found), None), parent.dates.get(day)
-    is_late = bool(delivered and before and delivered.delivery.snapshot_id <= before.max_update_id)
+    delivered, entry = next(iter(found), None), parent.dates.get(day)
+    is_late = bool(delivered and entry and delivered.delivery.snapshot_id <= entry.max_update_id)
     policy = MergePolicy.LATE if is_late else MergePolicy.IN_ORDER
     if request.update_id_mode is UpdateIdMode.LAST_CHANGED:
         policy = MergePolicy.BY_VALUE

@@ -1,4 +1,4 @@
-"""Pairs delivered rows with the parent's rows of the same keys, and decides which of the two is retained."""
+"""Pairs delivered rows with the parent's rows of the same keys, and decides which row of each pair is retained."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from dedup_spark.plans.rewrite.rewrite_task import MergePolicy
 class RowPairs:
     """Indices of delivered rows (`new`, `replacing`) and of the parent's rows (`replaced`, `changed`, `missing`).
 
-    `new`: rows whose key the parent lacks. `replacing`: rows that replace a row of the parent; `replaced` has that row
-    at the same position. `changed`: the `replaced` rows whose values differ. `missing`: rows whose key the delivery
-    lacks.
-    Indices ascend, except in `replacing` and `replaced`.
+    `new`: rows whose key the parent lacks. `replacing`, `replaced`: at each position, a delivered row and the parent's
+    row that it replaces. `changed`: the `replaced` rows whose values differ. `missing`: rows whose key the delivery
+    lacks. Indices ascend, except in `replacing` and `replaced`.
     """
 
     new: Indices
@@ -36,9 +35,9 @@ def pair_rows(
     policy: MergePolicy,
     snapshot_id: int,
 ) -> RowPairs | None:
-    """Pairs rows by their packed keys. Returns None when the delivery has duplicate keys, which must be resolved first.
+    """Pair rows by their packed keys. Return None if the delivery has duplicate keys, which must be resolved first.
 
-    `snapshot_id` is the delivery's.
+    `snapshot_id`: the delivery's.
     """
     order = np.argsort(delivered_keys)
     ordered = delivered_keys[order]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dedup_spark.execution.fan_out import spare_cores
+from dedup_spark.execution.fan_out import thread_counts
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from dedup_spark.execution.fan_out import spare_cores
 def test_only_the_tasks_of_a_last_round_that_is_not_full_get_more_than_one_core(
     loads: list[int], cores: int, expected: list[int]
 ) -> None:
-    assert spare_cores(loads, cores) == expected
+    assert thread_counts(loads, cores) == expected

@@ -1,0 +1,161 @@
+"""The tables of sub-command `model`: sizes, executors, prices and assumptions of one publish of 15 TB.
+
+Module `rate_checks` compares the model's rates with what the other sub-commands measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from benchmarks.docs_tables import table
+from benchmarks.full_size_model import HOUR_S, REASONS, Assumptions, FullSize, measured_per_row
+from benchmarks.rate_checks import RateCheck, rate_checks
+from benchmarks.results import Results
+from dedup_clone.contract.billing import USD_PER_SLOT_HOUR
+from dedup_clone.orchestration.runners.sizing import VCPUS_PER_CORE, core_seconds, size_run
+from dedup_clone.orchestration.runners.workload import Method
+from dedup_clone.publish.records.publish_costs import merge_input_of_rows
+from dedup_clone.settings.spark_settings import Runner, SparkSize
+from testkit.table_contracts import PRODUCTS
+
+_EXECUTOR_COUNTS = (25, 50, 71, 100)
+_NS = 1e9
+_UNBOUNDED = 2000  # executors, the most that a feed may allow
+
+
+def report(main_results: Results, growth_results: Results, memory: Results) -> str:
+    """The report in Markdown. The arguments are the results of the sub-commands `main`, `growth` and `memory`."""
+    model = FullSize(Assumptions(), measured_per_row(main_results))
+    parts = (
+        _sizes(model),
+        _executors(model),
+        _deliveries(model),
+        _prices(model),
+        _rates(rate_checks(main_results, growth_results, memory)),
+        _assumptions(model),
+    )
+    return "\n\n".join(parts)
+
+
+def _sizes(model: FullSize) -> str:
+    measured, terabyte = model.measured, 1e12
+    adopt_hours = core_seconds(model.workload()) / HOUR_S
+    facts = [
+        ["rows of one snapshot", f"{model.rows:.3g}"],
+        ["time of adopt", f"{adopt_hours:.1f} vCPU-hours"],
+        [
+            "CPU time of Spark ROW_NUMBER",
+            f"{measured.row_number_cpu_s * _NS:.0f} ns per row, "
+            f"{model.rows * measured.row_number_cpu_s * VCPUS_PER_CORE / HOUR_S:.0f} vCPU-hours",
+        ],
+        [
+            "bytes read by adopt",
+            f"{measured.adopt_read_bytes:.2f} per row, {model.rows * measured.adopt_read_bytes / terabyte:.2f} TB",
+        ],
+        ["bytes shuffled by adopt", f"{model.rows * measured.adopt_shuffled_bytes / terabyte:.2f} TB"],
+        [
+            "bytes shuffled by Spark ROW_NUMBER",
+            f"{model.rows * measured.row_number_shuffled_bytes / terabyte:.1f} TB",
+        ],
+        ["Cloud Storage operations", f"{model.writes:,.0f} Class A, {model.reads:,.0f} Class B"],
+    ]
+    return table(["15 TB, 730 dates, one publish", ""], facts)
+
+
+def _executors(model: FullSize) -> str:
+    rows = []
+    for count in _EXECUTOR_COUNTS:
+        size = size_run(model.workload(), SparkSize(executors=count), Runner.SERVERLESS)
+        usd = model.spark_usd(size)
+        rows.append(
+            [
+                str(count),
+                str(size.cores),
+                f"{size.expected_minutes:.1f}",
+                f"{usd:.2f}",
+                f"{model.storage_usd:.2f}",
+                f"{(usd + model.storage_usd) * model.assumed.publishes_per_day:.2f}",
+            ]
+        )
+    heads = [
+        "executors",
+        "vCPUs",
+        "minutes",
+        "DCUs, USD",
+        "Cloud Storage operations, USD",
+        f"USD per day, {model.assumed.publishes_per_day} publishes",
+    ]
+    return table(heads, rows)
+
+
+def _deliveries(model: FullSize) -> str:
+    """A table of what else may wait than one delivery in order."""
+    cases = (
+        ("one delivery in order, or a correction", model.workload()),
+        ("backlog of 2", model.workload(2)),
+        ("backlog of 6", model.workload(6)),
+        ("late snapshot", model.workload(method=Method.LATE)),
+        ("one delivery, `dedup.exact`", model.workload(method=Method.ADOPT_EXACTLY)),
+        ("one delivery, all dates rewritten", model.workload(method=Method.REWRITE)),
+        ("one delivery, all dates joined by Spark", model.workload(method=Method.JOIN)),
+    )
+    rows = []
+    for title, workload in cases:
+        usual, enough = (
+            size_run(workload, SparkSize(max_executors=most), Runner.SERVERLESS)
+            for most in (SparkSize().max_executors, _UNBOUNDED)
+        )
+        rows.append(
+            [
+                title,
+                f"{usual.core_seconds / HOUR_S:.0f}",
+                str(usual.executors),
+                f"{usual.expected_minutes:.1f}",
+                f"{model.spark_usd(usual):.2f}",
+                f"{enough.executors} ({enough.expected_minutes:.1f} minutes)",
+            ]
+        )
+    heads = ["what is published", "vCPU-hours", "executors, at most 100", "minutes", "DCUs, USD", "without that bound"]
+    return table(heads, rows)
+
+
+def _prices(model: FullSize) -> str:
+    least, most = (model.slot_hours(cpu_s) for cpu_s in (model.measured.qualify_cpu_s, model.measured.row_number_cpu_s))
+    size = size_run(model.workload(), SparkSize(), Runner.SERVERLESS)
+    adopt_usd = model.spark_usd(size) + model.storage_usd
+    table_bytes, row_bytes, rows_held = model.assumed.table_bytes, model.assumed.row_bytes, model.rows
+    merged = merge_input_of_rows(PRODUCTS, row_bytes, delivered=rows_held, held=rows_held)
+    statements = (
+        ("`bigquery`, form `qualify`", merged.qualify_bytes_billed, 1),
+        ("`bigquery`, form `row_number`", merged.qualify_bytes_billed, 1),
+        ("`bigquery`, form `group_by`", merged.qualify_bytes_billed, model.assumed.group_by_to_qualify_slot_ratio),
+        ("`merge`", merged.merge_bytes_billed, model.assumed.merge_to_qualify_slot_ratio),
+    )
+    rows = [
+        [f"adopt on Spark Serverless, {size.executors} executors", f"{adopt_usd:.2f}", *[""] * len(USD_PER_SLOT_HOUR)]
+    ]
+    for name, billed, ratio in statements:
+        by_slots = [f"{least * ratio * usd:.0f} to {most * ratio * usd:.0f}" for usd in USD_PER_SLOT_HOUR.values()]
+        rows.append([name, f"{model.on_demand_usd(billed / table_bytes):.0f}", *by_slots])
+    editions = [f"slots, {edition} ({usd:.2f} an hour)" for edition, usd in USD_PER_SLOT_HOUR.items()]
+    text = (
+        "The lower price by slots assumes DuckDB's CPU time for QUALIFY on the same rows, the higher one Spark's for "
+        "ROW_NUMBER, because the CPU time of BigQuery's own engine was not measured. The statement alone is priced, "
+        "without examination and counts."
+    )
+    return f"{table(['USD per publish', 'on demand', *editions], rows)}\n\n{text}"
+
+
+def _rates(checks: list[RateCheck]) -> str:
+    rows = [
+        [one.what, f"{one.model * _NS:.0f}", f"{one.measured * _NS:.0f}", f"{one.measured / one.model:.2f}"]
+        for one in checks
+    ]
+    return table(["vCPU ns per row", "sizing model", "measured", "measured / model"], rows)
+
+
+def _assumptions(model: FullSize) -> str:
+    rows = [
+        [f"`{one.name}`", f"{getattr(model.assumed, one.name):g}", REASONS[one.name]] for one in fields(model.assumed)
+    ]
+    return table(["assumption", "value", "reason"], rows)

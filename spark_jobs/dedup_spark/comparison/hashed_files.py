@@ -1,0 +1,144 @@
+"""The files of one input of a comparison, in batches of rows with the hashes of their keys, read at most twice.
+
+The first pass keeps keys in memory as far as the memory budget allows. The second decodes the other files again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+
+from dedup_clone.contract.table import TableContract
+from dedup_spark.arrays import NO_INDICES, I64Array, Indices, U64Array
+from dedup_spark.comparison.key_reader import KeyBatch, KeyReader
+from dedup_spark.comparison.memory_budget import MemoryBudget
+from dedup_spark.comparison.selected_rows import take_rows
+from dedup_spark.fingerprints.hashing import KeyHasher
+from dedup_spark.fingerprints.key_columns import key_columns
+from dedup_spark.fingerprints.seed import Seed
+from dedup_spark.fingerprints.value_hashing import ValueHasher
+
+
+@dataclass(frozen=True)
+class RowHashers:
+    """Hashes the keys of rows, and their values where these are compared too."""
+
+    keys: KeyHasher
+    values: ValueHasher | None
+
+    @classmethod
+    def of(cls, table: TableContract, seed: Seed, *, compare_values: bool) -> Self:
+        values = ValueHasher(table.value_columns, seed) if compare_values else None
+        return cls(KeyHasher(key_columns(table), seed), values)
+
+
+@dataclass(frozen=True)
+class HashedBatch:
+    """A batch with the first hashes of its keys. `value_hashes`: the hashes of its values, if they were computed."""
+
+    batch: KeyBatch
+    first_hashes: U64Array
+    value_hashes: U64Array | None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self.batch.nbytes + 2 * self.first_hashes.nbytes
+
+    def without_values(self) -> HashedBatch:
+        return replace(self, batch=replace(self.batch, value_columns=None))
+
+
+@dataclass
+class HashedFiles:
+    """Files, which are numbered from 0.
+
+    `constant_ids` has for each file the update_id of all its rows, None where the rows' own ids have to be read.
+    `holds_values`: whether the first pass keeps values in memory too, where the budget allows, so that the second has
+    those of the rows that survive.
+    """
+
+    reader: KeyReader
+    hashers: RowHashers
+    uris: Sequence[str]
+    constant_ids: Sequence[int | None]
+    budget: MemoryBudget
+    holds_values: bool = False
+    _in_memory: dict[int, list[HashedBatch]] = field(default_factory=dict)
+
+    def first_pass(self, number: int) -> Iterator[tuple[HashedBatch, U64Array]]:
+        """A file's batches, each with its second hashes. Keys stay in memory if the budget allows."""
+        in_memory: list[HashedBatch] | None = []
+        values = self.hashers.values
+        for batch in self._read(number, with_values=values is not None):
+            first, second = self.hashers.keys.both(batch.key_columns)
+            value_hashes = None
+            if values and batch.value_columns is not None:
+                value_hashes = values.hash(first, batch.value_columns)
+            hashed = HashedBatch(batch, first, value_hashes)
+            held = self._reserve(hashed)
+            if in_memory is not None and held is not None:
+                in_memory.append(held)
+            else:
+                in_memory = None
+            yield hashed, second
+        if in_memory is not None:
+            self._in_memory[number] = in_memory
+
+    def second_pass(self, number: int, *, with_values: bool) -> Iterator[HashedBatch]:
+        """A file's batches: those in memory, otherwise decoded again. Values only on request."""
+        if number in self._in_memory:
+            yield from self._in_memory[number]
+        else:
+            for batch in self._read(number, with_values=with_values):
+                yield HashedBatch(batch, self.hashers.keys.first(batch.key_columns), None)
+
+    def take(self, hashed: HashedBatch, rows: Indices, value_budget: MemoryBudget) -> HashedBatch:
+        """These rows of a batch. Their values are hashed here, unless the first pass did so."""
+        batch, first_hashes = hashed.batch, hashed.first_hashes[rows]
+        values = None if batch.value_columns is None else take_rows(batch.value_columns, rows)
+        value_hashes = None
+        if hashed.value_hashes is not None:
+            value_hashes = hashed.value_hashes[rows]
+        elif self.hashers.values is not None and values is not None:
+            value_hashes = self.hashers.values.hash(first_hashes, values)
+        if values is not None and not value_budget.reserve(sum(array.nbytes for array in values)):
+            values = None
+        ids = None if batch.update_ids is None else batch.update_ids[rows]
+        taken = KeyBatch(batch.first_row, take_rows(batch.key_columns, rows), ids, values)
+        return HashedBatch(taken, first_hashes, value_hashes)
+
+    def value_hashes(self, hashed: HashedBatch, rows: Indices) -> U64Array:
+        """Hashes of the values of these rows, where values are compared."""
+        if hashed.value_hashes is not None:
+            return hashed.value_hashes[rows]
+        assert self.hashers.values
+        assert hashed.batch.value_columns is not None
+        return self.hashers.values.hash(hashed.first_hashes[rows], take_rows(hashed.batch.value_columns, rows))
+
+    def with_id(self, number: int, batch: KeyBatch, rows: Indices, only_id: int | None) -> Indices:
+        """The rows that have this update_id; all rows when it is None."""
+        if only_id is None:
+            return rows
+        if batch.update_ids is None:
+            return rows if self.constant_ids[number] == only_id else NO_INDICES
+        return np.asarray(rows[batch.update_ids[rows] == only_id])
+
+    def update_ids(self, number: int, batch: KeyBatch) -> I64Array:
+        """The update_ids of all rows of a batch."""
+        ids = batch.update_ids
+        return np.full(batch.rows, self.constant_ids[number], np.int64) if ids is None else ids
+
+    def _reserve(self, hashed: HashedBatch) -> HashedBatch | None:
+        """What to keep of a batch: all, only keys and hashes, or nothing, as the budget allows."""
+        if self.holds_values and self.budget.reserve(hashed.nbytes):
+            return hashed
+        without_values = hashed.without_values()
+        return without_values if self.budget.reserve(without_values.nbytes) else None
+
+    def _read(self, number: int, *, with_values: bool) -> Iterator[KeyBatch]:
+        with_ids = self.constant_ids[number] is None
+        return self.reader.batches(self.uris[number], with_ids=with_ids, with_values=with_values)
