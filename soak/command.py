@@ -103,7 +103,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     all_tests = commands.add_parser("all", help="run all long tests, without many-feeds")
     kill = commands.add_parser("kill", help="run the kill matrix, or some of its points")
     commands.add_parser("markers", help="land twelve markers at once, while Airflow runs and while it is stopped")
-    commands.add_parser("lifecycle", help="backfill and retire a feed, and erase a key")
+    commands.add_parser("lifecycle", help="backfill and retire a feed, erase a key, rebuild a table")
     commands.add_parser("two-environments", help="publish one feed from two Airflow environments")
     commands.add_parser("region-down", help="stop storage and BigQuery during a publish")
     commands.add_parser("side-tables", help="publish while the reporting tables are disturbed")

@@ -64,8 +64,8 @@ class DeliveryProducer:
             snapshot_id=snapshot_id,
             marker_generation=int(marker.generation),
             arrived_at=marker.time_created,
-            dates=pc.count_distinct(table["date"]).as_py(),
-            rows=table.num_rows,
-            bytes=0,
+            date_count=pc.count_distinct(table["date"]).as_py(),
+            row_count=table.num_rows,
+            byte_count=0,
             is_redelivery=False,
         )

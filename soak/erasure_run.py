@@ -8,17 +8,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
-
-import yaml
 
 from dedup_clone.state.layout import FeedLayout
 from devstack.http_calls import call
+from soak.example_feeds import write_example_feed
 from soak.small_snapshots import today
 from soak.value_search import places_of
-from testkit.proxied_stack import EXAMPLE, ProxiedStack
-from testkit.stack_client import Row, StackClient, row, wait_for
+from testkit.proxied_stack import ProxiedStack
+from testkit.stack_client import Row, StackClient, row
 
 FEED = "erased"
 PERSON = 1_234_567_890_123_456_789  # a key that no other number resembles
@@ -32,10 +30,7 @@ OTHER_PRODUCTS = (1, 2, 3)
 
 def write_feed(dags: Path) -> None:
     """Write a copy of the worked example whose check fails if most rows change."""
-    settings = yaml.safe_load((dags / "feeds" / f"{EXAMPLE}.yaml").read_text())
-    settings |= {"feed": FEED, "landing": {"prefix": FEED}}
-    settings["checks"] |= {"max_changed_share": 0.5}
-    (dags / "feeds" / f"{FEED}.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
+    write_example_feed(dags, FEED, checks={"max_changed_share": 0.5})
 
 
 class ErasureRun:
@@ -61,13 +56,8 @@ class ErasureRun:
             for product in (*OTHER_PRODUCTS, PERSON)
         ]
         run_id = self._client.land(FEED, snapshot_id, rows, self._folder / str(snapshot_id))
-        state = self._wait(run_id)
+        state = self._client.wait_for_run(FEED, run_id, timeout_s=TIMEOUT_S)
         self._expect(state == expected, f"run [{run_id}] of [{FEED}] ended as [{state}], expected [{expected}]")
-
-    def _wait(self, run_id: str) -> str:
-        ended = partial(self._client.final_state, f"{FEED}_publish", run_id)
-        state: str = wait_for(ended, f"run [{run_id}] has ended", TIMEOUT_S)
-        return state
 
     def _places(self) -> list[str]:
         """Where the key is. Landing is the producer's, and the written snapshots are not the stack's."""
@@ -87,7 +77,9 @@ class ErasureRun:
         self._expect("2 rows" in shown and str(PERSON) not in shown, f"the erasure showed [{shown}]")
         self._publish(4, 10)
         run_id = self._client.replay(FEED, snapshot_id="1", reason="an old snapshot with the key", plan="rewrite")
-        self._expect(self._wait(run_id) == "success", f"replay [{run_id}] failed")
+        self._expect(
+            self._client.wait_for_run(FEED, run_id, timeout_s=TIMEOUT_S) == "success", f"replay [{run_id}] failed"
+        )
         products = {found[1] for found in self._client.rows(FEED)}
         self._expect(products == set(OTHER_PRODUCTS), f"after the erasure target has products {products}")
         self.facts.append(f"the erased key was in {len(places)} files and tables before")

@@ -11,7 +11,8 @@ from soak.consistency import find_problems
 from soak.delivery_producer import DeliveryProducer
 from soak.many_feeds import write_feeds
 from soak.report import Section
-from testkit.proxied_stack import ProxiedStack, running_stack, wait_for
+from testkit.proxied_stack import ProxiedStack, running_stack
+from testkit.waiting import wait_for
 
 FEEDS_AT_ONCE = 24
 TIMEOUT_S = 1800.0
@@ -25,7 +26,7 @@ def run(folder: Path, *, feeds: int = FEEDS_AT_ONCE) -> Section:
         landed = {name: deliveries.land(name) for name in names}
         began = time.monotonic()
         states = partial(_states, stack, {name: publish_run_id(one) for name, one in landed.items()})
-        wait_for(lambda: set(states()) <= {"success", "failed"}, TIMEOUT_S, "all publishes have ended")
+        wait_for(lambda: set(states()) <= {"success", "failed"}, "all publishes have ended", TIMEOUT_S)
         seconds = time.monotonic() - began
         problems = [f"{states().count('failed')} publishes failed"] if "failed" in states() else []
         for name in names:

@@ -19,7 +19,8 @@ from soak.delivery_producer import DeliveryProducer
 from soak.kill_points import KillPoint
 from soak.kill_run import ENDED, KillRun, MomentMissed
 from testkit.errors import HarnessError
-from testkit.proxied_stack import ProxiedStack, wait_for
+from testkit.proxied_stack import ProxiedStack
+from testkit.waiting import wait_for
 
 RECOVERY_TIMEOUT_S = 1200.0
 # The number of publishes on a new stack before the first kill: from the third on, a publish has old data to prune.
@@ -107,12 +108,12 @@ class KillMatrix:
         Returns the seconds from `since` until then (None if the publish failed), and the problems found.
         """
         run_id = publish_run_id(delivery)
-        wait_for(lambda: self._has_ended(feed, run_id), RECOVERY_TIMEOUT_S, f"run [{run_id}] has ended")
+        wait_for(lambda: self._has_ended(feed, run_id), f"run [{run_id}] has ended", RECOVERY_TIMEOUT_S)
         state = self.stack.run_state(feed, run_id)
         if state != "success":
             tasks = ", ".join(f"{t.task_id} {t.state} (try {t.try_number})" for t in self.stack.tasks(feed, run_id))
             return None, [f"run [{run_id}] ended as [{state}]: {tasks}", *self._find_problems(feed)]
-        wait_for(self.stack.are_healthy, RECOVERY_TIMEOUT_S, "every part of the stack is healthy")
+        wait_for(self.stack.are_healthy, "every part of the stack is healthy", RECOVERY_TIMEOUT_S)
         return time.monotonic() - since, self._find_problems(feed)
 
     def _wait_for_all_runs(self, feed: str) -> list[str]:
@@ -120,7 +121,7 @@ class KillMatrix:
         try:
             for delivery in self.deliveries.landed.get(feed, []):
                 run_id = publish_run_id(delivery)
-                wait_for(partial(self._has_ended, feed, run_id), RECOVERY_TIMEOUT_S, f"run [{run_id}] has ended")
+                wait_for(partial(self._has_ended, feed, run_id), f"run [{run_id}] has ended", RECOVERY_TIMEOUT_S)
         except FAILURES as error:
             return [f"its publishes did not end: {type(error).__name__}: {error}"]
         return []
@@ -135,7 +136,7 @@ class KillMatrix:
 
     def _kill_orphaned_workers(self) -> None:
         """Kill the workers of LocalExecutor that a killed scheduler left. They would wait for tasks for ever."""
-        scheduler = self.stack.parts()["scheduler"].pid
+        scheduler = self.stack.part_states()["scheduler"].pid
 
         def is_orphan(process: psutil.Process) -> bool:
             with suppress(psutil.Error):

@@ -215,4 +215,3 @@ ALL = (
     KillMoment("prune.deleting", "the first deletion of an old data file is held", _STORAGE, _BEFORE, _DATA_DELETED),
     KillMoment("prune.deleted", "the answer to the first deletion is held", _STORAGE, _AFTER, _DATA_DELETED),
 )
-MOMENT_BY_NAME = {moment.name: moment for moment in ALL}

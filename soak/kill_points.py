@@ -118,13 +118,3 @@ def select_points(names: str) -> list[KillPoint]:
             raise ValueError(f"point [{name}] is unknown; points are:\n  {known}")
         chosen += [p for p in matching if p not in chosen]
     return chosen or points
-
-
-def markdown_table() -> list[str]:
-    """The lines of the table in docs/soak.md: for each moment the processes that are killed at it."""
-    points = all_points()
-    lines = ["| Moment | How it is hit | Killed there, each in a publish of its own |", "| --- | --- | --- |"]
-    for moment in kill_moments.ALL:
-        victims = ", ".join(str(p.victim) for p in points if p.moment is moment)
-        lines.append(f"| `{moment.name}` | {moment.how} | {victims} |")
-    return lines

@@ -15,7 +15,8 @@ from soak import victim_processes
 from soak.kill_points import KillPoint, Victim
 from testkit.errors import HarnessError
 from testkit.holding_proxy import Hold
-from testkit.proxied_stack import POLL_INTERVAL_S, ProxiedStack, wait_for
+from testkit.proxied_stack import ProxiedStack
+from testkit.waiting import POLL_INTERVAL_S, wait_for
 
 MOMENT_TIMEOUT_S = 900.0
 ENDED = ("success", "failed")
@@ -37,7 +38,7 @@ class KillRun:
         self.killed_at = 0.0
         self._land = land
         self._delivery: Landed | None = None
-        self._pids_before = {name: part.pid for name, part in stack.parts().items()}
+        self._pids_before = {name: part.pid for name, part in stack.part_states().items()}
         self._records_before = len(stack.ledger(point.feed))
 
     @property
@@ -98,7 +99,7 @@ class KillRun:
             tasks = self.stack.tasks(self.point.feed, publish_run_id(self.delivery))
             return any(task.task_id == task_id and task.state == "deferred" for task in tasks)
 
-        wait_for(deferred, MOMENT_TIMEOUT_S, f"task [{task_id}] is deferred")
+        wait_for(deferred, f"task [{task_id}] is deferred", MOMENT_TIMEOUT_S)
 
     def _kill(self, hold: Hold, proxy_url: str) -> str:
         request = hold.request
@@ -107,7 +108,7 @@ class KillRun:
         client = victim_processes.sender_of(self.stack, hold.client_port, int(proxy_url.rsplit(":", 1)[1]))
         if self.point.moment.after_job_end:
             job_id = find_job_id(request.text)
-            wait_for(lambda: _is_done(self.stack.job(job_id)), MOMENT_TIMEOUT_S, f"job [{job_id}] is done")
+            wait_for(lambda: _is_done(self.stack.job(job_id)), f"job [{job_id}] is done", MOMENT_TIMEOUT_S)
         victim = self._victim(client)
         hit = (
             f"held {request} of process {victim_processes.describe(client)}; killed {victim_processes.describe(victim)}"
@@ -131,7 +132,7 @@ class KillRun:
 
     def recovery(self) -> str:
         """A text for the report: what was restarted, which tasks were tried again, how many attempts were discarded."""
-        parts = self.stack.parts()
+        parts = self.stack.part_states()
         tasks = self.stack.tasks(self.point.feed, publish_run_id(self.delivery))
         records = self.stack.ledger(self.point.feed)[self._records_before :]
         discarded = sum(record.outcome is not Outcome.PUBLISHED for record in records)

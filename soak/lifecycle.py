@@ -1,30 +1,40 @@
-"""Backfills, retires and erases on the real stack, through Airflow's API, with the approvals of a person.
+"""Backfills, retires, erases and rebuilds on the real stack, through Airflow's API, with the approvals of a person.
 
-One feed publishes an archive beside a live delivery and is then retired. Meanwhile keys are erased in another feed.
+One feed publishes an archive beside a live delivery and is then retired. Meanwhile keys are erased in another feed, and
+the table of a third one is rebuilt in another form.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from devstack.demo.delivery_progress import publish_run_id
 from devstack.producer.landing import Landed
+from soak import erasure_run, rebuild_run
 from soak.consistency import find_problems
 from soak.delivery_producer import DeliveryProducer
-from soak.erasure_run import ErasureRun, write_feed
+from soak.erasure_run import ErasureRun
+from soak.rebuild_run import RebuildRun
 from soak.report import Section
 from testkit.approvals import Approvals
 from testkit.errors import HarnessError
 from testkit.proxied_stack import EXAMPLE, ProxiedStack, running_stack
-from testkit.stack_client import StackClient, wait_for
+from testkit.stack_client import StackClient
+from testkit.waiting import wait_for
 
 ARCHIVE = "archive"  # a folder of the landing bucket
 ARCHIVED_SNAPSHOTS = 3
 TIMEOUT_S = 1800.0  # land_snapshots looks once a minute
-APPROVALS = {"erase": "approve_erasure", "backfill": "approve_backfill", "retire": "approve_retirement"}
+APPROVALS = {
+    "erase": "approve_erasure",
+    "backfill": "approve_backfill",
+    "rebuild": "approve_rebuild",
+    "retire": "approve_retirement",
+}
 STAYS_AFTER_RETIREMENT = ("RETIRED", "ledger/", "erasures/", "fingerprint_seed")
 
 
@@ -34,7 +44,7 @@ def run_approved(client: StackClient, feed: str, dag: str, **parameters: Any) ->
     approvals = Approvals(client, feed, dag, APPROVALS[dag])
     shown = approvals.wait_for_question(run_id)
     approvals.answer(run_id, "Approve")
-    if approvals.end_of(run_id, "Approve", timeout_s=TIMEOUT_S) != "success":
+    if approvals.wait_for_end(run_id, "Approve", timeout_s=TIMEOUT_S) != "success":
         raise HarnessError(f"run [{run_id}] of [{feed}_{dag}] failed: {client.task_states(feed, run_id, dag=dag)}")
     return shown
 
@@ -55,9 +65,7 @@ class Lifecycle:
 
     def _wait_for_publish(self, delivery: Landed) -> None:
         run_id = publish_run_id(delivery)
-        state = wait_for(
-            lambda: self._client.final_state(f"{EXAMPLE}_publish", run_id), f"[{run_id}] has ended", TIMEOUT_S
-        )
+        state = self._client.wait_for_run(EXAMPLE, run_id, timeout_s=TIMEOUT_S)
         self._expect(state == "success", f"run [{run_id}] failed")
 
     def backfill(self) -> None:
@@ -104,15 +112,27 @@ class Lifecycle:
         self.facts.append("retired: tables dropped, state without the feed's data, a later delivery left alone")
 
 
+def _write_feeds(dags: Path) -> None:
+    erasure_run.write_feed(dags)
+    rebuild_run.write_feed(dags)
+
+
 def run(folder: Path) -> Section:
     """Start a stack below `folder`, and do all of it there."""
-    with running_stack(folder, prepare_dags=write_feed) as stack, ThreadPoolExecutor(1) as pool:
-        client = StackClient(stack.layout.local)
-        lifecycle, erasure = Lifecycle(stack, client), ErasureRun(stack, client, folder.parent / "snapshots")
-        erasing = pool.submit(erasure.erase, lambda **parameters: run_approved(client, **parameters))
+    with running_stack(folder, prepare_dags=_write_feeds) as stack, ThreadPoolExecutor(1) as pool:
+        client, snapshots = StackClient(stack.layout.local), folder.parent / "snapshots"
+        lifecycle = Lifecycle(stack, client)
+        erasure = ErasureRun(stack, client, snapshots / "erased")
+        rebuild = RebuildRun(stack, client, snapshots / "rebuilt")
+        others = [pool.submit(work, partial(run_approved, client)) for work in (erasure.erase, rebuild.rebuild)]
         lifecycle.backfill()
         lifecycle.retire()
-        erasing.result()
-        erasure.search()
-    facts, problems = [*lifecycle.facts, *erasure.facts], [*lifecycle.problems, *erasure.problems]
-    return Section("Backfill, retirement and erasure", tuple(facts), tuple(problems))
+        for other in others:
+            other.result()
+        erasure.search()  # last, because it moves the stand-in's clock
+    parts = (lifecycle, rebuild, erasure)
+    return Section(
+        "Backfill, retirement, erasure and rebuild",
+        tuple(fact for part in parts for fact in part.facts),
+        tuple(problem for part in parts for problem in part.problems),
+    )

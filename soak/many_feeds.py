@@ -24,7 +24,8 @@ from soak.delivery_producer import DeliveryProducer
 from soak.report import Section
 from soak.victim_processes import main_process
 from testkit.feed_on_stand_in import FeedOnStandIn, row
-from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, running_stack, wait_for
+from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, running_stack
+from testkit.waiting import wait_for
 
 STOPPED_WHILE_SEEDING = ("scheduler", "triggerer")
 TIMEOUT_S = 3600.0
@@ -92,7 +93,7 @@ class ManyFeeds:
             self.problems.append(f"{what}: {found:.2f} {unit}, expected at most {limit:g} {unit}")
 
     def _get(self, path: str) -> Any:
-        return wait_for(lambda: self._stack.ask_airflow(lambda api: api.get(path)), TIMEOUT_S, f"[{path}] answers")
+        return wait_for(lambda: self._stack.ask_airflow(lambda api: api.get(path)), f"[{path}] answers", TIMEOUT_S)
 
     def _parse(self) -> None:
         """Wait until Airflow knows all DAGs; the seconds of the last parse of each DAG file."""
@@ -100,8 +101,8 @@ class ManyFeeds:
         last = [dag_id(name) for name in (self._names[0], self._names[-1]) for dag_id in (watch_dag_id, publish_dag_id)]
         wait_for(
             lambda: self._stack.ask_airflow(lambda api: [api.is_paused(dag) for dag in last]) == [False] * len(last),
-            TIMEOUT_S,
             "Airflow knows the DAGs of all feeds",
+            TIMEOUT_S,
         )
         self._add(f"Airflow knew all DAGs {time.monotonic() - began:.0f} s after those of the first feed")
         dags = self._get(f"dags?limit=100&dag_id_pattern={self._names[0]}_")["dags"]
@@ -128,7 +129,7 @@ class ManyFeeds:
             self._stack.supervisor.start(part)
         path = "dags/~/dagRuns/~/taskInstances?task_id=notice_delivery&state=deferred&limit=1"
         wait_for(
-            lambda: self._get(path)["total_entries"] >= len(self._names), TIMEOUT_S, "every feed's landing is watched"
+            lambda: self._get(path)["total_entries"] >= len(self._names), "every feed's landing is watched", TIMEOUT_S
         )
         self._add(f"all feeds are watched {time.monotonic() - began:.0f} s after a start of scheduler and triggerer")
 
@@ -160,7 +161,7 @@ class ManyFeeds:
             (run,) = self._get(runs)["dag_runs"] or [None]
             return run if run and run["dag_run_id"] != known and run["state"] in ("success", "failed") else None
 
-        run = wait_for(next_run, TIMEOUT_S, "the watchdog has checked all feeds")
+        run = wait_for(next_run, "the watchdog has checked all feeds", TIMEOUT_S)
         path = f"dags/freshness_watchdog/dagRuns/{run['dag_run_id']}/taskInstances/check_feeds"
         seconds = float(self._get(path)["duration"])
         self._add(f"one check of all feeds by the watchdog: {seconds:.1f} s")
@@ -196,7 +197,7 @@ class ManyFeeds:
             feed = self._names[number * len(self._names) // publishes]
             run_id = publish_run_id(deliveries.land(feed))
             ended = partial(self._has_ended, feed, run_id)
-            wait_for(ended, TIMEOUT_S, f"run [{run_id}] of [{feed}] has ended")
+            wait_for(ended, f"run [{run_id}] of [{feed}] has ended", TIMEOUT_S)
             lag_s = self._stack.ledger(feed)[-1].lag_s
             if self._stack.run_state(feed, run_id) != "success" or lag_s is None:
                 self.problems.append(f"run [{run_id}] of [{feed}] failed")

@@ -9,7 +9,8 @@ from devstack.producer.landing import Landed
 from soak.consistency import find_problems
 from soak.delivery_producer import DeliveryProducer
 from soak.report import Section
-from testkit.proxied_stack import ProxiedStack, wait_for
+from testkit.proxied_stack import ProxiedStack
+from testkit.waiting import wait_for
 
 MARKERS = 12
 TIMEOUT_S = 900.0
@@ -33,9 +34,9 @@ def run(
         for part in AIRFLOW_PARTS:
             stack.supervisor.start(part)
     began = time.monotonic()
-    wait_for(lambda: _all_ended(stack, feed, landed), TIMEOUT_S, f"all {markers} runs have ended")
+    wait_for(lambda: _all_ended(stack, feed, landed), f"all {markers} runs have ended", TIMEOUT_S)
     seconds = time.monotonic() - began
-    wait_for(stack.are_healthy, TIMEOUT_S, "every part of the stack is healthy")
+    wait_for(stack.are_healthy, "every part of the stack is healthy", TIMEOUT_S)
     swaps = len(_published(stack, feed)) - published_before
     arrivals = [one.arrived_at for one in landed]
     spread_s = (max(arrivals) - min(arrivals)).total_seconds()

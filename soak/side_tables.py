@@ -17,8 +17,9 @@ from devstack.demo.delivery_progress import publish_run_id
 from soak.consistency import STATUS_TIMEOUT_S, find_problems, query_rows
 from soak.delivery_producer import DeliveryProducer
 from soak.report import Section
-from testkit.proxied_stack import EXAMPLE, ProxiedStack, log, wait_for
+from testkit.proxied_stack import EXAMPLE, ProxiedStack, log
 from testkit.stack_client import StackClient
+from testkit.waiting import wait_for
 
 TIMEOUT_S = 900.0
 WATCHDOG = "freshness_watchdog"
@@ -69,7 +70,7 @@ class SideTables:
         def ended() -> bool:
             return self._stack.run_state(self._feed, run_id) in ("success", "failed")
 
-        wait_for(ended, TIMEOUT_S, f"run [{run_id}] has ended")
+        wait_for(ended, f"run [{run_id}] has ended", TIMEOUT_S)
         if self._stack.run_state(self._feed, run_id) != "success":
             self.problems.append(f"{name}: run [{run_id}] failed")
         self._stack.clear_faults()
@@ -80,7 +81,7 @@ class SideTables:
     def _run_watchdog(self) -> None:
         """Let the watchdog make good what the publish could not write, without waiting for its next scheduled run."""
         run_id = self._client.started_run_id(self._client.trigger(WATCHDOG))
-        wait_for(lambda: self._client.final_state(WATCHDOG, run_id), TIMEOUT_S, "the watchdog's run has ended")
+        wait_for(lambda: self._client.final_state(WATCHDOG, run_id), "the watchdog's run has ended", TIMEOUT_S)
 
     def _published(self) -> list[str]:
         """The attempts that were published, the oldest first."""

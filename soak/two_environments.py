@@ -22,7 +22,8 @@ from soak.delivery_producer import DeliveryProducer
 from soak.report import Section
 from testkit.feed_on_stand_in import FeedOnStandIn
 from testkit.proxied_stack import EXAMPLE, ProxiedStack
-from testkit.stack_client import StackClient, wait_for
+from testkit.stack_client import StackClient
+from testkit.waiting import wait_for
 
 SECOND = "second.example.org"
 PUBLISHED_BY_SECOND = 4

@@ -19,7 +19,6 @@ from testkit.errors import HarnessError
 from testkit.proxied_stack import ProxiedStack
 
 KILL_TIMEOUT_S = 10.0
-MAIN_PARTS = ("scheduler", "triggerer", "dag_processor", "api_server", "bigquery", "fake_gcs", "database")
 
 
 def sender_of(stack: ProxiedStack, client_port: int, proxy_port: int) -> psutil.Process:
@@ -42,7 +41,7 @@ def with_ancestors(process: psutil.Process) -> list[psutil.Process]:
 
 def main_process(stack: ProxiedStack, part: str) -> psutil.Process:
     """The process that supervisord started for a part of the stack."""
-    part_state = stack.parts()[part]
+    part_state = stack.part_states()[part]
     if part_state.pid == 0:
         raise HarnessError(f"Part [{part}] does not run: {part_state.state}.")
     return psutil.Process(part_state.pid)
@@ -50,7 +49,7 @@ def main_process(stack: ProxiedStack, part: str) -> psutil.Process:
 
 def executor_worker(stack: ProxiedStack, client: psutil.Process) -> psutil.Process:
     """The worker of LocalExecutor among the ancestors of `client`. It is the parent of `task_process`."""
-    scheduler = stack.parts()["scheduler"].pid
+    scheduler = stack.part_states()["scheduler"].pid
     for process, parent in pairwise(with_ancestors(client)):
         if parent.pid == scheduler:
             return process

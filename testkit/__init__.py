@@ -1,1 +1,1 @@
-"""What tests, soak and benchmarks share: the oracle, feeds on local servers, and the local stack behind proxies."""
+"""Code that tests, soak and benchmarks share: the oracle, feeds on local servers, and a local stack behind proxies."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 
-from testkit.stack_client import TIMEOUT_S, StackClient, wait_for
+from testkit.stack_client import StackClient
+from testkit.waiting import TIMEOUT_S, wait_for
+
+# No request tells whether the scheduler has seen the end of a process; its loop takes one to two seconds.
+_SCHEDULER_NOTICES_S = 4.0
 
 
 @dataclass(frozen=True)
 class Approvals:
-    """The approvals of one task: `task_id` of the DAG `{feed}_{dag}`."""
+    """The approvals of one task: `task_id` in the DAG `{feed}_{dag}`."""
 
     stack: StackClient
     feed: str
@@ -19,14 +23,20 @@ class Approvals:
     task_id: str
 
     def wait_for_question(self, run_id: str) -> str:
-        """Wait until the run asks for its approval, and return the text that is shown."""
-        path = f"{self._task(run_id)}/hitlDetails"
-        answer = wait_for(lambda: self._found(path), f"run [{run_id}] waits for its approval")
-        return str(answer["body"])
+        """Wait until the run waits for its approval, and return the text of the question.
 
-    def _found(self, path: str) -> Any:
-        answer = self.stack.ask("GET", path)
-        return answer.json() if answer.ok else None
+        Airflow shows the question a moment before its task waits. An answer of that moment is stored, refuses all later
+        ones, and never reaches the task. An answer before the scheduler has seen that the task's process ended makes
+        the scheduler repeat the task, and the answer is there again too early.
+        """
+        what = f"run [{run_id}] waits for its approval"
+        since = wait_for(lambda: self._is_waiting(run_id) and time.monotonic(), what)
+        wait_for(lambda: time.monotonic() - since > _SCHEDULER_NOTICES_S and self._is_waiting(run_id), what)
+        return str(self.stack.ask("GET", f"{self._task(run_id)}/hitlDetails").json()["body"])
+
+    def _is_waiting(self, run_id: str) -> bool:
+        states = self.stack.task_states(self.feed, run_id, dag=self.dag)
+        return states.get(self.task_id) == "awaiting_input"
 
     def answer(self, run_id: str, option: str, *, user: str = "admin") -> int:
         """Choose an option. Returns the HTTP status of Airflow's answer."""
@@ -36,11 +46,11 @@ class Approvals:
     def _task(self, run_id: str) -> str:
         return f"api/v2/dags/{self.feed}_{self.dag}/dagRuns/{quote(run_id)}/taskInstances/{self.task_id}/-1"
 
-    def end_of(self, run_id: str, option: str = "", *, timeout_s: float = TIMEOUT_S) -> str:
-        """The final state of a run whose approval was answered with `option`.
+    def wait_for_end(self, run_id: str, option: str = "", *, timeout_s: float = TIMEOUT_S) -> str:
+        """Wait until the run has ended, and return its final state. Its approval was answered with `option`.
 
-        The answer is repeated when the task asks again. Airflow starts the task again if it is answered before the
-        scheduler knows that it waits, which only a test is fast enough to do.
+        If the task asks again, the answer is repeated. Airflow starts a task again if it is answered before the
+        scheduler knows that the task waits; only a test is so fast.
         """
         dag_id = f"{self.feed}_{self.dag}"
         state: str = wait_for(
@@ -51,10 +61,9 @@ class Approvals:
         return state
 
     def _state_after_answer(self, dag_id: str, run_id: str, option: str) -> str | None:
-        """The final state of the run; None while it runs, after answering again if the task asks again."""
+        """The final state of the run; None while it runs. If the task asks again, this answers it."""
         if state := self.stack.final_state(dag_id, run_id):
             return state
-        asked = self.stack.task_states(self.feed, run_id, dag=self.dag)[self.task_id] == "awaiting_input"
-        if asked and option:
+        if option and self._is_waiting(run_id):
             self.answer(run_id, option)
         return None

@@ -1,7 +1,7 @@
-"""Stands for a Spark session in tests of what the job does inside its tasks.
+"""Takes the place of a Spark session in tests of what the job does inside its Spark tasks.
 
-It runs the tasks of a fan-out in the test's own process, one after the other: a test may then change limits and count
-calls inside them. DataFrame plans run in a real session, where there is one.
+It runs these tasks in the test's own process, one after the other, so that a test can change limits and count calls
+inside them. DataFrame plans still need a real session.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ Batches = Iterable[pa.RecordBatch]
 
 
 class _Context:
+    """The attributes of a SparkContext that the job uses."""
+
     applicationId = "driver"  # noqa: N815, RUF100 - Spark's name
     defaultParallelism = 2  # noqa: N815, RUF100 - Spark's name
 
@@ -27,6 +29,8 @@ class _Context:
 
 @dataclass(frozen=True)
 class _Tasks:
+    """The DataFrame of task numbers over which the job calls `mapInArrow`."""
+
     count: int
     work: Callable[[Batches], Iterator[pa.RecordBatch]] | None = None
 
@@ -40,7 +44,7 @@ class _Tasks:
 
 
 class DriverSession:
-    """`dataframes` is the session of DataFrame plans; without it these fail."""
+    """The session. `dataframes`: the real session, in which DataFrame plans run; without one they fail."""
 
     def __init__(self, dataframes: SparkSession | None = None) -> None:
         self._dataframes = dataframes

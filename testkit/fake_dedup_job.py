@@ -52,13 +52,14 @@ SCHEMA = pa.schema(
 
 
 class FakeDedupJob:
-    """A fake of the job. `refused_ids`: ids of the snapshots whose deliveries it refuses."""
+    """The fake. `refused_ids`: the ids of the snapshots whose deliveries it refuses."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self.refused_ids: set[int] = set()
 
     def run(self, request_uri: str) -> None:
+        """Write data files and the candidate for a request."""
         request = from_json(DedupRequest, self._read(request_uri).decode(), where=request_uri)
         rows: dict[tuple[Any, ...], Row] = {}
         parent_rows: dict[tuple[Any, ...], Row] = {}
@@ -84,7 +85,7 @@ class FakeDedupJob:
                 refused.append(RefusedDelivery(item.delivery, f"[{surplus.total()}] rows whose key another row has"))
                 continue
             for row in landed:
-                if (held := rows.get(_key(request, row))) is None or _replaces(request, held, row):
+                if (former := rows.get(_key(request, row))) is None or _replaces(request, former, row):
                     rows[_key(request, row)] = row
             applied.append(item.delivery)
         self._write_result(
@@ -156,7 +157,7 @@ class FakeDedupJob:
     def _write_changes(
         self, request: DedupRequest, wanted: RequestedChanges, snapshot_id: int, rows: Any, parent_rows: Any
     ) -> tuple[DataFile, ...]:
-        """Write new and changed rows, in one file. The fake tells of no keys that went missing or came back."""
+        """Write new and changed rows into one file. The fake reports no keys that went missing or came back."""
         changes = [
             {
                 "publish_date": wanted.publish_day,
@@ -239,8 +240,8 @@ def _replaces(request: DedupRequest, row: Row, later: Row) -> bool:
     """Whether the row of a later delivery replaces the row of its key."""
     if request.update_id_mode is UpdateIdMode.LAST_CHANGED and not _is_changed(request, later, row):
         return False
-    version = request.table.snapshot_id_column
-    return bool(row[version] <= later[version])
+    id_column = request.table.snapshot_id_column
+    return bool(row[id_column] <= later[id_column])
 
 
 def _surplus(request: DedupRequest, rows: list[Row]) -> Counter[date]:

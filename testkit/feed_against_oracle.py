@@ -34,7 +34,7 @@ NO_LIMITS = CheckSettings(
 def feed_of(
     table: TableContract, engine: Engine = Engine.SPARK, form: SqlForm = SqlForm.QUALIFY, **landing: Any
 ) -> Feed:
-    """A new feed with this table, without limits in its checks. `landing`: further settings of its section landing."""
+    """A new feed with this table, whose checks accept all changes. `landing`: more settings of its section landing."""
     name = f"engines_{next(_feed_numbers)}"
     return Feed(
         feed=name,
@@ -75,7 +75,7 @@ class FeedAgainstOracle(FeedOnStandIn):
         self.declare_columns(tuple(map(_column, table.columns)))
 
     def declare_columns(self, columns: Sequence[ColumnSettings]) -> None:
-        """As `declare`, with settings that a table's contract does not have."""
+        """Like `declare`, but with settings of columns that a table contract does not have."""
         table = self.feed.table.model_copy(update={"columns": tuple(columns)})
         self.feed = self.feed.model_copy(update={"table": table})
         self.table = table.to_contract()

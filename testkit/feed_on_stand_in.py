@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import jinja2
-import requests
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.bigquery import LoadJob, QueryJob
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.records import digest, to_json, to_plain
+from dedup_clone.contract.records import digest, to_json
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
-from dedup_clone.engines.staging_changes import changes_to_stream, finish_if_applied, stream_changes
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
+from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
 from dedup_clone.orchestration.shared.swap_job import swap_configuration
 from dedup_clone.publish.attempt_jobs import attempt_job_id
 from dedup_clone.publish.check import check_before_swap
@@ -41,14 +37,13 @@ from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.reporting_backlog import ReportingBacklog
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
+from testkit.controlled_stand_in import ControlledStandIn
 from testkit.fake_dedup_job import FakeDedupJob, Row, parquet_bytes
+from testkit.job_templates import SQL, render_configuration
 
 REPOSITORY = Path(__file__).parents[1]
-SQL = REPOSITORY / "sql"
 TODAY = datetime.now(UTC).date()
-# All feeds share it and its cache, so that Jinja compiles each template only once.
-_TEMPLATES = jinja2.Environment(loader=jinja2.FileSystemLoader(SQL), undefined=jinja2.StrictUndefined)
-_template = functools.cache(_TEMPLATES.from_string)
+YESTERDAY = TODAY - timedelta(days=1)
 DAG = "feed_publish"
 ROLLBACK_DAG = "feed_rollback"
 ERASE_DAG = "feed_erase"
@@ -86,7 +81,7 @@ class Places:
 LOCAL = Places()
 
 
-class FeedOnStandIn:
+class FeedOnStandIn(ControlledStandIn):
     """A feed, and the steps of its publishes in the order in which the DAG runs them.
 
     Tests may set four attributes. `running`: ids of the DAG runs that the steps see as running. `dedup`: its method
@@ -95,9 +90,9 @@ class FeedOnStandIn:
     """
 
     def __init__(self, feed: Feed, storage: Storage, bigquery: BigQuery, places: Places = LOCAL) -> None:
+        super().__init__(bigquery)
         self.feed = feed
         self.places = places
-        self.bigquery = bigquery
         self.storage = storage
         self.environment = "airflow.example.org"
         self.running: set[str] = set()
@@ -175,7 +170,7 @@ class FeedOnStandIn:
         changes = changes_to_stream(services, spec, candidate, manifest)
         if changes is not None:
             stream_changes(services, spec, manifest, changes)
-            while not finish_if_applied(services, spec, manifest, changes.table):
+            while not finish_if_applied(services, spec, manifest, changes.table_name):
                 self.wait_for_changes()
             return
         dates = dates_to_load(services, candidate, manifest)
@@ -191,10 +186,6 @@ class FeedOnStandIn:
         """Move the stand-in's clock on until it has applied streamed changes."""
         self.pass_time(timedelta(minutes=self.feed.cdc.max_staleness_minutes))
 
-    def pass_time(self, duration: timedelta) -> None:
-        """Move the stand-in's clock on, for all feeds that it has."""
-        self.control("/_standin/clock", {"advance_seconds": duration.total_seconds()})
-
     def check(self, spec: PublishSpec) -> SwapSpec:
         return check_before_swap(self.services, spec)
 
@@ -203,7 +194,9 @@ class FeedOnStandIn:
         self.run_job(
             spec,
             "swap",
-            _render(template, names=self.services.names, options=self.feed.table.options.to_contract(), swap=swap),
+            render_configuration(
+                template, names=self.services.names, options=self.feed.table.options.to_contract(), swap=swap
+            ),
             number,
         )
 
@@ -266,23 +259,6 @@ class FeedOnStandIn:
         name = f"{self.feed.landing.prefix}/snapshot_id={snapshot_id}/{path}"
         self.storage.bucket(self.places.landing).blob(name).upload_from_string(content)
 
-    def delay_jobs(self, job_id: str, seconds: float, *, times: int = 1) -> None:
-        """Delay each of the next `times` BigQuery jobs whose id matches the regular expression `job_id`."""
-        fault = {"match": {"job_id": job_id}, "effect": "delay", "seconds": seconds, "times": times}
-        self.control("/_standin/faults", fault)
-
-    def control(self, path: str, body: dict[str, Any]) -> None:
-        """Send a POST request to one of the stand-in's control endpoints, which begin with /_standin."""
-        url = f"{self.bigquery._connection.API_BASE_URL}{path}"
-        answer = requests.post(url, json=body, timeout=10)
-        assert answer.ok, answer.text
-
-    def wait_for_all_jobs(self) -> None:
-        """Wait until no BigQuery job runs. Asks for states, because `result` repeats its call for a failed job."""
-        for job in self.bigquery.list_jobs(state_filter="running"):
-            while self.bigquery.get_job(job.job_id, location=job.location).state != "DONE":
-                time.sleep(0.02)
-
     def run_job(self, spec: PublishSpec, step: str, configuration: dict[str, Any], number: int = 1) -> None:
         """Record the id of a step's `number`-th BigQuery job in the lease, insert the job and wait for its end."""
         name = job_id(spec, step, number)
@@ -308,20 +284,3 @@ class FeedOnStandIn:
 def expected(*rows: Row) -> list[tuple[Any, ...]]:
     """These rows in the form of FeedOnStandIn.rows."""
     return sorted((r["date"], r["product_id"], r["attr_value"], r["update_id"]) for r in rows)
-
-
-def _render(value: Any, **context: Any) -> Any:
-    """Render the Jinja templates in a job configuration as Airflow does. Each xcom_pull in them returns `swap`."""
-    ti = SimpleNamespace(xcom_pull=lambda task_ids: to_plain(context["swap"]))
-
-    def walk(item: Any) -> Any:
-        if isinstance(item, str):
-            return _template(item).render(names=context["names"], options=context["options"], ti=ti)
-        if isinstance(item, dict):
-            return {key: walk(inner) for key, inner in item.items()}
-        return [walk(inner) for inner in item] if isinstance(item, list) else item
-
-    return walk(value)
-
-
-YESTERDAY = TODAY - timedelta(days=1)

@@ -1,4 +1,4 @@
-"""Runs programs of others in `.venv-foreign`, with the addresses of the local servers. dbt among them."""
+"""Runs third-party programs, such as dbt, from `.venv-foreign` with the addresses of the local servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from testkit.local_servers import REPOSITORY
 
 PROJECT = "local-dev"
-USER = "foreign@example.com"  # the stand-in takes a token for the caller's address
+USER = "foreign@example.com"  # used as token too: the stand-in takes a token for the address of the caller
 BIN = REPOSITORY / ".venv-foreign" / "bin"
 TIMEOUT_S = 600
 
@@ -42,7 +42,7 @@ def run_program(servers: Servers, folder: Path, *command: str, **variables: str)
 def run_steps(
     servers: Servers, folder: Path, python: Path, script: str, *arguments: str, **variables: str
 ) -> dict[str, str]:
-    """What a script says of each of its steps: it prints one line of JSON that begins with `steps `."""
+    """Run a script that prints one line `steps ` with JSON. Return this JSON: a text for the name of each step."""
     done = run_program(servers, folder, str(python), "-c", script, *arguments, **variables)
     lines = [line for line in done.stdout.splitlines() if line.startswith("steps ")]
     assert lines, done.stdout[-3000:] + done.stderr[-3000:]
@@ -71,14 +71,17 @@ def dbt_profile(servers: Servers, **dataset_by_target: str) -> str:
 
 
 def write_files(folder: Path, files: dict[str, str]) -> None:
-    """Write files of the given texts below `folder`."""
+    """Write files below `folder`. `files`: the text of each file, by its path."""
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
 
 
 def run_dbt(servers: Servers, project: Path, *arguments: str) -> dict[str, tuple[str, str]]:
-    """The status and message of each node, by its name. Raises RuntimeError, with the output, if dbt ran no node."""
+    """Run dbt, and return the status and message of each node, by its name.
+
+    Raises RuntimeError, with the output, if dbt ran no node.
+    """
     done = run_program(servers, project, str(BIN / "dbt"), *arguments, DBT_SEND_ANONYMOUS_USAGE_STATS="0")
     results = project / "target" / "run_results.json"
     if not results.exists():

@@ -1,4 +1,4 @@
-"""Makes tables of random columns and rows of random values from a seed: few values a type, so that keys and rows meet.
+"""Makes random tables and random rows from a seed. Each type has few values, so that equal keys and rows are frequent.
 
 The values are those whose order or equality is easy to get wrong: NULL, NaN, both zeros, empty text and arrays, arrays
 that begin like others, NULL structs beside structs of NULL, the ends of each type's range.
@@ -35,7 +35,7 @@ _VALUES: dict[str, list[Any]] = {
     "TIMESTAMP": [moment.replace(tzinfo=UTC) for moment in _MOMENTS],
 }
 _KEY_TYPES = ("BOOL", "BYTES", "DATE", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
-_DEEPEST = 3
+_MAX_DEPTH = 3
 
 
 def random_table(random: Random, *, floats_in_arrays: bool) -> TableContract:
@@ -55,6 +55,8 @@ def random_table(random: Random, *, floats_in_arrays: bool) -> TableContract:
 
 @dataclass(frozen=True)
 class _ColumnMaker:
+    """Makes random value columns, up to `_MAX_DEPTH` levels of STRUCTs."""
+
     random: Random
     floats_in_arrays: bool
 
@@ -62,7 +64,7 @@ class _ColumnMaker:
         random = self.random
         mode = random.choice([ColumnMode.NULLABLE, ColumnMode.NULLABLE, ColumnMode.REQUIRED, ColumnMode.REPEATED])
         inside = in_array or mode is ColumnMode.REPEATED
-        if depth < _DEEPEST and random.random() < 0.4:
+        if depth < _MAX_DEPTH and random.random() < 0.4:
             count = random.choice([1, 2, 3])
             fields = tuple(self.column(f"field_{n}", depth + 1, inside) for n in range(count))
             return Column(name, "STRUCT", mode, fields)
@@ -72,9 +74,10 @@ class _ColumnMaker:
 
 @dataclass
 class GeneratedHistory:
-    """Makes snapshots of a table one from the other: a few keys come and go, a few values change.
+    """Makes each snapshot of a table from the one before: a few keys come and go, a few values change.
 
-    A row often has its column's usual value, so that unchanged rows, and duplicates that differ late, are frequent.
+    Most values of a column are the same, so that unchanged rows, and duplicate rows that differ only in a later column,
+    are frequent. `repeat`: the probability (0 to 1) that a key has one more row.
     """
 
     table: TableContract
@@ -93,7 +96,7 @@ class GeneratedHistory:
                 self._put(current)
 
     def snapshot(self, snapshot_id: int) -> list[Row]:
-        """The next snapshot's rows, in any order; some keys more than once, some dates left out."""
+        """The rows of the next snapshot, in random order. Some keys may have several rows, and some dates none."""
         random, rows = self.random, []
         for number, current in enumerate(self._rows):
             for _ in range(random.choice([0, 1, 4])):
@@ -113,9 +116,9 @@ class GeneratedHistory:
         current[tuple(self.random.choice(_VALUES[column.type]) for column in self._keys)] = self._values()
 
     def _values(self) -> Row:
-        usual = 0.7
+        usual_share = 0.7
         return {
-            column.name: self._usual[column.name] if self.random.random() < usual else self._value(column)
+            column.name: self._usual[column.name] if self.random.random() < usual_share else self._value(column)
             for column in self.table.value_columns
         }
 

@@ -1,4 +1,4 @@
-"""Runs an HTTP proxy in front of one server, which can hold a chosen request or its response for as long as wanted.
+"""Runs an HTTP proxy in front of one server. It can hold a chosen request, or its response, until a test releases it.
 
 Tests use it to kill a process at an exact step of a publish. Each step is a request to storage or BigQuery. While the
 proxy holds that request or its response, the process that sent it waits at this step, and can be found by the port of
@@ -49,7 +49,7 @@ class Hold:
         return self._holds_request.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until a request is held, but at most `seconds`. Returns whether one is held."""
+        """Wait until a request is held, but at most `seconds`. Return whether one is held."""
         return self._holds_request.wait(seconds)
 
     def release(self) -> None:
@@ -62,7 +62,7 @@ class Hold:
         self._decided.set()
 
     def block(self, request: ProxiedRequest, client_port: int) -> bool:
-        """Hold the request in the calling thread. Returns True when it is released, False when it is dropped."""
+        """Hold the request in the calling thread. Return True once it is released, False once it is dropped."""
         self.request, self.client_port = request, client_port
         self._holds_request.set()
         self._decided.wait()
@@ -107,14 +107,14 @@ class HoldingProxy:
         return hold
 
     def forget(self, hold: Hold) -> None:
-        """Release the request if one is held, and hold none in the future."""
+        """Release the request that this hold has, if any; it will hold no other."""
         with self._lock:
             if hold in self._holds:
                 self._holds.remove(hold)
         hold.release()
 
     def find_hold(self, request: ProxiedRequest, phase: HoldPhase) -> Hold | None:
-        """The hold that matches the request, which is then removed, so that it holds no second request; or None."""
+        """The hold that matches the request, or None. The proxy forgets it, so that it holds no second request."""
         with self._lock:
             found = next((hold for hold in self._holds if hold.phase == phase and hold.matches(request)), None)
             if found:

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from devstack.http_calls import Unreachable, call
+from devstack.stack.parts import fake_gcs_binary
 from devstack.stack.ports import any_free_port
-from devstack.stack.programs import fake_gcs_binary
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 # PYTHONPATH of a process that runs the Spark job or a module of this repository.
@@ -33,7 +33,7 @@ def is_healthy(url: str) -> bool:
 def start_process(
     command: Sequence[str], health_url: str, log: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a server and return once `health_url` answers. Raises RuntimeError, with the log, if it does not."""
+    """Start a server, and return once `health_url` answers. Raises RuntimeError, with the log, if it never does."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             command, cwd=REPOSITORY, stdout=output, stderr=output, env={**os.environ, **(environment or {})}
@@ -82,36 +82,25 @@ def start_fake_gcs(tmp_path: Path, *buckets: str, in_memory: bool = True) -> Ite
         stop_process(process)
 
 
-def stand_in_command(data: Path, port: int, options: Sequence[str] = ()) -> list[str]:
-    return [
-        sys.executable, "-m", "devstack.bigquery", "--host", "127.0.0.1", "--port", str(port), "--data", str(data),
-        *options,
-    ]  # fmt: skip
-
-
-def launch_stand_in(
-    tmp_path: Path, object_store: str | None, port: int, options: Sequence[str] = ()
-) -> subprocess.Popen[bytes]:
+def launch_stand_in(tmp_path: Path, object_store: str | None, port: int) -> subprocess.Popen[bytes]:
     """Start a BigQuery stand-in that stores its tables in `tmp_path`/bigquery. The caller must stop or kill it.
 
     `object_store`: the address, as host:port, of the server that has the objects of gs:// URIs.
     """
-    command = stand_in_command(tmp_path / "bigquery", port, options)
+    data = tmp_path / "bigquery"
+    command = [
+        sys.executable, "-m", "devstack.bigquery", "--host", "127.0.0.1", "--port", str(port), "--data", str(data),
+    ]  # fmt: skip
     environment = {"STORAGE_EMULATOR_HOST": f"http://{object_store}"} if object_store else {}
     return start_process(command, f"http://127.0.0.1:{port}/_standin/health", tmp_path / "stand-in.log", environment)
 
 
 @contextmanager
-def start_stand_in(
-    tmp_path: Path, object_store: str | None = None, port: int | None = None, options: Sequence[str] = ()
-) -> Iterator[str]:
-    """Run a BigQuery stand-in as `launch_stand_in` does, and yield its address as host:port.
-
-    `port`: None for any free port.
-    """
-    chosen = port or any_free_port()
-    process = launch_stand_in(tmp_path, object_store, chosen, options)
+def start_stand_in(tmp_path: Path, object_store: str | None = None) -> Iterator[str]:
+    """Run a BigQuery stand-in on a free port as `launch_stand_in` does, and yield its address as host:port."""
+    port = any_free_port()
+    process = launch_stand_in(tmp_path, object_store, port)
     try:
-        yield f"127.0.0.1:{chosen}"
+        yield f"127.0.0.1:{port}"
     finally:
         stop_process(process)

@@ -19,18 +19,18 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class OracleTable:
-    """The table's columns by their role. `values`: all that are neither keys nor the snapshot id, in schema order."""
+    """The table's columns by their role. `value_columns`: all but keys and snapshot id, in schema order."""
 
-    partition: str
-    snapshot_id: str
+    partition_column: str
+    snapshot_id_column: str
     keys: tuple[str, ...]
-    values: tuple[str, ...]
+    value_columns: tuple[str, ...]
 
     def key(self, row: Row) -> Key:
         return tuple(row[name] for name in self.keys)
 
     def contents(self, row: Row) -> list[Any]:
-        return [ordered(row[name]) for name in self.values]
+        return [ordered(row[name]) for name in self.value_columns]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class OracleDelivery:
 
 @dataclass
 class DateCounts:
-    """The counts that the manifest must contain for a date. Only dates with rows in an applied delivery are counted."""
+    """The counts that the manifest must have for a date. Only dates with rows in an applied delivery are counted."""
 
     rows: int = 0
     new_keys: int = 0
@@ -81,7 +81,7 @@ class OracleState:
 
         `deliveries`: those that the publish applies, in ascending precedence, at most one for each snapshot id.
         """
-        day = self.table.partition
+        day = self.table.partition_column
         before = {key: row for key, row in self.rows.items() if row[day] >= retention_day}
         dropped = len(self.rows) - len(before)
         counts: dict[date, DateCounts] = {}
@@ -112,8 +112,8 @@ class OracleState:
         return best
 
     def _winner(self, versions: list[Row]) -> Row:
-        """The row that is left of all `versions` of one key. Of those with equal snapshot ids the last one wins."""
-        name = self.table.snapshot_id
+        """The row that the table has after all `versions` of a key. Of those with equal snapshot ids the last wins."""
+        name = self.table.snapshot_id_column
         ascending = sorted(versions, key=lambda row: row[name])  # stable
         winner = dict(ascending[0])
         for row in ascending[1:]:
@@ -128,8 +128,8 @@ class OracleState:
         counts.survivors += key not in newest
 
     def changes_since(self, before: OracleState, retention_day: date) -> list[OracleChange]:
-        """What a table of changes must say of the publish that made this content from that of `before`."""
-        retained = {key: row for key, row in before.rows.items() if row[self.table.partition] >= retention_day}
+        """The rows that the table of changes must have for the publish that turned `before` into this content."""
+        retained = {key: row for key, row in before.rows.items() if row[self.table.partition_column] >= retention_day}
         newest, newest_before = self._newest_ids(self.rows), self._newest_ids(retained)
         changes = []
         for key, row in self.rows.items():
@@ -142,7 +142,7 @@ class OracleState:
     def _kind(self, row: Row, old: Row | None, newest: dict[date, int], newest_before: dict[date, int]) -> str | None:
         if old is None:
             return "new"
-        name, day = self.table.snapshot_id, row[self.table.partition]
+        name, day = self.table.snapshot_id_column, row[self.table.partition_column]
         is_changed = self.table.contents(row) != self.table.contents(old)
         if self.last_changed:
             return "changed" if is_changed or row[name] != old[name] else None
@@ -155,8 +155,8 @@ class OracleState:
         """The highest snapshot id of each date: the rows that have it are in the date's newest snapshot."""
         found: dict[date, int] = {}
         for row in rows.values():
-            day, number = row[self.table.partition], row[self.table.snapshot_id]
-            found[day] = max(found.get(day, number), number)
+            day, snapshot_id = row[self.table.partition_column], row[self.table.snapshot_id_column]
+            found[day] = max(found.get(day, snapshot_id), snapshot_id)
         return found
 
     def table_rows(self) -> list[list[Any]]:
@@ -166,8 +166,14 @@ class OracleState:
 
 def comparable(table: OracleTable, rows: Sequence[Row]) -> list[list[Any]]:
     """The rows as sorted lists of values that Python can compare: keys first, then values, then the snapshot id."""
-    columns = (*table.keys, *table.values, table.snapshot_id)
+    columns = (*table.keys, *table.value_columns, table.snapshot_id_column)
     return sorted([ordered(row[name]) for name in columns] for row in rows)
+
+
+def comparable_change(table: OracleTable, kind: str, old: Row | None, new: Row) -> list[Any]:
+    """A row of a table of changes as a list that Python can compare."""
+    key = [ordered(value) for value in table.key(new)]
+    return [key, kind, comparable(table, [old] if old else []), comparable(table, [new])]
 
 
 def ordered(value: Any) -> Any:

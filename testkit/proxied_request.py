@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 from urllib.parse import parse_qs, unquote, urlsplit
 
-BODY_BYTES_READ = 64 * 1024
+MAX_TEXT_BYTES = 64 * 1024
 _NAME_IN_METADATA = re.compile(rb'"name":\s*"([^"]*)"')
 _OBJECT_IN_PATH = re.compile(r"/b/[^/]+/o/([^/]+)")
 
@@ -39,8 +39,8 @@ class ProxiedRequest:
 
     @cached_property
     def text(self) -> str:
-        """The first BODY_BYTES_READ bytes of the body, decoded."""
-        return self.body[:BODY_BYTES_READ].decode(errors="replace")
+        """The first MAX_TEXT_BYTES bytes of the body, decoded."""
+        return self.body[:MAX_TEXT_BYTES].decode(errors="replace")
 
     @cached_property
     def object_name(self) -> str:
@@ -50,7 +50,7 @@ class ProxiedRequest:
             return unquote(match[1])
         if "name" in self.query:
             return self.query["name"]
-        metadata_match = _NAME_IN_METADATA.search(self.body[:BODY_BYTES_READ]) if self.is_upload else None
+        metadata_match = _NAME_IN_METADATA.search(self.body[:MAX_TEXT_BYTES]) if self.is_upload else None
         return metadata_match[1].decode() if metadata_match else ""
 
     @property

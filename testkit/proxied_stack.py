@@ -1,14 +1,13 @@
-"""Starts a local stack for soak and tests/stack, whose requests to storage and BigQuery pass through proxies.
+"""Starts a local stack for soak and tests/stack. Its requests to storage and BigQuery pass through proxies.
 
-The proxies (`holding_proxy`) can stop a request until a process has been killed. The stack has files, ports and a copy
-of the DAGs of its own, so it can run beside a stack that `make up` started.
+The proxies (`holding_proxy.py`) can hold a request until a process has been killed. The stack has its own files and
+ports, and its own copy of the DAGs, so it can run beside a stack that `make up` started.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
@@ -32,46 +31,29 @@ from devstack.stack.layout import (
     LOCAL_DIR_VARIABLE,
     Layout,
 )
+from devstack.stack.parts import all_parts
 from devstack.stack.process_environment import BIGQUERY_PROXY_VARIABLE, STORAGE_PROXY_VARIABLE
-from devstack.stack.programs import all_programs
 from devstack.stack.supervisord import PartState, Supervisor
-from testkit.errors import HarnessError
 from testkit.holding_proxy import HoldingProxy
 from testkit.proxied_request import Service
 from testkit.stand_in_faults import add_fault, clear_faults
+from testkit.waiting import wait_for
 
 EXAMPLE = "worked_example"
 # A second feed with the same columns, whose plan always starts Spark's Python workers, so that tests can kill them.
 BY_SPARK = "worked_example_by_spark"
 FEEDS = (EXAMPLE, BY_SPARK)
 DAGS_TIMEOUT_S = 240.0
-POLL_INTERVAL_S = 0.25
-
-Log = Callable[[str], None]
 
 
 def log(line: str) -> None:
     print(line, flush=True)
 
 
-def wait_for(condition: Callable[[], Any], timeout_s: float, what: str) -> Any:
-    """Call `condition` until it returns something true, and return that.
-
-    Raises HarnessError after `timeout_s`. `what`: what is waited for, as a statement for the error's message.
-    """
-    deadline = time.monotonic() + timeout_s
-    while True:
-        if found := condition():
-            return found
-        if time.monotonic() > deadline:
-            raise HarnessError(f"not reached within {timeout_s:.0f} s: {what}")
-        time.sleep(POLL_INTERVAL_S)
-
-
 class ProxiedStack:
     """A running stack. Its processes reach storage and BigQuery through `proxies`, this process reaches them directly.
 
-    A part of the stack is a program that supervisord runs, such as Airflow's scheduler (devstack/stack/programs.py).
+    A part of the stack is a program that supervisord runs, such as Airflow's scheduler (devstack/stack/parts.py).
     """
 
     def __init__(self, layout: Layout, proxies: dict[Service, HoldingProxy]) -> None:
@@ -112,16 +94,16 @@ class ProxiedStack:
     def manifests(self, feed: str) -> Manifests:
         return Manifests(self.store, feed)
 
-    def parts(self) -> dict[str, PartState]:
+    def part_states(self) -> dict[str, PartState]:
         """The parts of the stack, by name."""
-        return self.supervisor.parts()
+        return self.supervisor.part_states()
 
     def stop_part(self, part: str) -> None:
         """Stop a part as an operator would, and wait until it has stopped."""
         self.supervisor.stop(part)
 
     def ask_airflow(self, request: Callable[[AirflowApi], Any]) -> Any:
-        """The result of `request`, or None if Airflow does not answer, as after a test has killed one of its parts."""
+        """The result of `request`; None if Airflow does not answer, for example because its API server was killed."""
         try:
             return request(self.airflow)
         except (DemoError, Unreachable, OSError, ValueError):
@@ -140,7 +122,7 @@ class ProxiedStack:
         """The sorted ids of all publish runs of the feed."""
         runs: list[str] = []
         while True:
-            page = wait_for(partial(self._page_of_runs, feed, len(runs)), 60, "Airflow lists its runs")
+            page = wait_for(partial(self._page_of_runs, feed, len(runs)), "Airflow lists its runs", 60)
             runs += [run["dag_run_id"] for run in page["dag_runs"]]
             if not page["dag_runs"] or len(runs) >= page["total_entries"]:
                 return sorted(runs)
@@ -171,9 +153,9 @@ class ProxiedStack:
         if chosen_ports is None:
             return False
         try:
-            parts = self.parts()
+            parts = self.part_states()
             return all(
-                health.is_healthy(program, parts[program.name]) for program in all_programs(self.layout, chosen_ports)
+                health.is_healthy(program, parts[program.name]) for program in all_parts(self.layout, chosen_ports)
             )
         except (OSError, KeyError, ValueError):
             return False
@@ -194,12 +176,12 @@ def write_dags(folder: Path, *, all_feeds: bool) -> None:
 
 
 def _change_nothing(dags: Path) -> None:
-    """The default of `prepare_dags`."""
+    """The default of `prepare_dags`, which leaves the DAGs as they are."""
 
 
 @contextmanager
 def running_stack(
-    folder: Path, log: Log = log, *, all_feeds: bool = False, prepare_dags: Callable[[Path], None] = _change_nothing
+    folder: Path, *, all_feeds: bool = False, prepare_dags: Callable[[Path], None] = _change_nothing
 ) -> Iterator[ProxiedStack]:
     """Start a new stack, yield it once Airflow knows its DAGs, and stop it at the end.
 
@@ -228,7 +210,7 @@ def running_stack(
         lifecycle.up(layout, environ, log)
         try:
             stack = ProxiedStack(layout, proxies)
-            wait_for(lambda: _knows_all_dags(stack), DAGS_TIMEOUT_S, f"Airflow knows the DAGs of {FEEDS}")
+            wait_for(lambda: _knows_all_dags(stack), f"Airflow knows the DAGs of {FEEDS}", DAGS_TIMEOUT_S)
             yield stack
         finally:
             lifecycle.down(layout, log)

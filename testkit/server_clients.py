@@ -51,7 +51,7 @@ def open_clients(folder: Path) -> Iterator[tuple[Storage, BigQuery]]:
 
 @pytest.fixture(scope="session", name="clients")
 def shared_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
-    """Clients of one pair of servers. All tests of a folder share it if the folder's conftest imports this fixture."""
+    """Clients of one pair of servers, shared by all tests of a folder whose conftest imports this fixture."""
     with open_clients(tmp_path_factory.mktemp("servers")) as shared:
         yield shared
 

@@ -1,8 +1,8 @@
 """Runs the real Spark dedup job for tests of the publish protocol, with the Spark configuration of the local runner.
 
 All jobs run one after the other in one session of one child process, because imports and the start of Spark take
-longer than a small job. The child process runs this module as a program: it reads the URI of a request from each line
-of its stdin.
+longer than a small job. The child process runs this module as a program. Each line of its stdin is the URI of a
+request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EXIT_CODE = "exit code of the job: "
 
 
 class SparkDedupProcess:
-    """The child process, which runs as long as the `with` block. Its jobs use the same storage server as `storage`."""
+    """The child process, which runs until the end of the `with` block. Its jobs use the storage server of `storage`."""
 
     def __init__(self, storage: Client) -> None:
         address = urlsplit(storage._connection.API_BASE_URL)
@@ -45,7 +45,7 @@ class SparkDedupProcess:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close the child's stdin, upon which it ends, and with it Spark's JVM."""
+        """Close the child's stdin. The child then ends, and with it Spark's JVM."""
         self._process.communicate(timeout=60)
 
     def run(self, request_uri: str) -> None:
@@ -68,7 +68,7 @@ def main() -> None:
     from dedup_spark.job import DedupJob
     from dedup_spark.job_request import read_request
 
-    # A session for each job would start Python's workers anew, whose imports cost more than a small job.
+    # With a session for each job, Spark would start its Python workers anew, whose imports cost more than a small job.
     session = start_session("tests")
     for line in sys.stdin:
         code = 0

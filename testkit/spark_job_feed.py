@@ -50,11 +50,10 @@ PUBLISH_DAY = date(2029, 12, 31)
 class SparkJobFeed:
     """A feed: lands deliveries, runs the job on them, and makes each result the parent of the next publish.
 
-    `session`: None for a feed whose jobs use no DataFrame plan; they run in a DriverSession. `bucket`: the landing
-    bucket, or the folder that takes its place. `state`: the URI of the feed's folder in the state bucket, or the path
-    of the folder that takes its place. The fields from `mode` to `engine` become fields of each request.
-    `with_changes`: whether the job also writes the rows that changed.
-    `manifest`, `parent`: the generation that was committed last.
+    `session`: None if the jobs use no DataFrame plan; they then run in a DriverSession. `bucket`: the landing bucket,
+    or the folder that takes its place. `state`: the URI of the feed's folder in the state bucket, or the path of the
+    folder that takes its place. The fields from `mode` to `engine` become fields of each request. `with_changes`:
+    whether the job also writes the rows that changed. `manifest`, `parent`: the generation that was committed last.
     """
 
     session: SparkSession | None
@@ -82,7 +81,7 @@ class SparkJobFeed:
     def land(self, snapshot_id: int, rows: Sequence[dict[str, Any]], *, schema: pa.Schema | None = None) -> Arrival:
         """Write the snapshot's files and return its arrival.
 
-        There is one file for each date, or, without date folders, two files with rows of any date. If landing is a
+        There is one file for each date; without date folders there are two files with rows of any date. If landing is a
         folder, files of an earlier delivery of the snapshot are deleted first.
         """
         number = next(iter(self._next_numbers))
@@ -109,7 +108,7 @@ class SparkJobFeed:
                 pq.write_table(content, stream)
 
     def arrive(self, snapshot_id: int) -> Arrival:
-        """A new arrival of the snapshot, whose objects are the files that are in its folder now."""
+        """A new arrival of the snapshot. Its inventory lists the files that the snapshot's folder contains now."""
         number = next(iter(self._next_numbers))
         folder = self.folder(snapshot_id)
         listed = storage.list_objects(self.uri(folder))
@@ -125,7 +124,7 @@ class SparkJobFeed:
         )
 
     def request(self, arrivals: Sequence[Arrival], *, retention_day: date = RETENTION_DAY) -> DedupRequest:
-        """The request of the next publish. It applies those of `arrivals` that no earlier publish has included."""
+        """The request of the next publish, with those of `arrivals` that no earlier publish has included."""
         generation = next(iter(self._next_numbers))
         attempt = f"{generation:08d}-abcdef"
         included = self.manifest.deliveries if self.manifest else ()
@@ -175,7 +174,7 @@ class SparkJobFeed:
         return lambda: self.session or cast(SparkSession, DriverSession())
 
     def run_tasks_in_this_process(self) -> None:
-        """Let tests change what runs inside Spark tasks. DataFrame plans stay on the session."""
+        """Run Spark tasks in this process, so that tests can change what they do; DataFrame plans keep the session."""
         self.session = cast(SparkSession, DriverSession(self.session))
 
     def publish(self, *arrivals: Arrival, retention_day: date = RETENTION_DAY) -> Candidate:

@@ -1,4 +1,4 @@
-"""A client of a running stack, as people use it: it lands, triggers runs, waits for them, and reads tables."""
+"""Uses a running stack as people do: lands snapshots, triggers runs and waits for them, reads tables and the page."""
 
 from __future__ import annotations
 
@@ -18,21 +18,15 @@ from devstack.demo.airflow_api import AirflowApi
 from devstack.http_calls import Answer, call
 from devstack.stack import client_config
 from devstack.stack.names_and_logins import LOGINS
-from testkit import proxied_stack
+from testkit.waiting import TIMEOUT_S, wait_for
 
 Row = dict[str, Any]
 COLUMNS = ("date", "product_id", "store_id", "attribute_id", "attr_value", "update_id")
 SCHEMA = pa.schema([("date", pa.date32()), *[(name, pa.int64()) for name in COLUMNS[1:]]])
-TIMEOUT_S = 240.0
-
-
-def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = TIMEOUT_S) -> Any:
-    """Waits until `condition` returns something true, and returns it. Raises HarnessError after `timeout_s`."""
-    return proxied_stack.wait_for(condition, timeout_s, what)
 
 
 class StackClient:
-    """The client of the stack whose files are below `local`."""
+    """The client of the stack whose files are below the folder `local`."""
 
     def __init__(self, local: Path) -> None:
         self.local = local
@@ -49,26 +43,28 @@ class StackClient:
         return self.connection.bigquery_client()
 
     def run_tool(self, *command: str) -> str:
-        """Run one of Google's command line tools, which finds the stack by stack.env alone."""
+        """Run one of Google's command line tools with the variables of stack.env, by which it finds the stack."""
         environment = {**os.environ, **self.variables}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
         return done.stdout
 
-    def write_snapshot(self, folder: Path, rows: Sequence[Row], *, files_per_date: int = 2) -> Path:
-        """A snapshot's folder as a producer of its own would write it: several files and row groups, Snappy."""
+    def write_snapshot(self, folder: Path, rows: Sequence[Row], *, schema: pa.Schema = SCHEMA) -> Path:
+        """Write a snapshot as another producer might: several files for each date, several row groups, Snappy."""
         for day in sorted({r["date"] for r in rows}):
             of_day = [r for r in rows if r["date"] == day]
             target = folder / f"date={day}"
             target.mkdir(parents=True)
-            for number in range(files_per_date):
-                part = pa.Table.from_pylist(of_day[number::files_per_date], schema=SCHEMA)
+            for number in range(2):
+                part = pa.Table.from_pylist(of_day[number::2], schema=schema)
                 pq.write_table(part, target / f"{number}.parquet", compression="snappy", row_group_size=100)
         return folder
 
-    def land(self, feed: str, snapshot_id: int, rows: Sequence[Row], folder: Path) -> str:
-        """Land one delivery through the client library; returns the id of the publish run that it must get."""
-        source = self.write_snapshot(folder, rows)
+    def land(
+        self, feed: str, snapshot_id: int, rows: Sequence[Row], folder: Path, *, schema: pa.Schema = SCHEMA
+    ) -> str:
+        """Land one delivery through the client library. Return the id of the publish run that it must get."""
+        source = self.write_snapshot(folder, rows, schema=schema)
         prefix = f"{feed}/snapshot_id={snapshot_id}"
         for file in sorted(source.rglob("*.parquet")):
             self.landing.blob(f"{prefix}/{file.relative_to(source)}").upload_from_filename(file)
@@ -84,7 +80,7 @@ class StackClient:
         return sorted(run["dag_run_id"] for run in answer["dag_runs"])
 
     def replay(self, feed: str, **parameters: Any) -> str:
-        """Trigger the publish DAG as the form does; returns the run id."""
+        """Trigger the publish DAG as its form in Airflow does. Return the run id."""
         return self.started_run_id(self.trigger(f"{feed}_publish", **parameters))
 
     def trigger(self, dag_id: str, *, user: str = "admin", **parameters: Any) -> Answer:
@@ -98,7 +94,7 @@ class StackClient:
         return str(answer.json()["dag_run_id"])
 
     def ask(self, method: str, path: str, *, body: Any = None, user: str | None = "admin") -> Answer:
-        """Send one request to Airflow, without a user without a login."""
+        """Send one request to Airflow, with the login of `user`; None for a request without login."""
         token = self._token(user) if user else None
         return call(method, f"{self.connection.airflow_url}/{path}", body=body, token=token, timeout_s=60)
 
@@ -107,15 +103,15 @@ class StackClient:
         login = {"username": user, "password": LOGINS[user]}
         return str(call("POST", f"{self.connection.airflow_url}/auth/token", body=login).json()["access_token"])
 
-    def wait_for_run(self, feed: str, run_id: str, *, dag: str = "publish") -> str:
-        """The final state of a run."""
+    def wait_for_run(self, feed: str, run_id: str, *, dag: str = "publish", timeout_s: float = TIMEOUT_S) -> str:
+        """Wait until a run has ended, and return its final state."""
         state: str = wait_for(
-            lambda: self.final_state(f"{feed}_{dag}", run_id), f"run [{run_id}] of [{feed}_{dag}] has ended"
+            lambda: self.final_state(f"{feed}_{dag}", run_id), f"run [{run_id}] of [{feed}_{dag}] has ended", timeout_s
         )
         return state
 
     def final_state(self, dag_id: str, run_id: str) -> str | None:
-        """The final state of a run, None while it runs."""
+        """The final state of a run; None while it runs."""
         state = self.airflow.run_state(dag_id, run_id)
         return state if state in ("success", "failed") else None
 
@@ -134,7 +130,10 @@ class StackClient:
         return view
 
     def wait_for_page(self, feed: str, shows: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
-        """Wait until the page shows it, and return the view. The page caches, so it may be late."""
+        """Wait until `shows` is true of the page, which may be late because it caches. Return what the page shows.
+
+        `what`: what is waited for, for the error's message.
+        """
         shown: dict[str, Any] = wait_for(
             lambda: view if shows(view := self.on_the_page(feed)) else None, f"the page of [{feed}] shows {what}"
         )

@@ -1,4 +1,4 @@
-"""Injects faults into the BigQuery stand-in: chosen jobs and requests are delayed, kept in the queue, or fail.
+"""Adds faults to the BigQuery stand-in: chosen jobs and requests are delayed, stay in the queue, or fail.
 
 docs/stand-in.md describes the JSON of a fault.
 """

@@ -46,8 +46,8 @@ NESTED = TableContract(
 
 def oracle_table(table: TableContract) -> OracleTable:
     return OracleTable(
-        partition=table.partition_column,
-        snapshot_id=table.snapshot_id_column,
+        partition_column=table.partition_column,
+        snapshot_id_column=table.snapshot_id_column,
         keys=table.keys,
-        values=tuple(column.name for column in table.value_columns),
+        value_columns=tuple(column.name for column in table.value_columns),
     )

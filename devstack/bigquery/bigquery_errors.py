@@ -62,13 +62,13 @@ class NotImplementedConstruct(StandInError):
 
 
 class NotFound(StandInError):
-    """The project, dataset, table, job or version does not exist."""
+    """Something that a request names does not exist, such as a dataset, table, job or object."""
 
     reason = "notFound"
 
 
 class AccessDenied(StandInError):
-    """The caller lacks a permission on the table, its rows or its columns."""
+    """The caller lacks a permission on a table, its rows or columns, or on a connection."""
 
     reason = "accessDenied"
 
@@ -110,13 +110,13 @@ class BackendError(StandInError):
 
 
 class StoppedJob(StandInError):
-    """The job was cancelled before it was done."""
+    """The job was cancelled, or it took too long."""
 
     reason = "stopped"
 
 
 class ResourceInUse(StandInError):
-    """A dataset cannot be deleted because it contains tables."""
+    """A dataset cannot be deleted because it contains tables or routines."""
 
     reason = "resourceInUse"
 

@@ -20,10 +20,10 @@ from devstack.bigquery.storage.model import RowPolicy
 OVERRIDE_TIME_TRAVEL = "bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"
 FINE_GRAINED_READ = "datacatalog.categories.fineGrainedGet"
 DELEGATE_CONNECTION = "bigquery.connections.delegate"  # to create a procedure for Spark with a connection
-USE_CONNECTION = "bigquery.connections.use"  # to call one
+USE_CONNECTION = "bigquery.connections.use"  # to call such a procedure
 PERMISSIONS = (DELEGATE_CONNECTION, FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL, USE_CONNECTION)
 DEFAULT_USER = "stand-in@local.invalid"  # of a request without a token, or with a token that is no email address
-_SERVICE_ACCOUNTS = ".gserviceaccount.com"
+_SERVICE_ACCOUNT_SUFFIX = ".gserviceaccount.com"
 
 
 class Grants:
@@ -65,7 +65,7 @@ class Caller:
     @property
     def member(self) -> str:
         """The caller as IAM names it."""
-        return f"{'serviceAccount' if self.user.endswith(_SERVICE_ACCOUNTS) else 'user'}:{self.user}"
+        return f"{'serviceAccount' if self.user.endswith(_SERVICE_ACCOUNT_SUFFIX) else 'user'}:{self.user}"
 
     def has(self, permission: str) -> bool:
         return self.grants.has(self.member, permission)
@@ -85,9 +85,6 @@ class Caller:
 
 
 def user_of(authorization: str | None) -> str:
-    """The user whom an Authorization header identifies.
-
-    The stand-in takes a bearer token for the user's email address.
-    """
+    """The user whom an Authorization header identifies. To the stand-in, a bearer token is the user's email address."""
     token = (authorization or "").removeprefix("Bearer ").strip()
     return token if "@" in token else DEFAULT_USER

@@ -23,7 +23,7 @@ def to_datetime(microseconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
 
 
-def to_milliseconds(microseconds: int) -> int:
+def floor_to_millisecond(microseconds: int) -> int:
     """The time rounded down to a whole millisecond. Argument and result are in microseconds."""
     return microseconds - microseconds % 1000
 

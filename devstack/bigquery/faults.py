@@ -22,7 +22,7 @@ REQUEST_KEYS, JOB_KEYS = {"method", "path"}, {"job_type", "job_id"}
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault, for requests or jobs that match. It applies `times` times, first to match number `nth`.
+    """One fault. It applies to `times` matching requests or jobs, from the `nth` match on, counted from 1.
 
     `match`: the values that a request (REQUEST_KEYS) or a job (JOB_KEYS) must have; `path` and `job_id` are regular
     expressions. `effect`: one of REQUEST_EFFECTS or JOB_EFFECTS. `status`, `reason`, `message`: those of the error.
@@ -47,9 +47,9 @@ class Fault:
 
 
 def parse_fault(body: Mapping[str, Any]) -> Fault:
-    known = {"match", "effect", "nth", "times", "seconds", "status", "reason", "message"}
-    if unknown := sorted(set(body) - known):
-        raise Invalid(f"Fault has unknown keys [{', '.join(unknown)}], known are [{', '.join(sorted(known))}].")
+    allowed_keys = {"match", "effect", "nth", "times", "seconds", "status", "reason", "message"}
+    if unknown := sorted(set(body) - allowed_keys):
+        raise Invalid(f"Fault has unknown keys [{', '.join(unknown)}], known are [{', '.join(sorted(allowed_keys))}].")
     match, effect = body.get("match"), body.get("effect")
     if not isinstance(match, dict) or not match or not (set(match) <= REQUEST_KEYS or set(match) <= JOB_KEYS):
         raise Invalid(
@@ -70,12 +70,12 @@ class FaultRegistry:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._faults: dict[str, Fault] = {}
-        self._matched: dict[str, int] = {}
+        self._match_counts: dict[str, int] = {}
 
     def add(self, fault: Fault) -> Fault:
         with self._changed:
             self._faults[fault.id] = fault
-            self._matched[fault.id] = 0
+            self._match_counts[fault.id] = 0
         return fault
 
     def list(self) -> list[Fault]:
@@ -110,8 +110,8 @@ class FaultRegistry:
             for fault in self._faults.values():
                 if fault.is_about_jobs != jobs or not _matches(fault.match, values):
                     continue
-                self._matched[fault.id] += 1
-                if fault.nth <= self._matched[fault.id] < fault.nth + fault.times:
+                self._match_counts[fault.id] += 1
+                if fault.nth <= self._match_counts[fault.id] < fault.nth + fault.times:
                     return fault
         return None
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from devstack.bigquery.faults import JOB_EFFECTS, REQUEST_EFFECTS
 from devstack.bigquery.jobs.dml_queue import (
-    INSERTS_AT_ONCE_PER_DAY,
     MAXIMUM_RUNNING,
     MAXIMUM_RUNNING_INSERTS,
     MAXIMUM_WAITING,
     MAXIMUM_WAITING_INSERTS,
+    UNQUEUED_INSERTS_PER_DAY,
 )
 from devstack.bigquery.jobs.dml_runner import MAXIMUM_RETRIES
 from devstack.bigquery.jobs.external_tables import DEFINITION_FIELDS, EXTERNAL_FORMATS, FILE_NAME
@@ -118,8 +118,8 @@ def render() -> str:
         "hours.",
         f"- `UPDATE`, `DELETE` and `MERGE` of a table: {MAXIMUM_RUNNING} at a time, {MAXIMUM_WAITING} wait, "
         f"{MAXIMUM_RETRIES} retries when another one changed the same partitions.",
-        f"- `INSERT` into a table: {INSERTS_AT_ONCE_PER_DAY:,} in 24 hours at once; then {MAXIMUM_RUNNING_INSERTS} at "
-        f"a time, {MAXIMUM_WAITING_INSERTS} wait.",
+        f"- `INSERT` into a table: {UNQUEUED_INSERTS_PER_DAY:,} in 24 hours without a queue; then "
+        f"{MAXIMUM_RUNNING_INSERTS} at a time, {MAXIMUM_WAITING_INSERTS} wait.",
         "\n### Fault effects\n",
         f"Requests: {_codes(REQUEST_EFFECTS)}. Jobs: {_codes(JOB_EFFECTS)}.",
     ]
@@ -127,13 +127,13 @@ def render() -> str:
 
 
 def _method_rows() -> list[str]:
-    """A row for all methods that take the same."""
-    names: dict[tuple[frozenset[str], frozenset[str]], list[str]] = {}
+    """The rows of the table of methods. Methods that take the same parameters and fields share a row."""
+    method_ids: dict[tuple[frozenset[str], frozenset[str]], list[str]] = {}
     for method in METHODS:
-        names.setdefault((method.parameters, method.fields), []).append(method.id)
+        method_ids.setdefault((method.parameters, method.fields), []).append(method.id)
     return [
-        f"| {_codes(same)} | {_codes(sorted(parameters))} | {_codes(sorted(fields))} |"
-        for (parameters, fields), same in names.items()
+        f"| {_codes(ids)} | {_codes(sorted(parameters))} | {_codes(sorted(fields))} |"
+        for (parameters, fields), ids in method_ids.items()
     ]
 
 

@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("files", help="secrets, folders and logins, before anything starts")
     verbs.add_parser("stores", help="buckets and dataset, once the stores are up")
-    healthy = verbs.add_parser("healthy", help="end well when a part answers well")
+    healthy = verbs.add_parser("healthy", help="exit with 0 if a part is healthy")
     healthy.add_argument("url")
     healthy.add_argument("--part", help="a part of Airflow that must be healthy, too")
     options = parser.parse_args(arguments)

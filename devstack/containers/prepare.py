@@ -51,6 +51,6 @@ def _password(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file that the database's container can read. It runs as another user, of the same group."""
+    """Write a file that the database's container can read. That container runs as another user, of the same group."""
     path.parent.mkdir(parents=True, exist_ok=True)
     client_config.write_file(path, text, mode=0o640)

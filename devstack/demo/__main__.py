@@ -1,4 +1,7 @@
-"""`python -m devstack.demo`: the demo on the local stack, which must be up. Exits 0 only if the tables are right."""
+"""Runs the demo on the local stack, which must be up: `python -m devstack.demo`.
+
+Exits with 0 only if the published tables equal those computed independently from the landed files.
+"""
 
 import argparse
 import sys

@@ -30,9 +30,9 @@ MakeSnapshot = Callable[[int], pa.Table]
 class FeedSequence:
     """The progress of one feed.
 
-    `to_land`: functions that make the snapshots that are still to be landed. `delivery`: the one that is being
-    published. `publishes`, `tables`: the ledger record of each finished publish, and for the worked example the table
-    after it.
+    `to_land`: functions that make the snapshots that are still to be landed. `delivery`: the landed snapshot that is
+    being published. `publishes`: the ledger record of each finished publish. `tables`: for the worked example, the
+    published table after each of them.
     """
 
     feed: str
@@ -90,7 +90,8 @@ class DemoRun:
         landed = landing.land(self.landing_bucket, sequence.feed, snapshot_id, table)
         sequence.delivery = DeliveryProgress(self.api, landed)
         progress.clear()
-        self.log(f"  landed     {sequence.feed} snapshot {snapshot_id}: {landed.rows:,} rows of {landed.dates} dates")
+        landed_rows = f"{landed.row_count:,} rows of {landed.date_count} dates"
+        self.log(f"  landed     {sequence.feed} snapshot {snapshot_id}: {landed_rows}")
 
     def _poll(self, sequence: FeedSequence, progress: terminal_output.Progress) -> str | None:
         if sequence.delivery is None:

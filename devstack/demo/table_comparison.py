@@ -8,12 +8,16 @@ import pyarrow as pa
 from devstack.connection import Connection
 from devstack.producer.demo_feeds import SCHEMA
 
-SAMPLES = 5
+MAX_SAMPLES = 5
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a comparison. `too_many`, `too_few`: numbers of rows. `samples`: some of these rows, as text."""
+    """The result of a comparison.
+
+    `too_many`: the number of published rows that are not expected. `too_few`: the number of expected rows that are not
+    published. `samples`: some of these rows, as text.
+    """
 
     published_rows: int
     expected_rows: int
@@ -39,8 +43,8 @@ def compare(published: pa.Table, expected: pa.Table) -> Comparison:
         connection.register("expected", expected)
         too_many = _except(connection, "published", "expected")
         too_few = _except(connection, "expected", "published")
-    samples = [f"published, not expected: {row}" for row in too_many[:SAMPLES]]
-    samples += [f"expected, not published: {row}" for row in too_few[:SAMPLES]]
+    samples = [f"published, not expected: {row}" for row in too_many[:MAX_SAMPLES]]
+    samples += [f"expected, not published: {row}" for row in too_few[:MAX_SAMPLES]]
     return Comparison(published.num_rows, expected.num_rows, len(too_many), len(too_few), tuple(samples))
 
 

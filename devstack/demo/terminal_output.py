@@ -12,7 +12,7 @@ from devstack.producer.demo_feeds import KEYS, SNAPSHOT_ID, VALUE
 
 WIDTH = 100
 _INDENT = " " * 6
-ROWS_SHOWN = 30
+MAX_ROWS_SHOWN = 30
 # Without a terminal, an unchanged text is printed again only after this time.
 REPEAT_AFTER_S = 15.0
 
@@ -28,8 +28,8 @@ def columns(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
 
 
 def plain_rows(rows: Sequence[Row]) -> list[str]:
-    cells = [(*map(str, row.key), str(row.value), str(row.snapshot_id)) for row in rows[:ROWS_SHOWN]]
-    return columns((*KEYS, VALUE, SNAPSHOT_ID), cells) + _left_out(len(rows))
+    cells = [(*map(str, row.key), str(row.value), str(row.snapshot_id)) for row in rows[:MAX_ROWS_SHOWN]]
+    return columns((*KEYS, VALUE, SNAPSHOT_ID), cells) + _lines_for_hidden_rows(len(rows))
 
 
 def compared_rows(rows: Sequence[ComparedRow]) -> list[str]:
@@ -40,9 +40,9 @@ def compared_rows(rows: Sequence[ComparedRow]) -> list[str]:
             _change(row.before.snapshot_id if row.before else None, row.after.snapshot_id),
             row.change,
         )
-        for row in rows[:ROWS_SHOWN]
+        for row in rows[:MAX_ROWS_SHOWN]
     ]
-    lines = columns((*KEYS, VALUE, SNAPSHOT_ID, "kind"), cells) + _left_out(len(rows))
+    lines = columns((*KEYS, VALUE, SNAPSHOT_ID, "kind"), cells) + _lines_for_hidden_rows(len(rows))
     counts = ", ".join(f"{sum(row.change == kind for row in rows)} {kind}" for kind in RowChange)
     return [*lines, f"  {counts}"]
 
@@ -51,8 +51,8 @@ def _change(before: int | None, after: int) -> str:
     return str(after) if before is None or before == after else f"{before} -> {after}"
 
 
-def _left_out(count: int) -> list[str]:
-    return [f"  … and {count - ROWS_SHOWN} more rows"] if count > ROWS_SHOWN else []
+def _lines_for_hidden_rows(row_count: int) -> list[str]:
+    return [f"  … and {row_count - MAX_ROWS_SHOWN} more rows"] if row_count > MAX_ROWS_SHOWN else []
 
 
 def publishes(published: Sequence[LedgerEntry]) -> list[str]:

@@ -33,7 +33,7 @@ def land(feed: str, snapshot_id: int | None) -> None:
     landed = landing.land(bucket, feed, chosen, table, layout)
     again = "again (a re-delivery)" if landed.is_redelivery else ""
     print(f"Landed {feed}, snapshot {landed.snapshot_id} {again}".rstrip())
-    print(f"  {landed.rows:,} rows of {landed.dates} dates, {landed.bytes:,} bytes")
+    print(f"  {landed.row_count:,} rows of {landed.date_count} dates, {landed.byte_count:,} bytes")
     print(f"  gs://{connection.landing_bucket}/{landing.folder(layout.prefix, landed.snapshot_id)}")
     print(f"  arrived {landed.arrived_at:%Y-%m-%d %H:%M:%S} UTC, marker generation {landed.marker_generation}")
     run_id = f"publish__{landed.snapshot_id}__{landed.marker_generation}"

@@ -1,6 +1,6 @@
 """Makes values of any column type from numbers.
 
-A number always gives the same value, other numbers mostly other values.
+A number always gives the same value; different numbers mostly give different values.
 """
 
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from dedup_clone.contract.table import Column, ColumnMode
 
 Numbers = np.ndarray
 _FIRST_DAY = 18_262  # 2020-01-01, in days since the epoch
-_DAYS = 2_000
-_NULL_IN = 50  # in a NULLABLE column about one of this many values is NULL
+_DAY_COUNT = 2_000
+_VALUES_PER_NULL = 50  # on average, in a NULLABLE column
 _LONGEST_ARRAY = 4
 _MICROS_A_DAY = 24 * 60 * 60 * 1_000_000
 
 
-def mixed(numbers: Numbers, salt: int) -> Numbers:
+def pseudo_random(numbers: Numbers, salt: int) -> Numbers:
     """For each number a pseudo-random one, which depends on all bits of the number and of `salt` (SplitMix64)."""
     with np.errstate(over="ignore"):
         z = numbers.astype(np.uint64) + np.uint64(salt + 1) * np.uint64(0x9E3779B97F4A7C15)
@@ -28,11 +28,11 @@ def mixed(numbers: Numbers, salt: int) -> Numbers:
 
 
 def values(column: Column, numbers: Numbers) -> pa.Array:
-    """A value of the column for each number. If the column is NULLABLE, one in _NULL_IN values is NULL."""
+    """A value of the column for each number. If the column is NULLABLE, one in _VALUES_PER_NULL is NULL."""
     mask = None
     if column.mode is ColumnMode.NULLABLE:
-        mask = mixed(numbers, 1) % np.uint64(_NULL_IN) == 0
-    return _values(column, mixed(numbers, 2), mask)
+        mask = pseudo_random(numbers, 1) % np.uint64(_VALUES_PER_NULL) == 0
+    return _values(column, pseudo_random(numbers, 2), mask)
 
 
 def key_values(column: Column, numbers: Numbers) -> pa.Array:
@@ -45,7 +45,7 @@ def key_values(column: Column, numbers: Numbers) -> pa.Array:
         return pa.array([f"{column.name}-{number:08x}" for number in numbers.tolist()]).cast(_ARROW[kind])
     if kind in ("INT64", "NUMERIC"):
         return pa.array(numbers.astype(np.int64)).cast(_ARROW[kind])
-    return _values(column, mixed(numbers, 2), None)
+    return _values(column, pseudo_random(numbers, 2), None)
 
 
 def field(column: Column) -> pa.Field:
@@ -58,16 +58,16 @@ def field(column: Column) -> pa.Field:
 
 def _values(column: Column, numbers: Numbers, mask: Numbers | None) -> pa.Array:
     if column.mode is ColumnMode.REPEATED:
-        lengths = (mixed(numbers, 3) % np.uint64(_LONGEST_ARRAY)).astype(np.int64)
+        lengths = (pseudo_random(numbers, 3) % np.uint64(_LONGEST_ARRAY)).astype(np.int64)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         inside = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         with np.errstate(over="ignore"):
-            elements = mixed(np.repeat(numbers, lengths) + inside.astype(np.uint64), 4)
+            elements = pseudo_random(np.repeat(numbers, lengths) + inside.astype(np.uint64), 4)
         inner = Column(column.name, column.type, ColumnMode.REQUIRED, column.fields)
         kind = field(column).type
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), _values(inner, elements, None), type=kind)
     if column.type == "STRUCT":
-        parts = [values(f, mixed(numbers, 5 + place)) for place, f in enumerate(column.fields)]
+        parts = [values(f, pseudo_random(numbers, 5 + index)) for index, f in enumerate(column.fields)]
         fields = [field(f) for f in column.fields]
         null = None if mask is None else pa.array(mask)
         return pa.StructArray.from_arrays(parts, fields=fields, mask=null)
@@ -76,11 +76,6 @@ def _values(column: Column, numbers: Numbers, mask: Numbers | None) -> pa.Array:
 
 def _below(limit: int) -> Callable[[Numbers], Numbers]:
     return lambda numbers: (numbers % np.uint64(limit)).astype(np.int64)
-
-
-def _cents(numbers: Numbers) -> pa.Array:
-    """Amounts of money: hundredths, as a decimal."""
-    return pa.array(_below(10_000_00)(numbers)).cast(pa.decimal128(19, 0)).cast(pa.decimal128(38, 9))
 
 
 def _words(numbers: Numbers) -> Numbers:
@@ -101,11 +96,11 @@ _ARROW: dict[str, pa.DataType] = {
 
 
 def _days(numbers: Numbers) -> Numbers:
-    return (_FIRST_DAY + _below(_DAYS)(numbers)).astype("datetime64[D]")
+    return (_FIRST_DAY + _below(_DAY_COUNT)(numbers)).astype("datetime64[D]")
 
 
 def _micros(numbers: Numbers) -> Numbers:
-    return (_FIRST_DAY * _MICROS_A_DAY + _below(_DAYS * _MICROS_A_DAY)(numbers)).astype("datetime64[us]")
+    return (_FIRST_DAY * _MICROS_A_DAY + _below(_DAY_COUNT * _MICROS_A_DAY)(numbers)).astype("datetime64[us]")
 
 
 _PLAIN: dict[str, Callable[[Numbers], Numbers]] = {
@@ -115,7 +110,7 @@ _PLAIN: dict[str, Callable[[Numbers], Numbers]] = {
     "DATETIME": _micros,
     "FLOAT64": lambda numbers: _below(100_000)(numbers) / 8.0,
     "INT64": _below(1_000),
-    "NUMERIC": lambda numbers: _below(1_000_000)(numbers),
+    "NUMERIC": _below(1_000_000),
     "STRING": _words,
     "TIMESTAMP": _micros,
 }

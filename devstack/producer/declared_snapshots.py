@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup_clone.contract.table import TableContract
-from devstack.producer.column_values import field, key_values, mixed, values
+from devstack.producer.column_values import field, key_values, pseudo_random, values
 from devstack.producer.realistic_snapshots import CHANGED_SHARE, SnapshotChanges
 
 DATES = 13
 ROWS_PER_DATE = 1_000
 # Each snapshot takes the numbers of its new rows from a range of its own, so that their keys are new.
 NUMBERS_PER_SNAPSHOT = 1_000_000
-MAX_BLOCKS = 1 << 40
+MAX_RANGES = 1 << 40  # greater snapshot ids use the ranges again, so that numbers stay within 64 bits
 
 
 def schema(table: TableContract) -> pa.Schema:
@@ -52,7 +52,7 @@ def following(
     stays_mask[selected] = False
     corrected = _with_values(table, retained.take(pa.array(selected[:changed])), rng.integers(0, 2**62, changed))
     parts = [retained.filter(pa.array(stays_mask)), corrected]
-    numbers = snapshot_id % MAX_BLOCKS * NUMBERS_PER_SNAPSHOT + np.arange(new)
+    numbers = snapshot_id % MAX_RANGES * NUMBERS_PER_SNAPSHOT + np.arange(new)
     days = pc.unique(retained[date_column]).to_pylist()
     added_to = rng.integers(0, len(days), new)
     parts += [_rows(table, days[n], numbers[added_to == n], snapshot_id, seed) for n in np.unique(added_to)]
@@ -60,13 +60,13 @@ def following(
         parts.append(_rows(table, day, np.arange(rows_per_date), snapshot_id, seed))
         new += rows_per_date
     ids = pa.array(np.full(sum(part.num_rows for part in parts), snapshot_id, dtype=np.int64))
-    whole = pa.concat_tables(parts)
-    position = whole.schema.get_field_index(table.snapshot_id_column)
-    return whole.set_column(position, schema(table).field(position), ids), SnapshotChanges(changed, new, missing)
+    snapshot = pa.concat_tables(parts)
+    position = snapshot.schema.get_field_index(table.snapshot_id_column)
+    return snapshot.set_column(position, schema(table).field(position), ids), SnapshotChanges(changed, new, missing)
 
 
 def _rows(table: TableContract, day: date, numbers: np.ndarray, snapshot_id: int, seed: int) -> pa.Table:
-    """The rows of a date with these numbers. One key column contains the number, the first one whose type can."""
+    """The rows of a date with these numbers. The first key column whose type can hold the number contains it."""
     others = [name for name in table.keys if name != table.partition_column]
     columns: dict[str, pa.Array] = {
         table.partition_column: pa.array([day] * len(numbers), pa.date32()),
@@ -77,17 +77,17 @@ def _rows(table: TableContract, day: date, numbers: np.ndarray, snapshot_id: int
         numbers = numbers[:1]  # with equal keys, a date can have only one row
         columns = {name: column[:1] for name, column in columns.items()}
     for position, name in enumerate(others):
-        own = numbers if name == distinguishing else mixed(numbers, position) % np.uint64(50)
-        columns[name] = key_values(table.column(name), own)
-    started = mixed(numbers + day.toordinal() * NUMBERS_PER_SNAPSHOT, seed)
-    for place, column in enumerate(table.value_columns):
-        columns[column.name] = values(column, mixed(started, place))
+        key_numbers = numbers if name == distinguishing else pseudo_random(numbers, position) % np.uint64(50)
+        columns[name] = key_values(table.column(name), key_numbers)
+    value_numbers = pseudo_random(numbers + day.toordinal() * NUMBERS_PER_SNAPSHOT, seed)
+    for index, column in enumerate(table.value_columns):
+        columns[column.name] = values(column, pseudo_random(value_numbers, index))
     return pa.table([columns[c.name] for c in table.columns], schema=schema(table))
 
 
 def _with_values(table: TableContract, rows: pa.Table, numbers: np.ndarray) -> pa.Table:
     """The same rows, with other values in all value columns."""
-    for place, column in enumerate(table.value_columns):
+    for index, column in enumerate(table.value_columns):
         position = rows.schema.get_field_index(column.name)
-        rows = rows.set_column(position, rows.schema.field(position), values(column, mixed(numbers, place)))
+        rows = rows.set_column(position, rows.schema.field(position), values(column, pseudo_random(numbers, index)))
     return rows

@@ -19,8 +19,8 @@ class LandingLayout:
     date_folders: bool = True
 
 
-def feed_names(folder: Path = FEEDS_FOLDER) -> list[str]:
-    return sorted(path.stem for path in folder.glob("*.yaml"))
+def feed_names() -> list[str]:
+    return sorted(path.stem for path in FEEDS_FOLDER.glob("*.yaml"))
 
 
 def read(name: str, folder: Path = FEEDS_FOLDER) -> Feed:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from google.cloud.storage import Bucket
 
 _FOLDER = re.compile(r"/snapshot_id=(\d+)/(.+)$")
-# The number of a snapshot's files without date folders. Each of them has rows of any date.
-_FILES_WITHOUT_FOLDERS = 4
+# Of a snapshot without date folders. Each file has rows of any date.
+_FILE_COUNT = 4
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Landed:
     snapshot_id: int
     marker_generation: int
     arrived_at: datetime
-    dates: int
-    rows: int
-    bytes: int
+    date_count: int
+    row_count: int
+    byte_count: int
     is_redelivery: bool
 
 
@@ -98,9 +98,9 @@ def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout:
         snapshot_id=snapshot_id,
         marker_generation=int(marker.generation),
         arrived_at=marker.time_created,
-        dates=pc.count_distinct(table[layout.date_column]).as_py(),
-        rows=table.num_rows,
-        bytes=size,
+        date_count=pc.count_distinct(table[layout.date_column]).as_py(),
+        row_count=table.num_rows,
+        byte_count=size,
         is_redelivery=into + layout.marker in before,
     )
 
@@ -108,8 +108,8 @@ def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout:
 def _files(table: pa.Table, layout: LandingLayout) -> Iterator[tuple[str, pa.Table]]:
     """The files of a snapshot: each file's name below the snapshot's folder, and its rows."""
     if not layout.date_folders:
-        rows_each = -(-table.num_rows // _FILES_WITHOUT_FOLDERS)
-        for number in range(_FILES_WITHOUT_FOLDERS):
+        rows_each = -(-table.num_rows // _FILE_COUNT)
+        for number in range(_FILE_COUNT):
             yield f"part-{number:05d}.parquet", table.slice(number * rows_each, rows_each)
         return
     for day in sorted(pc.unique(table[layout.date_column]).to_pylist()):

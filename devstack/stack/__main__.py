@@ -48,7 +48,8 @@ def main(arguments: list[str]) -> int:
         print(f"devstack: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("devstack: interrupted, and nothing of the stack is left running.", file=sys.stderr)
+        # An interrupted `up` has stopped what it started.
+        print(f"devstack: interrupted{', and the stack is stopped' if command == 'up' else ''}.", file=sys.stderr)
         return INTERRUPTED
     return 0
 

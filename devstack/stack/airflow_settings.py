@@ -29,13 +29,13 @@ if os.environ.get("DEDUP_CLONE_PRELOAD") == "1":
     import google.cloud.storage
 '''
 
-# Mostly intervals in seconds, short ones, so that the tasks of a run follow each other quickly.
-_INTERVALS = {
+# In seconds. The intervals are short, so that the tasks of a run follow each other quickly.
+_INTERVALS_AND_TIMEOUTS = {
     "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
     "SCHEDULER__JOB_HEARTBEAT_SEC": "2",
     "SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "15",
     "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "20",
-    # Workers send a heartbeat every five seconds. After six missed ones the scheduler fails the task, which is retried.
+    # A task sends a heartbeat every five seconds. After six missed ones the scheduler fails the task, which is retried.
     "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
     "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
     "TRIGGERER__JOB_HEARTBEAT_SEC": "2",
@@ -44,14 +44,14 @@ _INTERVALS = {
     "DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "5",
     "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "30",
     "DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "120",
-    "DAG_PROCESSOR__PARSING_PROCESSES": "1",
     "CORE__DAGBAG_IMPORT_TIMEOUT": "120",
-    "CORE__PARALLELISM": "4",
-    # Without a network, resolving the machine's own name can take seconds.
-    "CORE__HOSTNAME_CALLABLE": "socket.gethostname",
 }
 
 _OTHER = {
+    "DAG_PROCESSOR__PARSING_PROCESSES": "1",
+    "CORE__PARALLELISM": "4",
+    # Without a network, resolving the machine's own name can take seconds.
+    "CORE__HOSTNAME_CALLABLE": "socket.gethostname",
     "CORE__LOAD_EXAMPLES": "False",
     "USAGE_DATA_COLLECTION__ENABLED": "False",
     "LOGGING__LOGGING_LEVEL": "INFO",
@@ -90,7 +90,7 @@ def settings(layout: Layout, ports: Ports, keys: SecretKeys) -> dict[str, str]:
         "API_AUTH__JWT_SECRET": keys.jwt_secret,
         "DATABASE__SQL_ALCHEMY_CONN": postgres.url(layout),
         "LOGGING__BASE_LOG_FOLDER": str(layout.airflow_home / "logs"),
-        **_INTERVALS,
+        **_INTERVALS_AND_TIMEOUTS,
         **_OTHER,
     }
     return {

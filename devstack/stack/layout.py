@@ -71,10 +71,7 @@ class Layout:
 
     @property
     def database_socket(self) -> Path:
-        """The folder of PostgreSQL's socket.
-
-        It is a temporary folder if the socket's path would be too long elsewhere.
-        """
+        """The folder of PostgreSQL's socket: `run`, or a temporary folder if the socket's path would be too long."""
         longest = self.run / ".s.PGSQL.65535.lock"
         return self.run if _fits(longest) else _in_temporary_folder(self.local)
 

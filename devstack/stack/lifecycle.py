@@ -12,12 +12,12 @@ from devstack.stack import (
     client_config,
     health,
     migration,
+    parts,
     ports,
     postgres,
     procedure_runner,
     process_environment,
     processes,
-    programs,
     secret_keys,
     supervisord,
 )
@@ -25,7 +25,7 @@ from devstack.stack.layout import Layout
 from devstack.stack.names_and_logins import AIRFLOW_PASSWORD, AIRFLOW_USER
 from devstack.stack.stack_errors import StackBusy, StackError
 
-STORES_TIMEOUT_S = 60.0
+SERVERS_TIMEOUT_S = 60.0
 AIRFLOW_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 5.0
 
@@ -59,7 +59,7 @@ def up(layout: Layout, environ: Mapping[str, str], log: health.Log) -> ports.Por
             _stop(layout, supervisor)
             raise
         seconds = time.monotonic() - started
-        log(f"The stack {'is' if was_up else 'was'} up: {seconds:.1f} s. Data and logs: {layout.local}")
+        log(f"The stack is up after {seconds:.1f} s. Data and logs: {layout.local}")
         log(f"  Airflow: {chosen.airflow_url}   login: {AIRFLOW_USER} / {AIRFLOW_PASSWORD}")
         log(f"  Spark's history server: {chosen.spark_history_url}")
         return chosen
@@ -71,19 +71,19 @@ def _restart_stopped_parts(layout: Layout, supervisor: supervisord.Supervisor, l
     if chosen is None:
         raise StackError(f"The ports of the running stack are unknown: [{layout.ports_file}] is gone. Start it again.")
     log(f"The stack in {layout.local} runs already.")
-    parts = programs.all_programs(layout, chosen)
-    for name, part in supervisor.parts().items():
-        if part.state in {"STOPPED", "FATAL", "EXITED"}:
+    for name, part_state in supervisor.part_states().items():
+        if part_state.state in {"STOPPED", "FATAL", "EXITED"}:
             supervisor.start(name)
-    health.wait(layout, supervisor, parts, timeout_s=AIRFLOW_TIMEOUT_S, log=log)
+    health.wait(layout, supervisor, parts.all_parts(layout, chosen), timeout_s=AIRFLOW_TIMEOUT_S, log=log)
     return chosen
 
 
 def _start(
     layout: Layout, environ: Mapping[str, str], supervisor: supervisord.Supervisor, log: health.Log
 ) -> ports.Ports:
-    if left := _stop(layout, supervisor):
-        log(f"  stopped [{left}] processes that an earlier run left behind")
+    """Start all parts of a stack that is down. Airflow's parts start once the database has been migrated."""
+    if leftover_count := _stop(layout, supervisor):
+        log(f"  stopped [{leftover_count}] processes that an earlier run left behind")
     layout.make_folders()
     choice = ports.choose(layout.ports_file)
     for line in choice.moved:
@@ -92,22 +92,22 @@ def _start(
     environment_of_parts = process_environment.build(layout, chosen, secret_keys.load_or_make(layout), environ)
     airflow_settings.write_files(layout)
     client_config.write(layout, chosen)
-    parts = programs.all_programs(layout, chosen)
-    layout.supervisor_conf.write_text(supervisord.render(layout, parts))
+    all_parts = parts.all_parts(layout, chosen)
+    layout.supervisor_conf.write_text(supervisord.render(layout, all_parts))
 
     postgres.prepare(layout, environment_of_parts)
     supervisord.start_supervisord(layout, environment_of_parts)
-    database, *stores = (part for part in parts if not part.is_airflow)
-    airflow_parts = tuple(part for part in parts if part.is_airflow)
-    for part in (database, *stores):
+    database, *servers = (part for part in all_parts if not part.starts_after_migration)
+    airflow_parts = tuple(part for part in all_parts if part.starts_after_migration)
+    for part in (database, *servers):
         supervisor.start(part.name)
-    health.wait(layout, supervisor, (database,), timeout_s=STORES_TIMEOUT_S, log=log)
-    migrating = time.monotonic()
+    health.wait(layout, supervisor, (database,), timeout_s=SERVERS_TIMEOUT_S, log=log)
+    migration_started = time.monotonic()
     if migration.migrate_if_needed(layout, environment_of_parts):
-        log(f"  {database.name:<14} migrated in {time.monotonic() - migrating:4.1f} s")
+        log(f"  {database.name:<14} migrated in {time.monotonic() - migration_started:4.1f} s")
     for part in airflow_parts:
         supervisor.start(part.name)
-    health.wait(layout, supervisor, tuple(stores), timeout_s=STORES_TIMEOUT_S, log=log)
+    health.wait(layout, supervisor, tuple(servers), timeout_s=SERVERS_TIMEOUT_S, log=log)
     buckets_and_dataset.create_missing(chosen.gcs_url, chosen.bigquery_url)
     procedure_runner.prepare(chosen.gcs_url, chosen.bigquery_url, layout.spark_code)
     layout.started_file.touch()
@@ -128,22 +128,22 @@ def down(layout: Layout, log: health.Log) -> None:
 
 def _stop(layout: Layout, supervisor: supervisord.Supervisor) -> int:
     """Stop all processes of the stack. Returns how many there were."""
-    count = len(processes.of_stack(layout.local))
+    process_count = len(processes.of_stack(layout.local))
     layout.started_file.unlink(missing_ok=True)
     if supervisor.is_alive():
         pid = supervisor.pid()
-        parts = supervisor.parts()
-        others = parts.keys() - {programs.DATABASE}
-        with processes.running_tasks_killed(parts[programs.SCHEDULER].pid):
-            supervisor.ask_to_stop(others)
-        supervisor.wait_until_stopped(others)
+        states = supervisor.part_states()
+        all_but_database = states.keys() - {parts.DATABASE}
+        with processes.running_tasks_killed(states[parts.SCHEDULER].pid):
+            supervisor.ask_to_stop(all_but_database)
+        supervisor.wait_until_stopped(all_but_database)
         # The database stops last, because Airflow's parts write to it while they stop.
-        supervisor.ask_to_stop({programs.DATABASE})
-        supervisor.wait_until_stopped({programs.DATABASE})
+        supervisor.ask_to_stop({parts.DATABASE})
+        supervisor.wait_until_stopped({parts.DATABASE})
         supervisor.shutdown()
         processes.wait_for_end(pid, supervisord.STOP_S + STOP_TIMEOUT_S)
     processes.sweep(layout.local, STOP_TIMEOUT_S)
-    return count
+    return process_count
 
 
 def status(layout: Layout, log: health.Log) -> bool:
@@ -151,15 +151,19 @@ def status(layout: Layout, log: health.Log) -> bool:
     supervisor = supervisord.Supervisor(layout.supervisor_socket)
     saved = ports.read_saved(layout.ports_file)
     if saved is None or not supervisor.is_alive():
-        left = processes.of_stack(layout.local)
-        log("The stack is down." if not left else f"The stack is down, but {len(left)} processes are left: run `down`.")
+        leftovers = processes.of_stack(layout.local)
+        log(
+            "The stack is down."
+            if not leftovers
+            else f"The stack is down, but {len(leftovers)} processes are left: run `down`."
+        )
         return False
-    parts = supervisor.parts()
+    states = supervisor.part_states()
     all_healthy = True
-    for program in programs.all_programs(layout, saved):
-        healthy = health.is_healthy(program, parts[program.name])
+    for part in parts.all_parts(layout, saved):
+        healthy = health.is_healthy(part, states[part.name])
         all_healthy = all_healthy and healthy
         word = "healthy" if healthy else "not healthy"
-        log(f"  {program.name:<14} {parts[program.name].state:<9} {word:<12} {program.address}".rstrip())
+        log(f"  {part.name:<14} {states[part.name].state:<9} {word:<12} {part.address}".rstrip())
     log(f"  data and logs: {os.path.relpath(layout.local)}")
     return all_healthy

@@ -57,7 +57,7 @@ DEFAULT = Ports()
 
 @dataclass(frozen=True)
 class PortChoice:
-    """The chosen ports. `moved`: a message for each port that is another one than at the last start."""
+    """The chosen ports. `moved`: a message for each port that differs from that of the last start."""
 
     ports: Ports
     moved: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Runs PostgreSQL for Airflow's metadata: its data folder, and its commands.
+"""Makes PostgreSQL's data folder for Airflow's metadata, and gives the commands that run the server.
 
 The server listens on no network port, only on a socket in a folder that no other user may open. So it has no password.
 """
@@ -18,7 +18,7 @@ from devstack.stack.stack_errors import PartFailed, StackError
 # The package contains two versions of PostgreSQL.
 _BINARIES = Path("pginstall18", "bin")
 USER, DATABASE = "airflow", "postgres"
-_PORT = 5432  # only a part of the socket's name
+_PORT = 5432  # only the end of the socket's name
 _USER_INSTEAD_OF_ROOT = "nobody"
 _MAY_WRITE_ANYWHERE = 1 << 1  # CAP_DAC_OVERRIDE, see capabilities(7)
 
@@ -82,8 +82,8 @@ def _remove_stale_pid_files(layout: Layout) -> None:
 
     If another program has that id by now, PostgreSQL would believe that a server runs.
     """
-    for left in (_data(layout) / "postmaster.pid", layout.database_socket / f".s.PGSQL.{_PORT}.lock"):
-        left.unlink(missing_ok=True)
+    for pid_file in (_data(layout) / "postmaster.pid", layout.database_socket / f".s.PGSQL.{_PORT}.lock"):
+        pid_file.unlink(missing_ok=True)
 
 
 def _make_data(data: Path, environment: Mapping[str, str]) -> None:
@@ -110,7 +110,7 @@ def _data(layout: Layout) -> Path:
 def _unprivileged() -> tuple[str, ...]:
     """The beginning of a command that runs the rest as another user, if this process runs as root; else nothing.
 
-    PostgreSQL refuses to run as root, who is the user in many containers. The other user gets the right to open all
+    PostgreSQL refuses to run as root, the user of many containers. The other user gets the right to open all
     files, because the checkout may be in a folder that only root may open.
     """
     if os.geteuid() != 0:

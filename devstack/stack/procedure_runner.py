@@ -1,6 +1,7 @@
 """Makes the local stack ready for feeds with `runner: bigquery_procedure`.
 
-Uploads the Spark job as a release does, notes where it is, and grants the permissions on the stand-in's connection.
+Uploads the Spark job as a release does, writes its objects' names to a file, and grants the permissions on the
+stand-in's connection.
 """
 
 import json
@@ -17,8 +18,8 @@ _CALLER = "user:stand-in@local.invalid"
 _PERMISSIONS = ("bigquery.connections.delegate", "bigquery.connections.use")
 
 
-def prepare(gcs_url: str, bigquery_url: str, note: Path) -> None:
-    """Upload the code, and write to the file `note` which objects it is in. Raises StackError if that fails."""
+def prepare(gcs_url: str, bigquery_url: str, spark_code_file: Path) -> None:
+    """Upload the code, write its objects' names to the file, and grant. Raises StackError if a request fails."""
     code = build_spark_code(CHECKOUT)
     files = {"main": (MAIN_FILE, code.main), "archive": (ARCHIVE_FILE, code.archive)}
     names = {key: f"code/{code.digest}/{name}" for key, (name, _) in files.items()}
@@ -26,7 +27,7 @@ def prepare(gcs_url: str, bigquery_url: str, note: Path) -> None:
         query = urllib.parse.urlencode({"uploadType": "media", "name": names[key]})
         url = f"{gcs_url}/upload/storage/v1/b/{STATE_BUCKET}/o?{query}"
         _require(f"object [{names[key]}]", call("POST", url, content=content))
-    note.write_text(json.dumps({key: f"gs://{STATE_BUCKET}/{name}" for key, name in names.items()}) + "\n")
+    spark_code_file.write_text(json.dumps({key: f"gs://{STATE_BUCKET}/{name}" for key, name in names.items()}) + "\n")
     for permission in _PERMISSIONS:
         grant = {"member": _CALLER, "permission": permission}
         _require(f"grant of [{permission}]", call("POST", f"{bigquery_url}/_standin/grants", body=grant))

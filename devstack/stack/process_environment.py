@@ -9,7 +9,7 @@ from devstack.stack import airflow_settings
 from devstack.stack.layout import Layout
 from devstack.stack.names_and_logins import STATE_BUCKET
 from devstack.stack.ports import Ports
-from devstack.stack.processes import MARKER
+from devstack.stack.processes import STACK_VARIABLE
 from devstack.stack.secret_keys import SecretKeys
 
 # Variables of the user's own Airflow or Google Cloud must not leak into the stack.
@@ -42,8 +42,8 @@ def build(layout: Layout, ports: Ports, keys: SecretKeys, environ: Mapping[str, 
     return {
         **kept,
         **airflow_settings.settings(layout, ports, keys),
-        MARKER: str(layout.local),
-        # Without it setproctitle overwrites the memory from which other processes read the marker variable.
+        STACK_VARIABLE: str(layout.local),
+        # Without it setproctitle overwrites the memory from which other processes read STACK_VARIABLE.
         "SPT_NOENV": "1",
         "DEDUP_CLONE_PROFILE": "local",
         "DEDUP_CLONE_ENVIRONMENT": "local",  # ports, and so Airflow's address, may differ from start to start
@@ -53,7 +53,7 @@ def build(layout: Layout, ports: Ports, keys: SecretKeys, environ: Mapping[str, 
         "BIGQUERY_EMULATOR_HOST": environ.get(BIGQUERY_PROXY_VARIABLE) or ports.bigquery_url,
         "BIGQUERY_STORAGE_EMULATOR_HOST": ports.bigquery_write_address,
         "DEDUP_CLONE_SPARK_CODE": str(layout.spark_code),
-        # Where Spark jobs write their event logs, and what shows these.
+        # Where Spark jobs write their event logs, and the address of the history server that shows them.
         "DEDUP_CLONE_SPARK_EVENTS": layout.spark_events.as_uri(),
         "DEDUP_CLONE_SPARK_HISTORY": ports.spark_history_url,
         "GOOGLE_CLOUD_PROJECT": "local-dev",

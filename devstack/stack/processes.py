@@ -1,8 +1,8 @@
 """Finds and ends all processes of a local stack.
 
 They cannot be found by the process tree or the process group, because tasks run in groups of their own and Spark
-outlives a killed task. Instead, every process of a stack inherits the environment variable MARKER, whose value is the
-stack's folder.
+outlives a killed task. Instead, every process of a stack inherits an environment variable, named by STACK_VARIABLE,
+whose value is the stack's folder.
 """
 
 import os
@@ -12,42 +12,42 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # it ships no types
 
-MARKER = "DEDUP_CLONE_STACK"
+STACK_VARIABLE = "DEDUP_CLONE_STACK"
 
 
-def _ourselves() -> set[int]:
-    """The ids of this process and its ancestors, which must not be ended. A shell may have exported MARKER to them."""
+def _own_process_ids() -> set[int]:
+    """The ids of this process and its ancestors, which must not be ended. A shell may have exported the variable."""
     me = psutil.Process(os.getpid())
     return {me.pid, *(parent.pid for parent in me.parents())}
 
 
-def _has_marker(process: psutil.Process, value: str) -> bool:
+def _is_of_stack(process: psutil.Process, local: str) -> bool:
     try:
-        return bool(process.environ().get(MARKER) == value)
+        return bool(process.environ().get(STACK_VARIABLE) == local)
     except psutil.AccessDenied:
-        return os.geteuid() == 0 and _is_database(process, value)
+        return os.geteuid() == 0 and _is_database(process, local)
     except (psutil.NoSuchProcess, psutil.ZombieProcess, OSError):
         return False
 
 
 def _is_database(process: psutil.Process, local: str) -> bool:
-    """Whether this is PostgreSQL. It runs as another user, whose environment root cannot always read in a container."""
+    """Whether this is the stack's PostgreSQL, whose environment root cannot always read in a container."""
     try:
-        return process.name() == "postgres" and any(part.startswith(f"{local}{os.sep}") for part in process.cmdline())
+        return process.name() == "postgres" and any(word.startswith(f"{local}{os.sep}") for word in process.cmdline())
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return False
 
 
 def of_stack(local: Path) -> list[psutil.Process]:
     """All running processes of the stack in the folder `local`, with their child processes."""
-    spared = _ourselves()
+    own_ids = _own_process_ids()
     found: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
-        if process.pid in spared or not _has_marker(process, str(local)):
+        if process.pid in own_ids or not _is_of_stack(process, str(local)):
             continue
         found[process.pid] = process
         for child in _children(process):
-            if child.pid not in spared:
+            if child.pid not in own_ids:
                 found[child.pid] = child
     return list(found.values())
 
@@ -80,8 +80,8 @@ def running_tasks_killed(scheduler_pid: int) -> Iterator[None]:
     """Kill the tasks that run, and suspend Airflow's scheduler until the end of the block.
 
     A task that is asked to stop reports a failure, which uses up one of its retries. A killed task is started again by
-    the next scheduler. So the process that supervises the task is killed first, before it can report anything, and the
-    scheduler is suspended, so that it cannot start the task again now. `scheduler_pid`: 0 if no scheduler runs.
+    the next scheduler. So Airflow's process that supervises the task is killed first, before it can report anything.
+    The scheduler is suspended, so that it cannot start the task again now. `scheduler_pid`: 0 if no scheduler runs.
     """
     try:
         scheduler = psutil.Process(scheduler_pid) if scheduler_pid else None
@@ -92,10 +92,10 @@ def running_tasks_killed(scheduler_pid: int) -> Iterator[None]:
     if not scheduler:
         yield
         return
-    supervisors = scheduler.children()
-    below = [process for supervisor in supervisors for process in _children(supervisor)]
-    _signal(supervisors, psutil.Process.kill)
-    _signal(below, psutil.Process.kill)
+    task_supervisors = scheduler.children()
+    task_processes = [process for supervisor in task_supervisors for process in _children(supervisor)]
+    _signal(task_supervisors, psutil.Process.kill)
+    _signal(task_processes, psutil.Process.kill)
     try:
         yield
     finally:

@@ -15,11 +15,11 @@ from typing import Any
 from supervisor.xmlrpc import SupervisorTransport
 
 from devstack.stack.layout import Layout
-from devstack.stack.programs import Program
+from devstack.stack.parts import Part
 from devstack.stack.stack_errors import StackError
 
 # Seconds. A part counts as started once it has run for START_S. A part that is asked to stop is killed after
-# STOP_S, which may take another KILL_S.
+# STOP_S; until it has ended, another KILL_S may pass.
 START_S = 2
 STOP_S = 8
 KILL_S = 2
@@ -68,7 +68,7 @@ def _escaped(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def render(layout: Layout, programs: tuple[Program, ...]) -> str:
+def render(layout: Layout, parts: tuple[Part, ...]) -> str:
     """The text of supervisord.conf."""
     head = _HEAD.format(
         socket=_escaped(str(layout.supervisor_socket)),
@@ -76,20 +76,20 @@ def render(layout: Layout, programs: tuple[Program, ...]) -> str:
         logs=_escaped(str(layout.logs)),
         run=_escaped(str(layout.run)),
     )
-    return head + "".join(_render_program(layout, program) for program in programs)
+    return head + "".join(_render_part(layout, part) for part in parts)
 
 
-def _render_program(layout: Layout, program: Program) -> str:
+def _render_part(layout: Layout, part: Part) -> str:
     return _PROGRAM.format(
-        name=program.name,
-        command=_escaped(shlex.join(program.command)),
-        environment=",".join(f'{name}="{_escaped(value)}"' for name, value in program.environment.items()),
+        name=part.name,
+        command=_escaped(shlex.join(part.command)),
+        environment=",".join(f'{name}="{_escaped(value)}"' for name, value in part.environment.items()),
         start_s=START_S,
         stop_s=STOP_S,
-        as_group="false" if program.ends_its_children else "true",
-        stop_signal=program.stop_signal,
+        as_group="true" if part.stop_as_group else "false",
+        stop_signal=part.stop_signal,
         # supervisord expands the names of log files twice.
-        log=_escaped(_escaped(str(layout.log_of(program.name)))),
+        log=_escaped(_escaped(str(layout.log_of(part.name)))),
     )
 
 
@@ -105,10 +105,7 @@ def start_supervisord(layout: Layout, environment: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class PartState:
-    """What supervisord knows of a part. `state`: in supervisord's words, such as RUNNING.
-
-    `pid`: 0 if there is no process.
-    """
+    """What supervisord knows of a part. `state`: supervisord's name of it, such as RUNNING. `pid`: 0 if none runs."""
 
     state: str
     pid: int
@@ -138,7 +135,7 @@ class Supervisor:
     def pid(self) -> int:
         return int(self._call("getPID"))
 
-    def parts(self) -> dict[str, PartState]:
+    def part_states(self) -> dict[str, PartState]:
         return {
             info["name"]: PartState(info["statename"], info["pid"], datetime.fromtimestamp(info["start"], UTC))
             for info in self._call("getAllProcessInfo")
@@ -160,7 +157,9 @@ class Supervisor:
     def wait_until_stopped(self, names: Collection[str]) -> None:
         """Wait until none of these parts runs, at most as long as supervisord needs to kill those that do not stop."""
         deadline = time.monotonic() + STOP_S + KILL_S
-        while any(part.pid for name, part in self.parts().items() if name in names) and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
+            if not any(state.pid for name, state in self.part_states().items() if name in names):
+                return
             time.sleep(POLL_INTERVAL_S)
 
     def shutdown(self) -> None:

@@ -79,19 +79,19 @@ def _type_name(kind: Any, kinds: Any) -> str:
 
 
 def _value(value: Any, kind: Any, kinds: Any) -> Any:
-    held = value.WhichOneof("value")
-    if held is None:
+    value_field = value.WhichOneof("value")
+    if value_field is None:
         return None
-    if held == "array_value":
+    if value_field == "array_value":
         return [_value(element, kind.array_type.element_type, kinds) for element in value.array_value.element]
-    if held == "struct_value":
+    if value_field == "struct_value":
         pairs = zip(value.struct_value.field, kind.struct_type.field, strict=True)
         return tuple(_value(item, field.field_type, kinds) for item, field in pairs)
-    return _scalar(getattr(value, held), held)
+    return _scalar(getattr(value, value_field), value_field)
 
 
-def _scalar(content: Any, held: str) -> Any:
-    match held:
+def _scalar(content: Any, value_field: str) -> Any:
+    match value_field:
         case "date_value":
             return _EPOCH_DAY + timedelta(days=content)
         case "timestamp_value":

@@ -31,9 +31,9 @@ class Service:
 
 
 @contextmanager
-def running_service(installation: Installation | None = None) -> Iterator[Service]:
+def running_service() -> Iterator[Service]:
     """Start the service, wait until it answers, yield it, and stop it at the end of the block."""
-    found = installation or install()
+    found = install()
     with _process(found) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=START_TIMEOUT_S)

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Any
 
 Row = Mapping[str, Any]
-Key = tuple[Any, ...]
 Answer = tuple[tuple[Any, ...], ...]
 
 PRODUCTS_READ_WHOLE = 2

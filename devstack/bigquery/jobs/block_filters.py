@@ -1,7 +1,7 @@
 """Turns the filters of a query on clustering columns into conditions on the lowest and highest values of a block.
 
 Only simple comparisons of a column with constants prune blocks: no function of the column, and no other column. Filters
-count from the first clustering column on, up to the first column without one. Source: "Query clustered tables", Best
+are used on the first clustering columns, up to the first one that has no filter. Source: "Query clustered tables", Best
 practices.
 """
 
@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 _LAST_CHARACTER = "\U0010ffff"
-_REVERSED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
+_SWAPPED: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+}
 _WILDCARD = re.compile(r"[%_\\]")
 
 
@@ -23,13 +28,13 @@ def block_conditions(
 ) -> list[exp.Condition]:
     """Conditions on `low_N`, `high_N` and `nulls_N`, all true for a block that may have rows of the query.
 
-    `alias`: of the table. `constants`: the names of script variables.
+    `alias`: the table's alias in the query. `constants`: the names of script variables.
     """
-    parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+    conjuncts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
     found: list[exp.Condition] = []
     for position, name in enumerate(clustering):
         column = _Column(alias, name.lower(), position, frozenset(constants))
-        usable = [condition for part in parts if (condition := column.condition(part.unnest())) is not None]
+        usable = [condition for node in conjuncts if (condition := column.condition(node.unnest())) is not None]
         if not usable:
             break
         found += usable
@@ -49,18 +54,18 @@ class _Column:
         """The condition on a block's bounds; None if the expression prunes nothing."""
         if isinstance(node, exp.And | exp.Or):
             sides = [self.condition(side.unnest()) for side in (node.left, node.right)]
-            known = [side for side in sides if side is not None]
+            usable = [side for side in sides if side is not None]
             if isinstance(node, exp.Or):
-                return exp.or_(*known) if len(known) == 2 else None
-            return exp.and_(*known) if known else None
+                return exp.or_(*usable) if len(usable) == 2 else None
+            return exp.and_(*usable) if usable else None
         if isinstance(node, exp.EQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
             return self._comparison(node)
-        if not self._is(node.this):
+        if not self._is_column(node.this):
             return None
         if isinstance(node, exp.Between):
             low, high = node.args["low"], node.args["high"]
-            return self._range(low, high) if self._constant(low) and self._constant(high) else None
-        if isinstance(node, exp.In) and node.expressions and all(self._constant(item) for item in node.expressions):
+            return self._range(low, high) if self._is_constant(low) and self._is_constant(high) else None
+        if isinstance(node, exp.In) and node.expressions and all(self._is_constant(item) for item in node.expressions):
             return exp.or_(*(self._range(item, item) for item in node.expressions))
         if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
             return self._bound("nulls")
@@ -72,11 +77,11 @@ class _Column:
 
     def _comparison(self, node: exp.EQ | exp.GT | exp.GTE | exp.LT | exp.LTE) -> exp.Condition | None:
         kind, constant = type(node), node.expression
-        if not self._is(node.this):
-            if not self._is(node.expression):
+        if not self._is_column(node.this):
+            if not self._is_column(node.expression):
                 return None
-            kind, constant = _REVERSED.get(kind, kind), node.this  # type: ignore[assignment]
-        if not self._constant(constant):
+            kind, constant = _SWAPPED.get(kind, kind), node.this  # type: ignore[assignment]
+        if not self._is_constant(constant):
             return None
         if kind is exp.EQ:
             return self._range(constant, constant)
@@ -90,10 +95,10 @@ class _Column:
     def _bound(self, which: str) -> exp.Column:
         return exp.column(f"{which}_{self.position}")
 
-    def _is(self, node: exp.Expr | None) -> bool:
+    def _is_column(self, node: exp.Expr | None) -> bool:
         return isinstance(node, exp.Column) and node.table == self.alias and node.name.lower() == self.name
 
-    def _constant(self, node: exp.Expr) -> bool:
+    def _is_constant(self, node: exp.Expr) -> bool:
         if any(node.find_all(exp.Subquery, exp.Select, exp.Window)):
             return False
         return all(not column.table and column.name.lower() in self.constants for column in node.find_all(exp.Column))

@@ -1,4 +1,4 @@
-"""Apply jobs: bring streamed row changes into their table's rows, in the background and within its max_staleness.
+"""Runs apply jobs, which merge a table's streamed row changes into its rows, in time for the table's max_staleness.
 
 Source: "Stream table updates with change data capture".
 """
@@ -29,12 +29,13 @@ from devstack.bigquery.storage.table_change import Change
 BACKGROUND_USER = "bigquery-adminbot@system.gserviceaccount.com"
 JOB_ID_PREFIX = "cdc_background_"
 MAXIMUM_RETRIES = 3  # of a job whose rows another job changed meanwhile
-RETRY_US = 30 * MICROSECONDS  # from a failed job of a table to its next one
-WAIT_S = 10.0  # for an apply job, so that tables are fresh once the clock was moved; a held job runs on
+RETRY_INTERVAL_US = 30 * MICROSECONDS  # from a failed job of a table to its next one
+# How long a sweep waits for each job, so that tables are fresh after a test has moved the clock. A slower job runs on.
+WAIT_S = 10.0
 
 
 class ApplyJob:
-    """Runs one apply job. It reads the whole table, and bills it on demand."""
+    """Runs one apply job. It reads the whole table, and is billed for that as an on-demand query."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -73,11 +74,11 @@ class ApplyJob:
                     raise ConcurrentUpdate(table)
                 later = log.pending[len(pending) :]
                 watermark_us = min([read_us, *(changes.acknowledged_us - 1 for changes in later)])
-                after = replace(log, pending=later, watermark_us=max(watermark_us, log.watermark_us or 0))
+                log = replace(log, pending=later, watermark_us=max(watermark_us, log.watermark_us or 0))
                 if merged is None:
-                    return Change(APPLIED, latest.settings, latest.partitions, latest.clone, change_log=after)
+                    return Change(APPLIED, latest.settings, latest.partitions, latest.clone, change_log=log)
                 change = dml_change(APPLIED, catalog, table, version, latest, merged.writes, commit_us)
-                return replace(change, change_log=replace(after, applied=merged.applied))
+                return replace(change, change_log=replace(log, applied=merged.applied))
 
             statistics = outcome.statistics()
             catalog.commit(table, build, CommitInfo(context.record.key, statistics))
@@ -90,7 +91,7 @@ class ApplySchedule:
     def __init__(self, catalog: Catalog, jobs: JobRunner) -> None:
         self._catalog = catalog
         self._jobs = jobs
-        self._last: dict[TableId, JobRecord] = {}
+        self._last_jobs: dict[TableId, JobRecord] = {}
 
     def run_due(self) -> int:
         """Starts the jobs that are due, and waits for them. Returns how many were started."""
@@ -107,12 +108,12 @@ class ApplySchedule:
 
     def _must_wait(self, table: TableId) -> bool:
         """Whether the table's last job is still running, or has failed only now."""
-        if table not in self._last:
+        if table not in self._last_jobs:
             return False
-        last = self._jobs.wait(self._last[table], 0)
+        last = self._jobs.wait(self._last_jobs[table], 0)
         if last.state != DONE:
             return True
-        return last.error is not None and self._catalog.clock.now_us() - (last.ended_us or 0) < RETRY_US
+        return last.error is not None and self._catalog.clock.now_us() - (last.ended_us or 0) < RETRY_INTERVAL_US
 
     def _start(self, table: TableId) -> JobRecord:
         query = {"query": "", "destinationTable": table.to_api(), "useLegacySql": False}
@@ -125,15 +126,15 @@ class ApplySchedule:
             user=BACKGROUND_USER,
             applies_changes=True,
         )
-        self._last[table] = self._jobs.insert(record)
-        return self._last[table]
+        self._last_jobs[table] = self._jobs.insert(record)
+        return self._last_jobs[table]
 
 
 def _is_due(version: TableVersion, now_us: int) -> bool:
-    """Whether the table's rows are too old, or its watermark is so near to the last change that a client cannot tell.
+    """Whether half of the table's max_staleness has passed, and an apply job has something to do.
 
-    BigQuery runs apply jobs at regular intervals. Here one more run follows the last change, after which nothing is
-    left to do.
+    BigQuery runs apply jobs at regular intervals. Here one more job follows the one that applied the last change, so
+    that clients see the watermark pass that change. Then no job follows until the next change.
     """
     log, interval_us = version.change_log, staleness_us(version) // 2
     if log is None or not interval_us or now_us - stale_since_us(log) < interval_us:

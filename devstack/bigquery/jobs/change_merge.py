@@ -1,8 +1,8 @@
-"""Merges a table's pending row changes into its rows, for apply jobs and for queries that cannot wait for these.
+"""Merges a table's pending row changes into its rows, for apply jobs and for queries that cannot wait for such a job.
 
-The largest change of a key decides, by sequence number and then by order of acknowledgement. Those that were applied
-before are compared too, so that a late change does not undo a newer one. Source: "Stream table updates with change data
-capture".
+Of a key's changes the one with the greatest sequence number counts; of equal ones, the one that was acknowledged last.
+Changes that were applied before are compared too, so that a late change does not undo a newer one. Source: "Stream
+table updates with change data capture".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from devstack.bigquery.jobs.dml_commit import PartitionWrites, dml_change, updated_rows, write_partitions
+from devstack.bigquery.jobs.dml_commit import PartitionWrites, affected_segments, dml_change, write_partitions
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.row_changes import RowChanges
 from devstack.bigquery.sql.field_types import TableField, quote_identifier
@@ -33,7 +33,7 @@ _APPLIED_COLUMNS = (*CHANGE_COLUMNS, TableField(_ACKNOWLEDGED, "INT64"))
 
 @dataclass(frozen=True)
 class MergedChanges:
-    """The rows that the changes replace and add, and the last change of every key, with the applied ones."""
+    """The segments of a merge. `writes`: with the table's rows. `applied`: with the last change of every key."""
 
     writes: PartitionWrites
     applied: Segment
@@ -42,23 +42,23 @@ class MergedChanges:
 def merge_changes(
     catalog: Catalog, session: DuckDbSession, table: TableId, version: TableVersion, batch: SegmentBatch, now_us: int
 ) -> MergedChanges:
-    """Writes the segments that the pending changes of the version make, and commits nothing."""
-    version = replace(version, buffer=())  # what happens to rows of other streams is not documented: they stay
+    """Writes the segments of the version's rows after its pending changes, and commits nothing."""
+    version = replace(version, buffer=())  # rows of other streams stay: BigQuery's pages do not mention them
     keys = [quote_identifier(name) for name in version.settings.primary_key]
-    last = session.materialize(_last_changes_sql(catalog, session, version, keys))
-    new = f"{last} WHERE {_POSITION} >= 0"
+    last_changes = session.materialize(_last_changes_sql(catalog, session, version, keys))
+    pending = f"{last_changes} WHERE {_POSITION} >= 0"
     same_key = " AND ".join(f"_old.{key} = _new.{key}" for key in keys)
     old = relation_sql(table, version, catalog.segments, with_row_id=True)
     removed = session.materialize(
-        f"SELECT _old.{ROW_ID} FROM {old} AS _old SEMI JOIN (FROM {new}) AS _new ON {same_key}"
+        f"SELECT _old.{ROW_ID} FROM {old} AS _old SEMI JOIN (FROM {pending}) AS _new ON {same_key}"
     )
     columns = ", ".join(quote_identifier(column.name) for column in version.settings.schema)
-    _, upserts = session.run(f"SELECT {columns} FROM {new} AND {CHANGE_TYPE} = 'UPSERT' ORDER BY {_POSITION}")
+    _, upserts = session.run(f"SELECT {columns} FROM {pending} AND {CHANGE_TYPE} = 'UPSERT' ORDER BY {_POSITION}")
     changes = RowChanges(removed, conform(upserts, version.settings.schema), {})
-    updated = updated_rows(table, version, changes, session)
-    writes = write_partitions(table, version, changes, updated, session, catalog, batch)
+    affected = affected_segments(table, version, changes, session)
+    writes = write_partitions(table, version, changes, affected, session, catalog, batch)
     _, applied = session.run(
-        f"SELECT {', '.join((*keys, *(column.name for column in _APPLIED_COLUMNS)))} FROM {last} "
+        f"SELECT {', '.join((*keys, *(column.name for column in _APPLIED_COLUMNS)))} FROM {last_changes} "
         f"WHERE {CHANGE_TYPE} = 'UPSERT' OR {_ACKNOWLEDGED} > {now_us - DELETE_RETENTION_US} ORDER BY {', '.join(keys)}"
     )
     return MergedChanges(writes, batch.write(applied))
@@ -67,25 +67,25 @@ def merge_changes(
 def merged_version(
     catalog: Catalog, session: DuckDbSession, table: TableId, version: TableVersion, batch: SegmentBatch, now_us: int
 ) -> TableVersion:
-    """The version as it is with its pending changes. Its new segments are in the batch, and it is not committed."""
+    """The version with its pending changes merged. It is not committed; its new segments are in the batch."""
     merged = merge_changes(catalog, session, table, version, batch, now_us)
     change = dml_change(APPLIED, catalog, table, version, version, merged.writes, now_us)
     return without_expired(replace(version, partitions=change.partitions), now_us)
 
 
 def _last_changes_sql(catalog: Catalog, session: DuckDbSession, version: TableVersion, keys: list[str]) -> str:
-    """SQL of the last change of every key; applied ones have a negative position."""
+    """SQL of the last change of every key. Applied changes have the position -1."""
     log = version.change_log
     assert log is not None  # the caller has seen pending changes
     parts, position = [], 0
     for changes in log.pending:
-        rows = conform(_read(catalog, changes.segment), _nullable(change_columns(version)))
+        rows = conform(_read_segment(catalog, changes.segment), _nullable(change_columns(version)))
         positions = pa.array(range(position, position + rows.num_rows), pa.int64())
         acknowledged = pa.array([changes.acknowledged_us] * rows.num_rows, pa.int64())
         parts.append(rows.append_column(_ACKNOWLEDGED, acknowledged).append_column(_POSITION, positions))
         position += rows.num_rows
     if log.applied is not None:
-        rows = _read(catalog, log.applied)
+        rows = _read_segment(catalog, log.applied)
         parts.append(rows.append_column(_POSITION, pa.array([-1] * rows.num_rows, pa.int64())))
     all_changes = session.register(pa.concat_tables(parts, promote_options="default"))
     order = f"{SEQUENCE_NUMBER} DESC NULLS LAST, {_POSITION} DESC"
@@ -94,10 +94,10 @@ def _last_changes_sql(catalog: Catalog, session: DuckDbSession, version: TableVe
     )
 
 
-def _read(catalog: Catalog, segment: Segment) -> pa.Table:
+def _read_segment(catalog: Catalog, segment: Segment) -> pa.Table:
     return pq.read_table(catalog.segments.path(segment), partitioning=None)
 
 
 def _nullable(columns: tuple[TableField, ...]) -> list[TableField]:
-    """A DELETE has NULL in REQUIRED columns too."""
+    """The columns without REQUIRED: a DELETE has NULL in all but the primary key."""
     return [replace(column, mode="NULLABLE") if column.mode == "REQUIRED" else column for column in columns]

@@ -1,6 +1,6 @@
-"""Executes DDL: creates, clones and drops tables, and creates and drops datasets.
+"""Executes DDL: creates, clones and drops tables, and creates, drops and undrops datasets.
 
-`StatementRunner` executes CREATE TABLE … AS itself, because the statement reads rows; its rules are in this module.
+`StatementRunner` executes CREATE TABLE … AS itself, because that reads rows, with the rules in this module.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from devstack.bigquery.sql.statements import (
 from devstack.bigquery.sql.type_parser import fields_of_columns
 from devstack.bigquery.storage.arrow_schema import conform
 from devstack.bigquery.storage.catalog import Catalog
-from devstack.bigquery.storage.change_log import check_copy, merged_by_queries
+from devstack.bigquery.storage.change_log import check_copy, stale_source_error
 from devstack.bigquery.storage.deleted_datasets import restore_dataset
 from devstack.bigquery.storage.model import (
     CloneDefinition,
@@ -60,15 +60,15 @@ DdlStatement = (
 
 
 def run_ddl(
-    statement: DdlStatement, sql: StatementSql, commit_info: CommitInfoOf, check_cancelled: Callable[[], None]
+    statement: DdlStatement, sql: StatementSql, commit_info_of: CommitInfoOf, check_cancelled: Callable[[], None]
 ) -> Outcome:
     match statement:
         case CreateClone():
-            return _clone(statement, sql, commit_info, check_cancelled)
+            return _clone(statement, sql, commit_info_of, check_cancelled)
         case AlterColumn() | AlterTableSetOptions() | AlterTablePrimaryKey():
-            return alter_table(statement, sql, commit_info)
+            return alter_table(statement, sql, commit_info_of)
         case DropTable():
-            return _drop(statement, sql.state, commit_info)
+            return _drop(statement, sql.state, commit_info_of)
         case CreateSchema():
             return _create_schema(statement, sql)
         case DropSchema():
@@ -78,7 +78,7 @@ def run_ddl(
 
 
 def _clone(
-    statement: CreateClone, sql: StatementSql, commit_info: CommitInfoOf, check_cancelled: Callable[[], None]
+    statement: CreateClone, sql: StatementSql, commit_info_of: CommitInfoOf, check_cancelled: Callable[[], None]
 ) -> Outcome:
     catalog, table = sql.state.catalog, sql.state.target(statement.name)
     operation = ddl_operation(catalog.find(table), statement.replace, statement.if_not_exists, table)
@@ -95,7 +95,7 @@ def _clone(
         return clone_change(catalog, table, current, source, source_version, options, clone_us, commit_us)
 
     check_cancelled()
-    catalog.commit(table, build, commit_info(outcome))
+    catalog.commit(table, build, commit_info_of(outcome))
     return outcome
 
 
@@ -103,19 +103,19 @@ def clone_source(statement: CreateClone, sql: StatementSql) -> tuple[TableId, Ta
     """The table to clone. Raises AccessDenied unless the caller may read all its rows and columns, as for a copy."""
     source, version = sql.reader.version(statement.source, statement.system_time)
     if sql.reader.merges_changes(source, version):
-        raise merged_by_queries(source)
+        raise stale_source_error(source)
     check_copy(source, sql.state.catalog.get(source), sql.state.catalog.clock.now_us())
     check_all_rows(sql.state.caller, sql.state.catalog, source, version, "CLONE")
     check_columns(sql.state.caller, source, version)
     return source, version
 
 
-def _drop(statement: DropTable, state: ScriptState, commit_info: CommitInfoOf) -> Outcome:
+def _drop(statement: DropTable, state: ScriptState, commit_info_of: CommitInfoOf) -> Outcome:
     table = state.target(statement.name)
     if statement.if_exists and state.catalog.find(table) is None:
         return Outcome("DROP_TABLE", ddl_operation="SKIP", ddl_table=table)
     outcome = Outcome("DROP_TABLE", ddl_operation="DROP", ddl_table=table)
-    state.catalog.drop(table, commit_info(outcome))
+    state.catalog.drop(table, commit_info_of(outcome))
     return outcome
 
 
@@ -228,20 +228,20 @@ def clone_change(
     A clone has none of its source's options. BigQuery does not document whether it copies the partition expiration, so
     callers can rely only on what they write in OPTIONS.
     """
-    base = source_version.settings
+    cloned = source_version.settings
     settings = TableSettings(
-        base.schema,
-        base.partition_column,
-        clustering=base.clustering,
-        row_policies=base.row_policies,
-        primary_key=base.primary_key,
-        has_altered_types=base.has_altered_types,
+        cloned.schema,
+        cloned.partition_column,
+        clustering=cloned.clustering,
+        row_policies=cloned.row_policies,
+        primary_key=cloned.primary_key,
+        has_altered_types=cloned.has_altered_types,
     )
     settings = with_options(settings, options)
     check_settings(table, settings)
     check_clone(catalog, table, source, source_version.clone)
     if current is not None:
         check_replacement(table, current.settings, settings)
-    partitions = {key: part.cloned(commit_us) for key, part in source_version.partitions.items()}
+    partitions = {key: partition.cloned(commit_us) for key, partition in source_version.partitions.items()}
     clone = CloneDefinition(source, clone_us)
     return Change("clone", settings, partitions, clone, recreates=True, modified_partitions=len(partitions))

@@ -137,13 +137,13 @@ def _api_type(field: TableField) -> str:
 
 
 def check_dispositions(
-    table: TableId, partition: str | None, current: TableVersion | None, create: str, write: str
+    table: TableId, partition: str | None, current: TableVersion | None, create_disposition: str, write_disposition: str
 ) -> None:
     if current is None:
-        if create == "CREATE_NEVER":
+        if create_disposition == "CREATE_NEVER":
             raise NotFound(f"Not found: Table {table}")
         return
-    if write == "WRITE_EMPTY" and any(segment.rows for segment in current.segments(partition)):
+    if write_disposition == "WRITE_EMPTY" and any(segment.rows for segment in current.segments(partition)):
         name = table if partition is None else f"{table}${partition}"
         raise Duplicate(f"Already Exists: Table {name}")
 
@@ -152,27 +152,28 @@ def write_change(
     kind: str,
     settings: TableSettings,
     current: TableVersion | None,
-    new: NewSegments,
-    write: str,
+    new_segments: NewSegments,
+    write_disposition: str,
     partition: str | None,
     commit_us: int,
 ) -> Change:
     """The change that appends the new segments, or replaces all rows, or the rows of one partition, by them.
 
+    `partition`: the one that the job's partition decorator names, None without one.
     The streaming buffer stays if one partition is replaced. Source: "Use the Storage Write API (REST)".
     """
     before = dict(current.partitions) if current else {}
     after = dict(before)
-    truncates = write in ("WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")
+    truncates = write_disposition in ("WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")
     if truncates:
         if partition is None:
             after.clear()
         else:
             after.pop(partition, None)
-    for key, segments in new.items():
+    for key, segments in new_segments.items():
         after[key] = after[key].appended(segments, commit_us) if key in after else Partition(tuple(segments), commit_us)
     modified = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
-    keeps_clone = current is not None and write != "WRITE_TRUNCATE"
+    keeps_clone = current is not None and write_disposition != "WRITE_TRUNCATE"
     return Change(
         kind=kind,
         settings=settings,

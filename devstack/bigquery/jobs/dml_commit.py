@@ -40,10 +40,11 @@ class ConcurrentUpdate(InvalidQuery):
 
 @dataclass(frozen=True)
 class PartitionWrites:
-    """New segments by partition: `replaced` partitions are rewritten, `added` ones only get more rows.
+    """The segments that a statement writes.
 
-    `buffered`: by the file of a segment in the streaming buffer, the segment with those of its rows that stay there, or
-    None if none does. Rows that are updated leave the buffer.
+    `replaced`: by partition, the segments that replace those that the statement read. `added`: by partition, segments
+    that only add rows. `buffered`: by the file of a changed segment of the streaming buffer, the segment with its
+    unchanged rows, or None if it has none. Updated rows move from the buffer to their partition.
     """
 
     replaced: Mapping[str, tuple[Segment, ...]]
@@ -52,8 +53,8 @@ class PartitionWrites:
 
 
 @dataclass(frozen=True)
-class UpdatedRows:
-    """Where rows are changed or deleted.
+class AffectedSegments:
+    """Where a statement changes or deletes rows.
 
     `partitions`: they are rewritten, and BigQuery bills their full size. `buffered`: the positions, in
     `version.queried_segments()`, of segments in the streaming buffer.
@@ -63,22 +64,24 @@ class UpdatedRows:
     buffered: list[int]
 
 
-def updated_rows(table: TableId, version: TableVersion, changes: RowChanges, session: DuckDbSession) -> UpdatedRows:
+def affected_segments(
+    table: TableId, version: TableVersion, changes: RowChanges, session: DuckDbSession
+) -> AffectedSegments:
     """Where the statement changes or deletes rows. Raises InvalidQuery if insertAll has written one of them recently.
 
     Source: "Data manipulation language (DML)", limitations.
     """
     _, numbers_of_changed = session.run(f"SELECT DISTINCT {segment_number(ROW_ID)} AS number FROM {changes.removed}")
     changed = set(numbers_of_changed.column(0).to_pylist())
-    first = len(version.segments())
-    buffered = sorted(number for number in changed if number >= first)
-    if any(version.buffer[number - first].by_insert_all for number in buffered):
-        raise affects_buffer("UPDATE or DELETE", table)
+    first_buffered = len(version.segments())
+    buffered = sorted(number for number in changed if number >= first_buffered)
+    if any(version.buffer[number - first_buffered].by_insert_all for number in buffered):
+        raise streaming_buffer_error("UPDATE or DELETE", table)
     partitions = {key for key, numbers in segment_numbers(version).items() if not changed.isdisjoint(numbers)}
-    return UpdatedRows(partitions, buffered)
+    return AffectedSegments(partitions, buffered)
 
 
-def affects_buffer(statement: str, table: TableId) -> InvalidQuery:
+def streaming_buffer_error(statement: str, table: TableId) -> InvalidQuery:
     return InvalidQuery(
         f"{statement} statement over table {table.project}.{table.dataset}.{table.table} would affect rows in the "
         "streaming buffer, which is not supported"
@@ -89,13 +92,13 @@ def write_partitions(
     table: TableId,
     version: TableVersion,
     changes: RowChanges,
-    updated: UpdatedRows,
+    affected: AffectedSegments,
     session: DuckDbSession,
     catalog: Catalog,
     batch: SegmentBatch,
 ) -> PartitionWrites:
     """Writes the segments: one for each partition and each buffered segment that changes."""
-    new = dict(split_rows(changes.new_rows, version.settings.partition_column))
+    new_rows = dict(split_rows(changes.new_rows, version.settings.partition_column))
     columns = ", ".join(f"_old.{quote_identifier(column.name)}" for column in version.settings.schema)
 
     def unchanged_rows(numbers: range) -> pa.Table:
@@ -108,16 +111,16 @@ def write_partitions(
 
     replaced: dict[str, tuple[Segment, ...]] = {}
     numbers = segment_numbers(version)
-    for key in sorted(updated.partitions):
+    for key in sorted(affected.partitions):
         unchanged = unchanged_rows(numbers[key])
-        changed_rows = new.pop(key, None)
-        whole = unchanged if changed_rows is None else pa.concat_tables([unchanged, changed_rows])
-        replaced[key] = (batch.write(whole),) if whole.num_rows else ()
+        changed_rows = new_rows.pop(key, None)
+        rows = unchanged if changed_rows is None else pa.concat_tables([unchanged, changed_rows])
+        replaced[key] = (batch.write(rows),) if rows.num_rows else ()
     buffered: dict[str, Segment | None] = {}
-    for number in updated.buffered:
+    for number in affected.buffered:
         remaining = unchanged_rows(range(number, number + 1))
         buffered[version.queried_segments()[number].file] = batch.write(remaining) if remaining.num_rows else None
-    return PartitionWrites(replaced, {key: (batch.write(rows),) for key, rows in new.items()}, buffered)
+    return PartitionWrites(replaced, {key: (batch.write(rows),) for key, rows in new_rows.items()}, buffered)
 
 
 def dml_change(
@@ -125,48 +128,50 @@ def dml_change(
     catalog: Catalog,
     table: TableId,
     snapshot: TableVersion,
-    now: TableVersion | None,
-    change: PartitionWrites,
+    latest: TableVersion | None,
+    writes: PartitionWrites,
     commit_us: int,
 ) -> Change:
     """Applies the new segments to the version that is current at the commit."""
     if (
-        now is None
-        or now.table_created_us != snapshot.table_created_us
-        or now.settings.schema != snapshot.settings.schema
+        latest is None
+        or latest.table_created_us != snapshot.table_created_us
+        or latest.settings.schema != snapshot.settings.schema
     ):
         raise ConcurrentUpdate(table)
     since = catalog.history(table).versions_since(snapshot.committed_us)
     only_inserts = all(version.change_kind in ("insert", STREAMED, FLUSHED) for version in since)
-    after = dict(now.partitions)
-    if not change.buffered.keys() <= {rows.segment.file for rows in now.buffer}:
+    partitions = dict(latest.partitions)
+    if not writes.buffered.keys() <= {rows.segment.file for rows in latest.buffer}:
         raise ConcurrentUpdate(table)
-    for key in (*change.replaced, *change.added):
-        if not only_inserts and tuple(snapshot.segments(key)) != tuple(now.segments(key)):
+    for key in (*writes.replaced, *writes.added):
+        if not only_inserts and tuple(snapshot.segments(key)) != tuple(latest.segments(key)):
             raise ConcurrentUpdate(table)
-    for key, segments in change.replaced.items():
-        inserted = now.segments(key)[len(snapshot.segments(key)) :]
-        after.pop(key, None)
+    for key, segments in writes.replaced.items():
+        inserted = latest.segments(key)[len(snapshot.segments(key)) :]
+        partitions.pop(key, None)
         if segments or inserted:
-            after[key] = Partition((*segments, *inserted), commit_us)
-    for key, segments in change.added.items():
-        after[key] = Partition((*now.segments(key), *segments), commit_us)
+            partitions[key] = Partition((*segments, *inserted), commit_us)
+    for key, segments in writes.added.items():
+        partitions[key] = Partition((*latest.segments(key), *segments), commit_us)
     buffer: list[BufferedRows] = []
-    for rows in now.buffer:
-        segment = change.buffered.get(rows.segment.file, rows.segment)
+    for rows in latest.buffer:
+        segment = writes.buffered.get(rows.segment.file, rows.segment)
         if segment is not None:
             buffer.append(replace(rows, segment=segment))
-    modified = len(change.replaced) + len(change.added)
-    return Change(kind, now.settings, after, now.clone, modified_partitions=modified, buffer=tuple(buffer))
+    modified = len(writes.replaced) + len(writes.added)
+    return Change(kind, latest.settings, partitions, latest.clone, modified_partitions=modified, buffer=tuple(buffer))
 
 
-def truncate_change(table: TableId, now: TableVersion | None) -> Change:
+def truncate_change(table: TableId, latest: TableVersion | None) -> Change:
     """TRUNCATE TABLE removes all rows and keeps the metadata.
 
-    Raises InvalidQuery if rows are in the streaming buffer: only UPDATE, DELETE and MERGE are said to change such rows.
+    Raises InvalidQuery if rows are in the streaming buffer: BigQuery documents only that UPDATE, DELETE and MERGE can
+    change such rows.
     """
-    if now is None:
+    if latest is None:
         raise ConcurrentUpdate(table)
-    if now.buffer:
-        raise affects_buffer("TRUNCATE TABLE", table)
-    return Change("truncate", now.settings, {}, now.clone, modified_partitions=len(now.partitions), replaces_rows=True)
+    if latest.buffer:
+        raise streaming_buffer_error("TRUNCATE TABLE", table)
+    modified = len(latest.partitions)
+    return Change("truncate", latest.settings, {}, latest.clone, modified_partitions=modified, replaces_rows=True)

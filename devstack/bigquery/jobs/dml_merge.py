@@ -1,4 +1,7 @@
-"""Computes which rows a MERGE changes. To each row or match, the first clause applies whose condition is true."""
+"""Computes which rows a MERGE changes.
+
+To each matching pair of rows, and to each row without a match, the first WHEN clause applies whose condition is true.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ class MergeEvaluator:
         return f"SELECT *, row_number() OVER () AS {_SOURCE_ROW}{rows}"
 
     def _pairs_sql(self, source: str) -> str:
-        """SQL of all matches, each with the number of the first clause that applies to it, or NULL."""
+        """SQL of all matching pairs, each with the number of the clause that applies to it, or NULL."""
         columns = self._all_columns(source)
         clause = self._clause_number(self._clauses(MATCHED), columns)
         condition = self._sql.duckdb(self._statement.condition, columns)
@@ -84,7 +87,7 @@ class MergeEvaluator:
         )
 
     def _unmatched_target_sql(self, pairs: str) -> str:
-        """SQL of the target's rows without a match, each with the number of the first clause that applies to it."""
+        """SQL of the target's rows without a match, each with the number of the clause that applies to it, or NULL."""
         clause = self._clause_number(self._clauses(NOT_MATCHED_BY_SOURCE), self._target.columns)
         return (
             f"SELECT {self._target.row_id}, {clause} AS {_CLAUSE} FROM {self._target.relation} "
@@ -146,7 +149,7 @@ class MergeEvaluator:
     def check_names_and_types(self) -> None:
         """Check the names and types of the statement in a dry run, without running it."""
         source = f"({self._source_sql()})"
-        pairs, unmatched_target = f"({self._pairs_sql(source)})", ""
+        pairs = f"({self._pairs_sql(source)})"
         self._session.schema(self._pairs_sql(source))
         unmatched_target = f"({self._unmatched_target_sql(pairs)})"
         self._session.schema(self._unmatched_target_sql(pairs))

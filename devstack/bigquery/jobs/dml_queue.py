@@ -1,6 +1,7 @@
-"""Limits how many DML statements of one table run at a time; further ones wait in a queue.
+"""Limits how many DML statements of one table run at a time; further statements wait in a queue.
 
-UPDATE, DELETE and MERGE have one queue of a table, INSERT another, which begins after a number of INSERTs in a day.
+Each table has two queues: one for UPDATE, DELETE and MERGE, and one for INSERT. INSERTs wait only after the table has
+had UNQUEUED_INSERTS_PER_DAY of them in 24 hours.
 
 Sources: "Data manipulation language", INSERT DML concurrency and UPDATE, DELETE, MERGE DML concurrency; "Quotas and
 limits".
@@ -20,7 +21,7 @@ from devstack.bigquery.storage.model import TableId
 
 MAXIMUM_RUNNING = 2
 MAXIMUM_WAITING = 20
-INSERTS_AT_ONCE_PER_DAY = 1_500  # so many in 24 hours run without any limit
+UNQUEUED_INSERTS_PER_DAY = 1_500
 MAXIMUM_RUNNING_INSERTS = 10
 MAXIMUM_WAITING_INSERTS = 100
 MAXIMUM_WAIT_US = 7 * 3_600_000_000
@@ -28,12 +29,15 @@ CANCEL_CHECK_INTERVAL_S = 0.1  # cancelling a job does not notify the queue
 
 
 @dataclass
-class _Line:
-    """The statements of one kind and table. `running` also counts those that were let in without a limit."""
+class _Queue:
+    """One queue of a table. `running_count` includes the INSERTs that did not have to wait.
+
+    `waiting`: an object for each waiting statement, in their order.
+    """
 
     maximum_running: int
     maximum_waiting: int
-    running: int = 0
+    running_count: int = 0
     waiting: deque[object] = field(default_factory=deque)
 
 
@@ -44,60 +48,60 @@ class DmlQueue:
         self._clock = clock
         self._inserts_of_day = inserts_of_day
         self._changed = threading.Condition()
-        self._queues: dict[TableId, _Line] = {}
-        self._inserts: dict[TableId, _Line] = {}
+        self._mutation_queues: dict[TableId, _Queue] = {}
+        self._insert_queues: dict[TableId, _Queue] = {}
 
     @contextmanager
-    def slot(self, table: TableId, stop: threading.Event) -> Iterator[None]:
+    def admit(self, table: TableId, stop: threading.Event) -> Iterator[None]:
         """Run the block as one of the table's running statements, after waiting in the table's queue if need be.
 
         Raises ResourcesExceeded at once if the queue is full, or after seven hours in it, and StoppedJob if `stop` is
         set while waiting.
         """
         with self._changed:
-            line = self._queues.setdefault(table, _Line(MAXIMUM_RUNNING, MAXIMUM_WAITING))
-        with self._place(line, table, stop, is_limited=True):
+            queue = self._mutation_queues.setdefault(table, _Queue(MAXIMUM_RUNNING, MAXIMUM_WAITING))
+        with self._running(queue, table, stop, is_limited=True):
             yield
 
     @contextmanager
-    def insert_slot(self, table: TableId, stop: threading.Event) -> Iterator[None]:
-        """As `slot`, for an INSERT: it waits only after the first 1,500 INSERTs of a table in 24 hours."""
+    def admit_insert(self, table: TableId, stop: threading.Event) -> Iterator[None]:
+        """As `admit`, for an INSERT."""
         with self._changed:
-            line = self._inserts.setdefault(table, _Line(MAXIMUM_RUNNING_INSERTS, MAXIMUM_WAITING_INSERTS))
-            is_limited = self._inserts_of_day(table) + line.running >= INSERTS_AT_ONCE_PER_DAY
-        with self._place(line, table, stop, is_limited=is_limited):
+            queue = self._insert_queues.setdefault(table, _Queue(MAXIMUM_RUNNING_INSERTS, MAXIMUM_WAITING_INSERTS))
+            is_limited = self._inserts_of_day(table) + queue.running_count >= UNQUEUED_INSERTS_PER_DAY
+        with self._running(queue, table, stop, is_limited=is_limited):
             yield
 
     @contextmanager
-    def _place(self, line: _Line, table: TableId, stop: threading.Event, *, is_limited: bool) -> Iterator[None]:
+    def _running(self, queue: _Queue, table: TableId, stop: threading.Event, *, is_limited: bool) -> Iterator[None]:
         with self._changed:
             if is_limited:
-                self._wait(line, table, stop)
-            line.running += 1
+                self._wait(queue, table, stop)
+            queue.running_count += 1
         try:
             yield
         finally:
             with self._changed:
-                line.running -= 1
+                queue.running_count -= 1
                 self._changed.notify_all()
 
-    def _wait(self, line: _Line, table: TableId, stop: threading.Event) -> None:
-        if line.running < line.maximum_running and not line.waiting:
+    def _wait(self, queue: _Queue, table: TableId, stop: threading.Event) -> None:
+        if queue.running_count < queue.maximum_running and not queue.waiting:
             return
-        if len(line.waiting) >= line.maximum_waiting:
+        if len(queue.waiting) >= queue.maximum_waiting:
             raise ResourcesExceeded(
                 f"Resources exceeded during query execution: Too many DML statements outstanding against table "
-                f"{table}, limit is {line.maximum_waiting}."
+                f"{table}, limit is {queue.maximum_waiting}."
             )
-        ticket, last_us = object(), self._clock.now_us() + MAXIMUM_WAIT_US
-        line.waiting.append(ticket)
+        ticket, deadline_us = object(), self._clock.now_us() + MAXIMUM_WAIT_US
+        queue.waiting.append(ticket)
         try:
-            while not (line.waiting[0] is ticket and line.running < line.maximum_running):
+            while not (queue.waiting[0] is ticket and queue.running_count < queue.maximum_running):
                 if stop.is_set():
                     raise StoppedJob("Job execution was cancelled: User requested cancellation")
-                if self._clock.now_us() > last_us:
+                if self._clock.now_us() > deadline_us:
                     raise ResourcesExceeded(f"The DML statement waited for seven hours in the queue of table {table}.")
                 self._changed.wait(CANCEL_CHECK_INTERVAL_S)
         finally:
-            line.waiting.remove(ticket)
+            queue.waiting.remove(ticket)
             self._changed.notify_all()

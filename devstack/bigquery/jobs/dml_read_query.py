@@ -39,7 +39,7 @@ def read_query_of(statement: MutatingStatement) -> exp.Select:
                 select.append("joins", join)
             return select.where(statement.where.copy())
         case Merge():
-            return _merge_reading(statement, target)
+            return _merge_read_query(statement, target)
 
 
 def deletes_whole_partitions(statement: Delete, column: str | None, variables: Collection[str]) -> bool:
@@ -74,7 +74,7 @@ def expressions_of(clause: MergeClause) -> Iterator[exp.Expression]:
         yield from clause.action.values or ()
 
 
-def _merge_reading(statement: Merge, target: exp.Table) -> exp.Select:
+def _merge_read_query(statement: Merge, target: exp.Table) -> exp.Select:
     source = statement.source.args["from_"].this.copy()
     alias = source_alias(statement)
     if not source.alias:

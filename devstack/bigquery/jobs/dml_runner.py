@@ -10,9 +10,9 @@ from devstack.bigquery.bigquery_errors import InvalidQuery
 from devstack.bigquery.jobs.dml_changes import row_changes
 from devstack.bigquery.jobs.dml_commit import (
     ConcurrentUpdate,
+    affected_segments,
     dml_change,
     truncate_change,
-    updated_rows,
     write_partitions,
 )
 from devstack.bigquery.jobs.dml_read_query import deletes_whole_partitions, read_query_of
@@ -46,35 +46,37 @@ class DmlRunner:
     check_cancelled: Callable[[], None]
     maximum_bytes_billed: int | None
 
-    def run(self, statement: MutatingStatement | TruncateTable, commit_info: CommitInfoOf, started: float) -> Outcome:
+    def run(
+        self, statement: MutatingStatement | TruncateTable, commit_info_of: CommitInfoOf, started: float
+    ) -> Outcome:
         if isinstance(statement, TruncateTable):
-            return self._truncate(statement, commit_info)
+            return self._truncate(statement, commit_info_of)
         for _ in range(MAXIMUM_RETRIES):
             try:
-                return self._attempt(statement, commit_info, started)
+                return self._attempt(statement, commit_info_of, started)
             except ConcurrentUpdate:
                 self.check_cancelled()
-        return self._attempt(statement, commit_info, started)
+        return self._attempt(statement, commit_info_of, started)
 
-    def _truncate(self, statement: TruncateTable, commit_info: CommitInfoOf) -> Outcome:
+    def _truncate(self, statement: TruncateTable, commit_info_of: CommitInfoOf) -> Outcome:
         """Reads no row and bills nothing."""
         with self.state.statement() as sql:
             table, version = mutated_version(statement.table, sql)
         outcome = Outcome("TRUNCATE_TABLE", tables=(table,), changed_rows={"deleted": version.rows})
         self.check_cancelled()
-        self.state.catalog.commit(table, lambda latest, _: truncate_change(table, latest), commit_info(outcome))
+        self.state.catalog.commit(table, lambda latest, _: truncate_change(table, latest), commit_info_of(outcome))
         return outcome
 
-    def _attempt(self, statement: MutatingStatement, commit_info: CommitInfoOf, started: float) -> Outcome:
+    def _attempt(self, statement: MutatingStatement, commit_info_of: CommitInfoOf, started: float) -> Outcome:
         catalog, session = self.state.catalog, self.state.session
         with self.state.statement() as sql:
             table, version = mutated_version(statement.table, sql)
             scanned = scanned_by(statement, version, sql)
             check_bytes_billed(scanned, self.maximum_bytes_billed)
             changes = row_changes(statement, sql, table, version)
-            updated = updated_rows(table, version, changes, session)
+            affected = affected_segments(table, version, changes, session)
             if scanned.processed or not isinstance(statement, Delete):
-                scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in updated.partitions))
+                scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected.partitions))
             check_bytes_billed(scanned, self.maximum_bytes_billed)
             self.check_cancelled()
             slot_ms = max(1, int((time.perf_counter() - started) * 1000))
@@ -89,19 +91,19 @@ class DmlRunner:
             if not any(changes.counts.values()):
                 return outcome
             with catalog.segments.batch() as batch:
-                change = write_partitions(table, version, changes, updated, session, catalog, batch)
+                change = write_partitions(table, version, changes, affected, session, catalog, batch)
                 self.check_cancelled()
                 kind = outcome.statement_type.lower()
 
                 def build(latest: TableVersion | None, commit_us: int) -> Change:
                     return dml_change(kind, catalog, table, version, latest, change, commit_us)
 
-                catalog.commit(table, build, commit_info(outcome))
+                catalog.commit(table, build, commit_info_of(outcome))
             return outcome
 
 
 def mutated_version(name: TableName, sql: StatementSql) -> tuple[TableId, TableVersion]:
-    """The target of a statement that may change existing rows. Raises InvalidQuery if its rows are streamed changes."""
+    """The target of a statement that may change existing rows. Raises InvalidQuery if it has pending row changes."""
     table, version = target_version(name, sql)
     check_no_pending_changes(table, version)
     return table, version
@@ -122,8 +124,8 @@ def scanned_by(statement: MutatingStatement, version: TableVersion, sql: Stateme
     """The bytes that the statement scans, without those of partitions that it rewrites.
 
     All blocks of a partition count, because no page says that DML prunes blocks.
-    A DELETE of whole partitions reads nothing. That "might also not apply" to tables clustered by other columns, so it
-    does not here. Source: "Update partitioned table data using DML", DELETE statement.
+    A DELETE of whole partitions reads nothing. That "might also not apply" to tables clustered by other columns: here
+    it does not. Source: "Update partitioned table data using DML", DELETE statement.
     """
     scanned = sql.scanned_bytes(read_query_of(statement)).upper_bound()
     settings = version.settings

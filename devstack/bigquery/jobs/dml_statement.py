@@ -1,4 +1,4 @@
-"""The table that a DML statement changes, and the queue of that table in which a job of the statement waits."""
+"""Finds the DML statement of a query job, and lets the statement wait in the queue of the table that it changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def dml_statement(record: JobRecord) -> tuple[DmlStatement, TableId] | None:
 def admission(
     queue: DmlQueue, statement: DmlStatement, table: TableId, context: JobContext
 ) -> AbstractContextManager[None]:
-    """What a statement enters before it runs: one of the places of its table's queue."""
+    """The context in which the statement runs. Entering it waits in the queue of the statement's table."""
     if isinstance(statement, Insert):
-        return queue.insert_slot(table, context.stop)
-    return queue.slot(table, context.stop)
+        return queue.admit_insert(table, context.stop)
+    return queue.admit(table, context.stop)

@@ -1,4 +1,4 @@
-"""Reads the target of a mutating DML statement, one version of it, by row id, and computes its rows' new values."""
+"""Reads one version of the target of an UPDATE, DELETE or MERGE by row id, and computes the new values of its rows."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ class DmlTarget:
     def values_sql(self, assignments: Sequence[Assignment], columns: set[str], rows: str) -> str:
         """SQL of row ids, each with the values assigned to that row, cast to the types of the assigned columns."""
         fields = [self._field(item.path) for item in assignments]
-        written = [self._sql.duckdb(item.value, columns) for item in assignments]
-        casts = self.checked_casts(written, fields, f"FROM {rows}")
-        values = ", ".join(f"{cast} AS v{number}" for number, cast in enumerate(casts))
-        return f"SELECT {self.row_id}, {values} FROM {rows}"
+        values = [self._sql.duckdb(item.value, columns) for item in assignments]
+        casts = self.checked_casts(values, fields, f"FROM {rows}")
+        selected = ", ".join(f"{cast} AS v{number}" for number, cast in enumerate(casts))
+        return f"SELECT {self.row_id}, {selected} FROM {rows}"
 
-    def checked_casts(self, written: Sequence[str], fields: Sequence[TableField], rows: str) -> list[str]:
-        """SQL of values, each cast to its field's type.
+    def checked_casts(self, values: Sequence[str], fields: Sequence[TableField], rows: str) -> list[str]:
+        """SQL of values, each cast to its field's type. `rows`: the FROM clause of the values' columns.
 
         Raises InvalidQuery if BigQuery would not assign a value of that type.
         """
-        sql = f"SELECT {', '.join(f'{value} AS v{number}' for number, value in enumerate(written))} {rows}"
+        sql = f"SELECT {', '.join(f'{value} AS v{number}' for number, value in enumerate(values))} {rows}"
         untyped = self._session.untyped(sql)
         for position, (source, field) in enumerate(zip(self._session.schema(sql), fields, strict=True)):
             if position not in untyped:
                 check_assignable(source, field)
-        return [f"CAST({value} AS {to_duckdb_type(f)})" for value, f in zip(written, fields, strict=True)]
+        return [f"CAST({value} AS {to_duckdb_type(f)})" for value, f in zip(values, fields, strict=True)]
 
     def updated_rows(self, assignments: Sequence[Assignment], values: str) -> pa.Table:
-        """The new versions of the rows that the table `values` contains by id."""
+        """The rows with new values. `values`: a table with their ids and assigned values, as `values_sql` selects."""
         assigned = {tuple(p.lower() for p in item.path): f"_new.v{number}" for number, item in enumerate(assignments)}
         columns = ", ".join(
-            f"{_assigned(column, (column.name.lower(),), f'{self._alias}.{quote_identifier(column.name)}', assigned)} "
+            f"{_new_value(column, (column.name.lower(),), f'{self._alias}.{quote_identifier(column.name)}', assigned)} "
             f"AS {quote_identifier(column.name)}"
             for column in self.schema
         )
@@ -74,6 +74,7 @@ class DmlTarget:
         return f"{self.row_id} = {other}.{ROW_ID}"
 
     def refuse_repeated_rows(self, rows: str, condition: str) -> None:
+        """Raises InvalidQuery if a row id occurs twice in the table `rows`, where the condition is true."""
         _, repeated = self._session.run(
             f"SELECT 1 AS n FROM {rows} WHERE {condition} GROUP BY {ROW_ID} HAVING count(*) > 1 LIMIT 1"
         )
@@ -102,7 +103,7 @@ class DmlTarget:
         return field
 
 
-def _assigned(field: TableField, path: tuple[str, ...], current: str, assigned: dict[tuple[str, ...], str]) -> str:
+def _new_value(field: TableField, path: tuple[str, ...], current: str, assigned: dict[tuple[str, ...], str]) -> str:
     """SQL of a column's new value: assigned as a whole or in some fields of a STRUCT, or unchanged."""
     if path in assigned:
         return assigned[path]
@@ -110,7 +111,7 @@ def _assigned(field: TableField, path: tuple[str, ...], current: str, assigned: 
         return current
     fields = ", ".join(
         f"{quote_identifier(child.name)} := "
-        f"{_assigned(child, (*path, child.name.lower()), f'({current}).{quote_identifier(child.name)}', assigned)}"
+        f"{_new_value(child, (*path, child.name.lower()), f'({current}).{quote_identifier(child.name)}', assigned)}"
         for child in field.fields
     )
     return f"struct_pack({fields})"

@@ -1,4 +1,4 @@
-"""Dry runs: the statistics and result schema of a query that is not run."""
+"""Computes the statistics and the result schema that a dry run returns for a query."""
 
 from __future__ import annotations
 
@@ -30,26 +30,30 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
     statement = script.statements[0]
     with state.statement() as sql:
         if isinstance(statement, Query | Insert | Assert):
-            return _read(*_tree(statement), sql)
+            return _reading_statistics(*_type_and_tree(statement), sql)
         if isinstance(statement, CreateTable) and statement.query is not None:
-            return _read("CREATE_TABLE_AS_SELECT", statement.query, sql, _create(statement, state))
+            return _reading_statistics(
+                "CREATE_TABLE_AS_SELECT", statement.query, sql, _create_operation(statement, state)
+            )
         if isinstance(statement, CreateTable):
-            return _defined(Outcome("CREATE_TABLE", ddl_operation=_create(statement, state)))
+            return _statistics(Outcome("CREATE_TABLE", ddl_operation=_create_operation(statement, state)))
         if isinstance(statement, CreateClone):
             source, _ = ddl_statements.clone_source(statement, sql)
-            return _defined(Outcome("CREATE_TABLE", tables=(source,), ddl_operation=_create(statement, state)))
+            return _statistics(
+                Outcome("CREATE_TABLE", tables=(source,), ddl_operation=_create_operation(statement, state))
+            )
         if isinstance(statement, MutatingStatement):
-            return _mutation(statement, sql)
+            return _mutation_statistics(statement, sql)
         if isinstance(statement, statements.TruncateTable):
             table, _ = mutated_version(statement.table, sql)
-            return _defined(Outcome("TRUNCATE_TABLE", tables=(table,)))
+            return _statistics(Outcome("TRUNCATE_TABLE", tables=(table,)))
         if isinstance(statement, statements.CreateProcedure):
-            return _defined(create_procedure(statement, sql, dry_run=True))
-    kind = _OTHER_KINDS[type(statement)]
-    return _defined(Outcome(kind, ddl_operation=kind.partition("_")[0]))
+            return _statistics(create_procedure(statement, sql, dry_run=True))
+    kind = _OTHER_TYPES[type(statement)]
+    return _statistics(Outcome(kind, ddl_operation=kind.partition("_")[0]))
 
 
-_OTHER_KINDS = {
+_OTHER_TYPES = {
     statements.AlterTableSetOptions: "ALTER_TABLE",
     statements.AlterTablePrimaryKey: "ALTER_TABLE",
     statements.AlterColumn: "ALTER_TABLE",
@@ -63,7 +67,7 @@ _OTHER_KINDS = {
 }
 
 
-def _tree(statement: Query | Insert | Assert) -> tuple[str, exp.Expression]:
+def _type_and_tree(statement: Query | Insert | Assert) -> tuple[str, exp.Expression]:
     if isinstance(statement, Query):
         return "SELECT", statement.tree
     if isinstance(statement, Insert):
@@ -71,35 +75,37 @@ def _tree(statement: Query | Insert | Assert) -> tuple[str, exp.Expression]:
     return "ASSERT", exp.select(statement.condition)
 
 
-def _create(statement: CreateTable | CreateClone, state: ScriptState) -> str:
+def _create_operation(statement: CreateTable | CreateClone, state: ScriptState) -> str:
     table = state.defaults.table(statement.name)
     state.catalog.datasets.get(table.dataset_id)
     return ddl_statements.ddl_operation(state.catalog.find(table), statement.replace, statement.if_not_exists, table)
 
 
-def _read(kind: str, tree: exp.Expression, sql: StatementSql, operation: str | None = None) -> dict[str, Any]:
+def _reading_statistics(
+    kind: str, tree: exp.Expression, sql: StatementSql, operation: str | None = None
+) -> dict[str, Any]:
     scanned = sql.scanned_bytes(tree).upper_bound()
     columns = sql.state.session.schema(sql.duckdb(tree))
     outcome = Outcome(kind, scanned.processed, scanned.billed, tables=tuple(sql.reader.tables), ddl_operation=operation)
-    statistics = _defined(outcome, columns)
+    statistics = _statistics(outcome, columns)
     if scanned.clustered:
         statistics["query"]["totalBytesProcessedAccuracy"] = "UPPER_BOUND"
     return statistics
 
 
-def _mutation(statement: MutatingStatement, sql: StatementSql) -> dict[str, Any]:
+def _mutation_statistics(statement: MutatingStatement, sql: StatementSql) -> dict[str, Any]:
     """The bytes are an upper bound, because only a run shows which partitions are rewritten."""
     table, version = mutated_version(statement.table, sql)
     scanned = maximum_scanned_bytes(statement, sql)
     check_names_and_types(statement, sql, table, version)
     kind = type(statement).__name__.upper()
     outcome = Outcome(kind, scanned.processed, scanned.billed, tables=tuple(sql.reader.tables))
-    statistics = _defined(outcome)
+    statistics = _statistics(outcome)
     statistics["query"]["totalBytesProcessedAccuracy"] = "UPPER_BOUND"
     return statistics
 
 
-def _defined(outcome: Outcome, columns: tuple[TableField, ...] = ()) -> dict[str, Any]:
+def _statistics(outcome: Outcome, columns: tuple[TableField, ...] = ()) -> dict[str, Any]:
     statistics = outcome.statistics()
     statistics["query"]["totalBytesProcessedAccuracy"] = "PRECISE"
     if columns:

@@ -28,7 +28,7 @@ def _open() -> duckdb.DuckDBPyConnection:
             "allow_community_extensions": "false",
         },
     )
-    # For TimeZone, a setting that exists only after loading this extension. It is part of the package.
+    # The setting TimeZone exists only once this extension is loaded, which is part of the package.
     connection.execute("LOAD icu")
     farm_fingerprint.register(connection)
     json_text.register(connection)
@@ -60,7 +60,7 @@ class DuckDbSession:
         self._stop = stop
         self._connection = _SHARED_DUCKDB.connect()
         self._connection.execute("SET TimeZone = 'UTC'")
-        self._registered = 0
+        self._relation_count = 0
 
     def close(self) -> None:
         self._connection.close()
@@ -70,15 +70,15 @@ class DuckDbSession:
 
     def register(self, rows: pa.Table) -> str:
         """Registers rows as a relation and returns its name."""
-        self._registered += 1
-        name = f"_rows_{self._registered}"
+        self._relation_count += 1
+        name = f"_rows_{self._relation_count}"
         self._connection.register(name, rows)
         return name
 
     def materialize(self, sql: str) -> str:
         """Run a SELECT into a temporary table, and return the table's name."""
-        self._registered += 1
-        name = f"_rows_{self._registered}"
+        self._relation_count += 1
+        name = f"_rows_{self._relation_count}"
         try:
             self._connection.execute(f"CREATE TEMP TABLE {name} AS {sql}")
         except duckdb.Error as error:
@@ -102,8 +102,8 @@ class DuckDbSession:
         except duckdb.Error as error:
             raise self._translated(error) from error
         positional = tuple(TableField(f"c{i}", c.type, c.mode, c.fields) for i, c in enumerate(columns))
-        conform_query_rows = conform(rows.rename_columns([column.name for column in positional]), positional)
-        return columns, conform_query_rows.rename_columns([column.name for column in columns])
+        conformed = conform(rows.rename_columns([column.name for column in positional]), positional)
+        return columns, conformed.rename_columns([column.name for column in columns])
 
     def _relation(self, sql: str) -> duckdb.DuckDBPyRelation:
         try:

@@ -17,7 +17,7 @@ from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
 from devstack.bigquery.jobs.job_configuration import FILE_SET_SPECS, MANIFEST, UNSET_VALUES, enum_value
 from devstack.bigquery.jobs.object_store import MAXIMUM_URIS, ObjectStore
 from devstack.bigquery.jobs.parquet_rows import ParquetSource
-from devstack.bigquery.storage.model import WHOLE, Partition, Segment, TableId, TableSettings, TableVersion
+from devstack.bigquery.storage.model import WHOLE_TABLE, Partition, Segment, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.segment_store import SegmentBatch, SegmentStore
 
 EXTERNAL_FORMATS = ("PARQUET",)
@@ -113,11 +113,8 @@ class ExternalTables:
         self._opened: dict[str, ExternalTable] = {}
 
     @property
-    def with_file_name(self) -> frozenset[str]:
-        """The lower-case names of the tables with the pseudo column.
-
-        If the job's SQL contains the pseudo column's name, these are all tables, otherwise none.
-        """
+    def names_with_file_name(self) -> frozenset[str]:
+        """The lower-case names of the tables that get the pseudo column: all if the SQL mentions it, otherwise none."""
         return frozenset(self._definitions) if self.has_file_name else frozenset()
 
     def open(self, name: str) -> ExternalTable | None:
@@ -150,18 +147,18 @@ class ExternalTables:
             adopts = source.can_be_adopted(schema)
             segments.append(self._batch.adopt(rows, content) if adopts else self._batch.write(rows))
         settings = TableSettings(schema)
-        version = TableVersion(1, 0, "external", 0, settings, {WHOLE: Partition(tuple(segments), 0)})
+        version = TableVersion(1, 0, "external", 0, settings, {WHOLE_TABLE: Partition(tuple(segments), 0)})
         table = TableId("", "", definition.name)
         return ExternalTable(table, version, tuple(file.uri for file in files))
 
 
 @contextmanager
 def open_external_tables(
-    definitions: Mapping[str, ExternalDefinition], objects: ObjectStore, segments: SegmentStore, text: str
+    definitions: Mapping[str, ExternalDefinition], objects: ObjectStore, segments: SegmentStore, sql: str
 ) -> Iterator[ExternalTables]:
-    """Segments of external tables are deleted when the block ends. `text` is the job's SQL."""
+    """Yield the external tables of a job with this SQL. Their segments are deleted when the block ends."""
     with segments.batch() as batch:
         try:
-            yield ExternalTables(definitions, objects, segments, batch, FILE_NAME in text.upper())
+            yield ExternalTables(definitions, objects, segments, batch, FILE_NAME in sql.upper())
         finally:
             segments.remove(file for file in batch.files if segments.file_path(file).exists())

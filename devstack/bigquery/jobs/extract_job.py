@@ -1,4 +1,4 @@
-"""Extract jobs: write a table or one of its partitions to the object store as Parquet files."""
+"""Runs extract jobs, which write a table or one of its partitions to the object store as Parquet files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from devstack.bigquery.storage.table_rules import check_partition_exists
 
 # Source: "Export table data", limitations: at most one GB of table data in a file.
 MAXIMUM_FILE_BYTES = 1 << 30
-SHARD_BYTES = 256 << 20  # a choice: BigQuery's own size of several files is not documented
+MAXIMUM_SHARD_BYTES = 256 << 20  # of one file of several; a choice, because BigQuery does not document its own
 
 
 class ExtractJob:
@@ -40,12 +40,12 @@ class ExtractJob:
             check_partition_exists(config.table, version.settings, config.partition)
             segments = version.segments(config.partition)
             size = sum(segment.bytes for segment in segments)
-            files = 0
-            for files, rows in enumerate(self._files(config, version, segments, size), start=1):
+            file_count = 0
+            for file_count, rows in enumerate(self._files(config, version, segments, size), start=1):
                 context.check_cancelled()
                 content = export_parquet(rows, version.settings.schema, config.compression)
-                self._objects.write(config.uri.replace("*", f"{files - 1:012d}"), content)
-        return {"extract": {"destinationUriFileCounts": [str(files)], "inputBytes": str(size)}}
+                self._objects.write(config.uri.replace("*", f"{file_count - 1:012d}"), content)
+        return {"extract": {"destinationUriFileCounts": [str(file_count)], "inputBytes": str(size)}}
 
     def _files(
         self, config: ExtractConfiguration, version: TableVersion, segments: Sequence[Segment], size: int
@@ -56,19 +56,19 @@ class ExtractJob:
                 f"Table {config.table} too large to be exported to a single file: [{size}] bytes, allowed "
                 f"[{MAXIMUM_FILE_BYTES}]. Specify a uri including a * to shard export."
             )
-        limit = SHARD_BYTES if "*" in config.uri else MAXIMUM_FILE_BYTES
+        maximum_bytes = MAXIMUM_SHARD_BYTES if "*" in config.uri else MAXIMUM_FILE_BYTES
         schema = version.settings.schema
-        for shard in _shards(segments, limit) or [[]]:
-            parts = [conform(pq.read_table(self._catalog.segments.path(part)), schema) for part in shard]
+        for shard in _shards(segments, maximum_bytes) or [[]]:
+            parts = [conform(pq.read_table(self._catalog.segments.path(segment)), schema) for segment in shard]
             yield pa.concat_tables([arrow_schema(schema).empty_table(), *parts])
 
 
-def _shards(segments: Sequence[Segment], limit: int) -> list[list[Segment]]:
-    """Segments in order, in groups of at most `limit` bytes, or of one larger segment."""
+def _shards(segments: Sequence[Segment], maximum_bytes: int) -> list[list[Segment]]:
+    """The segments in order, in groups of at most `maximum_bytes`, or of one larger segment."""
     shards: list[list[Segment]] = []
     size = 0
     for segment in segments:
-        if not shards or size + segment.bytes > limit:
+        if not shards or size + segment.bytes > maximum_bytes:
             shards.append([])
             size = 0
         shards[-1].append(segment)

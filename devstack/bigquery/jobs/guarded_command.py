@@ -1,7 +1,7 @@
 """Runs a command, and kills it and its children as soon as standard input ends: `python guarded_command.py COMMAND …`.
 
-Whoever starts this program keeps the other end of its standard input open. The end closes even if that process is
-killed, so no command outlives it. This is a program of its own, not imported by others.
+The process that starts this program keeps the other end of its standard input open. That end closes even if the
+process is killed, so no command outlives it. This is a program of its own, not imported by others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A dataset's INFORMATION_SCHEMA views, with rows from the current table versions."""
+"""Computes the rows of a dataset's INFORMATION_SCHEMA views from the current table versions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from typing import Any
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import NotFound
-from devstack.bigquery.clock import to_datetime, to_milliseconds
+from devstack.bigquery.clock import floor_to_millisecond, to_datetime
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import arrow_schema
 from devstack.bigquery.storage.catalog import Catalog
-from devstack.bigquery.storage.model import UNPARTITIONED, DatasetId, TableId, TableSettings, TableVersion
+from devstack.bigquery.storage.model import (
+    NULL_PARTITION,
+    UNPARTITIONED,
+    DatasetId,
+    TableId,
+    TableSettings,
+    TableVersion,
+)
 
 Row = dict[str, Any]
 DAY_MS = 86_400_000
@@ -64,8 +71,8 @@ def _table_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
         "base_table_catalog": clone.base.project if clone else None,
         "base_table_schema": clone.base.dataset if clone else None,
         "base_table_name": clone.base.table if clone else None,
-        "snapshot_time_ms": to_datetime(to_milliseconds(clone.clone_us)) if clone else None,
-        "upsert_stream_apply_watermark": to_datetime(to_milliseconds(watermark_us)) if watermark_us else None,
+        "snapshot_time_ms": to_datetime(floor_to_millisecond(clone.clone_us)) if clone else None,
+        "upsert_stream_apply_watermark": to_datetime(floor_to_millisecond(watermark_us)) if watermark_us else None,
     }
 
 
@@ -88,14 +95,18 @@ def _column_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
 
 def _partition_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
     """An unpartitioned table has one row with a NULL partition_id."""
-    parts: list[tuple[str | None, int, int, int]] = [(None, version.rows, version.bytes, version.modified_us)]
+    partitions: list[tuple[str | None, int, int, int]] = [(None, version.rows, version.bytes, version.modified_us)]
     if version.settings.partition_column is not None:
-        parts = [(key, part.rows, part.bytes, part.modified_us) for key, part in sorted(version.partitions.items())]
+        found = [(key, one.rows, one.bytes, one.modified_us) for key, one in sorted(version.partitions.items())]
+        partitions = [one for one in found if _has_partition(one[0])]
+        if outside := [one for one in found if not _has_partition(one[0])]:
+            _, rows_of_each, bytes_of_each, changed_us = zip(*outside, strict=True)
+            partitions.append((UNPARTITIONED, sum(rows_of_each), sum(bytes_of_each), max(changed_us)))
         if version.buffer:
             buffered = [rows.segment for rows in version.buffer]
             rows, size = sum(segment.rows for segment in buffered), sum(segment.bytes for segment in buffered)
-            parts.append((UNPARTITIONED, rows, size, version.buffer[-1].received_us))
-    for key, rows, size, modified_us in parts:
+            partitions.append((UNPARTITIONED, rows, size, version.buffer[-1].received_us))
+    for key, rows, size, modified_us in partitions:
         yield {
             "partition_id": key,
             "total_rows": rows,
@@ -103,6 +114,14 @@ def _partition_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
             "last_modified_time": to_datetime(modified_us),
             "storage_tier": "ACTIVE",
         }
+
+
+def _has_partition(key: str) -> bool:
+    """Whether BigQuery has a partition for this day, as for those from 1960 to 2159, or for NULL.
+
+    Source: "Introduction to partitioned tables".
+    """
+    return key == NULL_PARTITION or 1960_01_01 <= int(key) <= 2159_12_31
 
 
 def _sql_string(text: str) -> str:

@@ -44,8 +44,8 @@ class LoadConfiguration:
     is_manifest: bool
     source_format: str
     schema: tuple[TableField, ...] | None
-    create: str
-    write: str
+    create_disposition: str
+    write_disposition: str
     layout: TableLayout
     description: str | None
     friendly_name: str | None
@@ -105,7 +105,7 @@ def parse_load_configuration(configuration: Mapping[str, Any]) -> LoadConfigurat
     if source_format not in SOURCE_FORMATS:
         raise NotImplementedConstruct(f"load.sourceFormat {source_format}")
     spec = enum_value("fileSetSpecType", configuration.get("fileSetSpecType"), FILE_SET_SPECS, FILE_SET_SPECS[0])
-    write = enum_value(
+    write_disposition = enum_value(
         "writeDisposition", configuration.get("writeDisposition"), LOAD_WRITE_DISPOSITIONS, "WRITE_APPEND"
     )
     return LoadConfiguration(
@@ -115,26 +115,26 @@ def parse_load_configuration(configuration: Mapping[str, Any]) -> LoadConfigurat
         is_manifest=spec == MANIFEST,
         source_format=source_format,
         schema=tuple(TableField.from_api(field) for field in fields) if fields else None,
-        create=enum_value("createDisposition", configuration.get("createDisposition"), CREATE_DISPOSITIONS,
+        create_disposition=enum_value("createDisposition", configuration.get("createDisposition"), CREATE_DISPOSITIONS,
                       "CREATE_IF_NEEDED"),
-        write=write,
+        write_disposition=write_disposition,
         layout=layout_from_api(configuration),
         description=properties.get("description"),
         friendly_name=properties.get("friendlyName"),
         labels=properties.get("labels"),
         list_inference=bool((configuration.get("parquetOptions") or {}).get("enableListInference")),
         enum_as_string=bool((configuration.get("parquetOptions") or {}).get("enumAsString")),
-        adds_fields=_adds_fields(configuration, write, partition),
+        adds_fields=_adds_fields(configuration, write_disposition, partition),
     )  # fmt: skip
 
 
-def _adds_fields(configuration: Mapping[str, Any], write: str, partition: str | None) -> bool:
+def _adds_fields(configuration: Mapping[str, Any], write_disposition: str, partition: str | None) -> bool:
     """Source: REST reference of jobs, JobConfigurationLoad.schemaUpdateOptions."""
     options = configuration.get("schemaUpdateOptions") or []
     for option in options:
         if option != "ALLOW_FIELD_ADDITION":
             raise NotImplementedConstruct(f"load.schemaUpdateOptions {option}")
-    if options and write not in ("WRITE_APPEND", "WRITE_TRUNCATE_DATA") and partition is None:
+    if options and write_disposition not in ("WRITE_APPEND", "WRITE_TRUNCATE_DATA") and partition is None:
         raise Invalid("Schema update options should only be specified with WRITE_APPEND disposition.")
     return bool(options)
 

@@ -18,7 +18,7 @@ from devstack.bigquery.jobs.job_record import DONE, RUNNING, JobRecord, error_pr
 from devstack.bigquery.jobs.job_store import JobStore
 
 PARALLEL_JOBS = 6
-# Of executing a job. Source: "Quotas and limits", query jobs and load jobs; it has none for extract jobs.
+# How long a job may be RUNNING. Source: "Quotas and limits", query jobs and load jobs; it has none for extract jobs.
 MAXIMUM_HOURS = {"query": 6, "load": 6}
 TIMED_OUT = "Job execution was cancelled: Job timed out"
 LOG = logging.getLogger(__name__)
@@ -26,7 +26,10 @@ LOG = logging.getLogger(__name__)
 
 @dataclass
 class JobContext:
-    """What a running job gets. Another thread may replace `record`, and calls `on_cancel` to stop the job."""
+    """What a job function gets of its job. Another thread may replace `record`, and calls `on_cancel` to stop the job.
+
+    `statistics`: those that the job reports if it fails.
+    """
 
     record: JobRecord
     store: JobStore
@@ -34,7 +37,7 @@ class JobContext:
     deadline_us: float = math.inf
     stop: threading.Event = field(default_factory=threading.Event)
     on_cancel: Callable[[], None] = lambda: None
-    statistics: dict[str, Any] = field(default_factory=dict)  # reported if the job fails
+    statistics: dict[str, Any] = field(default_factory=dict)
 
     def check_cancelled(self) -> None:
         """Raises StoppedJob if the job was cancelled or took too long."""
@@ -135,7 +138,7 @@ class JobRunner:
         try:
             context.check_cancelled()
             if fault is not None:
-                _apply(fault)
+                _inject(fault)
             statistics = self._functions[context.record.kind](context)
             return replace(context.record, statistics=statistics)
         except StandInError as error:
@@ -157,7 +160,7 @@ def deadline_us(record: JobRecord) -> float:
     return record.created_us + timeout_ms * 1000 if timeout_ms > 0 else math.inf
 
 
-def _apply(fault: Fault) -> None:
+def _inject(fault: Fault) -> None:
     if fault.effect == "quota":
         raise QuotaExceeded(f"Quota exceeded: {fault.message}")
     if fault.effect == "error":

@@ -1,7 +1,7 @@
-"""`region-….INFORMATION_SCHEMA.JOBS`, with rows from the job store.
+"""Computes the rows of `region-….INFORMATION_SCHEMA.JOBS` from the job store.
 
-A column of BigQuery's view that the stand-in has no value for is absent, so that a query of it fails instead of reading
-NULL. Source: "JOBS view".
+Columns of BigQuery's view for which the stand-in has no value are absent, so that a query that names one fails instead
+of reading NULL. Source: "JOBS view".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import NotFound
-from devstack.bigquery.clock import MICROSECONDS, Clock, to_datetime, to_milliseconds
+from devstack.bigquery.clock import MICROSECONDS, Clock, floor_to_millisecond, to_datetime
 from devstack.bigquery.jobs.dml_statement import dml_statement
 from devstack.bigquery.jobs.job_record import JobRecord
 from devstack.bigquery.jobs.job_store import JobStore
@@ -78,7 +78,7 @@ def _row(record: JobRecord) -> dict[str, Any]:
         "end_time": record.ended_us,
     }
     return {
-        **{name: None if us is None else to_datetime(to_milliseconds(us)) for name, us in times.items()},
+        **{name: None if us is None else to_datetime(floor_to_millisecond(us)) for name, us in times.items()},
         "cache_hit": None if is_script else query.get("cacheHit"),
         "destination_table": _table(configuration.get("destinationTable")) or _target_of_dml(record),
         "dml_statistics": _dml_statistics(query.get("dmlStats")),

@@ -22,7 +22,7 @@ from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import CommitInfo, Segment, TableSettings, TableVersion
 from devstack.bigquery.storage.new_columns import with_new_columns
-from devstack.bigquery.storage.partition_rows import check_destination, split_rows
+from devstack.bigquery.storage.partition_rows import check_destination_partition, split_rows
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import check_partition_exists
@@ -58,7 +58,7 @@ class LoadJob:
         config = parse_load_configuration(context.record.configuration["load"])
         self._catalog.datasets.get(config.table.dataset_id)
         current = self._catalog.find(config.table)
-        check_dispositions(config.table, config.partition, current, config.create, config.write)
+        check_dispositions(config.table, config.partition, current, config.create_disposition, config.write_disposition)
         inputs = self._inputs(context, config)
         settings = self._settings(config, current, _fields(config, inputs[-1]))
         with self._catalog.segments.batch() as batch:
@@ -90,9 +90,9 @@ class LoadJob:
                     "detect the schema of JSON."
                 )
             fields = existing.schema
-        replaces = config.write == "WRITE_TRUNCATE" and config.partition is None
+        replaces_schema = config.write_disposition == "WRITE_TRUNCATE" and config.partition is None
         settings = resolve_settings(
-            config.table, existing, fields, config.layout, replaces, adds_fields=config.adds_fields
+            config.table, existing, fields, config.layout, replaces_schema, adds_fields=config.adds_fields
         )
         check_partition_exists(config.table, settings, config.partition)
         return _with_properties(config, existing, settings)
@@ -109,12 +109,12 @@ class LoadJob:
             context.check_cancelled()
             content = source.read()
             rows, adoptable = _rows(config, settings.schema, source.uri, content)
-            parts = list(split_rows(rows, settings.partition_column))
-            for key, _ in parts:
-                check_destination(config.table, config.partition, key)
-            if adoptable and len(parts) == 1:
-                return [(parts[0][0], batch.adopt(rows, content))]
-            return [(key, batch.write(part)) for key, part in parts]
+            partitions = list(split_rows(rows, settings.partition_column))
+            for key, _ in partitions:
+                check_destination_partition(config.table, config.partition, key)
+            if adoptable and len(partitions) == 1:
+                return [(partitions[0][0], batch.adopt(rows, content))]
+            return [(key, batch.write(partition_rows)) for key, partition_rows in partitions]
 
         segments: dict[str, list[Segment]] = {}
         with ThreadPoolExecutor(PARALLEL_FILES) as pool:
@@ -133,13 +133,13 @@ class LoadJob:
         commit_us: int,
     ) -> Change:
         """Checks the table again under its lock: it may have changed while the files were read."""
-        check_dispositions(config.table, config.partition, current, config.create, config.write)
+        check_dispositions(config.table, config.partition, current, config.create_disposition, config.write_disposition)
         latest = self._settings(config, current, settings.schema)
         if latest.schema != settings.schema or latest.partition_column != settings.partition_column:
             raise Invalid(f"Table {config.table} changed its schema while the job ran: run the job again.")
         if config.adds_fields and current is not None and current.settings.schema != latest.schema:
             current = with_new_columns(self._catalog.segments, current, latest.schema, batch)
-        return write_change("load", latest, current, segments, config.write, config.partition, commit_us)
+        return write_change("load", latest, current, segments, config.write_disposition, config.partition, commit_us)
 
 
 def _fields(config: LoadConfiguration, last: _Input) -> tuple[TableField, ...] | None:
@@ -181,13 +181,13 @@ def _with_properties(
 
 
 def _statistics(inputs: Sequence[_Input], segments: NewSegments) -> dict[str, Any]:
-    new = [segment for parts in segments.values() for segment in parts]
+    written = [segment for of_partition in segments.values() for segment in of_partition]
     return {
         "load": {
             "inputFiles": str(len(inputs)),
             "inputFileBytes": str(sum(source.size for source in inputs)),
-            "outputRows": str(sum(segment.rows for segment in new)),
-            "outputBytes": str(sum(segment.bytes for segment in new)),
+            "outputRows": str(sum(segment.rows for segment in written)),
+            "outputBytes": str(sum(segment.bytes for segment in written)),
             "badRecords": "0",
         }
     }

@@ -17,7 +17,7 @@ import urllib3
 from devstack.bigquery.bigquery_errors import BackendError, Invalid, NotFound
 
 MAXIMUM_URIS = 10_000  # in the configuration of one job
-MAXIMUM_FILES = 10_000_000  # of one job, those that its manifests list included
+MAXIMUM_FILES = 10_000_000  # of one job, including those that its manifests list
 HOST_VARIABLE = "STORAGE_EMULATOR_HOST"
 
 

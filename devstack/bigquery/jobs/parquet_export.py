@@ -1,8 +1,8 @@
 """Writes rows as BigQuery's Parquet export does. Source: "Export table data to Cloud Storage", Parquet export details.
 
 TIMESTAMP is not adjusted to UTC, FLOAT64 is FLOAT, of 32 bits, and a REPEATED column is a repeated field or group, not
-a LIST. pyarrow can only write a LIST. One that is required, of required elements, has the same pages as a repeated
-field, so only the footer is changed afterwards.
+a LIST. pyarrow can only write a LIST. A required LIST of required elements has the same pages as a repeated field, so
+this module lets pyarrow write such a LIST, and then changes only the footer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.arrow_schema import arrow_type
 
 _MAGIC = b"PAR1"
-_FOOTER_TAIL = 8  # the footer's length and the magic bytes
+_FOOTER_TAIL_BYTES = 8  # the footer's length and the magic bytes
 # Fields of Parquet's FileMetaData, SchemaElement, RowGroup, ColumnChunk and ColumnMetaData.
 _SCHEMA, _ROW_GROUPS = 2, 4
 _REPETITION, _NAME, _CHILDREN, _CONVERTED_TYPE = 3, 4, 5, 6
@@ -40,7 +40,7 @@ def export_parquet(rows: pa.Table, columns: Sequence[TableField], compression: s
     """One file. The rows have the types in which segments are stored."""
     schema = pa.schema([_field(column) for column in columns])
     if any(_has_repeated(column) for column in columns):
-        # pyarrow has no cast to required elements, nor from a NULL array, which BigQuery does not distinguish.
+        # pyarrow casts neither to required elements nor from a NULL array, which BigQuery exports as an empty one.
         exported = pa.Table.from_pylist([_values(row, columns) for row in rows.to_pylist()], schema)
     else:
         exported = rows.cast(schema, safe=False)
@@ -92,15 +92,15 @@ def _single(value: Any, column: TableField) -> Any:
 
 def _with_repeated_fields(content: bytes) -> bytes:
     """The file with each LIST of its footer's schema as a repeated field."""
-    length = int.from_bytes(content[-_FOOTER_TAIL : -len(_MAGIC)], "little")
-    start = len(content) - _FOOTER_TAIL - length
+    length = int.from_bytes(content[-_FOOTER_TAIL_BYTES : -len(_MAGIC)], "little")
+    start = len(content) - _FOOTER_TAIL_BYTES - length
     footer = decode_struct(io.BytesIO(content[start : start + length]))
     elements = iter(footer[_SCHEMA][1][1])
     root = next(elements)
     schema: list[Struct] = [root]
     paths: list[list[bytes]] = []
-    for _ in range(_children(root)):
-        _copy(elements, schema, paths, [])
+    for _ in range(_child_count(root)):
+        _copy_element(elements, schema, paths, [])
     footer[_SCHEMA] = (LIST, (STRUCT, schema))
     for group in footer[_ROW_GROUPS][1][1]:
         for chunk, path in zip(group[_COLUMNS][1][1], paths, strict=True):
@@ -109,8 +109,10 @@ def _with_repeated_fields(content: bytes) -> bytes:
     return content[:start] + encoded + len(encoded).to_bytes(4, "little") + _MAGIC
 
 
-def _copy(elements: Iterator[Struct], schema: list[Struct], paths: list[list[bytes]], parents: list[bytes]) -> None:
-    """Copies the next element with its children. `paths` gets the new path of each leaf."""
+def _copy_element(
+    elements: Iterator[Struct], schema: list[Struct], paths: list[list[bytes]], parents: list[bytes]
+) -> None:
+    """Copies the next schema element with its children. The new path of each leaf is added to `paths`."""
     element = next(elements)
     name = element[_NAME]
     if element.get(_CONVERTED_TYPE) == _CONVERTED_LIST:
@@ -118,11 +120,11 @@ def _copy(elements: Iterator[Struct], schema: list[Struct], paths: list[list[byt
         element = dict(sorted({**next(elements), _REPETITION: _REPEATED, _NAME: name}.items()))
     schema.append(element)
     path = [*parents, name[1]]
-    if not _children(element):
+    if not _child_count(element):
         paths.append(path)
-    for _ in range(_children(element)):
-        _copy(elements, schema, paths, path)
+    for _ in range(_child_count(element)):
+        _copy_element(elements, schema, paths, path)
 
 
-def _children(element: Struct) -> int:
+def _child_count(element: Struct) -> int:
     return element[_CHILDREN][1] >> 1 if _CHILDREN in element else 0

@@ -16,18 +16,22 @@ _READ_ERROR = "Error while reading data, error message:"
 
 
 class ParquetSource:
-    """A file. `fields` are its columns as BigQuery infers them; a declared schema may want DATETIME of a TIMESTAMP."""
+    """A file. `fields`: its columns as BigQuery infers them; a declared schema may have DATETIME for a TIMESTAMP."""
 
-    def __init__(self, uri: str, content: bytes, list_inference: bool, enum_as_string: bool = False) -> None:
+    def __init__(self, uri: str, content: bytes, list_inference: bool, enum_as_string: bool) -> None:
         self.uri = uri
         self.content = content
         try:
             self._file = pq.ParquetFile(pa.BufferReader(content), coerce_int96_timestamp_unit="us")
             self.schema = self._file.schema_arrow
             leaves = iter([self._file.schema.column(number) for number in range(len(self._file.schema))])
-            shown = pa.schema([_with_texts(field, leaves) for field in self.schema]) if enum_as_string else self.schema
-            self._local = from_arrow_schema(shown)
-            self.fields = _without_datetime(self._local)
+            shown = (
+                pa.schema([_with_enums_as_strings(field, leaves) for field in self.schema])
+                if enum_as_string
+                else self.schema
+            )
+            self._fields_with_datetime = from_arrow_schema(shown)
+            self.fields = _without_datetime(self._fields_with_datetime)
         except pa.ArrowInvalid as error:
             raise Invalid(
                 f"{_READ_ERROR} Input file is not in Parquet format or is damaged. {error} File: {uri}"
@@ -40,7 +44,7 @@ class ParquetSource:
     def check(self, declared: Sequence[TableField]) -> None:
         """Raises Invalid unless the file has the declared columns and no others. NULLABLE ones may be missing."""
         unmatched = {field.name.lower(): field for field in self.fields}
-        as_datetime = {field.name.lower(): field.sql_type().lower() for field in self._local}
+        as_datetime = {field.name.lower(): field.sql_type().lower() for field in self._fields_with_datetime}
         for column in declared:
             field = unmatched.pop(column.name.lower(), None)
             if field is None:
@@ -80,11 +84,11 @@ def _without_datetime(fields: Sequence[TableField]) -> tuple[TableField, ...]:
     )
 
 
-def _with_texts(field: pa.Field, leaves: Iterator[pq.ColumnSchema]) -> pa.Field:
+def _with_enums_as_strings(field: pa.Field, leaves: Iterator[pq.ColumnSchema]) -> pa.Field:
     """The field with the leaves annotated ENUM, which Arrow reads as binary, as strings."""
     kind = field.type
     if pa.types.is_struct(kind):
-        return field.with_type(pa.struct([_with_texts(child, leaves) for child in kind]))
+        return field.with_type(pa.struct([_with_enums_as_strings(child, leaves) for child in kind]))
     if pa.types.is_list(kind):
-        return field.with_type(pa.list_(_with_texts(kind.value_field, leaves)))
+        return field.with_type(pa.list_(_with_enums_as_strings(kind.value_field, leaves)))
     return field.with_type(pa.string()) if next(leaves).logical_type.type == "ENUM" else field

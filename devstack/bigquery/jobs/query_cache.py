@@ -20,14 +20,14 @@ from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import TableId, TableVersion
 
 MAXIMUM_RESULTS = 1000
-_SETTINGS = ("query", "queryParameters", "parameterMode", "defaultDataset")
+_KEY_FIELDS = ("query", "queryParameters", "parameterMode", "defaultDataset")
 _NOT_CACHEABLE = re.compile(
     r"\b(CURRENT_\w+|RAND|GENERATE_UUID|SESSION_USER|SYSTEM_TIME|INFORMATION_SCHEMA|TABLESAMPLE)\b", re.IGNORECASE
 )
 
 
 @dataclass(frozen=True)
-class _Result:
+class _CachedResult:
     destination: TableId
     versions: Mapping[TableId, TableVersion]
 
@@ -38,7 +38,7 @@ class QueryCache:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._lock = threading.Lock()
-        self._results: OrderedDict[str, _Result] = OrderedDict()
+        self._results: OrderedDict[str, _CachedResult] = OrderedDict()
 
     def find(self, record: JobRecord) -> Outcome | None:
         """The outcome of an earlier equal query, or None if the query must run."""
@@ -62,7 +62,7 @@ class QueryCache:
         ):
             return
         with self._lock:
-            self._results[key] = _Result(outcome.destination, outcome.versions)
+            self._results[key] = _CachedResult(outcome.destination, outcome.versions)
             self._results.move_to_end(key)
             while len(self._results) > MAXIMUM_RESULTS:
                 self._results.popitem(last=False)
@@ -74,5 +74,5 @@ def _key(record: JobRecord) -> str | None:
         return None
     if _NOT_CACHEABLE.search(query["query"]):
         return None
-    fields = {name: query.get(name) for name in _SETTINGS}
+    fields = {name: query.get(name) for name in _KEY_FIELDS}
     return json.dumps([record.project, record.location, record.user, fields], sort_keys=True)

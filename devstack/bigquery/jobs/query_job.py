@@ -75,12 +75,12 @@ class QueryJob:
         limit = context.record.configuration["query"].get("maximumBytesBilled")
         runner = StatementRunner(state, context.check_cancelled, int(limit) if limit else None)
         if script.is_multi_statement:
-            return self._script(context, script, state, runner)
-        return self._single(context, script, runner)
+            return self._run_script(context, script, state, runner)
+        return self._run_statement(context, script, runner)
 
     @contextmanager
     def admission(self, context: JobContext) -> Iterator[None]:
-        """A job of one DML statement stays PENDING in the queue of its table."""
+        """Keeps a job of one DML statement PENDING while it waits in the queue of its table."""
         found = dml_statement(context.record)
         if found is None:
             yield
@@ -104,7 +104,7 @@ class QueryJob:
         finally:
             session.close()
 
-    def _single(self, context: JobContext, script: Script, runner: StatementRunner) -> Mapping[str, Any]:
+    def _run_statement(self, context: JobContext, script: Script, runner: StatementRunner) -> Mapping[str, Any]:
         statement = script.statements[0]
         assert not isinstance(statement, Declare | SetVariable | If | Call)  # those are multi-statement scripts
         result = self._result_table(context.record) if isinstance(statement, Query) else None
@@ -116,7 +116,7 @@ class QueryJob:
         self._record_destination(context, outcome)
         return outcome.statistics()
 
-    def _script(
+    def _run_script(
         self, context: JobContext, script: Script, state: ScriptState, runner: StatementRunner
     ) -> Mapping[str, Any]:
         if context.record.configuration["query"].get("destinationTable"):

@@ -30,11 +30,11 @@ def run_row_policy_statement(
     catalog: Catalog,
     session: DuckDbSession,
     table: TableId,
-    commit_info: CommitInfoOf,
+    commit_info_of: CommitInfoOf,
 ) -> Outcome:
     if isinstance(statement, CreateRowPolicy):
-        return _create(statement, catalog, session, table, commit_info)
-    return _drop(statement, catalog, table, commit_info)
+        return _create(statement, catalog, session, table, commit_info_of)
+    return _drop(statement, catalog, table, commit_info_of)
 
 
 def check_predicate(predicate: exp.Expression, table: TableId, settings: TableSettings, session: DuckDbSession) -> None:
@@ -66,16 +66,19 @@ def add_policy_change(
     return _change(table, policies)
 
 
-def drop_policy_change(table: TableId, name: str, *, last: str | None) -> BuildChange:
+def drop_policy_change(table: TableId, name: str, *, how_to_remove_all: str | None) -> BuildChange:
     """The change that removes a policy.
 
-    `last`: None if the table may lose its last policy, else the hint in the error about how to remove that one.
+    `how_to_remove_all`: see `without_policy`.
     """
-    return _change(table, lambda settings, _: without_policy(table, settings.row_policies, name, last=last))
+    return _change(
+        table,
+        lambda settings, _: without_policy(table, settings.row_policies, name, how_to_remove_all=how_to_remove_all),
+    )
 
 
 def _create(
-    statement: CreateRowPolicy, catalog: Catalog, session: DuckDbSession, table: TableId, commit_info: CommitInfoOf
+    statement: CreateRowPolicy, catalog: Catalog, session: DuckDbSession, table: TableId, commit_info_of: CommitInfoOf
 ) -> Outcome:
     settings = catalog.get(table).settings
     exists = find_policy(settings.row_policies, statement.name) is not None
@@ -91,11 +94,11 @@ def _create(
         build = add_policy_change(
             table, settings, statement.name, statement.text, statement.grantees, replaces=statement.replace
         )
-        catalog.commit(table, build, commit_info(outcome))
+        catalog.commit(table, build, commit_info_of(outcome))
     return outcome
 
 
-def _drop(statement: DropRowPolicy, catalog: Catalog, table: TableId, commit_info: CommitInfoOf) -> Outcome:
+def _drop(statement: DropRowPolicy, catalog: Catalog, table: TableId, commit_info_of: CommitInfoOf) -> Outcome:
     policies = catalog.get(table).settings.row_policies
     outcome = Outcome("DROP_ROW_ACCESS_POLICY", ddl_operation="DROP", ddl_table=table, ddl_row_policy=statement.name)
     if statement.name is None:
@@ -104,8 +107,8 @@ def _drop(statement: DropRowPolicy, catalog: Catalog, table: TableId, commit_inf
     elif statement.if_exists and find_policy(policies, statement.name) is None:
         return replace(outcome, ddl_operation="SKIP")
     else:
-        build = drop_policy_change(table, statement.name, last=_DROP_ALL)
-    catalog.commit(table, build, commit_info(outcome))
+        build = drop_policy_change(table, statement.name, how_to_remove_all=_DROP_ALL)
+    catalog.commit(table, build, commit_info_of(outcome))
     return outcome
 
 

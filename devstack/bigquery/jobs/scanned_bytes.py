@@ -21,27 +21,32 @@ from devstack.bigquery.storage.model import TableId, TableVersion
 from devstack.bigquery.storage.protection import check_read
 
 MEGABYTE = 1 << 20
-MINIMUM_BILLED = 10 * MEGABYTE
+MINIMUM_BILLED_BYTES = 10 * MEGABYTE
 
-Prune = Callable[[pa.Table, str, Sequence[exp.Expr]], set[str]]
+NAME_COLUMN = "_name"
+Prune = Callable[[pa.Table, Sequence[exp.Expr]], set[str]]
 
 
 @dataclass(frozen=True)
 class ScannedBytes:
-    """What a query reads: the scanned bytes of each table, and the number of INFORMATION_SCHEMA views.
+    """What a query reads.
 
-    For each table it also has the full size of the partitions that are read, and what was pruned in blocks of them.
-    `clustered`: whether a clustered table is read.
+    `sizes`: the scanned bytes of each table. `view_count`: the number of INFORMATION_SCHEMA views. `partition_sizes`:
+    for each table, the full size of the partitions that are read. `pruned`: for each table, the bytes of the blocks of
+    these partitions that are not read. `clustered`: whether a clustered table is read.
     """
 
     sizes: Mapping[TableId, int]
-    views: int
+    view_count: int
     partition_sizes: Mapping[TableId, int] = field(default_factory=dict)
     pruned: Mapping[TableId, int] = field(default_factory=dict)
     clustered: bool = False
 
     def upper_bound(self) -> ScannedBytes:
-        """What can be said before the run. Source: "Estimate and control costs", maximum bytes billed."""
+        """The bytes with those of pruned blocks, as BigQuery estimates before a run.
+
+        Source: "Estimate and control costs", maximum bytes billed.
+        """
         sizes = {table: size + self.pruned.get(table, 0) for table, size in self.sizes.items()}
         return replace(self, sizes=sizes, pruned={})
 
@@ -52,8 +57,8 @@ class ScannedBytes:
     @property
     def billed(self) -> int:
         sizes = self.sizes.values()
-        tables = sum(max(MINIMUM_BILLED, -(-size // MEGABYTE) * MEGABYTE) for size in sizes) if any(sizes) else 0
-        return tables + self.views * MINIMUM_BILLED
+        tables = sum(max(MINIMUM_BILLED_BYTES, -(-size // MEGABYTE) * MEGABYTE) for size in sizes) if any(sizes) else 0
+        return tables + self.view_count * MINIMUM_BILLED_BYTES
 
     def plus(self, table: TableId, size: int) -> ScannedBytes:
         return replace(self, sizes={**self.sizes, table: self.sizes.get(table, 0) + size})
@@ -63,7 +68,7 @@ NOTHING_SCANNED = ScannedBytes({}, 0)
 
 
 def check_bytes_billed(scanned: ScannedBytes, limit: int | None) -> None:
-    """Raises BytesBilledLimitExceeded. For clustered tables the upper bound counts, even if the run would bill less."""
+    """Raises BytesBilledLimitExceeded if the upper bound exceeds the limit, even if the run would bill less."""
     billed = scanned.upper_bound().billed
     if limit is not None and billed > limit:
         raise BytesBilledLimitExceeded(f"Query exceeded limit for bytes billed: {limit}. {billed} or higher required.")
@@ -74,42 +79,42 @@ def count_scanned_bytes(
 ) -> ScannedBytes:
     """Count the bytes that a query scans. Raises AccessDenied or NotImplementedConstruct if a policy denies the read.
 
-    `prune(days, column, conditions)` returns the ids of the partitions whose day fulfils the conditions. `constants`:
-    the names of script variables.
+    `prune(rows, conditions)` returns the NAME_COLUMN of the rows that fulfil the conditions: there is a row for each
+    partition, with its day, or for each block, with its bounds. `constants`: the names of script variables.
     """
     scans = find_table_scans(tree, reader, constants)
-    chosen: dict[tuple[TableId, int], dict[str, set[str]]] = {}
+    columns_by_partition: dict[tuple[TableId, int], dict[str, set[str]]] = {}
     versions: dict[tuple[TableId, int], TableVersion] = {}
-    merging: dict[TableId, int] = {}
+    merged_sizes: dict[TableId, int] = {}
     sizes: dict[TableId, int] = {scan.table: 0 for scan in scans}
-    whole, pruned = dict(sizes), dict[TableId, int]()
+    partition_sizes, pruned = dict(sizes), dict[TableId, int]()
     for scan in scans:
         check_read(reader.caller, reader.catalog, scan.table, scan.version, scan.columns)
         if reader.merges_changes(scan.table, scan.version):
             _check_runtime_merge(scan)
-            merging[scan.table] = bytes_with_changes(scan.version)
+            merged_sizes[scan.table] = bytes_with_changes(scan.version)
             continue
         key = (scan.table, scan.version.number)
         versions[key] = scan.version
         columns = {column.name for column in scan.version.settings.schema} if scan.columns is None else scan.columns
-        read = list(_partitions(scan, prune))
+        partitions_read = list(_unpruned_partitions(scan, prune))
         if scan.block_conditions:
-            scanned = _bytes_in_blocks(scan, read, columns, reader, prune)
-            all_bytes = _size(scan.version, dict.fromkeys(read, columns))
+            scanned = _bytes_in_blocks(scan, partitions_read, columns, reader, prune)
+            all_bytes = _bytes_of_columns(scan.version, dict.fromkeys(partitions_read, columns))
             sizes[scan.table] += scanned
             pruned[scan.table] = pruned.get(scan.table, 0) + all_bytes - scanned
-            whole[scan.table] += sum(scan.version.partitions[partition].bytes for partition in read)
+            partition_sizes[scan.table] += sum(scan.version.partitions[key].bytes for key in partitions_read)
             continue
-        for partition in read:
-            chosen.setdefault(key, {}).setdefault(partition, set()).update(columns)
-    for table, size in merging.items():
+        for partition in partitions_read:
+            columns_by_partition.setdefault(key, {}).setdefault(partition, set()).update(columns)
+    for table, size in merged_sizes.items():
         sizes[table] += size
-        whole[table] += size
-    for key, partitions in chosen.items():
-        sizes[key[0]] += _size(versions[key], partitions)
-        whole[key[0]] += sum(versions[key].partitions[partition].bytes for partition in partitions)
+        partition_sizes[table] += size
+    for key, partitions in columns_by_partition.items():
+        sizes[key[0]] += _bytes_of_columns(versions[key], partitions)
+        partition_sizes[key[0]] += sum(versions[key].partitions[partition].bytes for partition in partitions)
     clustered = any(scan.version.settings.clustering for scan in scans)
-    return ScannedBytes(sizes, reader.views, whole, pruned, clustered)
+    return ScannedBytes(sizes, reader.view_count, partition_sizes, pruned, clustered)
 
 
 def bytes_with_changes(version: TableVersion) -> int:
@@ -125,10 +130,10 @@ def _check_runtime_merge(scan: TableScan) -> None:
         )
 
 
-def _size(version: TableVersion, partitions: Mapping[str, set[str]]) -> int:
+def _bytes_of_columns(version: TableVersion, columns_by_partition: Mapping[str, set[str]]) -> int:
     return sum(
         segment.column_bytes.get(column, 0)
-        for partition, columns in partitions.items()
+        for partition, columns in columns_by_partition.items()
         for segment in version.partitions[partition].segments
         for column in columns
     )
@@ -137,7 +142,7 @@ def _size(version: TableVersion, partitions: Mapping[str, set[str]]) -> int:
 def _bytes_in_blocks(
     scan: TableScan, partitions: Iterable[str], columns: set[str], reader: TableReader, prune: Prune
 ) -> int:
-    """The bytes in the blocks that the filters leave. Each reference to a table counts for itself."""
+    """The bytes in the blocks that the filters do not prune. They are counted anew for each reference to a table."""
     catalog, settings = reader.catalog, scan.version.settings
     now_us = catalog.clock.now_us()
     groups = [
@@ -149,18 +154,18 @@ def _bytes_in_blocks(
         return 0
     numbered = [
         group.bounds.append_column(
-            "partition_id", pa.array([f"{number}:{block}" for block in range(group.bounds.num_rows)])
+            NAME_COLUMN, pa.array([f"{number}:{block}" for block in range(group.bounds.num_rows)])
         )
         for number, group in enumerate(groups)
     ]
-    left: dict[int, list[int]] = {}
-    for name in prune(pa.concat_tables(numbered), "", scan.block_conditions):
+    remaining: dict[int, list[int]] = {}
+    for name in prune(pa.concat_tables(numbered), scan.block_conditions):
         number, block = name.split(":")
-        left.setdefault(int(number), []).append(int(block))
-    return sum(groups[number].bytes(blocks, columns) for number, blocks in left.items())
+        remaining.setdefault(int(number), []).append(int(block))
+    return sum(groups[number].bytes(blocks, columns) for number, blocks in remaining.items())
 
 
-def _partitions(scan: TableScan, prune: Prune) -> Iterable[str]:
+def _unpruned_partitions(scan: TableScan, prune: Prune) -> Iterable[str]:
     settings, partitions = scan.version.settings, scan.version.partitions
     if settings.partition_column is None:
         return partitions
@@ -173,8 +178,8 @@ def _partitions(scan: TableScan, prune: Prune) -> Iterable[str]:
         return partitions
     days = pa.table(
         {
-            "partition_id": pa.array(list(partitions), pa.string()),
+            NAME_COLUMN: pa.array(list(partitions), pa.string()),
             settings.partition_column: pa.array([partition_day(key) for key in partitions], pa.date32()),
         }
     )
-    return prune(days, settings.partition_column, scan.filters)
+    return prune(days, scan.filters)

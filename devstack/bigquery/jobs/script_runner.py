@@ -34,7 +34,7 @@ class ScriptRunner:
     context: JobContext
     state: ScriptState
     runner: StatementRunner
-    anonymous: AnonymousTable
+    anonymous_table: AnonymousTable
     dml_queue: DmlQueue
     spark: SparkSubmit
     outcomes: list[Outcome] = field(default_factory=list)
@@ -43,16 +43,16 @@ class ScriptRunner:
         """Run the statements one after the other. `ends_script`: whether no statement of the script follows them."""
         for position, statement in enumerate(statements):
             self.context.check_cancelled()
-            last = ends_script and position == len(statements) - 1
+            is_last = ends_script and position == len(statements) - 1
             match statement:
                 case Declare():
                     self._declare(statement)
                 case SetVariable():
                     self._set(statement)
                 case If():
-                    self.run_block(self._branch(statement), last)
+                    self.run_block(self._branch(statement), is_last)
                 case _:
-                    self._child(statement, last)
+                    self._run_child(statement, is_last)
 
     def _declare(self, statement: Declare) -> None:
         for name in statement.names:
@@ -90,13 +90,13 @@ class ScriptRunner:
                 f"SET of [{len(statement.names)}] variables needs a STRUCT of as many fields, "
                 f"found [{result.field.sql_type()}]"
             )
-        for name, part in zip(statement.names, result.field.fields, strict=True):
+        for name, given in zip(statement.names, result.field.fields, strict=True):
             variable = self.state.variables[name.lower()]
-            if part.sql_type() != variable.field.sql_type():
+            if given.sql_type() != variable.field.sql_type():
                 raise InvalidQuery(
-                    f"SET gives variable {name} of type {variable.field.sql_type()} a {part.sql_type()}: add a CAST"
+                    f"SET gives variable {name} of type {variable.field.sql_type()} a {given.sql_type()}: add a CAST"
                 )
-            self.state.variables[name.lower()] = QueryValue(variable.field, result.value[part.name])
+            self.state.variables[name.lower()] = QueryValue(variable.field, result.value[given.name])
 
     def _branch(self, statement: If) -> Sequence[Statement]:
         for condition, statements in statement.branches:
@@ -111,7 +111,7 @@ class ScriptRunner:
         with self.state.statement() as sql:
             return sql.value(expression)
 
-    def _child(self, statement: ExecutableStatement | Call, last: bool) -> None:
+    def _run_child(self, statement: ExecutableStatement | Call, is_last: bool) -> None:
         parent, now_us = self.context.record, self.context.clock.now_us()
         number, waits = len(self.outcomes), isinstance(statement, DmlStatement)
         query = _child_query(parent)
@@ -129,7 +129,7 @@ class ScriptRunner:
             user=parent.user,
         )
         self.context.store.add(child)
-        result = self.anonymous(child) if isinstance(statement, Query) else None
+        result = self.anonymous_table(child) if isinstance(statement, Query) else None
         try:
             with self._admission(statement):
                 if waits:
@@ -139,7 +139,7 @@ class ScriptRunner:
                 if isinstance(statement, Call):
                     outcome = self._call(statement, child)
                 else:
-                    outcome = self.runner.run(statement, self._commit_info(child, last), result)
+                    outcome = self.runner.run(statement, self._commit_info(child, is_last), result)
         except StandInError as error:
             self._save(replace(child, error=error_proto(error)))
             raise
@@ -167,10 +167,10 @@ class ScriptRunner:
     def _save(self, child: JobRecord) -> None:
         self.context.store.save(replace(child, state=DONE, ended_us=self.context.clock.now_us()))
 
-    def _commit_info(self, child: JobRecord, last: bool) -> CommitInfoOf:
+    def _commit_info(self, child: JobRecord, is_last: bool) -> CommitInfoOf:
         def commit_info(outcome: Outcome) -> CommitInfo:
-            whole = script_statistics([*self.outcomes, outcome]) if last else None
-            return CommitInfo(child.key, outcome.statistics(), self.context.record.key, whole)
+            of_script = script_statistics([*self.outcomes, outcome]) if is_last else None
+            return CommitInfo(child.key, outcome.statistics(), self.context.record.key, of_script)
 
         return commit_info
 

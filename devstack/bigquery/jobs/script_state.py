@@ -1,4 +1,4 @@
-"""The state that the statements of one script share, and the evaluation of SQL within one statement."""
+"""Holds the state that the statements of one script share, and evaluates SQL within one statement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from devstack.bigquery.jobs.external_tables import ExternalTables
 from devstack.bigquery.jobs.job_store import JobStore
 from devstack.bigquery.jobs.name_defaults import NameDefaults
 from devstack.bigquery.jobs.query_parameters import Parameters
-from devstack.bigquery.jobs.scanned_bytes import ScannedBytes, count_scanned_bytes
+from devstack.bigquery.jobs.scanned_bytes import NAME_COLUMN, ScannedBytes, count_scanned_bytes
 from devstack.bigquery.jobs.table_reader import TableReader, check_location, is_information_schema_view
 from devstack.bigquery.sql.field_types import QueryValue, TableField, quote_identifier, to_duckdb_type
 from devstack.bigquery.sql.referenced_tables import referenced_tables
@@ -47,7 +47,7 @@ class ScriptState:
     def statement(self) -> Iterator[StatementSql]:
         """Yield the SQL evaluation for one statement. Its current time and the version of each table are fixed."""
         with TableReader(
-            self.catalog, self.jobs, self.session, self.caller, self.defaults, self._constant, self.externals
+            self.catalog, self.jobs, self.session, self.caller, self.defaults, self._constant_value, self.externals
         ) as reader:
             yield StatementSql(self, reader, self.catalog.clock.now())
 
@@ -62,7 +62,7 @@ class ScriptState:
             raise NotFound(f"Not found: Dataset {table.dataset_id}")
         check_location(self.catalog, table.dataset_id, self.defaults.location)
 
-    def _constant(self, expression: exp.Expression) -> Any:
+    def _constant_value(self, expression: exp.Expression) -> Any:
         """The value of an expression that reads no table, such as the one in FOR SYSTEM_TIME AS OF."""
 
         def refuse(name: TableName, _: exp.Expression | None) -> str:
@@ -94,7 +94,7 @@ class StatementSql:
             self.state.variables,
             now=self.now,
             shadowing_columns={*columns, *self.columns_read(tree)} if self.state.variables else (),
-            external_tables=self.state.externals.with_file_name if self.state.externals else (),
+            external_tables=self.state.externals.names_with_file_name if self.state.externals else (),
         )
 
     def columns_read(self, tree: exp.Expr) -> set[str]:
@@ -146,13 +146,13 @@ class StatementSql:
     def scanned_bytes(self, tree: exp.Expression) -> ScannedBytes:
         return count_scanned_bytes(tree, self.reader, self._prune, self.state.variables)
 
-    def _prune(self, days: pa.Table, column: str, conditions: Sequence[exp.Expr]) -> set[str]:
-        registered = self.state.session.register(days)
-        plain = [condition.copy().transform(_unqualified) for condition in conditions]
-        tree = exp.select("partition_id").from_("partition_days").where(*plain)
+    def _prune(self, rows: pa.Table, conditions: Sequence[exp.Expr]) -> set[str]:
+        registered = self.state.session.register(rows)
+        unqualified = [condition.copy().transform(_unqualified) for condition in conditions]
+        tree = exp.select(NAME_COLUMN).from_("pruned").where(*unqualified)
         sql = to_duckdb(tree, lambda *_: registered, self.state.parameters, self.state.variables, now=self.now)
-        _, rows = self.state.session.run(sql)
-        return set(rows.column(0).to_pylist())
+        _, names = self.state.session.run(sql)
+        return set(names.column(0).to_pylist())
 
 
 def _unqualified(node: exp.Expression) -> exp.Expression:
@@ -178,12 +178,12 @@ _COERCIONS = {
 
 def check_assignable(source: TableField, target: TableField) -> None:
     """Raises InvalidQuery unless BigQuery assigns the type without a cast. DuckDB would cast more types."""
-    same = arrow_type(source) == arrow_type(target)
-    coerced = source.mode == target.mode == "NULLABLE" and target.type in _COERCIONS.get(source.type, set())
-    required = target.mode == "REQUIRED" and (
+    is_same = arrow_type(source) == arrow_type(target)
+    is_coerced = source.mode == target.mode == "NULLABLE" and target.type in _COERCIONS.get(source.type, set())
+    fits_required = target.mode == "REQUIRED" and (
         source.type == target.type or target.type in _COERCIONS.get(source.type, set())
     )
-    if not (same or coerced or required):
+    if not (is_same or is_coerced or fits_required):
         raise InvalidQuery(
             f"Query column of type [{source.sql_type()}] cannot be inserted into column [{target.name}], which has "
             f"type [{target.sql_type()}]: add a CAST"

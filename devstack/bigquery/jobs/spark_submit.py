@@ -34,7 +34,7 @@ _ERROR = re.compile(r" ERROR |^[\w.]*(Error|Exception)\b")  # a line of a logger
 
 @dataclass(frozen=True)
 class SparkSubmit:
-    """`folder` has the log of each run, named after its job, and files of runs that are under way."""
+    """Runs procedures. `folder`: for the log of each run, named after its job, and for files of unfinished runs."""
 
     folder: Path
     objects: ObjectStore
@@ -92,14 +92,14 @@ class SparkSubmit:
         return path
 
     def _environment(self, arguments: Mapping[str, str]) -> dict[str, str]:
-        """No source tree is on the path, as on BigQuery's machines."""
+        """Spark's environment variables. As on BigQuery's machines, Python's path contains no source tree."""
         inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         given = {f"{PARAMETER_PREFIX}{name}": value for name, value in arguments.items()}
         return {**inherited, "SPARK_HOME": str(_spark_home()), HOST_VARIABLE: self.objects.host, **given}
 
 
 def _machine_conf(object_store: str) -> dict[str, str]:
-    """One process, reachable from this machine only, with `gs://` on the object store."""
+    """Spark's settings: one process, reachable from this machine only, whose `gs://` is the object store."""
     connector = _package_folder("pyspark_gcs") / "jars"
     jar = str(next(connector.glob("gcs-connector-*.jar"), connector))
     return {

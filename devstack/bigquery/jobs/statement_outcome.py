@@ -13,7 +13,7 @@ from devstack.bigquery.storage.row_policy_rules import policy_reference
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one statement has done. Fields that do not apply to the statement are None."""
+    """What one statement has done. Fields that do not apply to the statement keep their defaults."""
 
     statement_type: str
     bytes_processed: int = 0

@@ -25,7 +25,7 @@ from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.statements import CreateTable, Insert, MutatingStatement
 from devstack.bigquery.sql.type_parser import fields_of_columns
 from devstack.bigquery.storage.model import Segment, TableId, TableSettings, TableVersion
-from devstack.bigquery.storage.partition_rows import check_destination, split_rows
+from devstack.bigquery.storage.partition_rows import check_destination_partition, split_rows
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.table_change import Change
 
@@ -48,14 +48,14 @@ ExecutableStatement = (
 class ResultTable:
     """The table for the rows of a SELECT.
 
-    `create`, `write`: the dispositions as the REST API names them. `expires_us`: when the stand-in deletes the table;
-    only of an anonymous table, which holds the rows of a query without a destination.
+    `expires_us`: when the stand-in deletes the table; only of an anonymous table, which holds the rows of a query
+    without a destination.
     """
 
     table: TableId
     partition: str | None = None
-    create: str = "CREATE_IF_NEEDED"
-    write: str = "WRITE_EMPTY"
+    create_disposition: str = "CREATE_IF_NEEDED"
+    write_disposition: str = "WRITE_EMPTY"
     expires_us: int | None = None
 
     @property
@@ -124,8 +124,12 @@ class StatementRunner:
             segments = self._segments(rows, settings, batch, result)
 
             def build(latest: TableVersion | None, commit_us: int) -> Change:
-                check_dispositions(result.table, result.partition, latest, result.create, result.write)
-                return write_change("query", settings, latest, segments, result.write, result.partition, commit_us)
+                check_dispositions(
+                    result.table, result.partition, latest, result.create_disposition, result.write_disposition
+                )
+                return write_change(
+                    "query", settings, latest, segments, result.write_disposition, result.partition, commit_us
+                )
 
             self.state.catalog.commit(result.table, build, commit_info_of(outcome))
         return outcome
@@ -136,10 +140,10 @@ class StatementRunner:
         if result.is_anonymous:
             return TableSettings(columns, expires_us=result.expires_us)
         self.state.check_location(result.table)
-        check_dispositions(result.table, result.partition, current, result.create, result.write)
-        replaces = result.write == "WRITE_TRUNCATE" and result.partition is None
+        check_dispositions(result.table, result.partition, current, result.create_disposition, result.write_disposition)
+        replaces_schema = result.write_disposition == "WRITE_TRUNCATE" and result.partition is None
         existing = current.settings if current else None
-        return resolve_settings(result.table, existing, columns, TableLayout(), replaces)
+        return resolve_settings(result.table, existing, columns, TableLayout(), replaces_schema)
 
     def _insert(self, statement: Insert, sql: StatementSql, commit_info_of: CommitInfoOf, started: float) -> Outcome:
         table, version = target_version(statement.table, sql)
@@ -230,6 +234,6 @@ class StatementRunner:
         segments: dict[str, list[Segment]] = {}
         for key, part in split_rows(rows, settings.partition_column):
             if result is not None:
-                check_destination(result.table, result.partition, key)
+                check_destination_partition(result.table, result.partition, key)
             segments.setdefault(key, []).append(batch.write(part))
         return segments

@@ -23,21 +23,23 @@ DAY_MS = 86_400_000
 
 
 def alter_table(
-    statement: AlterColumn | AlterTableSetOptions | AlterTablePrimaryKey, sql: StatementSql, commit_info: CommitInfoOf
+    statement: AlterColumn | AlterTableSetOptions | AlterTablePrimaryKey,
+    sql: StatementSql,
+    commit_info_of: CommitInfoOf,
 ) -> Outcome:
-    """Executes ALTER TABLE. Raises StandInError, and has then changed nothing."""
+    """Executes ALTER TABLE. If it raises StandInError, nothing has changed."""
     catalog, table = sql.state.catalog, sql.state.target(statement.name)
-    changed: Callable[[TableSettings], TableSettings]
+    change_settings: Callable[[TableSettings], TableSettings]
     if isinstance(statement, AlterTablePrimaryKey):
-        changed = partial(_with_primary_key, table, statement)
+        change_settings = partial(_with_primary_key, table, statement)
     elif isinstance(statement, AlterColumn):
-        changed = partial(_with_column, table, statement)
+        change_settings = partial(_with_column, table, statement)
     else:
-        changed = partial(with_options, options=evaluate_options(statement.options, sql.python_value))
+        change_settings = partial(with_options, options=evaluate_options(statement.options, sql.python_value))
     if statement.if_exists and catalog.find(table) is None:
         return Outcome("ALTER_TABLE", ddl_operation="SKIP", ddl_table=table)
     outcome = Outcome("ALTER_TABLE", ddl_operation="ALTER", ddl_table=table)
-    catalog.commit(table, lambda current, _: _alter_change(table, current, changed), commit_info(outcome))
+    catalog.commit(table, lambda current, _: _alter_change(table, current, change_settings), commit_info_of(outcome))
     return outcome
 
 
@@ -84,22 +86,22 @@ def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings
         if statement.if_column_exists:
             return settings
         raise InvalidQuery(f"Column not found: {statement.column} in table {table}")
-    if statement.kind is None:
+    if statement.new_type is None:
         if column.mode != "REQUIRED":
             raise InvalidQuery(
                 f"ALTER TABLE ALTER COLUMN DROP NOT NULL: column {column.name} of {table} is not NOT NULL"
             )
         changed = replace(column, mode="NULLABLE")
     else:
-        wanted = field_of_column(statement.kind)
+        wanted = field_of_column(statement.new_type)
         if not _is_less_restrictive(column, wanted):
             raise InvalidQuery(
                 f"ALTER TABLE ALTER COLUMN SET DATA TYPE requires that the existing column type "
                 f"({column.sql_type()}) is assignable to the new type ({wanted.sql_type()})"
             )
-        changed = replace(column, type=wanted.type)
+        changed = _with_type(column, wanted)
     schema = tuple(changed if field is column else field for field in settings.schema)
-    altered = settings.has_altered_types or changed.type != column.type
+    altered = settings.has_altered_types or changed.sql_type() != column.sql_type()
     return replace(settings, schema=schema, has_altered_types=altered)
 
 
@@ -107,17 +109,27 @@ _WIDENINGS = {("INT64", "NUMERIC"), ("INT64", "FLOAT64"), ("NUMERIC", "FLOAT64")
 
 
 def _is_less_restrictive(column: TableField, wanted: TableField) -> bool:
-    """Whether a scalar column may get this type. Changes inside STRUCT and ARRAY are refused as unsupported."""
-    if "REPEATED" in (column.mode, wanted.mode) or column.fields or wanted.fields:
-        raise NotImplementedConstruct("SET DATA TYPE of STRUCT and ARRAY")
-    return column.type == wanted.type or (column.type, wanted.type) in _WIDENINGS
+    """Whether a column may get this type, which has the same fields. None in an ARRAY may (Modifying table schemas)."""
+    if column.sql_type() == wanted.sql_type():
+        return True
+    if "REPEATED" in (column.mode, wanted.mode):
+        raise NotImplementedConstruct("SET DATA TYPE of an ARRAY")
+    if [field.name for field in column.fields] != [field.name for field in wanted.fields]:
+        return False
+    if column.fields:
+        return all(map(_is_less_restrictive, column.fields, wanted.fields))
+    return (column.type, wanted.type) in _WIDENINGS
+
+
+def _with_type(column: TableField, wanted: TableField) -> TableField:
+    return replace(column, type=wanted.type, fields=tuple(map(_with_type, column.fields, wanted.fields)))
 
 
 def _alter_change(
-    table: TableId, current: TableVersion | None, changed: Callable[[TableSettings], TableSettings]
+    table: TableId, current: TableVersion | None, change_settings: Callable[[TableSettings], TableSettings]
 ) -> Change:
     if current is None:
         raise NotFound(f"Not found: Table {table}")
-    settings = changed(current.settings)
+    settings = change_settings(current.settings)
     check_settings(table, settings)
     return Change("options", settings, current.partitions, current.clone)

@@ -60,9 +60,11 @@ class TableReader:
         self._externals = externals
         self._pins = ExitStack()
         self._views: dict[tuple[DatasetId, str], pa.Table] = {}
-        self._read: dict[tuple[TableId, int | None], TableVersion] = {}
+        self._versions_read: dict[tuple[TableId, int | None], TableVersion] = {}
+        self._times: dict[TableId, exp.Expression | None] = {}
         self._now_us = catalog.clock.now_us()
-        self._merging: dict[tuple[TableId, int], int] = {}  # by table and version: the time as of which it is read
+        # The versions whose pending row changes must be merged, by table and number: the time as of which each is read.
+        self._merging: dict[tuple[TableId, int], int] = {}
         self._merged_versions: dict[tuple[TableId, int], TableVersion] = {}
 
     def __enter__(self) -> TableReader:
@@ -73,15 +75,19 @@ class TableReader:
 
     @property
     def tables(self) -> list[TableId]:
-        return sorted({table for table, _ in self._read if table.dataset})
+        return sorted({table for table, _ in self._versions_read if table.dataset})
 
     @property
     def versions(self) -> dict[TableId, TableVersion]:
         """The tables read without time travel, with their versions."""
-        return {table: version for (table, moment), version in self._read.items() if moment is None and table.dataset}
+        return {
+            table: version
+            for (table, moment), version in self._versions_read.items()
+            if moment is None and table.dataset
+        }
 
     @property
-    def views(self) -> int:
+    def view_count(self) -> int:
         return len(self._views)
 
     def resolve(self, name: TableName, system_time: exp.Expression | None) -> str:
@@ -98,7 +104,7 @@ class TableReader:
         return relation_sql(table, version, self.catalog.segments)
 
     def merges_changes(self, table: TableId, version: TableVersion) -> bool:
-        """Whether the statement merges pending row changes into this version that it reads of the table."""
+        """Whether the statement merges pending row changes into the version that it reads."""
         return (table, version.number) in self._merging
 
     def _merged(self, table: TableId, version: TableVersion) -> TableVersion:
@@ -143,27 +149,30 @@ class TableReader:
         return self._views[dataset, view]
 
     def version(self, name: TableName, system_time: exp.Expression | None) -> tuple[TableId, TableVersion]:
+        """A table, and the version of it that the whole statement reads."""
         external = self.external(name)
         if external is not None:
-            self._read[external.table, None] = external.version
+            self._versions_read[external.table, None] = external.version
             return external.table, external.version
         table = self.defaults.table(name)
         check_location(self.catalog, table.dataset_id, self.defaults.location)
+        if self._times.setdefault(table, system_time) != system_time:
+            raise InvalidQuery(f"Table {table} is read at several points in time, expected one in a statement")
         moment_us = None if system_time is None else self.moment_us(system_time)
         key = (table, moment_us)
-        if key not in self._read:
+        if key not in self._versions_read:
             try:
-                self._read[key] = self._pins.enter_context(self.catalog.pinned(table, moment_us))
+                self._versions_read[key] = self._pins.enter_context(self.catalog.pinned(table, moment_us))
             except NotFound as error:
                 raise NotFound(
                     f"Not found: Table {table} was not found in location {self.defaults.location}"
                 ) from error
             read_us = self._now_us if moment_us is None else moment_us
-            if needs_runtime_merge(self._read[key], read_us):
-                self._merging[table, self._read[key].number] = read_us
+            if needs_runtime_merge(self._versions_read[key], read_us):
+                self._merging[table, self._versions_read[key].number] = read_us
             if moment_us is not None:
-                check_time_travel(self.caller, self.catalog, table, self._read[key])
-        return table, self._read[key]
+                check_time_travel(self.caller, self.catalog, table, self._versions_read[key])
+        return table, self._versions_read[key]
 
     def moment_us(self, system_time: exp.Expression) -> int:
         moment = self._evaluate_time(system_time)

@@ -1,4 +1,4 @@
-"""Finds which tables a query references, and there the columns and the filters that prune partitions and blocks."""
+"""Finds the tables that a query references, with the columns that it reads and the filters that prune their rows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from devstack.bigquery.jobs.table_reader import TableReader, is_information_sche
 from devstack.bigquery.sql.table_names import table_name_of
 from devstack.bigquery.storage.model import TableId, TableVersion
 
-MAXIMUM_QUALIFIED_QUERIES = 256
-_QUALIFIED: dict[tuple[str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], tuple[Scope, ...]] = {}
+MAXIMUM_CACHED_QUERIES = 256
+_QUALIFIED_SCOPES: dict[tuple[str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], tuple[Scope, ...]] = {}
 
 
 @dataclass(frozen=True)
 class TableScan:
-    """One reference to a table in a query. `columns`: None if the referenced columns are not known; then all count."""
+    """One reference to a table in a query.
+
+    `columns`: the columns that are read; None if that is not known, so that all columns are billed. `filters`: those
+    on the partition column. `block_conditions`: see `block_filters.py`.
+    """
 
     table: TableId
     version: TableVersion
@@ -42,7 +46,7 @@ def find_table_scans(tree: exp.Expression, reader: TableReader, constants: Colle
         for alias, source in scope.sources.items():
             if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
                 continue
-            if id(source) in renamed_sources:  # of an outer scope, which an UNNEST beside it sees too
+            if id(source) in renamed_sources:  # an UNNEST has the tables beside it in its scope, too
                 continue
             renamed_sources.add(id(source))
             name = table_name_of(source)
@@ -79,13 +83,13 @@ def find_table_scans(tree: exp.Expression, reader: TableReader, constants: Colle
 def _qualified_scopes(tree: exp.Expression, schema: Mapping[str, Mapping[str, str]]) -> tuple[Scope, ...]:
     """The tree's scopes with each column's table. They are cached for repeated queries and must not be changed."""
     key = (tree.sql(dialect="bigquery"), tuple((name, tuple(types.items())) for name, types in schema.items()))
-    if key not in _QUALIFIED:
-        if len(_QUALIFIED) >= MAXIMUM_QUALIFIED_QUERIES:
-            _QUALIFIED.clear()
+    if key not in _QUALIFIED_SCOPES:
+        if len(_QUALIFIED_SCOPES) >= MAXIMUM_CACHED_QUERIES:
+            _QUALIFIED_SCOPES.clear()
         columns: dict[str, object] = {name: dict(types) for name, types in schema.items()}
         qualified = qualify(tree, schema=columns, dialect="bigquery", validate_qualify_columns=False)
-        _QUALIFIED[key] = tuple(traverse_scope(qualified))
-    return _QUALIFIED[key]
+        _QUALIFIED_SCOPES[key] = tuple(traverse_scope(qualified))
+    return _QUALIFIED_SCOPES[key]
 
 
 def _system_time(source: exp.Table) -> exp.Expression | None:
@@ -118,7 +122,7 @@ def _scan(scope: object, alias: str, table: TableId, version: TableVersion, cons
 def _partition_filters(
     where: exp.Expression, alias: str, column: str | None, constants: Collection[str]
 ) -> list[exp.Expression]:
-    """Of the conditions that AND joins, those that refer to nothing but the partition column and constants."""
+    """Those of the conditions joined by AND that refer to nothing but the partition column and constants."""
     if column is None:
         return []
     filters: list[exp.Expression] = []

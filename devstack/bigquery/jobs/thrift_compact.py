@@ -1,4 +1,4 @@
-"""Decodes and encodes Thrift's compact protocol, in which a Parquet file's footer is stored, without its definitions.
+"""Decodes and encodes Thrift's compact protocol, the format of a Parquet file's footer, without Parquet's definitions.
 
 A struct is a dict of field id to (type, value), in the order of the ids. Whole numbers stay as they are encoded
 (zigzag). Source: "Thrift Compact protocol encoding" of Apache Thrift.
@@ -10,32 +10,32 @@ import io
 from typing import Any
 
 _TRUE, _FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
-_LONG = 15  # in the header of a list: its size follows
+_LONG = 15  # in a list's header instead of its size, which follows as a varint
 
 Struct = dict[int, tuple[int, Any]]
 
 
 def decode_struct(stream: io.BytesIO) -> Struct:
     struct: Struct = {}
-    number = 0
+    field_id = 0
     while (header := stream.read(1)[0]) != 0:
-        number = number + (header >> 4) if header >> 4 else _unzigzag(_varint(stream))
-        struct[number] = (header & 15, _decode(header & 15, stream))
+        field_id = field_id + (header >> 4) if header >> 4 else _unzigzag(_varint(stream))
+        struct[field_id] = (header & 15, _decode(header & 15, stream))
     return struct
 
 
 def encode_struct(struct: Struct) -> bytes:
-    encoded, last = b"", 0
-    for number, (kind, value) in struct.items():
-        assert 0 < number - last < _LONG
-        encoded += bytes([(number - last) << 4 | kind]) + _encode(kind, value)
-        last = number
+    encoded, last_id = b"", 0
+    for field_id, (kind, value) in struct.items():
+        assert 0 < field_id - last_id < _LONG
+        encoded += bytes([(field_id - last_id) << 4 | kind]) + _encode(kind, value)
+        last_id = field_id
     return encoded + b"\0"
 
 
 def _decode(kind: int, stream: io.BytesIO) -> Any:
     match kind:
-        case 1 | 2:  # a boolean field is its type
+        case 1 | 2:  # the type itself says whether a boolean field is true
             return None
         case 3:
             return stream.read(1)

@@ -45,7 +45,7 @@ def _timestamp(value: Any) -> datetime:
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
-def _naive(value: Any) -> datetime:
+def _datetime(value: Any) -> datetime:
     parsed = datetime.fromisoformat(value)
     if parsed.tzinfo is not None:
         raise ValueError(value)
@@ -59,7 +59,7 @@ CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "STRING": _text,
     "BYTES": lambda value: base64.b64decode(value, validate=True),
     "DATE": date.fromisoformat,
-    "DATETIME": _naive,
+    "DATETIME": _datetime,
     "TIME": day_time.fromisoformat,
     "TIMESTAMP": _timestamp,
     "NUMERIC": lambda value: Decimal(str(value)),

@@ -1,4 +1,4 @@
-"""The HTTP server: routes requests to handlers, which run in threads, and returns errors as BigQuery's JSON."""
+"""Routes HTTP requests to handlers, which run in threads, and returns errors as BigQuery's JSON."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from devstack.bigquery.stand_in import StandIn
 
 Handler = Callable[[StandIn, ApiRequest], ApiResponse]
 Endpoint = Callable[[Request], Awaitable[Response]]
-THREADS = 100  # a request that waits for the end of a job blocks one
+THREAD_COUNT = 100  # a request that waits for the end of a job occupies one
 LOG = logging.getLogger(__name__)
 
 HANDLERS: Mapping[str, Handler] = {
@@ -107,10 +107,12 @@ def create_application(stand_in: StandIn) -> Any:
 
 
 class _Server:
+    """The endpoints that Starlette calls."""
+
     def __init__(self, stand_in: StandIn) -> None:
         self._stand_in = stand_in
         self._uploads = Uploads(stand_in)
-        self._threads: CapacityLimiter | None = None
+        self._thread_limiter: CapacityLimiter | None = None
 
     def api_endpoint(self, method: Method) -> Endpoint:
         def handle(request: ApiRequest) -> ApiResponse:
@@ -136,19 +138,19 @@ class _Server:
         return _error(NotImplementedConstruct(f"{request.method} {request.url.path}"))
 
     async def open_upload(self, request: Request) -> Response:
-        kind, project = request.query_params.get("uploadType"), request.path_params["project"]
+        upload_type, project = request.query_params.get("uploadType"), request.path_params["project"]
         content, base_url = await request.body(), str(request.base_url)
         user = user_of(request.headers.get("authorization"))
         insert = next(method for method in METHODS if method.id == "jobs.insert")
 
         def handle() -> ApiResponse:
-            if kind == "multipart":
+            if upload_type == "multipart":
                 header = request.headers.get("content-type", "")
                 body, file = parse_multipart(header, content)
                 check_body(insert, body)
                 return self._uploads.start(project, user, body, self._uploads.store(file), base_url)
-            if kind != "resumable":
-                raise NotImplementedConstruct(f"uploadType {kind}")
+            if upload_type != "resumable":
+                raise NotImplementedConstruct(f"uploadType {upload_type}")
             body = _json(content)
             check_body(insert, body)
             address = request.url.include_query_params(upload_id=self._uploads.open(project, user, body))
@@ -182,10 +184,10 @@ class _Server:
         return endpoint
 
     async def _respond(self, run: Callable[[], ApiResponse]) -> Response:
-        if self._threads is None:
-            self._threads = CapacityLimiter(THREADS)
+        if self._thread_limiter is None:
+            self._thread_limiter = CapacityLimiter(THREAD_COUNT)
         try:
-            response = await run_sync(run, limiter=self._threads)
+            response = await run_sync(run, limiter=self._thread_limiter)
         except StandInError as error:
             return _error(error)
         except Exception as error:

@@ -48,7 +48,7 @@ def insert_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     dataset = Dataset(
         DatasetId(request.project(), reference["datasetId"]), normalize_location(request.body.get("location")), 0, 0
     )
-    created = stand_in.catalog.datasets.create(_changed(dataset, request.body))
+    created = stand_in.catalog.datasets.create(_with_changes(dataset, request.body))
     return ApiResponse(dataset_resource(created, request.base_url))
 
 
@@ -65,7 +65,7 @@ def list_datasets(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def get_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    return ApiResponse(dataset_resource(stand_in.catalog.datasets.get(_id(request)), request.base_url))
+    return ApiResponse(dataset_resource(stand_in.catalog.datasets.get(_dataset_id(request)), request.base_url))
 
 
 def patch_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
@@ -78,7 +78,7 @@ def update_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def delete_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    stand_in.catalog.drop_dataset(_id(request), request.flag("deleteContents"))
+    stand_in.catalog.drop_dataset(_dataset_id(request), request.flag("deleteContents"))
     return ApiResponse(None, 204)
 
 
@@ -87,16 +87,18 @@ def _change(stand_in: StandIn, request: ApiRequest, replaces: bool) -> ApiRespon
         check_etag(request.headers, dataset_resource(dataset, request.base_url))
         if replaces:
             dataset = Dataset(dataset.id, dataset.location, dataset.created_us, dataset.modified_us)
-        return _changed(dataset, request.body)
+        return _with_changes(dataset, request.body)
 
-    return ApiResponse(dataset_resource(stand_in.catalog.datasets.update(_id(request), change), request.base_url))
+    return ApiResponse(
+        dataset_resource(stand_in.catalog.datasets.update(_dataset_id(request), change), request.base_url)
+    )
 
 
-def _id(request: ApiRequest) -> DatasetId:
+def _dataset_id(request: ApiRequest) -> DatasetId:
     return DatasetId(request.project(), request.path["dataset"])
 
 
-def _changed(dataset: Dataset, body: Mapping[str, Any]) -> Dataset:
+def _with_changes(dataset: Dataset, body: Mapping[str, Any]) -> Dataset:
     changes: dict[str, Any] = {}
     if "location" in body and normalize_location(body["location"]) != dataset.location:
         raise Invalid(

@@ -1,4 +1,4 @@
-"""ASGI middleware that applies injected faults to requests."""
+"""Applies injected faults to HTTP requests, as ASGI middleware."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class FaultMiddleware:
         self._faults = faults
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        own = scope["type"] != "http" or scope["path"].startswith("/_standin/")
-        fault = None if own else self._faults.match_request(scope["method"], scope["path"])
+        is_exempt = scope["type"] != "http" or scope["path"].startswith("/_standin/")
+        fault = None if is_exempt else self._faults.match_request(scope["method"], scope["path"])
         if fault is None:
             await self._application(scope, receive, send)
         elif fault.effect == "delay":

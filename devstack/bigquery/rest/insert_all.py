@@ -24,9 +24,9 @@ from devstack.bigquery.storage.model import BufferedRows, TableId, TableSettings
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.streaming_buffer import check_day, recent_insert_ids, stream_rows
 
-MAXIMUM_REQUEST_BYTES = 10_000_000  # of a row too, which therefore needs no limit of its own
+MAXIMUM_REQUEST_BYTES = 10_000_000  # also BigQuery's limit for one row, which is therefore not checked
 MAXIMUM_ROWS = 50_000
-MAXIMUM_INSERT_ID = 128  # characters
+MAXIMUM_INSERT_ID_CHARACTERS = 128
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ def _check_limits(request: ApiRequest) -> None:
     if size > MAXIMUM_REQUEST_BYTES:
         raise Invalid(f"Request payload size exceeds the limit: {MAXIMUM_REQUEST_BYTES} bytes, found {size}.")
     for row in rows:
-        if len(row.get("insertId") or "") > MAXIMUM_INSERT_ID:
-            raise Invalid(f"insertId [{row['insertId']}] has more than {MAXIMUM_INSERT_ID} characters.")
+        if len(row.get("insertId") or "") > MAXIMUM_INSERT_ID_CHARACTERS:
+            raise Invalid(f"insertId [{row['insertId']}] has more than {MAXIMUM_INSERT_ID_CHARACTERS} characters.")
 
 
 def _flag(body: Mapping[str, Any], name: str) -> bool:
@@ -99,23 +99,23 @@ def _stream(stand_in: StandIn, table: TableId, settings: TableSettings, rows: Se
     def make(version: TableVersion, commit_us: int, batch: SegmentBatch) -> list[BufferedRows]:
         if version.settings.schema != settings.schema:
             raise Invalid(f"Table {table} changed its schema while rows were streamed: send the request again.")
-        known, new = recent_insert_ids(version, commit_us), []
+        seen_ids, new_rows = recent_insert_ids(version, commit_us), []
         for row in rows:
-            if row.insert_id is None or row.insert_id not in known:
-                new.append(row)
+            if row.insert_id is None or row.insert_id not in seen_ids:
+                new_rows.append(row)
             if row.insert_id is not None:
-                known.add(row.insert_id)
-        if not new:
+                seen_ids.add(row.insert_id)
+        if not new_rows:
             return []
-        values = pa.Table.from_pylist([row.values for row in new], schema=arrow_schema(settings.schema))
-        insert_ids = tuple(row.insert_id for row in new if row.insert_id is not None)
+        values = pa.Table.from_pylist([row.values for row in new_rows], schema=arrow_schema(settings.schema))
+        insert_ids = tuple(row.insert_id for row in new_rows if row.insert_id is not None)
         return [BufferedRows(batch.write(values), commit_us, by_insert_all=True, insert_ids=insert_ids)]
 
     stream_rows(stand_in.catalog, table, make)
 
 
 def _error(message: str | None) -> dict[str, str]:
-    """The error of a row. None: another row is wrong, and this one can be sent again as it is."""
+    """The error of a row. `message`: what is wrong with it; None if it is not written only because others are wrong."""
     if message is None:
         return {"reason": "stopped", "location": "", "debugInfo": "", "message": ""}
     return {"reason": "invalid", "location": "", "debugInfo": "", "message": message}

@@ -11,7 +11,7 @@ from devstack.bigquery.rest.dataset_handlers import normalize_location
 from devstack.bigquery.rest.job_handlers import check_query, default_location, find_job
 from devstack.bigquery.rest.job_resource import FailedJob, job_reference
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse
-from devstack.bigquery.rest.row_encoding import Encode, timestamp_format, timestamp_format_of
+from devstack.bigquery.rest.row_encoding import Encode, requested_timestamp_encoder, timestamp_encoder
 from devstack.bigquery.rest.table_data_handlers import read_row_page
 from devstack.bigquery.rest.table_resource import etag_of
 from devstack.bigquery.stand_in import StandIn
@@ -53,7 +53,7 @@ def run_query(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
         earlier = stand_in.jobs.store.find_request(record.project, record.location, record.request_id)
     record = earlier or stand_in.jobs.insert(record)
     options = body.get("formatOptions") or {}
-    timestamp = timestamp_format(bool(options.get("useInt64Timestamp")), options.get("timestampOutputFormat"))
+    timestamp = timestamp_encoder(bool(options.get("useInt64Timestamp")), options.get("timestampOutputFormat"))
     maximum = {"maxResults": str(body["maxResults"])} if body.get("maxResults") is not None else {}
     timeout_ms = int(body["timeoutMs"]) if body.get("timeoutMs") is not None else DEFAULT_TIMEOUT_MS
     return _results(stand_in, replace(request, query=maximum), record, timeout_ms, timestamp, "bigquery#queryResponse")
@@ -63,7 +63,7 @@ def get_query_results(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     timeout_ms = request.integer("timeoutMs", DEFAULT_TIMEOUT_MS) or 0
     record = find_job(stand_in, request)
     return _results(
-        stand_in, request, record, timeout_ms, timestamp_format_of(request), "bigquery#getQueryResultsResponse"
+        stand_in, request, record, timeout_ms, requested_timestamp_encoder(request), "bigquery#getQueryResultsResponse"
     )
 
 

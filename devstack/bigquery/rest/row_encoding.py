@@ -19,7 +19,7 @@ from devstack.bigquery.sql.field_types import TableField
 Encode = Callable[[Any], Any]
 
 
-def timestamp_format(use_int64: bool, output_format: str | None) -> Encode:
+def timestamp_encoder(use_int64: bool, output_format: str | None) -> Encode:
     """The encoder of TIMESTAMP values: as decimal seconds, microseconds or ISO text."""
     if output_format in (None, "", "TIMESTAMP_OUTPUT_FORMAT_UNSPECIFIED"):
         return _microseconds if use_int64 else _seconds
@@ -29,8 +29,8 @@ def timestamp_format(use_int64: bool, output_format: str | None) -> Encode:
     return spellings[str(output_format)]
 
 
-def timestamp_format_of(request: ApiRequest) -> Encode:
-    return timestamp_format(
+def requested_timestamp_encoder(request: ApiRequest) -> Encode:
+    return timestamp_encoder(
         request.flag("formatOptions.useInt64Timestamp"), request.query.get("formatOptions.timestampOutputFormat")
     )
 

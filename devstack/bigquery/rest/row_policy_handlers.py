@@ -61,7 +61,9 @@ def get_one_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 def delete_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     table = _table(request)
-    build = drop_policy_change(table, request.path["policy"], last=None if request.flag("force") else _FORCE)
+    build = drop_policy_change(
+        table, request.path["policy"], how_to_remove_all=None if request.flag("force") else _FORCE
+    )
     stand_in.catalog.commit(table, build)
     return ApiResponse({})
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from devstack.bigquery.bigquery_errors import Invalid, NotFound
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse
-from devstack.bigquery.rest.row_encoding import Encode, encode_rows, timestamp_format_of
+from devstack.bigquery.rest.row_encoding import Encode, encode_rows, requested_timestamp_encoder
 from devstack.bigquery.rest.table_handlers import requested_table
 from devstack.bigquery.rest.table_resource import etag_of
 from devstack.bigquery.sql.field_types import TableField
@@ -19,7 +19,7 @@ from devstack.bigquery.storage.protection import check_all_rows, check_columns
 from devstack.bigquery.storage.row_pages import read_page
 
 MAXIMUM_PAGE_ROWS = 50_000
-PAGE_BYTES = 10_000_000  # BigQuery's limit for a response; pages of wide rows have fewer rows
+MAXIMUM_PAGE_BYTES = 10_000_000  # of a response in BigQuery; pages of wide rows have fewer rows than MAXIMUM_PAGE_ROWS
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def list_rows(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     table, partition = requested_table(request)
     version = stand_in.catalog.get(table)
     columns = _selected(table, version, request.query.get("selectedFields"))
-    page = read_row_page(stand_in, request, table, columns, timestamp_format_of(request), partition)
+    page = read_row_page(stand_in, request, table, columns, requested_timestamp_encoder(request), partition)
     body: dict[str, Any] = {"kind": "bigquery#tableDataList", "totalRows": str(page.total), "rows": page.rows}
     if page.next_token:
         body["pageToken"] = page.next_token
@@ -58,7 +58,7 @@ def read_row_page(
         check_all_rows(caller, stand_in.catalog, table, version, "tabledata.list")
         check_columns(caller, table, version, names)
         total = sum(segment.rows for segment in version.segments(partition))
-        size = min(request.integer("maxResults", MAXIMUM_PAGE_ROWS) or 0, _page_rows(version))
+        size = min(request.integer("maxResults", MAXIMUM_PAGE_ROWS) or 0, _maximum_page_rows(version))
         rows = read_page(stand_in.catalog.segments, version, start, size, names, partition)
     following = start + rows.num_rows
     token = f"{version.number}-{following}" if following < total and (rows.num_rows or size == 0) else None
@@ -84,9 +84,9 @@ def _position(request: ApiRequest) -> tuple[int | None, int]:
     return int(number), int(start)
 
 
-def _page_rows(version: TableVersion) -> int:
+def _maximum_page_rows(version: TableVersion) -> int:
     row_bytes = version.bytes / version.rows if version.rows else 0
-    return max(1, min(MAXIMUM_PAGE_ROWS, int(PAGE_BYTES / row_bytes) if row_bytes else MAXIMUM_PAGE_ROWS))
+    return max(1, min(MAXIMUM_PAGE_ROWS, int(MAXIMUM_PAGE_BYTES / row_bytes) if row_bytes else MAXIMUM_PAGE_ROWS))
 
 
 def _selected(table: TableId, version: TableVersion, names: str | None) -> list[TableField]:

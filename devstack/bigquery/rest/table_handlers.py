@@ -106,8 +106,8 @@ def delete_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     def build(current: TableVersion | None, commit_us: int) -> Change:
         if current is None or partition not in current.partitions:
             raise NotFound(f"Not found: Table {table}${partition}")
-        rest = {key: part for key, part in current.partitions.items() if key != partition}
-        return Change("drop partition", current.settings, rest, current.clone, modified_partitions=1)
+        others = {key: other for key, other in current.partitions.items() if key != partition}
+        return Change("drop partition", current.settings, others, current.clone, modified_partitions=1)
 
     stand_in.catalog.commit(table, build)
     return ApiResponse(None, 204)
@@ -167,7 +167,7 @@ def _check_same_layout(table: TableId, settings: TableSettings, body: Mapping[st
 
 
 def _settings_after(table: TableId, settings: TableSettings, body: Mapping[str, Any], *, new: bool) -> TableSettings:
-    """The settings with the values that the request's body has. A null removes a value. `new`: the table is created."""
+    """The settings with the values in the request's body. A null removes a value. `new`: whether the table is new."""
     changes: dict[str, Any] = {}
     if body.get("schema") is not None:
         changes["schema"] = _schema(table, settings, body["schema"].get("fields") or [], new=new)
@@ -208,18 +208,18 @@ def _schema(
     schema = tuple(TableField.from_api(field) for field in fields)
     if new or not settings.schema:
         return schema
-    kept = len(settings.schema)
-    if _names_and_types(schema[:kept]) != _names_and_types(settings.schema):
+    existing = len(settings.schema)
+    if _names_and_types(schema[:existing]) != _names_and_types(settings.schema):
         raise NotImplementedConstruct(
             f"change of columns of existing table {table} (descriptions and policy tags may change, columns be added)"
         )
-    required = [column.name for column in schema[kept:] if column.mode == "REQUIRED"]
+    required = [column.name for column in schema[existing:] if column.mode == "REQUIRED"]
     if required:
         raise Invalid(
             f"Provided Schema does not match Table {table}. Cannot add required fields to an existing schema. "
             f"(field: {required[0]})"
         )
-    return _with_unchanged_tags(schema[:kept], fields[:kept], settings.schema) + schema[kept:]
+    return _with_unchanged_tags(schema[:existing], fields[:existing], settings.schema) + schema[existing:]
 
 
 def _names_and_types(schema: tuple[TableField, ...]) -> tuple[TableField, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import ConditionNotMet
-from devstack.bigquery.clock import to_datetime, to_milliseconds
+from devstack.bigquery.clock import floor_to_millisecond, to_datetime
 from devstack.bigquery.storage.model import Dataset, TableId, TableVersion
 
 
@@ -38,7 +38,7 @@ def dataset_resource(dataset: Dataset, base_url: str) -> dict[str, Any]:
         "maxTimeTravelHours": str(dataset.max_time_travel_hours),
         "type": "DEFAULT",
     }
-    _add_set(
+    _add_given(
         resource,
         labels=dict(dataset.labels),
         description=dataset.description,
@@ -90,7 +90,7 @@ def table_resource(
         resource["numPartitions"] = str(len(version.partitions))
     if settings.require_partition_filter:
         resource["requirePartitionFilter"] = True
-    _add_set(
+    _add_given(
         resource,
         timePartitioning=time_partitioning(version),
         clustering={"fields": list(settings.clustering)} if settings.clustering else None,
@@ -110,12 +110,12 @@ def table_resource(
 def clone_definition(version: TableVersion) -> dict[str, Any] | None:
     if version.clone is None:
         return None
-    clone_time = rfc3339(to_milliseconds(version.clone.clone_us))
+    clone_time = rfc3339(floor_to_millisecond(version.clone.clone_us))
     return {"baseTableReference": version.clone.base.to_api(), "cloneTime": clone_time}
 
 
 def _streaming_buffer(version: TableVersion) -> dict[str, str]:
-    """Empty if no rows are in the buffer."""
+    """The resource's streamingBuffer; empty if there are no rows in it."""
     if not version.buffer:
         return {}
     return {
@@ -129,5 +129,5 @@ def rfc3339(moment_us: int) -> str:
     return to_datetime(moment_us).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _add_set(resource: dict[str, Any], **values: Any) -> None:
+def _add_given(resource: dict[str, Any], **values: Any) -> None:
     resource.update({key: value for key, value in values.items() if value not in (None, {})})

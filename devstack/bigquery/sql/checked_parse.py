@@ -15,18 +15,18 @@ from devstack.bigquery.sql.tokens import TokenCursor, describe, syntax_error
 from devstack.bigquery.sql.transpile import check
 
 _STRINGS = (TokenType.STRING, TokenType.RAW_STRING)
-_ENDS_A_VALUE = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.NUMBER, TokenType.IDENTIFIER, *_STRINGS)
+_VALUE_ENDS = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.NUMBER, TokenType.IDENTIFIER, *_STRINGS)
 _KNOWN_ESCAPE = re.compile(r"\\[\\'\"`nrtabfv?]")
 _OPEN_OR_COMMA = {"(", "[", ","}
 _CLOSE_OR_COMMA = {")", "]", ",", ""}
 _OPERATORS = {"+", "-", "*", "/", "=", "<", ">", "<=", ">=", "<>", "!=", "||", "&", "|", "^", "~"}
-_LISTS = {"GROUP BY", "ORDER BY", "PARTITION BY"}
-_BEGIN_EXPRESSIONS = {"ALL", "ARRAY", "CASE", "CAST", "CUBE", "EXISTS", "EXTRACT", "FALSE", "GROUPING"} | {
+_LIST_KEYWORDS = {"GROUP BY", "ORDER BY", "PARTITION BY"}
+_EXPRESSION_STARTS = {"ALL", "ARRAY", "CASE", "CAST", "CUBE", "EXISTS", "EXTRACT", "FALSE", "GROUPING"} | {
     *("IF", "INTERVAL", "NOT", "NULL", "ROLLUP", "STRUCT", "TRUE")
 }
-_BEFORE_ALL = {"UNION", "EXCEPT", "INTERSECT", "GROUP BY", "SELECT"}
-_WITHOUT_LITERALS = {"STRING", "INT64", "FLOAT64", "BOOL", "BYTES"}
-_TYPES = {"DATE", "DATETIME", "TIME", "TIMESTAMP", "NUMERIC"} | _WITHOUT_LITERALS
+_WORDS_BEFORE_ALL = {"UNION", "EXCEPT", "INTERSECT", "GROUP BY", "SELECT"}
+_TYPES_WITHOUT_LITERALS = {"STRING", "INT64", "FLOAT64", "BOOL", "BYTES"}
+_TYPES = {"DATE", "DATETIME", "TIME", "TIMESTAMP", "NUMERIC"} | _TYPES_WITHOUT_LITERALS
 
 
 def parse_checked(cursor: TokenCursor, tokens: list[Token], *, may_be_interval: bool = False) -> exp.Expression:
@@ -70,8 +70,8 @@ def refuse_foreign_tokens(text: str, tokens: Sequence[Token]) -> None:
         following = tokens[position + 1] if position + 1 < len(tokens) else None
         before, after = _text(previous), _text(following)
         if token.token_type in _STRINGS:
-            is_misplaced = before == "AS" or before in _WITHOUT_LITERALS
-            if previous is not None and (is_misplaced or previous.token_type in _ENDS_A_VALUE):
+            is_misplaced = before == "AS" or before in _TYPES_WITHOUT_LITERALS
+            if previous is not None and (is_misplaced or previous.token_type in _VALUE_ENDS):
                 raise syntax_error(text, token, f"Unexpected {describe(token, text)}")
             if token.token_type is TokenType.STRING:
                 _refuse_escapes(text[token.start : token.end + 1])
@@ -105,7 +105,7 @@ def _first_word(text: str) -> str:
 def _cannot_begin(text: str) -> bool:
     """Whether no expression begins with this text."""
     word = _first_word(text)
-    return text in _CLOSE_OR_COMMA or (word in RESERVED and word not in _BEGIN_EXPRESSIONS)
+    return text in _CLOSE_OR_COMMA or (word in RESERVED and word not in _EXPRESSION_STARTS)
 
 
 def _is_no_name(text: str) -> bool:
@@ -114,21 +114,22 @@ def _is_no_name(text: str) -> bool:
     return is_reserved or text in _CLOSE_OR_COMMA or text[0].isdigit() or text == "*"
 
 
+# By word: whether it is out of place between the word before it and the word after it.
 _RULES: dict[str, Callable[[str, str], bool]] = {
     ",": lambda before, after: (
-        before in _OPEN_OR_COMMA | _LISTS | {"SELECT", "AS", ""} or after in _CLOSE_OR_COMMA | _LISTS
+        before in _OPEN_OR_COMMA | _LIST_KEYWORDS | {"SELECT", "AS", ""} or after in _CLOSE_OR_COMMA | _LIST_KEYWORDS
     ),
     "SELECT": lambda _, after: after in {"FROM", "", ")"},
     "AS": lambda _, after: _is_no_name(after),
     "FROM": lambda before, after: before != "DISTINCT" and (not after or (_cannot_begin(after) and after != "UNNEST")),
     "IN": lambda _, after: _first_word(after) not in {"(", "UNNEST"},
-    "ALL": lambda before, _: before not in _BEFORE_ALL,
+    "ALL": lambda before, _: before not in _WORDS_BEFORE_ALL,
     "OVER": lambda _, after: not after,
     "@": lambda before, _: before in {")", "]", "."} or before[:1].isdigit(),
     "NOT": lambda before, _: before in _OPERATORS,
     "UNNEST": lambda _, after: after != "(",
     "STRUCT": lambda before, after: before != "AS" and after not in {"(", "<"},
-    **dict.fromkeys(_LISTS, lambda _, after: _cannot_begin(after)),
+    **dict.fromkeys(_LIST_KEYWORDS, lambda _, after: _cannot_begin(after)),
 }
 
 

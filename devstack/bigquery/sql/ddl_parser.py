@@ -1,4 +1,4 @@
-"""Parses CREATE, ALTER and DROP of tables, schemas and row access policies. Unsupported clauses are refused by name."""
+"""Parses CREATE, ALTER, DROP and UNDROP statements. Unsupported clauses are refused by name."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ def parse_create(cursor: TokenCursor) -> Statement:
         raise InvalidQuery("CREATE TABLE cannot have both OR REPLACE and IF NOT EXISTS")
     name = parse_table_name(cursor)
     if cursor.accept("CLONE"):
-        return _clone(cursor, name, replace, if_not_exists)
+        return _create_clone(cursor, name, replace, if_not_exists)
     for word in ("LIKE", "COPY"):
         if cursor.at(word):
             raise NotImplementedConstruct(f"CREATE TABLE {word}")
-    return _table(cursor, name, replace, if_not_exists)
+    return _create_table(cursor, name, replace, if_not_exists)
 
 
-def _table(cursor: TokenCursor, name: TableName, replace: bool, if_not_exists: bool) -> CreateTable:
+def _create_table(cursor: TokenCursor, name: TableName, replace: bool, if_not_exists: bool) -> CreateTable:
     columns, primary_key = parse_columns(cursor) if cursor.at("(") else (None, ())
     for words in (("DEFAULT", "COLLATE"), ("WITH", "CONNECTION"), ("WITH", "PARTITION")):
         if cursor.at(*words):
             raise NotImplementedConstruct(f"CREATE TABLE {' '.join(words)}")
-    partition = _partition(cursor)
-    clustering = _clustering(cursor)
+    partition = _partition_column(cursor)
+    clustering = _clustering_columns(cursor)
     options = parse_options(cursor, "table")
     query = parse_query(cursor) if cursor.accept("AS") else None
     if query is None and columns is None:
@@ -100,7 +100,7 @@ def _check_clustering(table: CreateTable, types: dict[str, tuple[str, str]]) -> 
             )
 
 
-def _partition(cursor: TokenCursor) -> str | None:
+def _partition_column(cursor: TokenCursor) -> str | None:
     if not cursor.accept("PARTITION", "BY"):
         return None
     if cursor.word(1) in ("(", "."):
@@ -111,7 +111,7 @@ def _partition(cursor: TokenCursor) -> str | None:
     return column
 
 
-def _clustering(cursor: TokenCursor) -> tuple[str, ...]:
+def _clustering_columns(cursor: TokenCursor) -> tuple[str, ...]:
     if not cursor.accept("CLUSTER", "BY"):
         return ()
     columns = cursor.comma_separated(cursor.identifier)
@@ -124,7 +124,7 @@ def _clustering(cursor: TokenCursor) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def _clone(cursor: TokenCursor, name: TableName, replace: bool, if_not_exists: bool) -> CreateClone:
+def _create_clone(cursor: TokenCursor, name: TableName, replace: bool, if_not_exists: bool) -> CreateClone:
     source = parse_table_name(cursor)
     system_time = None
     if cursor.accept("FOR", "SYSTEM_TIME", "AS", "OF") or cursor.accept("FOR", "SYSTEM", "TIME", "AS", "OF"):
@@ -168,12 +168,12 @@ def parse_alter(cursor: TokenCursor) -> AlterTableSetOptions | AlterTablePrimary
 def _alter_column(cursor: TokenCursor, table: TableName, if_exists: bool) -> AlterColumn:
     cursor.expect("ALTER", "COLUMN")
     if_column_exists = cursor.accept("IF", "EXISTS")
-    column, kind = cursor.identifier(), None
+    column, new_type = cursor.identifier(), None
     if cursor.accept("SET", "DATA", "TYPE"):
-        kind = parse_type(cursor, column)
+        new_type = parse_type(cursor, column)
     elif not cursor.accept("DROP", "NOT", "NULL"):
         raise NotImplementedConstruct(f"ALTER COLUMN {cursor.word()} {cursor.word(1)}")
-    return AlterColumn(table, column, kind, if_exists, if_column_exists)
+    return AlterColumn(table, column, new_type, if_exists, if_column_exists)
 
 
 def parse_drop(cursor: TokenCursor) -> DropTable | DropSchema | DropRowPolicy | DropProcedure:

@@ -68,9 +68,9 @@ def parse_merge(cursor: TokenCursor) -> Merge:
     return Merge(table, alias, source, condition, tuple(clauses))
 
 
-def _target(cursor: TokenCursor, ends: tuple[str, ...]) -> tuple[TableName, str]:
+def _target(cursor: TokenCursor, stops: tuple[str, ...]) -> tuple[TableName, str]:
     name = parse_table_name(cursor)
-    has_alias = cursor.accept("AS") or not (cursor.at_end() or cursor.at(";") or cursor.word() in ends)
+    has_alias = cursor.accept("AS") or not (cursor.at_end() or cursor.at(";") or cursor.word() in stops)
     return name, cursor.identifier() if has_alias else name.table
 
 
@@ -92,8 +92,8 @@ def _relation(cursor: TokenCursor, stops: tuple[str, ...]) -> exp.Select:
     return tree
 
 
-def _assignments(cursor: TokenCursor, alias: str, ends: tuple[str, ...]) -> tuple[Assignment, ...]:
-    assignments = cursor.comma_separated(lambda: _assignment(cursor, alias, ends))
+def _assignments(cursor: TokenCursor, alias: str, stops: tuple[str, ...]) -> tuple[Assignment, ...]:
+    assignments = cursor.comma_separated(lambda: _assignment(cursor, alias, stops))
     seen: list[tuple[str, ...]] = []
     for item in assignments:
         path = tuple(part.lower() for part in item.path)
@@ -103,7 +103,7 @@ def _assignments(cursor: TokenCursor, alias: str, ends: tuple[str, ...]) -> tupl
     return tuple(assignments)
 
 
-def _assignment(cursor: TokenCursor, alias: str, ends: tuple[str, ...]) -> Assignment:
+def _assignment(cursor: TokenCursor, alias: str, stops: tuple[str, ...]) -> Assignment:
     if cursor.at("(") and cursor.word(1) in _NESTED:
         raise NotImplementedConstruct("nested DML statement in SET")
     path = [cursor.identifier()]
@@ -116,7 +116,7 @@ def _assignment(cursor: TokenCursor, alias: str, ends: tuple[str, ...]) -> Assig
     cursor.expect("=")
     if cursor.at("DEFAULT"):
         raise NotImplementedConstruct("SET … = DEFAULT")
-    return Assignment(tuple(path), parse_expression(cursor, ",", *ends))
+    return Assignment(tuple(path), parse_expression(cursor, ",", *stops))
 
 
 def _clause(cursor: TokenCursor, alias: str) -> MergeClause:

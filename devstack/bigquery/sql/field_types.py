@@ -1,4 +1,4 @@
-"""BigQuery types and fields, and their conversion to and from DuckDB and Arrow types.
+"""Defines BigQuery types and fields, and converts them to and from DuckDB and Arrow types.
 
 A `TableField` describes a column, a STRUCT field or a query parameter. Its `type` is an SQL name (INT64, FLOAT64, BOOL,
 STRUCT). Only `to_api` and `from_api` use the REST API's older names (INTEGER, FLOAT, BOOLEAN, RECORD).

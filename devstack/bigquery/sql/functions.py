@@ -1,8 +1,11 @@
 """Lists the supported functions by their names in BigQuery. A call of any other function is refused.
 
-For each function and number of arguments there is a template of DuckDB SQL: `{0}`, `{1}` stand for the arguments and
-`*` for all of them. Functions with a syntax of their own (date parts, formats, STRUCT) are registered by the handlers
-in `writer/`. `transpile.supported_functions` lists all names.
+For each function and number of arguments there is a template of DuckDB SQL: `{0}`, `{1}` stand for the arguments. The
+key `"*"` means any number of arguments. In its template `*` stands for all of them, separated by commas; the template
+`||` joins them with this operator; and the prefix `NULL_IF_ANY` makes the result NULL if any argument is NULL.
+
+Functions with a syntax of their own (date parts, formats, STRUCT) are registered by the handlers in `writer/`.
+`transpile.supported_functions` lists all names.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ _NEGATIVE_LENGTH = f"CASE WHEN {{1}} < 0 THEN {_NEGATIVE} ELSE "
 
 
 def _floor_micros(divisor: int) -> str:
-    """SQL of whole units since 1970, rounded down, for times before 1970 too."""
+    """SQL of the whole units from 1970 to a time, rounded down before 1970, too. `divisor`: a unit's microseconds."""
     micros = "epoch_us(CAST({0} AS TIMESTAMPTZ))"
     return f"(({micros} - (({micros} % {divisor}) + {divisor}) % {divisor}) // {divisor})"
 
@@ -112,14 +115,14 @@ SCALAR: Mapping[str, Mapping[int | str, str]] = {
 
 @dataclass(frozen=True)
 class Aggregate:
-    """An aggregate function. `name`: DuckDB's.
+    """An aggregate function. `duckdb_name`: its name in DuckDB. `argument_counts`: the possible numbers of arguments.
 
-    `argument`, `result`: templates around the first argument and the whole call.
+    `first_argument`, `result`: templates around the first argument and the whole call.
     """
 
-    name: str
-    arguments: tuple[int, ...] = (1,)
-    argument: str = "{0}"
+    duckdb_name: str
+    argument_counts: tuple[int, ...] = (1,)
+    first_argument: str = "{0}"
     result: str = "{0}"
 
 
@@ -132,12 +135,12 @@ _FLOAT_ONLY = (
 
 def _over_floats(name: str, duckdb_name: str) -> Aggregate:
     """For NUMERIC, DuckDB returns FLOAT64 and BigQuery NUMERIC, so NUMERIC is refused at run time."""
-    return Aggregate(duckdb_name, argument=_FLOAT_ONLY.replace("{name}", name))
+    return Aggregate(duckdb_name, first_argument=_FLOAT_ONLY.replace("{name}", name))
 
 
 AGGREGATES: Mapping[str, Aggregate] = {
     "ANY_VALUE": Aggregate("any_value"),
-    "APPROX_COUNT_DISTINCT": Aggregate("count"),  # exact: always within the approximation's bounds
+    "APPROX_COUNT_DISTINCT": Aggregate("count"),  # of distinct values: the exact count is a valid approximation
     "ARRAY_AGG": Aggregate("list"),
     "AVG": _over_floats("AVG", "avg"),
     "BIT_AND": Aggregate("bit_and"),

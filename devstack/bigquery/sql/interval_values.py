@@ -1,4 +1,4 @@
-"""Reads and writes INTERVALs as BigQuery prints them, `Y-M D H:M:S`, which is how a table keeps `max_staleness`."""
+"""Reads and writes INTERVALs as BigQuery prints them, `Y-M D H:M:S`: tables store their `max_staleness` like this."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 
 
 def canonical_interval(text: str) -> str:
-    """The text of an interval without leading zeros. Raises Invalid unless it is one of zero or more seconds."""
+    """The interval without leading zeros. Raises Invalid unless it is printed so, not negative and of whole seconds."""
     found = _PRINTED.fullmatch(text.strip())
     if found is None:
         raise Invalid(

@@ -24,12 +24,12 @@ _BLOB_ITEM = re.compile(rb"\\x([0-9A-F]{2})|(.)", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _DuckDbType:
     """A DuckDB type: a scalar's name, a list of `element`, or a struct of `fields`."""
 
     name: str
-    element: _Kind | None = None
-    fields: Mapping[str, _Kind] = field(default_factory=dict)
+    element: _DuckDbType | None = None
+    fields: Mapping[str, _DuckDbType] = field(default_factory=dict)
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
@@ -40,10 +40,10 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
 def json_text(document: str | None, kind: str) -> str:
     """BigQuery's JSON of a value, from the value's `to_json` and `typeof` in DuckDB."""
     value = None if document is None else json.loads(document, parse_int=str, parse_float=str, parse_constant=str)
-    return _encode(value, _parse(kind))
+    return _encode(value, _parse_whole_type(kind))
 
 
-def _encode(value: Any, kind: _Kind) -> str:
+def _encode(value: Any, kind: _DuckDbType) -> str:
     if value is None:
         return "null"
     if kind.element is not None:
@@ -60,9 +60,9 @@ def _encode(value: Any, kind: _Kind) -> str:
 def _scalar(text: str, name: str) -> str:
     match name:
         case "TINYINT" | "SMALLINT" | "INTEGER" | "BIGINT" | "HUGEINT":
-            return _exact(text)
+            return _exact_number(text)
         case "DECIMAL":
-            return _exact(re.sub(r"\.?0+$", "", text) if "." in text else text)
+            return _exact_number(re.sub(r"\.?0+$", "", text) if "." in text else text)
         case "FLOAT" | "DOUBLE":
             return _float(text)
         case "TIMESTAMP WITH TIME ZONE":
@@ -76,7 +76,7 @@ def _scalar(text: str, name: str) -> str:
     return _quoted(text)
 
 
-def _exact(text: str) -> str:
+def _exact_number(text: str) -> str:
     is_plain = re.fullmatch(r"-?\d+", text) is not None and abs(int(text)) <= _EXACT_INTEGERS
     return text if is_plain else _quoted(text)
 
@@ -92,7 +92,7 @@ def _float(text: str) -> str:
 
 
 def _fraction(text: str) -> str:
-    """Fractions of a second with three or six digits, or none."""
+    """The text with three or six digits for the fraction of a second, or none."""
     whole, dot, digits = text.partition(".")
     return f"{whole}{dot}{digits.ljust(3 if len(digits) <= 3 else 6, '0')}" if dot else text
 
@@ -102,28 +102,28 @@ def _quoted(text: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _parse(text: str) -> _Kind:
+def _parse_whole_type(text: str) -> _DuckDbType:
     kind, end = _parse_type(text, 0)
     if end != len(text):
         raise ValueError(f"DuckDB type [{text}] is not understood from position [{end}] on")
     return kind
 
 
-def _parse_type(text: str, position: int) -> tuple[_Kind, int]:
+def _parse_type(text: str, position: int) -> tuple[_DuckDbType, int]:
     if text.startswith("STRUCT(", position):
         kind, position = _parse_struct(text, position + len("STRUCT("))
     else:
         scalar = _SCALAR.match(text, position)
         if scalar is None:
             raise ValueError(f"DuckDB type [{text}] is not understood from position [{position}] on")
-        kind, position = _Kind(scalar[0].strip()), scalar.end()
+        kind, position = _DuckDbType(scalar[0].strip()), scalar.end()
     while text.startswith("[]", position):
-        kind, position = _Kind("LIST", element=kind), position + 2
+        kind, position = _DuckDbType("LIST", element=kind), position + 2
     return kind, position
 
 
-def _parse_struct(text: str, position: int) -> tuple[_Kind, int]:
-    fields: dict[str, _Kind] = {}
+def _parse_struct(text: str, position: int) -> tuple[_DuckDbType, int]:
+    fields: dict[str, _DuckDbType] = {}
     while True:
         name = _WORD.match(text, position)
         if name is None:
@@ -131,5 +131,5 @@ def _parse_struct(text: str, position: int) -> tuple[_Kind, int]:
         kind, position = _parse_type(text, name.end() + 1)
         fields[name[2] if name[2] is not None else name[1].replace('""', '"')] = kind
         if not text.startswith(", ", position):
-            return _Kind("STRUCT", fields=fields), position + 1
+            return _DuckDbType("STRUCT", fields=fields), position + 1
         position += 2

@@ -16,15 +16,15 @@ def referenced_tables(tree: exp.Expr) -> list[tuple[TableName, exp.Expression | 
     return references
 
 
-def _walk(node: exp.Expr, visible: frozenset[str], references: list[tuple[TableName, exp.Expression | None]]) -> None:
-    if isinstance(node, exp.Table) and (len(node.parts) > 1 or node.name.lower() not in visible):
+def _walk(node: exp.Expr, cte_names: frozenset[str], references: list[tuple[TableName, exp.Expression | None]]) -> None:
+    if isinstance(node, exp.Table) and (len(node.parts) > 1 or node.name.lower() not in cte_names):
         version = node.args.get("version")
         references.append((table_name_of(node), None if version is None else system_time(version)))
     clause = node.args.get("with_")
     if isinstance(clause, exp.With):
         for table in clause.expressions:
-            _walk(table.this, visible, references)
-            visible |= {table.alias.lower()}
+            _walk(table.this, cte_names, references)
+            cte_names |= {table.alias.lower()}
     for child in node.iter_expressions():
         if child is not clause:
-            _walk(child, visible, references)
+            _walk(child, cte_names, references)

@@ -1,4 +1,4 @@
-"""GoogleSQL's reserved words, which cannot be names without backticks."""
+"""Lists GoogleSQL's reserved words, which cannot be names without backticks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DuckDB SQL that fails at run time where BigQuery fails, and the translation of DuckDB's errors to BigQuery's."""
+"""Writes DuckDB SQL that fails at run time where BigQuery fails, and translates DuckDB's errors to BigQuery's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def error_sql(message: str) -> str:
 def unsupported_sql(construct: str) -> str:
     """SQL of any type that fails with NotImplementedConstruct if it is evaluated.
 
-    It is for constructs of which only the types at run time decide whether they are supported.
+    It is for constructs that are supported for some types only, where the types are known only at run time.
     """
     return f"([NULL])[CAST({string_literal(_REFUSED + construct)} AS BIGINT)]"
 

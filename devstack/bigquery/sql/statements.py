@@ -45,7 +45,7 @@ class Declare:
 class SetVariable:
     names: tuple[str, ...]
     value: exp.Expression
-    in_parentheses: bool = False  # the names; the value is then a STRUCT with a field for each
+    in_parentheses: bool = False  # whether the names are; the value is then a STRUCT with a field for each name
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,11 @@ class AlterTablePrimaryKey:
 
 @dataclass(frozen=True)
 class AlterColumn:
-    """ALTER TABLE … ALTER COLUMN … SET DATA TYPE `kind`, or, without `kind`, DROP NOT NULL."""
+    """ALTER TABLE … ALTER COLUMN … SET DATA TYPE `new_type`, or, without `new_type`, DROP NOT NULL."""
 
     name: TableName
     column: str
-    kind: ColumnSpec | None
+    new_type: ColumnSpec | None
     if_exists: bool = False
     if_column_exists: bool = False
 
@@ -233,7 +233,7 @@ MATCHED, NOT_MATCHED_BY_TARGET, NOT_MATCHED_BY_SOURCE = "MATCHED", "NOT MATCHED 
 
 @dataclass(frozen=True)
 class MergeClause:
-    """WHEN … [AND condition] THEN action. `kind` is one of the three above."""
+    """WHEN … [AND condition] THEN action. `kind`: MATCHED, NOT_MATCHED_BY_TARGET or NOT_MATCHED_BY_SOURCE."""
 
     kind: str
     condition: exp.Expression | None
@@ -329,7 +329,7 @@ Statement = (
 
 @dataclass(frozen=True)
 class Script:
-    """The whole text of a job. BigQuery reports a SCRIPT job if `is_multi_statement`; a CALL alone is one too."""
+    """The whole text of a job. BigQuery calls the job a SCRIPT if `is_multi_statement`, as it is for a single CALL."""
 
     statements: tuple[Statement, ...]
     text: str = field(default="", compare=False)

@@ -87,18 +87,15 @@ def _parse_path(cursor: TokenCursor) -> list[str]:
         if token is not None and token.token_type is TokenType.IDENTIFIER:
             parts += cursor.identifier().split(".")
         else:
-            parts.append(_parse_dashed_name(cursor, first=not parts))
+            parts.append(_parse_dashed_name(cursor, may_have_dashes=not parts))
         if not cursor.accept("."):
             return parts
 
 
-def _parse_dashed_name(cursor: TokenCursor, *, first: bool) -> str:
-    """Parse a name that may contain dashes, as in `local-dev`.
-
-    Only a project may, and without spaces around the dashes.
-    """
+def _parse_dashed_name(cursor: TokenCursor, *, may_have_dashes: bool) -> str:
+    """Parse a name. A project's name may contain dashes without spaces around them, as in `local-dev`."""
     name, end = cursor.identifier(), cursor.tokens[cursor.position - 1].end
-    while first and (token := cursor.current) is not None and token.text == "-" and token.start == end + 1:
+    while may_have_dashes and (token := cursor.current) is not None and token.text == "-" and token.start == end + 1:
         following = cursor.tokens[cursor.position + 1] if cursor.position + 1 < len(cursor.tokens) else None
         if following is None or following.start != token.end + 1:
             break

@@ -1,4 +1,4 @@
-"""Splits SQL text into tokens with their positions, and provides the cursor with which the parsers here read them."""
+"""Splits SQL text into tokens, and provides the cursor with which this folder's parsers read them."""
 
 from __future__ import annotations
 

@@ -56,14 +56,14 @@ def parse_type(cursor: TokenCursor, name: str = "") -> ColumnSpec:
         return _parse_array(cursor, name)
     if cursor.accept("STRUCT"):
         return ColumnSpec(name, "STRUCT", fields=_parse_struct_fields(cursor))
-    written = cursor.identifier().upper()
+    type_name = cursor.identifier().upper()
     if cursor.at("("):
-        raise NotImplementedConstruct(f"parameterized type {written}(…)")
+        raise NotImplementedConstruct(f"parameterized type {type_name}(…)")
     try:
-        return ColumnSpec(name, canonical_type(written))
+        return ColumnSpec(name, canonical_type(type_name))
     except Invalid as error:
         assert start is not None  # identifier() has read this token
-        raise InvalidQuery(f"Type not found: {written}", *line_and_column(cursor.text, start.start)) from error
+        raise InvalidQuery(f"Type not found: {type_name}", *line_and_column(cursor.text, start.start)) from error
 
 
 def field_of_type(text: str) -> TableField:

@@ -1,7 +1,7 @@
-"""The catalog of all tables. Reads find a table's current version in it, and changes commit a new version to it.
+"""Keeps all tables: readers find a table's current version in the catalog, and writers commit new versions to it.
 
 A writer first writes segments. Then it commits under the table's lock, and holds this lock only while it writes
-metadata. Readers use the version that is current and never wait.
+metadata. Readers use the version that is current and never wait for a writer.
 """
 
 from __future__ import annotations
@@ -51,9 +51,8 @@ class Catalog:
         self._histories_lock = threading.Lock()
         self._histories: dict[TableId, TableHistory] = {}
         self._locks: dict[TableId, threading.RLock] = {}
-        self.pin_lock = (
-            threading.Lock()
-        )  # held from reading a version until it is pinned; the garbage collector takes it too
+        # Held while a version is found and its segments are pinned. The garbage collector takes it too.
+        self.pin_lock = threading.Lock()
         for path in self._folder.glob("*/*/*") if self._folder.exists() else ():
             table_id = TableId(*path.relative_to(self._folder).parts)
             self._histories[table_id] = TableHistory(path)
@@ -61,7 +60,7 @@ class Catalog:
         self.write_streams = WriteStreamStore(folder / "write_streams")
         for table_id in {stream.table for stream in self.write_streams.all()}:
             version = self.find(table_id)
-            self.write_streams.take_over(version.buffer if version else ())
+            self.write_streams.record_visible_rows(version.buffer if version else ())
 
     def find(self, table_id: TableId) -> TableVersion | None:
         """The table as it is now, None if it does not exist."""
@@ -168,7 +167,7 @@ class Catalog:
                 committed_us=commit_us,
                 change_kind=change.kind,
                 table_created_us=commit_us if current is None or change.recreates else current.table_created_us,
-                modified_us=current.modified_us if current and change.is_unapplied(current) else commit_us,
+                modified_us=current.modified_us if current and change.only_adds_to_log(current) else commit_us,
                 settings=change.settings,
                 partitions=change.partitions,
                 clone=change.clone,
@@ -200,7 +199,7 @@ class Catalog:
         self._drop_tables_without_dataset()
 
     def undrop(self, table_id: TableId, dropped_since_us: int) -> None:
-        """Commit the table's last version again if the table was dropped since then."""
+        """Commit the table's last version again if the table was dropped at that time or later."""
         with self._lock(table_id):
             history = self.history(table_id)
             latest = history.latest()
@@ -210,9 +209,9 @@ class Catalog:
                     self._append_version(table_id, last, "undrop", dropped=False)
 
     def commit_expired(self, table_id: TableId) -> bool:
-        """Commit that expired partitions, or the whole expired table, are gone. Readers do not see them before either.
+        """Commit a version without the expired partitions, or the drop of an expired table.
 
-        Returns whether anything had expired.
+        Readers ignore what has expired even before that. Returns whether anything had expired.
         """
         with self._lock(table_id):
             latest = self.history(table_id).latest()
@@ -245,13 +244,13 @@ class Catalog:
         if latest is None:
             raise NotFound(f"Not found: Table {table_id}")
         number, committed_us = latest.number + 1, max(self.clock.now_us(), latest.committed_us + 1)
-        partitions, buffer, log = (
+        partitions, buffer, change_log = (
             ({}, (), None) if dropped else (version.partitions, version.buffer, version.change_log)
         )
         history.append(
             replace(
                 version, number=number, committed_us=committed_us, change_kind=kind, partitions=partitions, job=job,
-                dropped=dropped, modified_partitions=0, buffer=buffer, change_log=log,
+                dropped=dropped, modified_partitions=0, buffer=buffer, change_log=change_log,
             )
         )  # fmt: skip
 

@@ -1,6 +1,6 @@
-"""Change data capture: takes streamed upserts and deletes of rows into a table's change log.
+"""Adds streamed upserts and deletes of rows to a table's change log, for change data capture.
 
-Queries and apply jobs bring the changes into the table's rows. Source: "Stream table updates with change data capture".
+Queries and apply jobs merge the changes into the table's rows. Source: "Stream table updates with change data capture".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from devstack.bigquery.storage.quotas import STREAMED
 from devstack.bigquery.storage.table_change import Change
 
 CHANGE_TYPE, SEQUENCE_NUMBER = "_CHANGE_TYPE", "_CHANGE_SEQUENCE_NUMBER"
-# What a change has besides the table's columns.
+# The columns that a change has besides those of the table.
 CHANGE_COLUMNS = (TableField(CHANGE_TYPE, "STRING"), TableField(SEQUENCE_NUMBER, "STRING"))
 MAXIMUM_COLUMNS = 2_000
 INVALID_CHANGE_TYPE = "The given value is not a valid CHANGE_TYPE"
@@ -33,15 +33,15 @@ _SECTIONS, _SECTION_LENGTH = 4, 16
 
 @dataclass(frozen=True)
 class RowChange:
-    """One row of a request: `kind` is UPSERT, with the whole row, or DELETE, with its primary key."""
+    """One row of a request: `change_type` is UPSERT, with the whole row, or DELETE, with its primary key."""
 
-    kind: str
-    sequence: str | None
+    change_type: str
+    sequence_number: str | None
     row: dict[str, object]
 
 
 class InvalidRows(Invalid):
-    """Rows of a request cannot be taken. `rows`: what is wrong with each of them, by its position."""
+    """Rows of a request are wrong. `rows`: what is wrong with each of them, by its position in the request."""
 
     def __init__(self, rows: Mapping[int, str]) -> None:
         first = min(rows)
@@ -49,31 +49,31 @@ class InvalidRows(Invalid):
         self.rows = rows
 
 
-def is_change_stream(kinds: Sequence[str | None], before: bool | None) -> bool:
-    """Whether the rows of a request are row changes. `before`: the same of earlier requests of the connection.
+def is_change_stream(change_types: Sequence[str | None], before: bool | None) -> bool:
+    """Whether the rows of a request are row changes. Raises Invalid if a connection mixes row changes and plain rows.
 
-    `kinds`: the _CHANGE_TYPE of each row, None for a row without one. Raises Invalid if the connection mixes row
-    changes with plain rows.
+    `change_types`: the _CHANGE_TYPE of each row, None for a row without one. `before`: the result for the earlier
+    requests of the connection, None if there were none.
     """
-    changes = {kind not in (None, "", "INSERT") for kind in kinds}
+    are_changes = {change_type not in (None, "", "INSERT") for change_type in change_types}
     if before is not None:
-        changes.add(before)
-    if len(changes) > 1:
+        are_changes.add(before)
+    if len(are_changes) > 1:
         raise Invalid(INVALID_CHANGE_TYPE)
-    return changes == {True}
+    return are_changes == {True}
 
 
-def sequence_order(sequence: str) -> str:
-    """A text for which the order of texts is that of the sequence numbers. A missing section counts as 0."""
-    sections = [section.upper().zfill(_SECTION_LENGTH) for section in sequence.split("/")]
+def sortable_sequence_number(number: str) -> str:
+    """The sequence number as a text that sorts as the number does. A missing section counts as 0."""
+    sections = [section.upper().zfill(_SECTION_LENGTH) for section in number.split("/")]
     return "/".join(sections + ["0" * _SECTION_LENGTH] * (_SECTIONS - len(sections)))
 
 
 def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Sequence[RowChange]) -> TableVersion:
-    """Stores the changes durably behind those that the table has already, and returns the version that has them.
+    """Appends the changes to the table's change log, and returns the new version.
 
-    Raises NotFound, AccessDenied, Invalid if the table takes no changes, and InvalidRows for wrong changes; then none
-    of them is stored.
+    Raises NotFound, AccessDenied, Invalid if the table takes no changes, and InvalidRows if some changes are wrong. If
+    it raises, no change is stored.
     """
     if not changes:
         return catalog.get(table)
@@ -101,7 +101,7 @@ def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Se
 
 
 def needs_runtime_merge(version: TableVersion, moment_us: int) -> bool:
-    """Whether a query at that moment merges pending changes itself: they are staler than the table allows."""
+    """Whether a query at that moment must merge the pending changes itself, because they are staler than allowed."""
     if version.change_log is None or not version.pending_changes:
         return False
     limit_us = staleness_us(version)
@@ -109,12 +109,12 @@ def needs_runtime_merge(version: TableVersion, moment_us: int) -> bool:
 
 
 def check_copy(table: TableId, version: TableVersion, now_us: int) -> None:
-    """Raises Invalid for a copy of a table that is staler than its max_staleness, so that queries merge its changes."""
+    """Raises Invalid if a table cannot be cloned, because it is staler than its max_staleness allows."""
     if needs_runtime_merge(version, now_us):
-        raise merged_by_queries(table)
+        raise stale_source_error(table)
 
 
-def merged_by_queries(table: TableId) -> Invalid:
+def stale_source_error(table: TableId) -> Invalid:
     return Invalid(
         f"Table {table} cannot be cloned: it is active with change data capture, and its rows are more stale than its "
         "max_staleness allows. Wait until upsert_stream_apply_watermark has passed the last change, or set a higher "
@@ -137,7 +137,7 @@ def staleness_us(version: TableVersion) -> int:
 
 
 def stale_since_us(log: ChangeLog) -> int:
-    """The time as of which the table's rows are. Without pending changes, when the last ones were applied."""
+    """Since when the table's rows may lack changes: the oldest pending change, else the watermark."""
     return max(log.watermark_us or 0, log.pending[0].acknowledged_us if log.pending else 0)
 
 
@@ -168,7 +168,10 @@ def _change_rows(table: TableId, version: TableVersion, changes: Sequence[RowCha
     spelling = {column.name.lower(): column.name for column in version.settings.schema}
     rows = [
         {spelling.get(name.lower(), name): value for name, value in change.row.items()}
-        | {CHANGE_TYPE: change.kind, SEQUENCE_NUMBER: change.sequence and sequence_order(change.sequence)}
+        | {
+            CHANGE_TYPE: change.change_type,
+            SEQUENCE_NUMBER: change.sequence_number and sortable_sequence_number(change.sequence_number),
+        }
         for change in changes
     ]
     try:
@@ -178,18 +181,18 @@ def _change_rows(table: TableId, version: TableVersion, changes: Sequence[RowCha
 
 
 def _problem(version: TableVersion, change: RowChange) -> str | None:
-    if change.kind not in ("UPSERT", "DELETE"):
+    if change.change_type not in ("UPSERT", "DELETE"):
         return INVALID_CHANGE_TYPE
-    if change.sequence is not None and not _SEQUENCE_NUMBER.fullmatch(change.sequence):
+    if change.sequence_number is not None and not _SEQUENCE_NUMBER.fullmatch(change.sequence_number):
         return (
-            f"{SEQUENCE_NUMBER} is [{change.sequence}], expected one to four sections of 1 to 16 hexadecimal digits, "
-            "separated by slashes"
+            f"{SEQUENCE_NUMBER} is [{change.sequence_number}], expected one to four sections of 1 to 16 hexadecimal "
+            "digits, separated by slashes"
         )
     present = {name.lower() for name, value in change.row.items() if value is not None}
     for name in version.settings.primary_key:
         if name.lower() not in present:
             return f"Field {name} of the primary key has no value"
-    if change.kind == "UPSERT":
+    if change.change_type == "UPSERT":
         for column in version.settings.schema:
             if column.mode == "REQUIRED" and column.name.lower() not in present:
                 return f"Required field {column.name} has no value"
@@ -197,7 +200,7 @@ def _problem(version: TableVersion, change: RowChange) -> str | None:
 
 
 def _has_sequences(changes: Sequence[RowChange]) -> bool:
-    with_sequence = {change.sequence is not None for change in changes}
+    with_sequence = {change.sequence_number is not None for change in changes}
     if len(with_sequence) > 1:
         raise _mixed_sequences()
     return with_sequence == {True}

@@ -2,7 +2,8 @@
 
 The rows of one write are sorted among themselves. Automatic re-clustering sorts all rows of a partition together, once
 the partition has not changed for a while. Blocks are an index over the segments, whose files stay as they were written.
-Source: "Introduction to clustered tables". It gives no size of a block and no time for re-clustering; those are ours.
+Source: "Introduction to clustered tables". That page gives neither the size of a block nor when re-clustering happens:
+the stand-in uses BLOCK_BYTES and RECLUSTERING_US.
 """
 
 from __future__ import annotations
@@ -21,19 +22,20 @@ from devstack.bigquery.storage.model import Partition, Segment, TableSettings
 from devstack.bigquery.storage.segment_store import SegmentStore
 
 BLOCK_BYTES = 1 << 20
-SORTED_CHARACTERS = 1024  # of a STRING. Source: "Introduction to clustered tables", Limitations
+# BigQuery sorts by the first characters of a STRING only. Source: "Introduction to clustered tables", Limitations
+SORTED_CHARACTERS = 1024
 _LAST_CHARACTER = "\U0010ffff"
-_MAXIMUM_CACHED = 1024
+_MAXIMUM_CACHED_GROUPS = 1024
 
-Key = tuple[tuple[str, ...], tuple[str, ...]]  # the files that are sorted together, and the clustering columns
+GroupKey = tuple[tuple[str, ...], tuple[str, ...]]  # the files that are sorted together, and the clustering columns
 
 
 @dataclass(frozen=True)
 class Blocks:
     """The blocks of segments that are sorted together.
 
-    `starts`: the number of rows before each block, and at the end that of all rows. `bounds`: a row for each block,
-    with `low_N`, `high_N` and `nulls_N` (whether it has a NULL) of the N-th clustering column.
+    `starts`: the number of rows before each block; the last element is the number of all rows. `bounds`: a row for each
+    block, with `low_N`, `high_N` and `nulls_N` (whether it has a NULL) of the N-th clustering column.
     """
 
     segments: tuple[Segment, ...]
@@ -41,7 +43,7 @@ class Blocks:
     bounds: pa.Table
 
     def bytes(self, numbers: Iterable[int], columns: Iterable[str]) -> int:
-        """The bytes of these columns in these blocks. A block has its share of each column's bytes, by its rows."""
+        """The bytes of these columns in these blocks, estimated from the blocks' shares of the rows."""
         totals = [sum(segment.column_bytes.get(column, 0) for segment in self.segments) for column in columns]
         rows = self.starts[-1]
         return sum(
@@ -56,12 +58,12 @@ class BlockIndex:
 
     def __init__(self, segments: SegmentStore) -> None:
         self._segments = segments
-        self._cache: OrderedDict[Key, Blocks] = OrderedDict()
+        self._cache: OrderedDict[GroupKey, Blocks] = OrderedDict()
 
     def blocks(self, settings: TableSettings, partition: Partition, now_us: int) -> list[Blocks]:
         """The blocks of one partition at this time. The caller must have pinned the partition's segments."""
-        merged = partition.merged_at(now_us)
-        groups = [partition.segments[:merged], *((segment,) for segment in partition.segments[merged:])]
+        reclustered = partition.reclustered_segments_at(now_us)
+        groups = [partition.segments[:reclustered], *((segment,) for segment in partition.segments[reclustered:])]
         return [self._group(settings, group) for group in groups if any(segment.rows for segment in group)]
 
     def _group(self, settings: TableSettings, group: tuple[Segment, ...]) -> Blocks:
@@ -69,7 +71,7 @@ class BlockIndex:
         found = self._cache.get(key)
         if found is None:
             found = self._cache[key] = self._compute(settings, group)
-            if len(self._cache) > _MAXIMUM_CACHED:
+            if len(self._cache) > _MAXIMUM_CACHED_GROUPS:
                 self._cache.popitem(last=False)
         return found
 
@@ -79,20 +81,16 @@ class BlockIndex:
             conform(_read_columns(self._segments, segment, settings.clustering), columns) for segment in group
         )
         order = pc.sort_indices(rows, sort_keys=[(column.name, "ascending") for column in columns])
-        count = max(1, min(sum(segment.bytes for segment in group) // BLOCK_BYTES, rows.num_rows))
-        starts = tuple(rows.num_rows * number // count for number in range(count + 1))
+        block_count = max(1, min(sum(segment.bytes for segment in group) // BLOCK_BYTES, rows.num_rows))
+        starts = tuple(rows.num_rows * number // block_count for number in range(block_count + 1))
         rows = rows.take(order)
         return Blocks(group, starts, _bounds(rows, starts))
 
 
 def _read_columns(store: SegmentStore, segment: Segment, names: Sequence[str]) -> pa.Table:
-    """The named columns of a segment. A column that was added later is not in the file."""
     wanted = {name.lower() for name in names}
     with pq.ParquetFile(store.path(segment)) as file:
-        present = [name for name in file.schema_arrow.names if name.lower() in wanted]
-        if present:
-            return file.read(present)
-    return pa.table({names[0]: pa.nulls(segment.rows)})
+        return file.read([name for name in file.schema_arrow.names if name.lower() in wanted])
 
 
 def _bounds(rows: pa.Table, starts: Sequence[int]) -> pa.Table:
@@ -104,12 +102,12 @@ def _bounds(rows: pa.Table, starts: Sequence[int]) -> pa.Table:
         is_text = pa.types.is_string(values.type)
         lows, highs = ([bound[key].as_py() for bound in bounds] for key in ("min", "max"))
         found[f"low_{position}"] = pa.array([low[:SORTED_CHARACTERS] if is_text and low else low for low in lows])
-        found[f"high_{position}"] = pa.array([_cut_high(high) if is_text and high else high for high in highs])
+        found[f"high_{position}"] = pa.array([_truncated_high(high) if is_text and high else high for high in highs])
         found[f"nulls_{position}"] = pa.array([part.null_count > 0 for part in parts])
         for end in ("low", "high"):
             found[f"{end}_{position}"] = found[f"{end}_{position}"].cast(values.type)
     return pa.table(found)
 
 
-def _cut_high(high: str) -> str:
+def _truncated_high(high: str) -> str:
     return high if len(high) <= SORTED_CHARACTERS else high[:SORTED_CHARACTERS] + _LAST_CHARACTER

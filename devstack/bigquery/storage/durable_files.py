@@ -28,5 +28,5 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def is_temporary_file(path: Path) -> bool:
-    """Whether the process was killed before it could rename this file."""
+    """Whether this is a temporary file of `write_durably`. A killed process may have left it."""
     return path.name.startswith(".")

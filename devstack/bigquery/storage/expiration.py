@@ -10,13 +10,13 @@ from dataclasses import replace
 from datetime import date, datetime
 from functools import lru_cache
 
-from devstack.bigquery.storage.model import NULL_PARTITION, WHOLE, TableVersion
+from devstack.bigquery.storage.model import NULL_PARTITION, WHOLE_TABLE, TableVersion
 
 
-@lru_cache(maxsize=20_000)  # each look at a table asks for the day of each of its partitions
+@lru_cache(maxsize=20_000)  # each read of a table asks for the day of each of its partitions
 def partition_day(partition_id: str) -> date | None:
     """The day of a partition; None for the partition of rows without a date, and for an unpartitioned table."""
-    if partition_id in (WHOLE, NULL_PARTITION):
+    if partition_id in (WHOLE_TABLE, NULL_PARTITION):
         return None
     return datetime.strptime(partition_id, "%Y%m%d").date()  # noqa: DTZ007 (a day has no zone)
 

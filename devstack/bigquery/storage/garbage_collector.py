@@ -45,28 +45,30 @@ def remove_unreferenced_segments(catalog: Catalog) -> int:
     """Remove segments that no version references and that are not pinned. Returns how many were removed.
 
     Files and pins are read before versions, because a segment that a writer has just committed is no longer pinned but
-    already belongs to a version. Only this thread removes versions, so a version that a reader pins meanwhile exists.
+    already belongs to a version. Only sweeps remove versions, one at a time, so a version that a reader pins meanwhile
+    still exists.
     """
     with catalog.pin_lock:
         files = catalog.segments.files()
         pinned = catalog.segments.pinned()
-    of_streams = catalog.write_streams.files()  # before the versions too, to which rows of streams move
+    # Also before the versions, because rows move from streams to versions.
+    stream_files = catalog.write_streams.files()
     referenced = {
         segment.file
         for _, history in catalog.histories()
         for version in history.all_versions()
         for segment in version.all_segments()
     }
-    return catalog.segments.remove(files - pinned - of_streams - referenced)
+    return catalog.segments.remove(files - pinned - stream_files - referenced)
 
 
 class GarbageCollector:
-    """The background thread. It removes unreferenced segments when it starts, and whenever it has removed versions."""
+    """The background thread. It removes unreferenced segments in its first sweep, and after removing versions."""
 
     def __init__(
         self, catalog: Catalog, tasks: Sequence[Callable[[], object]] = (), interval_s: float = SWEEP_INTERVAL_S
     ) -> None:
-        """`tasks`: what else a sweep does, before its own work."""
+        """`tasks`: functions that each sweep calls first."""
         self._catalog = catalog
         self._tasks = tasks
         self._interval_s = interval_s

@@ -1,6 +1,6 @@
 """Encodes table versions and datasets as JSON, and decodes them.
 
-A version that lacks a key is an error, but for what versions of older releases do not have.
+Keys that later releases have added may be missing; any other missing key is an error.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def encode_version(version: TableVersion) -> bytes:
         "partitions": {
             key: {
                 "modified_us": partition.modified_us,
-                "merged": partition.merged,
+                "merged": partition.reclustered_segments,
                 "written_us": partition.written_us,
-                "segments": [[part.file, part.rows, dict(part.column_bytes)] for part in partition.segments],
+                "segments": [[one.file, one.rows, dict(one.column_bytes)] for one in partition.segments],
             }
             for key, partition in version.partitions.items()
         },
@@ -81,7 +81,7 @@ def decode_version(content: bytes) -> TableVersion:
             key: Partition(
                 modified_us=partition["modified_us"],
                 segments=tuple(Segment(file, rows, sizes) for file, rows, sizes in partition["segments"]),
-                merged=partition.get("merged", 0),
+                reclustered_segments=partition.get("merged", 0),
                 written_us=partition.get("written_us"),
             )
             for key, partition in document["partitions"].items()

@@ -1,4 +1,4 @@
-"""The data model of tables: each change of a table adds an immutable version, which lists the table's segments.
+"""Defines the data model of tables: each change of a table adds an immutable version, which lists its segments.
 
 Times are in microseconds since 1970, and their names end with `_us`.
 """
@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 
 from devstack.bigquery.sql.field_types import TableField
 
-WHOLE = ""  # the partition id of an unpartitioned table's rows
+WHOLE_TABLE = ""  # the partition id of an unpartitioned table's rows
 NULL_PARTITION = "__NULL__"
 RECLUSTERING_US = 30 * 60 * 1_000_000  # after so long without a change, a partition is re-clustered
-UNPARTITIONED = "__UNPARTITIONED__"  # what INFORMATION_SCHEMA calls the rows in the streaming buffer
+# The partition id of rows in INFORMATION_SCHEMA that are in the streaming buffer, or of a day that has no partition.
+UNPARTITIONED = "__UNPARTITIONED__"
 
 
 @dataclass(frozen=True, order=True)
@@ -57,25 +58,25 @@ class Segment:
 
 @dataclass(frozen=True)
 class Partition:
-    """The segments of one partition. `modified_us`: when the partition's rows last changed.
+    """The segments of one partition.
 
-    `merged`: how many of the first segments had been re-clustered when rows were added last. `written_us`: when they
-    were, if earlier than `modified_us`, as in a clone.
+    `modified_us`: when the partition's rows last changed. `written_us`: when they were last written, if that was
+    earlier, as in a clone. `reclustered_segments`: how many segments, from the first on, had been re-clustered by then.
     """
 
     segments: tuple[Segment, ...]
     modified_us: int
-    merged: int = 0
+    reclustered_segments: int = 0
     written_us: int | None = None
 
-    def merged_at(self, now_us: int) -> int:
-        """How many of the first segments have been re-clustered, so that their rows are sorted together."""
+    def reclustered_segments_at(self, now_us: int) -> int:
+        """How many segments, from the first on, have been re-clustered, so that their rows are sorted together."""
         written_us = self.modified_us if self.written_us is None else self.written_us
-        return len(self.segments) if now_us - written_us >= RECLUSTERING_US else self.merged
+        return len(self.segments) if now_us - written_us >= RECLUSTERING_US else self.reclustered_segments
 
     def appended(self, segments: Sequence[Segment], commit_us: int) -> Partition:
         """The partition with further segments."""
-        return Partition((*self.segments, *segments), commit_us, self.merged_at(commit_us))
+        return Partition((*self.segments, *segments), commit_us, self.reclustered_segments_at(commit_us))
 
     def cloned(self, commit_us: int) -> Partition:
         """The partition in a clone, which is clustered as its source is."""
@@ -96,8 +97,8 @@ class BufferedRows:
     """The rows of one streaming request, in the table's streaming buffer, where queries see them and copies do not.
 
     `insert_ids`: the ids that the request gave its rows; empty once they are too old to recognise a repeated row.
-    `stream`: the id of the write stream, if a client has created it; `stream_rows`: how many of that stream's rows are
-    visible with these.
+    `stream`: the id of the write stream, if a client has created it. `stream_rows`: how many rows of that stream are
+    visible, these included.
     """
 
     segment: Segment
@@ -120,13 +121,13 @@ class PendingChanges:
 class ChangeLog:
     """The change data capture of a table.
 
-    `pending`: in the order of acknowledgement. `applied`: the last applied change of every key, against which later
-    ones are compared. `watermark_us`: changes acknowledged up to then are applied; None before the first apply job.
-    `has_sequences`: whether the changes have sequence numbers.
+    `pending`: in the order of acknowledgement. `acknowledged_us`: the time of the last change. `applied`: the last
+    applied change of every key, with which later changes are compared. `watermark_us`: changes acknowledged up to then
+    are applied; None before the first apply job. `has_sequences`: whether the changes have sequence numbers.
     """
 
     pending: tuple[PendingChanges, ...]
-    acknowledged_us: int  # the last change
+    acknowledged_us: int
     has_sequences: bool
     applied: Segment | None = None
     watermark_us: int | None = None
@@ -228,7 +229,7 @@ class TableVersion:
 
     @property
     def pending_changes(self) -> Sequence[Segment]:
-        """The row changes that no apply job has applied yet. With any, the table is active with change data capture."""
+        """The row changes that no apply job has applied yet. If there are any, BigQuery calls the table "active"."""
         return [changes.segment for changes in self.change_log.pending] if self.change_log else ()
 
     @property
@@ -242,7 +243,7 @@ class TableVersion:
     def segments(self, partition: str | None = None) -> Sequence[Segment]:
         """The segments of one partition, or of all partitions, without the streaming buffer.
 
-        The order is always the same, so that of the rows is.
+        Their order is always the same, so rows have a fixed order, too.
         """
         if partition is not None:
             return self.partitions[partition].segments if partition in self.partitions else ()

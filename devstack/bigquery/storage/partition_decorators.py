@@ -1,4 +1,4 @@
-"""Table ids with a partition decorator: `table$20240131`."""
+"""Splits a table id with a partition decorator, such as `table$20240131`."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from devstack.bigquery.bigquery_errors import Invalid
-from devstack.bigquery.storage.model import NULL_PARTITION, WHOLE, TableId
+from devstack.bigquery.storage.model import NULL_PARTITION, WHOLE_TABLE, TableId
 
 
 def partition_id(day: date | None) -> str:
@@ -21,7 +21,7 @@ def split_rows(rows: pa.Table, column: str | None) -> Iterator[tuple[str, pa.Tab
     if rows.num_rows == 0:
         return
     if column is None:
-        yield WHOLE, rows
+        yield WHOLE_TABLE, rows
         return
     days = rows.column(column)
     extremes = pc.min_max(days).as_py()
@@ -33,7 +33,8 @@ def split_rows(rows: pa.Table, column: str | None) -> Iterator[tuple[str, pa.Tab
         yield partition_id(day), rows.filter(in_partition)
 
 
-def check_destination(table: TableId, destination: str | None, partition: str) -> None:
+def check_destination_partition(table: TableId, destination: str | None, partition: str) -> None:
+    """Raises Invalid for rows of a partition other than the destination that a partition decorator names."""
     if destination is not None and partition != destination:
         raise Invalid(
             f"Some rows belong to different partitions rather than destination partition {table}${destination}: "

@@ -1,4 +1,4 @@
-"""BigQuery's rules for adding, replacing and removing a table's row access policies.
+"""Applies BigQuery's rules for adding, replacing and removing a table's row access policies.
 
 Sources: "Use row-level security"; REST resource rowAccessPolicies.
 """
@@ -61,17 +61,16 @@ def with_policy(table: TableId, policies: Policies, new: RowPolicy, *, replace: 
     return tuple(changed if policy is earlier else policy for policy in policies)
 
 
-def without_policy(table: TableId, policies: Policies, name: str, *, last: str | None) -> Policies:
+def without_policy(table: TableId, policies: Policies, name: str, *, how_to_remove_all: str | None) -> Policies:
     """The policies without the policy of this name.
 
     Without any policy everybody sees all rows, so the last policy can be removed only by a request that removes all
-    policies. `last`: None for such a request. For other requests the end of the error message: it says how to
-    remove all policies.
+    policies. `how_to_remove_all`: None for such a request; for others, the sentence with which the error message ends.
     """
     removed = get_policy(table, policies, name)
-    if len(policies) == 1 and last is not None:
+    if len(policies) == 1 and how_to_remove_all is not None:
         raise Invalid(
             f"Cannot drop row access policy {name}: it is the last one on table {table}, whose rows would all be open. "
-            f"{last}"
+            f"{how_to_remove_all}"
         )
     return tuple(policy for policy in policies if policy is not removed)

@@ -1,4 +1,4 @@
-"""The streaming buffer of a table: takes streamed rows, and moves them to the table's partitions some time later.
+"""Adds streamed rows to a table's streaming buffer, and moves them to the table's partitions some time later.
 
 Queries see the rows at once. Clones, copies, extract jobs, tabledata.list and the table's sizes do not have them before
 they are in the partitions. Sources: "Use the Storage Write API (REST)", stream data availability; "Introduction to
@@ -25,15 +25,16 @@ from devstack.bigquery.storage.quotas import FLUSHED, STREAMED
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.table_change import Change
 
-# How long rows stay in the buffer. BigQuery promises nothing: typically minutes, in rare cases 90. Rows of insertAll
-# stay as long as DML cannot change them.
+# How long rows stay in the buffer. BigQuery promises nothing: usually some minutes, in rare cases 90. For rows of
+# insertAll it is the time during which DML cannot change them.
 INSERT_ALL_BUFFER_US = 30 * 60 * MICROSECONDS
 WRITE_API_BUFFER_US = 5 * 60 * MICROSECONDS
-# With more requests than this in the buffer, rows of the Write API leave it at once: BigQuery moves them once it has
-# enough. Each version of the table lists them all, so that appends would become ever slower.
+# With more requests than this in the buffer, rows of the Write API leave it at once, as in BigQuery. Without a limit
+# appends would become ever slower, because each version of the table lists all requests.
 MAXIMUM_REQUESTS = 1_000
 INSERT_ID_LIFETIME_US = 60 * MICROSECONDS
-_PAST_DAYS, _FUTURE_DAYS = 3653, 366  # ten years and one, with their leap days
+# The dates that streamed rows may have: from ten years ago to a year from now, with their leap days.
+_PAST_DAYS, _FUTURE_DAYS = 3653, 366
 
 # Makes the rows for the buffer of the current version, given the commit time in microseconds.
 MakeRows = Callable[[TableVersion, int, SegmentBatch], Sequence[BufferedRows]]
@@ -50,8 +51,8 @@ def stream_rows(catalog: Catalog, table: TableId, make_rows: MakeRows) -> TableV
         def build(current: TableVersion | None, commit_us: int) -> Change:
             if current is None:
                 raise NotFound(f"Not found: Table {table}")
-            kept = tuple(_without_old_ids(rows, commit_us) for rows in current.buffer)
-            buffer = (*kept, *make_rows(current, commit_us, batch))
+            buffered = tuple(_without_old_ids(rows, commit_us) for rows in current.buffer)
+            buffer = (*buffered, *make_rows(current, commit_us, batch))
             return Change(STREAMED, current.settings, current.partitions, current.clone, buffer=buffer)
 
         return catalog.commit(table, build)
@@ -79,7 +80,7 @@ def flush_buffers(catalog: Catalog) -> int:
     changed = 0
     for table, _ in catalog.histories():
         version = catalog.find(table)
-        if version is not None and _due(version, catalog.clock.now_us()):
+        if version is not None and _segments_due(version, catalog.clock.now_us()):
             _flush(catalog, table)
             changed += 1
     return changed
@@ -92,18 +93,18 @@ def _flush(catalog: Catalog, table: TableId) -> None:
             """Reads and writes under the table's lock, so that no statement changes the rows meanwhile."""
             if current is None:
                 raise NotFound(f"Not found: Table {table}")
-            due = _due(current, commit_us)
+            due = _segments_due(current, commit_us)
             partitions = dict(current.partitions)
             for key, rows in split_rows(_read(catalog, current, due), current.settings.partition_column):
                 partitions[key] = Partition((*current.segments(key), batch.write(rows)), commit_us)
             files = {segment.file for segment in due}
-            rest = tuple(rows for rows in current.buffer if rows.segment.file not in files)
-            return Change(FLUSHED, current.settings, partitions, current.clone, buffer=rest)
+            remaining = tuple(rows for rows in current.buffer if rows.segment.file not in files)
+            return Change(FLUSHED, current.settings, partitions, current.clone, buffer=remaining)
 
         catalog.commit(table, build)
 
 
-def _due(version: TableVersion, now_us: int) -> list[Segment]:
+def _segments_due(version: TableVersion, now_us: int) -> list[Segment]:
     write_api_us = WRITE_API_BUFFER_US if len(version.buffer) <= MAXIMUM_REQUESTS else 0
     return [
         rows.segment

@@ -1,4 +1,4 @@
-"""Defines what a commit makes of a table."""
+"""Defines the change of a table that a commit makes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from devstack.bigquery.storage.model import (
 
 @dataclass(frozen=True)
 class Change:
-    """What a commit makes of a table.
+    """The content and settings that a table has after a commit.
 
     `kind`: what changed the table, such as `load` or `merge`. `recreates`: whether the table gets a new creation time,
     as CREATE OR REPLACE does; it loses its streaming buffer then. `modified_partitions`: how many partitions the change
     modified. `buffer`, `change_log`: the streaming buffer and the change log afterwards, None if they stay as they are.
-    `replaces_rows`: whether no row is left of those before; the change log begins anew then.
+    `replaces_rows`: whether all earlier rows are gone; the change log is then removed.
     """
 
     kind: str
@@ -42,12 +42,12 @@ class Change:
             return self.buffer
         return current.buffer if current and not self.recreates else ()
 
-    def is_unapplied(self, current: TableVersion) -> bool:
+    def only_adds_to_log(self, current: TableVersion) -> bool:
         """Whether only the change log changes, and so no row of the table."""
         return self.change_log is not None and self.partitions == current.partitions
 
     def change_log_after(self, table: TableId, current: TableVersion | None) -> ChangeLog | None:
-        """Raises Invalid for a change that does away with row changes that are not applied yet."""
+        """The change log after the commit. Raises Invalid if row changes would be lost before they are applied."""
         if self.change_log is not None or current is None or self.recreates:
             return self.change_log
         if not (self.replaces_rows or self.settings.primary_key != current.settings.primary_key):

@@ -35,7 +35,8 @@ class TableHistory:
         self.folder = folder
         self._lock = threading.Lock()
         self._cache: dict[int, TableVersion] = {}
-        self._notes: dict[int, tuple[str, int]] = {}  # version number -> change kind, modified partitions
+        # Version number -> change kind, and how many modified partitions count against the quota.
+        self._summaries: dict[int, tuple[str, int]] = {}
         self._entries: list[_Entry] = []
         for path in folder.iterdir() if folder.exists() else ():
             if is_temporary_file(path):
@@ -70,7 +71,7 @@ class TableHistory:
     def changes_since(self, moment_us: int) -> list[str]:
         """The kinds of the changes committed after the moment. Reads each file at most once."""
         with self._lock:
-            return [self._noted(entry)[0] for entry in self._entries if entry.committed_us > moment_us]
+            return [self._summary(entry)[0] for entry in self._entries if entry.committed_us > moment_us]
 
     def versions_since(self, moment_us: int) -> list[TableVersion]:
         """Versions committed after the moment, newest first."""
@@ -80,7 +81,7 @@ class TableHistory:
     def modified_partitions_since(self, moment_us: int) -> int:
         """How many modified partitions since the moment count against the daily quota."""
         with self._lock:
-            return sum(self._noted(entry)[1] for entry in self._entries if entry.committed_us > moment_us)
+            return sum(self._summary(entry)[1] for entry in self._entries if entry.committed_us > moment_us)
 
     def all_versions(self) -> list[TableVersion]:
         return self.versions_since(-1)
@@ -126,13 +127,13 @@ class TableHistory:
             self._add_to_cache(cached)
         return cached
 
-    def _noted(self, entry: _Entry) -> tuple[str, int]:
-        if entry.number not in self._notes:
+    def _summary(self, entry: _Entry) -> tuple[str, int]:
+        if entry.number not in self._summaries:
             self._load(entry)
-        return self._notes[entry.number]
+        return self._summaries[entry.number]
 
     def _add_to_cache(self, version: TableVersion) -> None:
-        self._notes[version.number] = (version.change_kind, version.modified_partitions)
+        self._summaries[version.number] = (version.change_kind, version.modified_partitions)
         self._cache[version.number] = version
         while len(self._cache) > CACHED_VERSIONS:
             self._cache.pop(next(iter(self._cache)))

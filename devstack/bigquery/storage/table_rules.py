@@ -1,4 +1,4 @@
-"""BigQuery's rules for the layout of tables, and for replacing and cloning them, with BigQuery's error messages."""
+"""Checks BigQuery's rules for the layout of tables, and for replacing and cloning them, with BigQuery's messages."""
 
 from __future__ import annotations
 

@@ -42,14 +42,14 @@ def relation_sql(
         f"CAST({quote_identifier(column.name)} AS {to_duckdb_type(column)}) AS {quote_identifier(column.name)}"
         for column in schema
     )
-    listed, row_id, virtual = f"[{', '.join(files)}]", "", ""
+    file_list, row_id, options = f"[{', '.join(files)}]", "", ""
     if with_row_id:
-        number = f"(list_position({listed}, filename) + {first - 1})"
+        number = f"(list_position({file_list}, filename) + {first - 1})"
         row_id = f", CAST({number} * {_SEGMENT_STRIDE} + file_row_number AS BIGINT) AS {ROW_ID}"
-        virtual = ", filename = true, file_row_number = true"
+        options = ", filename = true, file_row_number = true"
     if version.settings.has_altered_types:  # otherwise all files would be read with the types of the first one
-        virtual += ", union_by_name = true"
-    return f"(SELECT {columns}{row_id} FROM read_parquet({listed}, hive_partitioning = false{virtual}))"
+        options += ", union_by_name = true"
+    return f"(SELECT {columns}{row_id} FROM read_parquet({file_list}, hive_partitioning = false{options}))"
 
 
 def segment_numbers(version: TableVersion) -> dict[str, range]:

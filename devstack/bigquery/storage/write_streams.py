@@ -1,7 +1,7 @@
 """Stores the write streams that clients create: what has been appended to each, and how much of it is visible.
 
 Rows become visible by a commit of their table, which is written before the stream's own record. If the process ends in
-between, `take_over` finds the committed rows in the table's streaming buffer when the stand-in starts again.
+between, `record_visible_rows` finds the committed rows in the table's streaming buffer when the stand-in starts again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class WriteStream:
     """One stream. `segments`: its rows, in their order, for the types whose rows become visible later.
 
     `rows`, `visible_rows`: how many rows were appended, and how many of these, from the first on, are visible.
-    `table_created_us`: when its table was created; a table that was replaced since is another one.
+    `table_created_us`: when its table was created; if the table has been replaced since, the stream is gone.
     """
 
     id: str
@@ -89,8 +89,8 @@ class WriteStreamStore:
             self._path(stream.id).unlink()
         return len(old)
 
-    def take_over(self, buffered: Iterable[BufferedRows]) -> None:
-        """Records what is in a streaming buffer and was committed just before the process ended."""
+    def record_visible_rows(self, buffered: Iterable[BufferedRows]) -> None:
+        """Record that these rows are visible, if the process ended after their commit and before it recorded that."""
         for rows in buffered:
             stream = self._streams.get(rows.stream)
             if stream is not None and stream.visible_rows < rows.stream_rows:
@@ -101,7 +101,7 @@ class WriteStreamStore:
 
 
 def with_visible(stream: WriteStream, rows: int, committed_us: int) -> WriteStream:
-    """The stream with its first rows visible. Rows of a COMMITTED one are visible as soon as they are appended."""
+    """The stream with its first `rows` rows visible. Those of a COMMITTED stream are only now counted as appended."""
     appended = max(stream.rows, rows)
     if stream.type != PENDING:
         return replace(stream, rows=appended, visible_rows=rows)

@@ -1,4 +1,4 @@
-"""One AppendRows connection: writes the rows of its requests, and answers each in order.
+"""Handles one AppendRows connection: writes the rows of each request, and responds to the requests in order.
 
 Sources: "Overview of the Storage Write API"; RPC reference, AppendRowsRequest and AppendRowsResponse.
 """
@@ -35,16 +35,19 @@ LOG = logging.getLogger(__name__)
 
 @dataclass
 class _Destination:
-    """A stream to which the connection writes: its writer's schema, and the table's schema of the last request."""
+    """A stream to which the connection writes. `row_class`: the message class of the writer's schema.
+
+    `columns`: the table's schema at the last request.
+    """
 
     stream: StreamName
-    rows: type[Message]
+    row_class: type[Message]
     columns: tuple[TableField, ...]
     reader: RowReader | None = None
 
     def reader_for(self, columns: tuple[TableField, ...]) -> RowReader:
         if self.reader is None or columns != self.columns:
-            self.reader = RowReader(self.rows, columns, str(self.stream))
+            self.reader = RowReader(self.row_class, columns, str(self.stream))
         return self.reader
 
 
@@ -55,20 +58,23 @@ class AppendConnection:
         self._catalog = catalog
         self._streams = streams
         self._caller = caller
-        self._streams_changes: bool | None = None  # whether its rows are row changes; None before the first row
+        self._has_row_changes: bool | None = None  # whether its rows are row changes; None before the first row
         self._destinations: dict[str, _Destination] = {}
         self._current: _Destination | None = None
 
     def respond(self, request: AppendRowsRequest) -> AppendRowsResponse:
-        """The response to a request. Raises WriteApiError, which ends the connection, if the first one is wrong."""
+        """The response to a request.
+
+        Raises WriteApiError, which ends the connection, if its first request names no stream that rows can go to.
+        """
         try:
-            destination = self._destination(request)
+            destination = self._select_destination(request)
         except WriteApiError as error:
             if self._current is None:
                 raise
-            return _failed(request.write_stream, error)
+            return _error_response(request.write_stream, error)
         name = str(destination.stream)
-        before = destination.columns
+        columns_before = destination.columns
         try:
             _check_request(request)
             response = AppendRowsResponse(
@@ -76,18 +82,20 @@ class AppendConnection:
                 write_stream=name,
             )
         except WriteApiError as error:
-            response = _failed(name, error)
+            response = _error_response(name, error)
         except StandInError as error:
-            response = _failed(name, write_api_error(error, name))
+            response = _error_response(name, write_api_error(error, name))
         except Exception as error:
             LOG.exception("A request failed inside the stand-in.")
-            response = _failed(name, WriteApiError(grpc.StatusCode.INTERNAL, f"The stand-in failed: {error!r}."))
-        if destination.columns != before:
+            response = _error_response(
+                name, WriteApiError(grpc.StatusCode.INTERNAL, f"The stand-in failed: {error!r}.")
+            )
+        if destination.columns != columns_before:
             response.updated_schema = table_schema(destination.columns)
         return response
 
-    def _destination(self, request: AppendRowsRequest) -> _Destination:
-        """The stream of the request. Only a request for the same stream as the one before may leave out its name."""
+    def _select_destination(self, request: AppendRowsRequest) -> _Destination:
+        """Make the request's stream the current one. A request without a name is for the current stream."""
         name = request.write_stream
         if not name:
             if self._current is None or len(self._destinations) > 1:
@@ -105,17 +113,17 @@ class AppendConnection:
                 self._streams.connect(stream, self)
         except StandInError as error:
             raise write_api_error(error, name) from error
-        known = self._destinations.get(str(stream))
+        destination = self._destinations.get(str(stream))
         message = AppendRowsRequest.pb(request)
         if message.HasField("arrow_rows"):
             raise write_api_error(NotImplementedConstruct("rows in the Arrow format"), name)
         if message.proto_rows.HasField("writer_schema"):
             descriptor = message.proto_rows.writer_schema.proto_descriptor
-            known = _Destination(stream, message_class(descriptor), columns)
-        elif known is None:
+            destination = _Destination(stream, message_class(descriptor), columns)
+        elif destination is None:
             raise invalid_argument(f"The first request for [{stream}] has no writer_schema: send it.", entity=name)
-        self._destinations[str(stream)] = self._current = known
-        return known
+        self._destinations[str(stream)] = self._current = destination
+        return destination
 
     def _check_switch(self, stream: StreamName) -> None:
         assert self._current is not None  # the caller compares with it
@@ -125,7 +133,7 @@ class AppendConnection:
             )
 
     def _append(self, destination: _Destination, request: AppendRowsRequest) -> int | None:
-        """Writes the rows. Returns the number of the first one in its stream, None for the default stream."""
+        """Writes the rows. Returns the offset of the first row in its stream, None for the default stream."""
         message = AppendRowsRequest.pb(request)
         serialized = message.proto_rows.rows.serialized_rows
         offset = message.offset.value if message.HasField("offset") else None
@@ -145,8 +153,8 @@ class AppendConnection:
         rows: list[WrittenRow] = []
         if destination.reader_for(settings.schema).may_have_changes:
             rows = self._read(destination, settings, serialized, self._catalog.clock.now_us())
-        self._streams_changes = is_change_stream([row.kind for row in rows] or [None], self._streams_changes)
-        if self._streams_changes:
+        self._has_row_changes = is_change_stream([row.change_type for row in rows] or [None], self._has_row_changes)
+        if self._has_row_changes:
             self._append_changes(table, rows)
             return None
 
@@ -157,7 +165,7 @@ class AppendConnection:
         return None
 
     def _append_changes(self, table: TableId, rows: Sequence[WrittenRow]) -> None:
-        changes = [RowChange(row.kind or "", row.sequence, row.values) for row in rows]
+        changes = [RowChange(row.change_type or "", row.sequence_number, row.values) for row in rows]
         try:
             append_changes(self._catalog, self._caller, table, changes)
         except InvalidRows as error:
@@ -188,6 +196,6 @@ def _row_error(index: int, message: str) -> RowError:
     return RowError(index=index, code=RowError.RowErrorCode.FIELDS_ERROR, message=message)
 
 
-def _failed(stream: str, error: WriteApiError) -> AppendRowsResponse:
+def _error_response(stream: str, error: WriteApiError) -> AppendRowsResponse:
     row_errors = error.row_errors if isinstance(error, RowsRefused) else ()
     return AppendRowsResponse(error=error.status(), write_stream=stream, row_errors=row_errors)

@@ -1,4 +1,4 @@
-"""Streams that clients create: appends with offsets, and the steps that make their rows visible.
+"""Implements write streams that clients create: appends with offsets, and the calls that make their rows visible.
 
 Sources: "Overview of the Storage Write API (gRPC)", application-created streams; "Batch load data using the Storage
 Write API"; RPC reference, BigQueryWrite and StorageError.
@@ -24,11 +24,11 @@ from devstack.bigquery.storage.write_streams import BUFFERED, COMMITTED, PENDING
 from devstack.bigquery.write_api.storage_errors import Code, WriteApiError, invalid_argument
 from devstack.bigquery.write_api.stream_names import StreamName, table_name
 
-MAXIMUM_CREATED_PER_HOUR = 10_000  # of a project
-MAXIMUM_COMMITTED_AT_ONCE = 10_000
-COMMIT_WITHIN_US = 24 * HOUR_US
+MAXIMUM_CREATED_PER_HOUR = 10_000  # streams of one project
+MAXIMUM_COMMITTED_AT_ONCE = 10_000  # streams of one BatchCommitWriteStreams
+COMMIT_WITHIN_US = 24 * HOUR_US  # after a stream's creation
 
-# Reads the rows of a request for a table with these settings, at a time in microseconds.
+# Reads the rows of a request, given the table's settings and the current time in microseconds.
 ReadRows = Callable[[TableSettings, int], pa.Table]
 
 
@@ -69,7 +69,7 @@ class CreatedStreams:
         self._connections[name.id] = connection
 
     def append(self, name: StreamName, connection: object, offset: int | None, read: ReadRows) -> int:
-        """Appends the rows that `read` reads, and returns the number of the first one. Nothing changes if it raises."""
+        """Appends the rows that `read` returns. Returns the offset of the first. Nothing changes if `read` raises."""
         with self._lock(name):
             stream = self.get(name)
             if self._connections.get(name.id) is not connection:
@@ -110,7 +110,7 @@ class CreatedStreams:
             return stream.rows
 
     def flush(self, name: StreamName, offset: int) -> int:
-        """Makes the rows up to this one visible. Returns the number of the last visible row."""
+        """Makes the rows up to `offset`, inclusive, visible. Returns the offset of the last visible row."""
         with self._lock(name):
             stream = self.get(name)
             if stream.type != BUFFERED:
@@ -141,14 +141,14 @@ class CreatedStreams:
             streams, errors = [], []
             for name in dict.fromkeys(names):
                 try:
-                    streams.append(self._committable(name))
+                    streams.append(self._committable_stream(name))
                 except WriteApiError as error:
                     errors.append(error)
             if errors:
                 return 0, errors
             return self._make_visible([(stream, stream.rows) for stream in streams]), []
 
-    def _committable(self, name: StreamName) -> WriteStream:
+    def _committable_stream(self, name: StreamName) -> WriteStream:
         stream = None if name.is_default else self.get(name)
         if stream is None or stream.type != PENDING:
             kind = stream.type if stream else COMMITTED
@@ -169,7 +169,10 @@ class CreatedStreams:
         return stream
 
     def _make_visible(self, ends: Sequence[tuple[WriteStream, int]]) -> int:
-        """Moves the rows of the streams up to these numbers to the streaming buffer of their table, in one commit."""
+        """Moves rows of streams to their table's streaming buffer, in one commit. Returns its time in microseconds.
+
+        `ends`: the streams, each with the number of its rows, from the first on, that are visible afterwards.
+        """
 
         def make(version: TableVersion, commit_us: int, batch: SegmentBatch) -> Iterator[BufferedRows]:
             for stream, end in ends:

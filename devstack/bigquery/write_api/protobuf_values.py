@@ -32,12 +32,12 @@ def _date(days: int) -> date:
 
 
 def _split(packed: int, *bits: int) -> list[int]:
-    """The parts of a packed number, the lowest first. `bits`: the length of each part; the rest is the last one."""
-    parts = []
+    """The numbers in a bit field, from the lowest bits on. `bits`: the length of each but the last number."""
+    numbers = []
     for length in bits:
-        parts.append(packed & ((1 << length) - 1))
+        numbers.append(packed & ((1 << length) - 1))
         packed >>= length
-    return [*parts, packed]
+    return [*numbers, packed]
 
 
 def _time(packed: int) -> time:
@@ -116,14 +116,14 @@ _KINDS = {
 
 
 def kind_of(field: FieldDescriptor) -> str:
-    """The type of a field as the pages name it: such as `int64`, or the full name of a message."""
+    """The type of a field as BigQuery's pages name it, such as `int64`, or the full name of a message."""
     if field.message_type is not None:
         return str(field.message_type.full_name)
     return "bytes" if field.type == FieldDescriptor.TYPE_BYTES else _KINDS[field.cpp_type]
 
 
 def conversion(field: FieldDescriptor, column: TableField) -> Convert | None:
-    """What converts the field's values to those of the column, which is no STRUCT. None if the field does not fit."""
+    """The function that converts the field's values to the column's type, which is no STRUCT; None if none can."""
     kind = kind_of(field)
     if column.type == "STRING" and field.enum_type is not None:
         names = field.enum_type.values_by_number

@@ -1,4 +1,4 @@
-"""The gRPC server of google.cloud.bigquery.storage.v1.BigQueryWrite."""
+"""Serves the Storage Write API, google.cloud.bigquery.storage.v1.BigQueryWrite, by gRPC."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from devstack.bigquery.write_api.injected_faults import SERVICE, with_faults
 from devstack.bigquery.write_api.storage_errors import WriteApiError, write_api_error
 from devstack.bigquery.write_api.stream_methods import StreamMethods
 
-THREADS = 100  # an open connection occupies one
+THREAD_COUNT = 100  # an open AppendRows connection occupies one
 STOP_S = 1.0
-# The server itself refuses requests of 20 MB, with an answer; gRPC would end the connection.
+# Above append_connection.MAXIMUM_REQUEST_BYTES, so that the stand-in refuses too large requests with its own error.
+# gRPC would end the connection.
 _OPTIONS = (("grpc.max_receive_message_length", 64 << 20), ("grpc.so_reuseport", 0))
 LOG = logging.getLogger(__name__)
 
 
 class WriteApiServer:
-    """Serves the Storage Write API for a stand-in's tables. It is bound to its port once it is made."""
+    """Serves the Storage Write API for a stand-in's tables. `address`: host:port."""
 
     def __init__(self, stand_in: StandIn, host: str, port: int) -> None:
-        """`port`: 0 for any free one. Raises RuntimeError if another program uses it."""
-        self._server = grpc.server(ThreadPoolExecutor(THREADS), options=_OPTIONS)
+        """Bind the port; 0 for any free one. Raises RuntimeError if another program uses it."""
+        self._server = grpc.server(ThreadPoolExecutor(THREAD_COUNT), options=_OPTIONS)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, _handlers(stand_in)),))
         self.address = f"{host}:{self._server.add_insecure_port(f'{host}:{port}')}"
 

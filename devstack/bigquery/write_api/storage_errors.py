@@ -1,4 +1,4 @@
-"""Errors of the Storage Write API: a gRPC status with Google's code and, where the API defines one, a StorageError."""
+"""Defines the errors of the Storage Write API: a gRPC status and, where the API defines one, a StorageError in it."""
 
 from __future__ import annotations
 

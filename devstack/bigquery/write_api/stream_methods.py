@@ -1,4 +1,4 @@
-"""The methods of the Storage Write API that make, show and end write streams."""
+"""Implements the methods of the Storage Write API that create, get, finalize, flush and commit write streams."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from devstack.bigquery.write_api.table_schema import table_schema
 
 
 class StreamMethods:
-    """Threads may share it."""
+    """The methods. Threads may share them."""
 
     def __init__(self, catalog: Catalog, streams: CreatedStreams) -> None:
         self._catalog = catalog
@@ -44,13 +44,15 @@ class StreamMethods:
         return self._resource(name, stream, with_schema=request.view == WriteStreamView.FULL)
 
     def finalize(self, request: FinalizeWriteStreamRequest) -> FinalizeWriteStreamResponse:
-        return FinalizeWriteStreamResponse(row_count=self._streams.finalize(_created(request.name)))
+        return FinalizeWriteStreamResponse(row_count=self._streams.finalize(_created_stream(request.name)))
 
     def flush(self, request: FlushRowsRequest) -> FlushRowsResponse:
         message = FlushRowsRequest.pb(request)
         if not message.HasField("offset"):
             raise invalid_argument("The request has no offset: give the number of the last row to flush.")
-        return FlushRowsResponse(offset=self._streams.flush(_created(request.write_stream), message.offset.value))
+        return FlushRowsResponse(
+            offset=self._streams.flush(_created_stream(request.write_stream), message.offset.value)
+        )
 
     def batch_commit(self, request: BatchCommitWriteStreamsRequest) -> BatchCommitWriteStreamsResponse:
         names = [parse_stream(name) for name in request.write_streams]
@@ -77,7 +79,7 @@ class StreamMethods:
         )
 
 
-def _created(text: str) -> StreamName:
+def _created_stream(text: str) -> StreamName:
     name = parse_stream(text)
     if name.is_default:
         raise invalid_argument(

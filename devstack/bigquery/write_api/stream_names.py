@@ -1,4 +1,4 @@
-"""The names of write streams and of their tables in the Storage Write API."""
+"""Parses and writes the names of write streams and of their tables in the Storage Write API."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def parse_table(name: str) -> TableId:
     match = _TABLE_NAME.fullmatch(name)
     if match is None:
         raise invalid_argument(f"Table is [{name}], expected [projects/P/datasets/D/tables/T].")
-    return _plain_table(TableId(*match.groups()))
+    return _without_decorator(TableId(*match.groups()))
 
 
 def parse_stream(name: str) -> StreamName:
@@ -47,10 +47,10 @@ def parse_stream(name: str) -> StreamName:
     if match is None:
         raise invalid_argument(f"Stream is [{name}], expected [projects/P/datasets/D/tables/T/streams/S].")
     project, dataset, table, stream = match.groups()
-    return StreamName(_plain_table(TableId(project, dataset, table)), stream or DEFAULT_STREAM)
+    return StreamName(_without_decorator(TableId(project, dataset, table)), stream or DEFAULT_STREAM)
 
 
-def _plain_table(table: TableId) -> TableId:
+def _without_decorator(table: TableId) -> TableId:
     if "$" in table.table:
         raise NotImplementedConstruct(f"streaming into the partition {table.table}")
     return table

@@ -1,4 +1,4 @@
-"""A table's schema as a message of the Storage Write API."""
+"""Converts a table's schema to a message of the Storage Write API."""
 
 from __future__ import annotations
 

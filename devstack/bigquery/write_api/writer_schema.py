@@ -1,4 +1,4 @@
-"""The schema of a connection's rows: a protocol buffer message whose fields are columns of the table.
+"""Reads the rows of a connection: serialized protocol buffer messages, whose fields are columns of the table.
 
 Source: "Overview of the Storage Write API", protocol buffer handling.
 """
@@ -24,13 +24,13 @@ Row = dict[str, Any]
 
 
 def message_class(schema: DescriptorProto) -> type[Message]:
-    """The class of a connection's rows. Raises WriteApiError unless the descriptor is complete in itself, in proto2."""
+    """The class of a connection's rows. Raises WriteApiError unless it is proto2 and has all types that it uses."""
     pool = descriptor_pool.DescriptorPool()
     file = FileDescriptorProto(name="writer_schema.proto", syntax="proto2")
     file.message_type.append(schema)
-    for known in (timestamp_pb2.DESCRIPTOR, wrappers_pb2.DESCRIPTOR):
-        pool.AddSerializedFile(known.serialized_pb)
-        file.dependency.append(known.name)
+    for google_file in (timestamp_pb2.DESCRIPTOR, wrappers_pb2.DESCRIPTOR):
+        pool.AddSerializedFile(google_file.serialized_pb)
+        file.dependency.append(google_file.name)
     try:
         pool.AddSerializedFile(file.SerializeToString())
         descriptor = pool.FindMessageTypeByName(schema.name)
@@ -42,22 +42,22 @@ def message_class(schema: DescriptorProto) -> type[Message]:
 
 
 @dataclass(frozen=True)
-class _Value:
-    """How one column gets its value. `convert`: None for a STRUCT, which has `fields`."""
+class _FieldReader:
+    """Reads one column's value from a message. `convert`: None for a STRUCT, which has a reader for each field."""
 
     field: FieldDescriptor
     column: TableField
     convert: Convert | None
-    fields: tuple[_Value, ...] = ()
+    readers: tuple[_FieldReader, ...] = ()
 
-    def of(self, message: Message) -> Any:
+    def read(self, message: Message) -> Any:
         if self.column.mode == "REPEATED":
-            return [self._one(element) for element in getattr(message, self.field.name)]
-        return self._one(getattr(message, self.field.name)) if message.HasField(self.field.name) else None
+            return [self._converted(element) for element in getattr(message, self.field.name)]
+        return self._converted(getattr(message, self.field.name)) if message.HasField(self.field.name) else None
 
-    def _one(self, value: Any) -> Any:
+    def _converted(self, value: Any) -> Any:
         if self.convert is None:
-            return _row(value, self.fields)
+            return _row(value, self.readers)
         try:
             return self.convert(value)
         except (ValueError, OverflowError, ArithmeticError, KeyError) as error:
@@ -71,24 +71,24 @@ class WrittenRow:
     """One row of a request: its values by column name, and its `_CHANGE_TYPE` and `_CHANGE_SEQUENCE_NUMBER`, if any."""
 
     values: Row
-    kind: str | None
-    sequence: str | None
+    change_type: str | None
+    sequence_number: str | None
 
 
 class RowReader:
     """Reads the rows of requests for one table. Raises WriteApiError if the writer's fields do not fit the table."""
 
-    def __init__(self, rows: type[Message], columns: Sequence[TableField], stream: str) -> None:
-        self._class = rows
-        descriptor: Any = rows.DESCRIPTOR
-        self._values = _values(descriptor, columns, stream, "")
+    def __init__(self, row_class: type[Message], columns: Sequence[TableField], stream: str) -> None:
+        self._class = row_class
+        descriptor: Any = row_class.DESCRIPTOR
+        self._readers = _field_readers(descriptor, columns, stream, "")
         names = {field.name.upper(): field.name for field in descriptor.fields}
-        self._kind, self._sequence = names.get(CHANGE_TYPE), names.get(SEQUENCE_NUMBER)
+        self._change_type_field, self._sequence_field = names.get(CHANGE_TYPE), names.get(SEQUENCE_NUMBER)
 
     @property
     def may_have_changes(self) -> bool:
         """Whether the rows have a `_CHANGE_TYPE`, of change data capture."""
-        return self._kind is not None
+        return self._change_type_field is not None
 
     def read(self, serialized: Sequence[bytes], check: Callable[[Row], None]) -> list[WrittenRow]:
         """The rows of a request. Raises RowsRefused, with an error for each wrong row.
@@ -112,36 +112,38 @@ class RowReader:
         return rows
 
     def _row(self, message: Message) -> WrittenRow:
-        kind, sequence = _text(message, self._kind), _text(message, self._sequence)
-        row = {value.column.name: value.of(message) for value in self._values}
-        if kind != "DELETE":  # of which only the primary key counts
-            _check_required(row, self._values)
-        return WrittenRow(row, kind, sequence)
+        change_type = _text(message, self._change_type_field)
+        row = {reader.column.name: reader.read(message) for reader in self._readers}
+        if change_type != "DELETE":  # a DELETE needs only the primary key
+            _check_required(row, self._readers)
+        return WrittenRow(row, change_type, _text(message, self._sequence_field))
 
 
 def _text(message: Message, field: str | None) -> str | None:
     return str(getattr(message, field)) if field is not None and message.HasField(field) else None
 
 
-def _row(message: Message, values: Sequence[_Value]) -> Row:
-    row = {value.column.name: value.of(message) for value in values}
-    _check_required(row, values)
+def _row(message: Message, readers: Sequence[_FieldReader]) -> Row:
+    row = {reader.column.name: reader.read(message) for reader in readers}
+    _check_required(row, readers)
     return row
 
 
-def _check_required(row: Row, values: Sequence[_Value]) -> None:
-    for value in values:
-        if value.column.mode == "REQUIRED" and row[value.column.name] is None:
-            raise ValueError(f"Field {value.column.name} is required but has no value")
+def _check_required(row: Row, readers: Sequence[_FieldReader]) -> None:
+    for reader in readers:
+        if reader.column.mode == "REQUIRED" and row[reader.column.name] is None:
+            raise ValueError(f"Field {reader.column.name} is required but has no value")
 
 
-def _values(message: Descriptor, columns: Sequence[TableField], stream: str, prefix: str) -> tuple[_Value, ...]:
-    known = {column.name.lower(): column for column in columns}
-    values = []
+def _field_readers(
+    message: Descriptor, columns: Sequence[TableField], stream: str, prefix: str
+) -> tuple[_FieldReader, ...]:
+    unmatched = {column.name.lower(): column for column in columns}
+    readers = []
     for field in message.fields:
-        column = known.pop(field.name.lower(), None)
+        column = unmatched.pop(field.name.lower(), None)
         if column is not None:
-            values.append(_value(field, column, stream, prefix))
+            readers.append(_field_reader(field, column, stream, prefix))
         elif prefix or field.name.upper() not in (CHANGE_TYPE, SEQUENCE_NUMBER):
             raise invalid_argument(
                 f"The source object has fields unknown to BigQuery: {prefix}{field.name}. "
@@ -149,13 +151,13 @@ def _values(message: Descriptor, columns: Sequence[TableField], stream: str, pre
                 Code.SCHEMA_MISMATCH_EXTRA_FIELDS,
                 stream,
             )
-    for column in known.values():
+    for column in unmatched.values():
         if column.mode == "REQUIRED":
             raise invalid_argument(f"Proto schema lacks the required field {prefix}{column.name}: add it.")
-    return tuple(values)
+    return tuple(readers)
 
 
-def _value(field: FieldDescriptor, column: TableField, stream: str, prefix: str) -> _Value:
+def _field_reader(field: FieldDescriptor, column: TableField, stream: str, prefix: str) -> _FieldReader:
     name = prefix + column.name
     if field.is_repeated != (column.mode == "REPEATED"):
         raise invalid_argument(
@@ -164,7 +166,9 @@ def _value(field: FieldDescriptor, column: TableField, stream: str, prefix: str)
         )
     if column.type == "STRUCT":
         if field.message_type is not None:
-            return _Value(field, column, None, _values(field.message_type, column.fields, stream, f"{name}."))
+            return _FieldReader(
+                field, column, None, _field_readers(field.message_type, column.fields, stream, f"{name}.")
+            )
         convert = None
     else:
         convert = conversion(field, column)
@@ -173,4 +177,4 @@ def _value(field: FieldDescriptor, column: TableField, stream: str, prefix: str)
             f"Proto field {name} has type [{kind_of(field)}], which cannot be converted to [{column.type}]: "
             "use a type that BigQuery's list of supported protocol buffer data types has for the column."
         )
-    return _Value(field, column, convert)
+    return _FieldReader(field, column, convert)

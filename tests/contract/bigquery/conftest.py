@@ -8,9 +8,11 @@ from collections.abc import Iterator
 import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery, storage
+from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
 
 from testkit.local_servers import start_fake_gcs, start_stand_in
 from tests.contract.bigquery.emulator_client import BUCKET, PROJECT, Control, bigquery_client
+from tests.contract.bigquery.write_api_client import write_client
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +32,12 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory, object_store: str) -> Ite
 @pytest.fixture(scope="module")
 def client(stand_in: str) -> bigquery.Client:
     return bigquery_client(stand_in)
+
+
+@pytest.fixture(scope="module")
+def writer(stand_in: str) -> Iterator[BigQueryWriteClient]:
+    with write_client(stand_in) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -82,10 +82,10 @@ def upload(bucket: storage.Bucket, name: str, rows: pa.Table) -> str:
     return f"gs://{bucket.name}/{name}"
 
 
-def enum_file(column: str, values: list[str]) -> bytes:
+def enum_file(rows: pa.Table, column: str) -> bytes:
     """A Parquet file with a column annotated ENUM, which pyarrow cannot write: its annotation as text is replaced."""
     content = io.BytesIO()
-    pq.write_table(pa.table({column: values}), content, store_schema=False)
+    pq.write_table(rows, content, store_schema=False)
     name = b"\x18" + bytes([len(column)]) + column.encode()  # in Thrift's compact form, as the annotations behind it
     text, enum = name + b"\x25\x00\x4c\x1c", name + b"\x25\x08\x4c\x4c"
     assert content.getvalue().count(text) == 1
@@ -105,6 +105,12 @@ def make_table(client: bigquery.Client, name: str, expiration_days: int | None =
     table.time_partitioning = bigquery.TimePartitioning(field="day", expiration_ms=expiration_ms)
     table.clustering_fields = ["id"]
     return client.create_table(table)
+
+
+def load_rows(client: bigquery.Client, table: str, rows: Iterable[tuple[date, int, int]]) -> None:
+    """Load rows of (day, id, number) by a job."""
+    content = [{"day": f"{day}", "id": key, "number": number} for day, key, number in rows]
+    client.load_table_from_json(content, table, job_config=bigquery.LoadJobConfig(schema=SCHEMA)).result()
 
 
 def load(client: bigquery.Client, uris: str | list[str], table: str, disposition: str, **options: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from google.cloud import bigquery
 
-from tests.contract.bigquery.emulator_client import PROJECT, SCHEMA, TODAY, make_table
+from tests.contract.bigquery.emulator_client import PROJECT, TODAY, load_rows, make_table
 
 pytestmark = pytest.mark.skipif(shutil.which("bq") is None, reason="the tool bq is not installed")
 
@@ -49,8 +49,7 @@ def bq(tmp_path: Path, stand_in: str) -> Bq:
 @pytest.fixture
 def table(client: bigquery.Client, dataset: str) -> str:
     make_table(client, f"{dataset}.t")
-    rows = [{"day": f"{TODAY}", "id": key, "number": 1} for key in range(3)]
-    client.load_table_from_json(rows, f"{dataset}.t", job_config=bigquery.LoadJobConfig(schema=SCHEMA)).result()
+    load_rows(client, f"{dataset}.t", [(TODAY, key, 1) for key in range(3)])
     return f"{dataset}.t"
 
 

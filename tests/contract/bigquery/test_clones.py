@@ -160,6 +160,7 @@ def test_table_options_are_spelt_as_bigquery_spells_them(client: bigquery.Client
 
 
 def test_time_travel_reads_rows_before_a_replacement(client: bigquery.Client, tables: str, control: Control) -> None:
+    """ "Query syntax", FOR SYSTEM_TIME AS OF: a constant of the last seven days, and of a table the same in a query."""
     moment = control.now()
     put(client, f"{tables}.staging", 2)
     config = bigquery.QueryJobConfig(query_parameters=[bigquery.ScalarQueryParameter("t", "TIMESTAMP", moment)])
@@ -170,6 +171,15 @@ def test_time_travel_reads_rows_before_a_replacement(client: bigquery.Client, ta
             client,
             f"SELECT * FROM {tables}.staging FOR SYSTEM_TIME AS OF TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL 1 DAY)",
         )
+    for wrong, message in (
+        ("CURRENT_DATE()", "expected a constant TIMESTAMP expression"),
+        (f"(SELECT TIMESTAMP(MAX(day)) FROM {tables}.target)", "cannot be read inside a constant expression"),
+        ("TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 1 HOUR)", "Cannot read after"),
+    ):
+        with pytest.raises(exceptions.BadRequest, match=message):
+            rows_of(client, f"SELECT number FROM {tables}.staging FOR SYSTEM_TIME AS OF {wrong}")
+    with pytest.raises(exceptions.BadRequest, match="is read at several points in time"):
+        rows_of(client, f"{sql} UNION ALL SELECT number FROM {tables}.staging", job_config=config)
     client.delete_table(f"{tables}.staging")
     with pytest.raises(exceptions.NotFound, match="was not found in location US"):
         rows_of(client, sql, job_config=config)

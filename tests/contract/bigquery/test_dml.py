@@ -17,10 +17,10 @@ from google.cloud import bigquery, storage
 
 from tests.contract.bigquery.emulator_client import (
     PROJECT,
-    SCHEMA,
     TODAY,
     Control,
     days_ago,
+    load_rows,
     make_table,
     rows_of,
     snapshot,
@@ -35,13 +35,8 @@ ROW_BYTES = 24
 def table(client: bigquery.Client, dataset: str) -> str:
     """Three days with the keys 0 to 9; the number is the age of the row in days."""
     make_table(client, f"{dataset}.t")
-    fill(client, f"{dataset}.t")
+    load_rows(client, f"{dataset}.t", [(days_ago(day), key, day) for day in range(3) for key in range(10)])
     return f"{dataset}.t"
-
-
-def fill(client: bigquery.Client, table: str) -> None:
-    rows = [{"day": f"{days_ago(day)}", "id": key, "number": day} for day in range(3) for key in range(10)]
-    client.load_table_from_json(rows, table, job_config=bigquery.LoadJobConfig(schema=SCHEMA)).result()
 
 
 def run(client: bigquery.Client, sql: str, **options: Any) -> Any:

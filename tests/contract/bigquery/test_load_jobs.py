@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -168,7 +168,7 @@ def test_an_enum_is_text_only_with_the_option(
     client: bigquery.Client, bucket: storage.Bucket, folder: str, dataset: str
 ) -> None:
     """Source: loading-data-cloud-storage-parquet, enum logical type; rest/v2/tables, ParquetOptions.enumAsString."""
-    bucket.blob(f"{folder}/a.parquet").upload_from_string(enum_file("kind", ["red", "blue"]))
+    bucket.blob(f"{folder}/a.parquet").upload_from_string(enum_file(pa.table({"kind": ["red", "blue"]}), "kind"))
     uri = f"gs://{bucket.name}/{folder}/a.parquet"
     for as_string, expected in ((False, "BYTES"), (True, "STRING")):
         config = bigquery.LoadJobConfig(source_format="PARQUET")
@@ -256,6 +256,17 @@ def test_rows_without_a_day_are_kept_apart_and_old_days_vanish(
     found = rows_of(client, f"SELECT partition_id, total_rows FROM {view} ORDER BY partition_id")
     assert found == [(f"{TODAY:%Y%m%d}", 2), ("__NULL__", 2)]
     assert client.get_table(table).num_rows == 4
+
+
+def test_days_before_1960_and_after_2159_have_no_partition(
+    client: bigquery.Client, bucket: storage.Bucket, folder: str, dataset: str
+) -> None:
+    """Source: Introduction to partitioned tables, time-unit column partitioning."""
+    make_table(client, f"{dataset}.t", None)
+    days = [date(1, 1, 1), date(1959, 12, 31), date(1960, 1, 1), date(2159, 12, 31), date(2160, 1, 1)]
+    load(client, upload(bucket, f"{folder}/a.parquet", snapshot(days, 1)), f"{dataset}.t", "WRITE_TRUNCATE_DATA")
+    found = rows_of(client, f"SELECT partition_id, total_rows FROM {dataset}.INFORMATION_SCHEMA.PARTITIONS")
+    assert sorted(found) == [("19600101", 2), ("21591231", 2), ("__UNPARTITIONED__", 6)]
 
 
 def test_nested_parquet_needs_list_inference(

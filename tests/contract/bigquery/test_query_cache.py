@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 from google.cloud import bigquery
 
-from tests.contract.bigquery.emulator_client import SCHEMA, TODAY, make_table
+from tests.contract.bigquery.emulator_client import TODAY, load_rows, make_table
 
 
 @pytest.fixture
 def table(client: bigquery.Client, dataset: str) -> str:
     make_table(client, f"{dataset}.t")
-    rows = [{"day": f"{TODAY}", "id": key, "number": 1} for key in range(10)]
-    client.load_table_from_json(rows, f"{dataset}.t", job_config=bigquery.LoadJobConfig(schema=SCHEMA)).result()
+    load_rows(client, f"{dataset}.t", [(TODAY, key, 1) for key in range(10)])
     return f"{dataset}.t"
 
 
@@ -63,11 +62,12 @@ def test_a_table_that_is_replaced_by_a_clone_is_read_again(client: bigquery.Clie
     [
         "SELECT COUNT(*), CURRENT_TIMESTAMP() > TIMESTAMP '2026-01-01' FROM {table}",
         "SELECT COUNT(*) FROM {table} FOR SYSTEM_TIME AS OF CURRENT_TIMESTAMP()",
+        "SELECT COUNT(*) FROM {dataset}.INFORMATION_SCHEMA.TABLES",
     ],
 )
-def test_what_may_answer_otherwise_is_never_cached(client: bigquery.Client, table: str, sql: str) -> None:
+def test_what_may_answer_otherwise_is_never_cached(client: bigquery.Client, dataset: str, table: str, sql: str) -> None:
     for _ in range(2):
-        assert not ask(client, sql.format(table=table))[0]
+        assert not ask(client, sql.format(table=table, dataset=dataset))[0]
 
 
 def test_the_cache_can_be_left_out(client: bigquery.Client, table: str) -> None:

@@ -15,11 +15,11 @@ from google.cloud import bigquery
 from testkit.local_servers import start_stand_in
 from tests.contract.bigquery.emulator_client import (
     PROJECT,
-    SCHEMA,
     TODAY,
     Control,
     bigquery_client,
     days_ago,
+    load_rows,
     make_table,
     rows_of,
 )
@@ -31,8 +31,7 @@ MINIMUM_BILLED = 10 * 1024 * 1024
 def table(client: bigquery.Client, dataset: str) -> str:
     """Three days of ten rows: each row has a day and two numbers, 24 bytes."""
     make_table(client, f"{dataset}.t")
-    rows = [{"day": f"{days_ago(day)}", "id": key, "number": day} for day in range(3) for key in range(10)]
-    client.load_table_from_json(rows, f"{dataset}.t", job_config=bigquery.LoadJobConfig(schema=SCHEMA)).result()
+    load_rows(client, f"{dataset}.t", [(days_ago(day), key, day) for day in range(3) for key in range(10)])
     return f"{dataset}.t"
 
 
@@ -220,8 +219,7 @@ def test_expired_partitions_vanish_when_the_clock_moves(tmp_path: Path) -> None:
         client, control = bigquery_client(address), Control(address)
         client.create_dataset("d")
         make_table(client, "d.short", expiration_days=5)
-        rows = [{"day": f"{day}", "id": 1, "number": 1} for day in (days_ago(0), days_ago(4))]
-        client.load_table_from_json(rows, "d.short", job_config=bigquery.LoadJobConfig(schema=SCHEMA)).result()
+        load_rows(client, "d.short", [(days_ago(0), 1, 1), (days_ago(4), 1, 1)])
         assert client.get_table("d.short").num_rows == 2
         control.advance(days=2)
         assert rows_of(client, "SELECT day FROM d.short") == [(days_ago(0),)]

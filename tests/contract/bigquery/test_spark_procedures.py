@@ -6,7 +6,6 @@ Rules are those of "Work with stored procedures for Apache Spark" and of CREATE 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,12 @@ from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
 from devstack.stack.ports import any_free_port
+from testkit import waiting
 from testkit.local_servers import launch_stand_in, stop_process
 from tests.contract.bigquery.emulator_client import PROJECT, Control, bigquery_client
 
 DELEGATE, USE = "bigquery.connections.delegate", "bigquery.connections.use"
 SLEEPS = "import os, pathlib, time\npathlib.Path({path!r}).write_text(str(os.getpid()))\ntime.sleep(600)"
-WAIT_S = 60
 
 
 @pytest.fixture(autouse=True)
@@ -47,11 +46,7 @@ def children(client: bigquery.Client, parent: str) -> list[Any]:
 
 
 def wait_for(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + WAIT_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return found
+    return waiting.wait_for(condition, "a procedure is where it should be", 60, poll_interval_s=0.05)
 
 
 def has_ended(pid: int) -> bool:

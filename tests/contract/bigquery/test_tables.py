@@ -9,7 +9,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery
 
-from tests.contract.bigquery.emulator_client import PROJECT, SCHEMA, make_table
+from tests.contract.bigquery.emulator_client import PROJECT, SCHEMA, load_rows, make_table
 
 
 def test_dataset_can_be_made_read_listed_changed_and_deleted(client: bigquery.Client, dataset: str) -> None:
@@ -145,8 +145,7 @@ def test_rows_of_every_type_come_back_as_they_were_loaded(client: bigquery.Clien
 
 def test_rows_are_paged_and_columns_selected(client: bigquery.Client, dataset: str) -> None:
     make_table(client, f"{dataset}.t")
-    rows = [{"day": "2026-01-31", "id": number, "number": 0} for number in range(25)]
-    client.load_table_from_json(rows, f"{dataset}.t", job_config=bigquery.LoadJobConfig(schema=SCHEMA)).result()
+    load_rows(client, f"{dataset}.t", [(date(2026, 1, 31), number, 0) for number in range(25)])
     found = client.list_rows(f"{dataset}.t", page_size=10, selected_fields=[SCHEMA[1]])
     pages = [[tuple(row.values()) for row in page] for page in found.pages]
     assert [len(page) for page in pages] == [10, 10, 5]

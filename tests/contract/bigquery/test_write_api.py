@@ -34,17 +34,10 @@ from tests.contract.bigquery.write_api_client import (
     default_stream,
     message_class,
     storage_error,
-    write_client,
 )
 
 ROW = message_class({"day": "int32", "id": "int64", "number": "int64"})
 INVALID_ARGUMENT = 3
-
-
-@pytest.fixture(scope="module")
-def writer(stand_in: str) -> Iterator[BigQueryWriteClient]:
-    with write_client(stand_in) as client:
-        yield client
 
 
 @pytest.fixture

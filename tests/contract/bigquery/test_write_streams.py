@@ -25,19 +25,12 @@ from tests.contract.bigquery.write_api_client import (
     message_class,
     storage_error,
     table_path,
-    write_client,
 )
 
 ROW = message_class({"id": "int64"})
 Type = WriteStream.Type
 Code = StorageError.StorageErrorCode
 INVALID_ARGUMENT, ALREADY_EXISTS, ABORTED, OUT_OF_RANGE = 3, 6, 10, 11
-
-
-@pytest.fixture(scope="module")
-def writer(stand_in: str) -> Iterator[BigQueryWriteClient]:
-    with write_client(stand_in) as client:
-        yield client
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +27,7 @@ class RefusedRequest(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """What a server does otherwise. `applied` counts the requests and answers that it changed."""
+    """What a server does otherwise: each function changes a request or an answer, and returns whether it did."""
 
     request: Callable[[Call], bool] = lambda call: False
     answer: Callable[[Call, Any], bool] = lambda call, content: False
@@ -67,91 +66,3 @@ def _answer(call: Call, content: Any) -> requests.Response:
     response.headers["content-type"] = "application/json"
     response.request = requests.Request(call.method, call.url).prepare()
     return response
-
-
-def query_of(call: Call) -> dict[str, Any] | None:
-    """The object that holds the request's SQL text under `query`."""
-    if call.method != "POST" or not isinstance(call.body, dict):
-        return None
-    inside: Any = call.body.get("configuration", {}).get("query") or call.body
-    return inside if isinstance(inside.get("query"), str) else None
-
-
-def sql(pattern: str, replacement: str) -> Change:
-    """The server runs another statement than it was sent."""
-
-    def request(call: Call) -> bool:
-        query = query_of(call)
-        before = query["query"] if query else ""
-        if query:
-            query["query"] = re.sub(pattern, replacement, before, flags=re.DOTALL)
-        return query is not None and query["query"] != before
-
-    return Change(request)
-
-
-def refused(pattern: str, message: str = "not supported") -> Change:
-    """The server refuses requests whose JSON contains the pattern."""
-
-    def request(call: Call) -> bool:
-        if call.method in ("POST", "PUT") and call.body is not None and re.search(pattern, json.dumps(call.body)):
-            raise RefusedRequest(message)
-        return False
-
-    return Change(request)
-
-
-def job(kind: str, edit: Callable[[dict[str, Any]], bool]) -> Change:
-    """The server runs a job with another configuration of this kind, such as load."""
-
-    def request(call: Call) -> bool:
-        found = (call.body or {}).get("configuration", {}).get(kind) if call.method == "POST" else None
-        return bool(found) and edit(found)
-
-    return Change(request)
-
-
-def disposition(sent: str, used: str, kind: str = "load") -> Change:
-    def edit(configuration: dict[str, Any]) -> bool:
-        if configuration.get("writeDisposition") != sent:
-            return False
-        configuration["writeDisposition"] = used
-        return True
-
-    return job(kind, edit)
-
-
-def answer(path: str, edit: Callable[[dict[str, Any]], object]) -> Change:
-    """The server answers a GET whose address matches otherwise. `edit` changes the content."""
-
-    def changed(call: Call, content: Any) -> bool:
-        if call.method != "GET" or not re.search(path, call.url):
-            return False
-        before = json.dumps(content)
-        edit(content)
-        return json.dumps(content) != before
-
-    return Change(answer=changed)
-
-
-def statistics(edit: Callable[[dict[str, Any]], object]) -> Change:
-    """The server tells other statistics of jobs."""
-
-    def changed(call: Call, content: Any) -> bool:
-        if "statistics" not in content:
-            return False
-        before = json.dumps(content)
-        edit(content["statistics"])
-        return json.dumps(content) != before
-
-    return Change(answer=changed)
-
-
-def address(pattern: str, replacement: str) -> Change:
-    """The server overlooks a part of the address."""
-
-    def request(call: Call) -> bool:
-        before, call.url = call.url, re.sub(pattern, replacement, call.url)
-        return call.url != before
-
-    return Change(request)

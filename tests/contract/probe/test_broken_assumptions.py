@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,17 +10,32 @@ from dedup_clone.warehouse.policies import READ_PAST
 from deploy.probe.all_assumptions import all_assumptions, try_all
 from deploy.probe.assumption import ProbeVerdict
 from deploy.probe.probe_dataset import Clients, throwaway_dataset
-from tests.contract.probe.broken_session import (
-    BrokenSession,
-    Call,
+from tests.contract.probe.broken_session import BrokenSession
+from tests.contract.probe.server_changes import (
     Change,
     address,
     answer,
+    clone,
     disposition,
+    expiration,
+    fresh_job_ids,
     job,
+    keeps_replaced_policies,
+    of_exports,
+    patched,
+    permissions,
+    query_statistics,
     refused,
+    selected,
     sql,
     statistics,
+    target,
+    truncating,
+    uploaded,
+    uris,
+    whole_table,
+    without,
+    without_decorator,
 )
 
 OPTIONS = "OPTIONS (description = 'copied', labels = [('a', 'b')], partition_expiration_days = 730)"
@@ -35,135 +47,6 @@ TAGGED = "clone-needs-fine-grained-reader"
 PROTECTED = "publish-with-row-policies"
 ADDS = "truncate-data-adds-columns"
 NO_REPLACE = refused(r"CREATE OR REPLACE TABLE \S+\s+CLONE", "Table already exists")
-
-
-def target(edit: Callable[[dict[str, Any]], object], table: str = r"\w+_target|engines_\d+") -> Change:
-    return answer(rf"/tables/({table})(\?|$)", edit)
-
-
-def clone(**changed: Any) -> Change:
-    return target(lambda t: t["cloneDefinition"].update(changed) if "cloneDefinition" in t else None)
-
-
-def without(name: str) -> Callable[[dict[str, Any]], object]:
-    return lambda content: content.pop(name, None)
-
-
-def query_statistics(**values: str) -> Change:
-    return statistics(lambda s: (s.update(values), s.setdefault("query", {}).update(values)))
-
-
-def uris(edit: Callable[[str], str | None]) -> Change:
-    def changed(load: dict[str, Any]) -> bool:
-        before = load["sourceUris"]
-        load["sourceUris"] = [uri for uri in map(edit, before) if uri]
-        return load["sourceUris"] != before
-
-    return job("load", changed)
-
-
-def without_decorator(load: dict[str, Any]) -> bool:
-    table = load["destinationTable"]
-    before, table["tableId"] = table["tableId"], table["tableId"].partition("$")[0]
-    return table["tableId"] != before
-
-
-def fresh_job_ids() -> Change:
-    def request(call: Call) -> bool:
-        reference = (call.body or {}).get("jobReference", {}) if call.method == "POST" else {}
-        if not reference.get("jobId"):
-            return False
-        reference["jobId"] += uuid.uuid4().hex[:8]
-        return True
-
-    return Change(request)
-
-
-def expiration(milliseconds: int | None) -> Change:
-    """Tables get another partition expiration than the one that was asked for."""
-
-    def request(call: Call) -> bool:
-        partitioning = (call.body or {}).get("timePartitioning", {}) if call.method == "POST" else {}
-        if "expirationMs" not in partitioning:
-            return False
-        partitioning["expirationMs"] = milliseconds and str(milliseconds)
-        return True
-
-    return Change(request)
-
-
-def keeps_replaced_policies() -> Change:
-    """A clone also has the policies that were added to the table that it replaces."""
-    added: list[dict[str, Any]] = []
-
-    def request(call: Call) -> bool:
-        if call.method == "POST" and "/carried_target/rowAccessPolicies" in call.url:
-            added.append(call.body)
-        return False
-
-    def changed(call: Call, content: Any) -> bool:
-        if call.method != "GET" or "/carried_target/rowAccessPolicies" not in call.url:
-            return False
-        content.setdefault("rowAccessPolicies", []).extend(added)
-        return bool(added)
-
-    return Change(request, changed)
-
-
-def uploaded(edit: Callable[[dict[str, Any]], object]) -> Change:
-    def changed(call: Call, content: Any) -> bool:
-        if call.method != "POST" or "/upload/" not in call.url:
-            return False
-        edit(content)
-        return True
-
-    return Change(answer=changed)
-
-
-def selected(expression: str, column: str) -> Change:
-    """The column of a published table has other values than were loaded."""
-    return sql(r"SELECT \* FROM (\S+engines_\d+)", rf"SELECT * REPLACE ({expression} AS {column}) FROM \1")
-
-
-def of_exports(expression: str, column: str) -> Change:
-    """The column of a table that was loaded from exported files has other values."""
-    return sql(r"SELECT \* FROM (\S+engines_\d+_back)", rf"SELECT * REPLACE ({expression} AS {column}) FROM \1")
-
-
-def truncating(load: dict[str, Any]) -> bool:
-    load["writeDisposition"] = "WRITE_TRUNCATE"
-    return True
-
-
-def whole_table(extract: dict[str, Any]) -> bool:
-    return without_decorator({"destinationTable": extract["sourceTable"]})
-
-
-def patched(edit: Callable[[dict[str, Any]], object]) -> Change:
-    """The server overlooks a part of a change of a table."""
-
-    def request(call: Call) -> bool:
-        if call.method != "PATCH" or "/tables/" not in call.url:
-            return False
-        before = json.dumps(call.body)
-        edit(call.body)
-        return json.dumps(call.body) != before
-
-    return Change(request)
-
-
-def permissions(granted: str) -> Change:
-    """The server says that the caller has a permission which it has not."""
-
-    def changed(call: Call, content: Any) -> bool:
-        if ":testIamPermissions" not in call.url:
-            return False
-        content["permissions"] = [*content.get("permissions", []), granted]
-        return True
-
-    return Change(answer=changed)
-
-
 CASES: list[tuple[str, Change, str]] = [
     # what the server does, how, which test must find it
     ("a clone is of the present", PRESENT, "clone-in-script-with-parameters"),

@@ -1,4 +1,4 @@
-"""CAST and SAFE_CAST, and the typed constructors `STRUCT<…>(…)` and `ARRAY<…>[…]`, which SQLGlot parses as casts.
+"""Writes CAST and SAFE_CAST, and typed constructors (`STRUCT<…>(…)`, `ARRAY<…>[…]`), which SQLGlot parses as casts.
 
 Where DuckDB converts differently from BigQuery, the SQL chooses the conversion by the type found at run time.
 """
@@ -35,7 +35,7 @@ _SCALARS = {
 }
 
 
-@handles(exp.Cast, exp.TryCast, parts="this to safe")
+@handles(exp.Cast, exp.TryCast, supported_args="this to safe")
 def _cast(writer: Writer, node: exp.Cast) -> str:
     target, safe = field_of_data_type(node.to), isinstance(node, exp.TryCast)
     constructed = _constructed(writer, node.this, target)
@@ -85,9 +85,9 @@ def _struct_field(item: exp.Expr) -> TableField:
     return TableField(item.name, inner.type, inner.mode, inner.fields)
 
 
-def convert(written: str, type_name: str, *, safe: bool = False) -> str:
-    """DuckDB SQL that converts a value, which is SQL too, as BigQuery's CAST (if `safe`, SAFE_CAST) does."""
-    value = f"({written})"
+def convert(value_sql: str, type_name: str, *, safe: bool = False) -> str:
+    """DuckDB SQL that converts a value, given as SQL, as BigQuery's CAST (if `safe`, SAFE_CAST) does."""
+    value = f"({value_sql})"
     cast = "TRY_CAST" if safe else "CAST"
     match type_name:
         case "STRING":
@@ -99,7 +99,7 @@ def convert(written: str, type_name: str, *, safe: bool = False) -> str:
         case "BYTES":
             text = _text(value)
             return f"(CASE WHEN typeof({value}) = 'BLOB' THEN CAST({text} AS BLOB) ELSE encode({text}) END)"
-    return f"{cast}({written} AS {to_duckdb_type(TableField('', type_name))})"
+    return f"{cast}({value_sql} AS {to_duckdb_type(TableField('', type_name))})"
 
 
 def _text(value: str) -> str:

@@ -1,4 +1,4 @@
-"""Columns, variables, STRUCT and ARRAY values, and access to fields and elements."""
+"""Writes columns, variables, STRUCT and ARRAY values, and the access to their fields and elements."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _PSEUDO_COLUMNS = ("_PARTITIONTIME", "_PARTITIONDATE", "_TABLE_SUFFIX")
 _FILE_NAME = "_FILE_NAME"
 
 
-@handles(exp.Identifier, parts="this")
+@handles(exp.Identifier, supported_args="this")
 def _identifier(writer: Writer, node: exp.Identifier) -> str:
     return quote_identifier(node.name)
 
 
-@handles(exp.Column, parts="this table db catalog")
+@handles(exp.Column, supported_args="this table db catalog")
 def _column(writer: Writer, node: exp.Column) -> str:
     if isinstance(node.this, exp.Star):
         return f"{'.'.join(quote_identifier(part.name) for part in node.parts[:-1])}.{writer.write(node.this)}"
@@ -81,7 +81,7 @@ def _external_names(writer: Writer, select: exp.Select) -> list[str]:
 
 
 def _is_relation(node: exp.Column, name: str) -> bool:
-    """Whether the name's first part is a table in FROM, so that the whole is a column and not a field of a variable."""
+    """Whether the name's first part is a table in FROM, so that the name is a column and not a field of a variable."""
     if len(node.parts) == 1:
         return False
     return any(source.alias_or_name.lower() == name for source in node.root().find_all(exp.Table, exp.Subquery))
@@ -96,7 +96,7 @@ def _variable(writer: Writer, node: exp.Column, name: str) -> str:
     return f"({literal}){fields}" if fields else literal
 
 
-@handles(exp.Dot, parts="this expression")
+@handles(exp.Dot, supported_args="this expression")
 def _dot(writer: Writer, node: exp.Dot) -> str:
     if isinstance(node.expression, exp.Star):
         raise NotImplementedConstruct("expression.*")
@@ -105,7 +105,7 @@ def _dot(writer: Writer, node: exp.Dot) -> str:
     return f"({writer.write(node.this)}).{quote_identifier(node.expression.name)}"
 
 
-@handles(exp.Star, parts="except_ replace")
+@handles(exp.Star, supported_args="except_ replace")
 def _star(writer: Writer, node: exp.Star) -> str:
     if not isinstance(node.parent, exp.Select | exp.Column):
         raise InvalidQuery('Syntax error: Unexpected "*"')
@@ -118,7 +118,7 @@ def _star(writer: Writer, node: exp.Star) -> str:
     return f"*{exclude}" + (f" REPLACE ({items})" if items else "")
 
 
-@handles(exp.Bracket, parts="this expressions offset safe")
+@handles(exp.Bracket, supported_args="this expressions offset safe")
 def _element(writer: Writer, node: exp.Bracket) -> str:
     if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
         raise NotImplementedConstruct("array subscript of this form")
@@ -135,10 +135,10 @@ def struct(writer: Writer, items: Sequence[exp.Expr], names: Sequence[str] | Non
     """A DuckDB struct. `names` are the field names of a declared type or of an array's first element."""
     if not items:
         raise NotImplementedConstruct("STRUCT without fields")
-    own = [struct_field_name(item) for item in items]
+    inferred = [struct_field_name(item) for item in items]
     if names is not None and len(names) != len(items):
         raise InvalidQuery(f"STRUCT has [{len(items)}] fields, expected [{len(names)}]: {', '.join(names)}")
-    chosen = list(names) if names is not None else [n or f"_field_{i}" for i, n in enumerate(own, start=1)]
+    chosen = list(names) if names is not None else [n or f"_field_{i}" for i, n in enumerate(inferred, start=1)]
     if len({name.lower() for name in chosen}) != len(chosen):
         raise NotImplementedConstruct(f"STRUCT with a field name twice: {', '.join(chosen)}")
     values = [writer.write(item.this if isinstance(item, exp.Alias) else item) for item in items]
@@ -159,12 +159,12 @@ def struct_items(node: exp.Expr) -> list[exp.Expr] | None:
     return None
 
 
-@handles(exp.Tuple, parts="expressions")
+@handles(exp.Tuple, supported_args="expressions")
 def _tuple(writer: Writer, node: exp.Tuple) -> str:
     return struct(writer, struct_items(node) or [], [f"_field_{i}" for i in range(1, len(node.expressions) + 1)])
 
 
-@handles(exp.Array, parts="expressions")
+@handles(exp.Array, supported_args="expressions")
 def _array(writer: Writer, node: exp.Array) -> str:
     items = node.expressions
     if len(items) == 1 and isinstance(items[0], exp.Query):

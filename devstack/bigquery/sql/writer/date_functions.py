@@ -1,4 +1,4 @@
-"""Date and time functions: current time, date parts, arithmetic and formats, all in UTC."""
+"""Writes date and time functions: current time, date parts, arithmetic and formats, all in UTC."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FORMATS = {
 _DIRECT_PARTS = {"YEAR", "MONTH", "DAY", "QUARTER", "HOUR", "MINUTE", "ISOYEAR"}
 
 
-@handles(exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentDatetime, parts="")
+@handles(exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentDatetime, supported_args="")
 def _current_without_brackets(writer: Writer, node: exp.Expr) -> str:
     return _current(writer, node.key.upper().replace("CURRENT", "CURRENT_"), [])
 
@@ -70,13 +70,13 @@ def _constructor(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
 def _value(writer: Writer, kind: str, node: exp.Expr) -> str:
     """An argument, cast to the type `kind`.
 
-    Fails at run time for a TIMESTAMP in place of a DATE, as its meaning differs.
+    If `kind` is DATE, a TIMESTAMP or DATETIME is refused at run time: BigQuery would not convert it to a DATE.
     """
-    written = writer.write(node)
-    converted = f"CAST({written} AS {_TYPES[kind]})"
+    value_sql = writer.write(node)
+    converted = f"CAST({value_sql} AS {_TYPES[kind]})"
     if kind != "DATE" or isinstance(node, exp.Cast | exp.Literal):
         return converted
-    is_other = f"typeof({written}) LIKE 'TIMESTAMP%'"
+    is_other = f"typeof({value_sql}) LIKE 'TIMESTAMP%'"
     return f"({unsupported_when(is_other, 'DATE function of a TIMESTAMP or DATETIME', converted)})"
 
 
@@ -149,7 +149,7 @@ def _date_array(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
     return f"list_transform(generate_series({first}, {last}, {distance}), lambda _d: CAST(_d AS DATE))"
 
 
-@handles(exp.Extract, parts="this expression")
+@handles(exp.Extract, supported_args="this expression")
 def _extract(writer: Writer, node: exp.Extract) -> str:
     if isinstance(node.expression, exp.AtTimeZone):
         raise NotImplementedConstruct("EXTRACT with AT TIME ZONE")
@@ -159,7 +159,7 @@ def _extract(writer: Writer, node: exp.Extract) -> str:
         return f"extract(week FROM {value})"
     if part in _DIRECT_PARTS:
         return f"extract({part.lower()} FROM {value})"
-    forms = {
+    templates = {
         "DAYOFWEEK": "(extract(dow FROM {0}) + 1)",
         "DAYOFYEAR": "extract(doy FROM {0})",
         "SECOND": "CAST(floor(extract(second FROM {0})) AS BIGINT)",
@@ -167,9 +167,9 @@ def _extract(writer: Writer, node: exp.Extract) -> str:
         "MICROSECOND": "(extract(microsecond FROM {0}) % 1000000)",
         "DATE": "CAST({0} AS DATE)",
     }
-    if part not in forms:
+    if part not in templates:
         raise NotImplementedConstruct(f"EXTRACT part {part}")
-    return forms[part].replace("{0}", value)
+    return templates[part].replace("{0}", value)
 
 
 def _strftime(writer: Writer, node: exp.Expr, purpose: str) -> str:

@@ -1,4 +1,4 @@
-"""The FROM clause: tables, time travel, joins, subqueries and UNNEST."""
+"""Writes the FROM clause: tables, time travel, joins, subqueries and UNNEST."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from devstack.bigquery.sql.table_names import table_name_of
 from devstack.bigquery.sql.writer.casts import field_of_data_type
 from devstack.bigquery.sql.writer.columns_and_structs import struct_items
 from devstack.bigquery.sql.writer.literals import parameter_value
-from devstack.bigquery.sql.writer.node_writer import Writer, handles, refuse_other_parts
+from devstack.bigquery.sql.writer.node_writer import Writer, handles, refuse_other_args
 
 _JOINS = ("", "INNER", "CROSS", "LEFT", "LEFT OUTER", "RIGHT", "RIGHT OUTER", "FULL", "FULL OUTER")
 
 
-@handles(exp.From, parts="this")
+@handles(exp.From, supported_args="this")
 def _from(writer: Writer, node: exp.From) -> str:
     return f" FROM {writer.write(node.this)}"
 
 
-@handles(exp.Join, parts="this side kind on using")
+@handles(exp.Join, supported_args="this side kind on using")
 def _join(writer: Writer, node: exp.Join) -> str:
     kind = " ".join(part for part in (node.side.upper(), node.kind.upper()) if part)
     if kind not in _JOINS:
@@ -40,7 +40,7 @@ def _join(writer: Writer, node: exp.Join) -> str:
     return f" {kind} JOIN {source} ON {writer.write(on) if on is not None else 'TRUE'}".replace("  ", " ")
 
 
-@handles(exp.Table, parts="this db catalog alias version")
+@handles(exp.Table, supported_args="this db catalog alias version")
 def _table(writer: Writer, node: exp.Table) -> str:
     alias = node.args.get("alias")
     if alias is not None and alias.args.get("columns"):
@@ -59,7 +59,7 @@ def _table(writer: Writer, node: exp.Table) -> str:
 
 def system_time(version: exp.Version) -> exp.Expression:
     """The expression of FOR SYSTEM_TIME AS OF."""
-    refuse_other_parts(version, ("this", "kind", "expression"))
+    refuse_other_args(version, ("this", "kind", "expression"))
     if version.name.upper() != "TIMESTAMP" or str(version.args.get("kind")).upper() != "AS OF":
         raise NotImplementedConstruct("FOR with anything but SYSTEM_TIME AS OF")
     expression = version.expression
@@ -79,7 +79,7 @@ def _refuse_array_path(node: exp.Table) -> None:
         select = select.parent_select
 
 
-@handles(exp.Subquery, parts="this alias with_")
+@handles(exp.Subquery, supported_args="this alias with_")
 def _subquery(writer: Writer, node: exp.Subquery) -> str:
     alias = node.args.get("alias")
     if alias is not None and alias.args.get("columns"):
@@ -87,7 +87,7 @@ def _subquery(writer: Writer, node: exp.Subquery) -> str:
     return f"({writer.write(node.this)})" + (f" AS {quote_identifier(alias.name)}" if alias is not None else "")
 
 
-@handles(exp.Unnest, parts="expressions alias offset")
+@handles(exp.Unnest, supported_args="expressions alias offset")
 def _unnest(writer: Writer, node: exp.Unnest) -> str:
     if len(node.expressions) != 1:
         raise NotImplementedConstruct("UNNEST of several arrays")
@@ -96,19 +96,19 @@ def _unnest(writer: Writer, node: exp.Unnest) -> str:
     value_name = alias.columns[0].name if alias is not None and alias.columns else alias.name if alias else ""
     if not value_name and "offset" not in node.args:  # `FROM t, t.items`, which SQLGlot reads as UNNEST(t.items)
         value_name = array.name
-    written = writer.write(array)
-    writer.unnested += 1
-    relation = f"_unnest_{writer.unnested}"
+    array_sql = writer.write(array)
+    writer.unnest_count += 1
+    relation = f"_unnest_{writer.unnest_count}"
     if _has_struct_elements(writer, array):
-        value, relation = f"UNNEST({written}, max_depth := 2)", value_name or relation
+        value, relation = f"UNNEST({array_sql}, max_depth := 2)", value_name or relation
     else:
-        value = f"UNNEST({_guarded(node, written)}) AS {quote_identifier(value_name or relation)}"
+        value = f"UNNEST({_guarded(node, array_sql)}) AS {quote_identifier(value_name or relation)}"
     position = ""
     if offset and relation == value_name:
         _refuse_whole_row(node, value_name)
     if offset:
         offset_name = offset.name if isinstance(offset, exp.Identifier) else "offset"
-        position = f", generate_subscripts({written}, 1) - 1 AS {quote_identifier(offset_name)}"
+        position = f", generate_subscripts({array_sql}, 1) - 1 AS {quote_identifier(offset_name)}"
     lateral = "LATERAL " if node.find(exp.Column) is not None else ""
     return f"{lateral}(SELECT {value}{position}) AS {quote_identifier(relation)}"
 
@@ -138,12 +138,12 @@ def _refuse_whole_row(node: exp.Unnest, name: str) -> None:
             raise NotImplementedConstruct(f"{column.sql()} of UNNEST of STRUCTs WITH OFFSET: name the fields")
 
 
-def _guarded(node: exp.Unnest, written: str) -> str:
-    """Refuse, at run time, elements of an unknown type that are STRUCTs, because `*` would select their fields."""
+def _guarded(node: exp.Unnest, array_sql: str) -> str:
+    """SQL of the array. Under `SELECT *`, which would select fields, it fails at run time for an array of STRUCTs."""
     select = node.parent_select
     stars = select is not None and any(item.is_star for item in select.expressions if isinstance(select, exp.Select))
     if not stars:
-        return written
+        return array_sql
     return unsupported_when(
-        f"typeof({written}) LIKE 'STRUCT%[]'", "SELECT * over UNNEST of an array of STRUCTs", written
+        f"typeof({array_sql}) LIKE 'STRUCT%[]'", "SELECT * over UNNEST of an array of STRUCTs", array_sql
     )

@@ -1,4 +1,4 @@
-"""Function calls: scalar, aggregate and window functions of `functions.py`."""
+"""Writes calls of the scalar, aggregate and window functions that are listed in `functions.py`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
-from devstack.bigquery.sql.functions import AGGREGATE_NAMES, AGGREGATES, QUANTILES, SCALAR, WINDOW, Aggregate
+from devstack.bigquery.sql.functions import AGGREGATE_NAMES, AGGREGATES, QUANTILES, SCALAR, WINDOW
 from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_literal, invalid_call
 from devstack.bigquery.sql.writer.ordering import is_nan, order_by, window_text
 
-_SLOT = re.compile(r"\{(\d)\}")
+_ARGUMENT = re.compile(r"\{(\d)\}")
 SpecialHandler = Callable[[Writer, str, list[exp.Expr]], str]
 SPECIAL_HANDLERS: dict[str, SpecialHandler] = {}
 
@@ -28,8 +28,8 @@ def special_function(*names: str) -> Callable[[SpecialHandler], SpecialHandler]:
     return register
 
 
-@handles(exp.Anonymous, parts="this expressions")
-def call(writer: Writer, node: exp.Anonymous) -> str:
+@handles(exp.Anonymous, supported_args="this expressions")
+def _call(writer: Writer, node: exp.Anonymous) -> str:
     name = node.name.upper()
     if isinstance(node.this, exp.Identifier):
         raise NotImplementedConstruct(f"function `{node.name}` (quoted name)")
@@ -44,14 +44,14 @@ def call(writer: Writer, node: exp.Anonymous) -> str:
     raise NotImplementedConstruct(f"function {name}")
 
 
-@handles(exp.SafeFunc, parts="this")
+@handles(exp.SafeFunc, supported_args="this")
 def _safe(writer: Writer, node: exp.SafeFunc) -> str:
     if node.this.name.upper() in (*AGGREGATE_NAMES, *WINDOW):
-        raise NotImplementedConstruct(f"SAFE. before aggregate {node.this.name.upper()}")
+        raise NotImplementedConstruct(f"SAFE. before aggregate or window function {node.this.name.upper()}")
     return f"TRY({writer.write(node.this)})"
 
 
-@handles(exp.Window, parts="this partition_by order spec alias")
+@handles(exp.Window, supported_args="this partition_by order spec alias")
 def _window_call(writer: Writer, node: exp.Window) -> str:
     if not isinstance(node.this, exp.Anonymous):
         raise NotImplementedConstruct(f"OVER after {type(node.this).key.upper()}")
@@ -66,10 +66,11 @@ def _over(writer: Writer, node: exp.Anonymous, window: str) -> str:
         if name in SCALAR or name in SPECIAL_HANDLERS:
             raise InvalidQuery(f"Function {name} does not support an OVER clause")
         raise NotImplementedConstruct(f"function {name}")
-    counts, needs_order = WINDOW[name]
-    if len(node.expressions) not in counts:
-        raise invalid_call(name, len(node.expressions), " or ".join(map(str, counts)))
-    if needs_order and window.startswith("(") and "ORDER BY" not in window and not window.startswith('("'):
+    argument_counts, needs_order = WINDOW[name]
+    if len(node.expressions) not in argument_counts:
+        raise invalid_call(name, len(node.expressions), " or ".join(map(str, argument_counts)))
+    refers_to_named_window = window.startswith(('"', '("'))  # whose definition may have the ORDER BY
+    if needs_order and "ORDER BY" not in window and not refers_to_named_window:
         raise InvalidQuery(f"Window ORDER BY is required for analytic function {name.lower()}")
     arguments = [_window_argument(writer, item) for item in node.expressions]
     return f"{name.lower()}({', '.join(arguments)}) OVER {window}"
@@ -84,32 +85,32 @@ def _window_argument(writer: Writer, node: exp.Expr) -> str:
 
 
 def _scalar(name: str, arguments: list[str]) -> str:
-    forms = SCALAR[name]
-    if "*" in forms:
+    templates = SCALAR[name]
+    if "*" in templates:
         if not arguments:
             raise invalid_call(name, 0, "1 or more")
-        return _variadic(forms["*"], arguments)
-    if len(arguments) not in forms:
-        raise invalid_call(name, len(arguments), " or ".join(map(str, forms)))
-    text = forms[len(arguments)]
-    text = _SLOT.sub(lambda slot: arguments[int(slot[1])], text)
-    return f"({text})" if text.startswith("CASE") else text
+        return _variadic(templates["*"], arguments)
+    if len(arguments) not in templates:
+        raise invalid_call(name, len(arguments), " or ".join(map(str, templates)))
+    sql = _ARGUMENT.sub(lambda match: arguments[int(match[1])], templates[len(arguments)])
+    return f"({sql})" if sql.startswith("CASE") else sql
 
 
-def _variadic(form: str, arguments: list[str]) -> str:
-    if form == "||":
+def _variadic(template: str, arguments: list[str]) -> str:
+    """A call with any number of arguments. `template`: as `functions.py` describes it."""
+    if template == "||":
         return f"({' || '.join(arguments)})"
     listed = ", ".join(arguments)
-    if form.startswith("NULL_IF_ANY "):
-        nulls = " OR ".join(f"{argument} IS NULL" for argument in arguments)
-        called = form.removeprefix("NULL_IF_ANY ").replace("*", listed)
-        return f"CASE WHEN {nulls} THEN NULL ELSE {called} END"
-    return form.replace("*", listed)
+    if template.startswith("NULL_IF_ANY "):
+        any_null = " OR ".join(f"{argument} IS NULL" for argument in arguments)
+        called = template.removeprefix("NULL_IF_ANY ").replace("*", listed)
+        return f"CASE WHEN {any_null} THEN NULL ELSE {called} END"
+    return template.replace("*", listed)
 
 
 @dataclass(frozen=True)
-class _Modifiers:
-    """The arguments of an aggregate call and the clauses inside its parentheses."""
+class _AggregateCall:
+    """The arguments of an aggregate call, and the clauses inside its parentheses."""
 
     arguments: list[exp.Expr]
     distinct: bool = False
@@ -120,8 +121,8 @@ class _Modifiers:
     having: exp.HavingMax | None = None
 
 
-def _modifiers(items: list[exp.Expr]) -> _Modifiers:
-    """SQLGlot wraps LIMIT, ORDER BY and NULLS around the last argument, and DISTINCT around all of them."""
+def _aggregate_call(items: list[exp.Expr]) -> _AggregateCall:
+    """Unwraps the arguments. SQLGlot puts DISTINCT around all of them, then other clauses around that or the last."""
     arguments, distinct, ignore_nulls, respect_nulls = list(items), False, False, False
     order: exp.Order | None = None
     limit: int | None = None
@@ -133,7 +134,7 @@ def _modifiers(items: list[exp.Expr]) -> _Modifiers:
         if isinstance(last, exp.Limit):
             limit = integer_literal(last.expression)
             if limit is None or last.args.get("offset"):
-                raise NotImplementedConstruct("LIMIT of an aggregate that is not an integer literal")
+                raise NotImplementedConstruct("LIMIT of an aggregate that is not one integer literal")
         elif isinstance(last, exp.Order):
             order = last
         elif isinstance(last, exp.HavingMax):
@@ -147,18 +148,15 @@ def _modifiers(items: list[exp.Expr]) -> _Modifiers:
             arguments[-1:] = last.expressions
             continue
         arguments[-1:] = [last.this]
-    if arguments and isinstance(arguments[0], exp.Distinct):
-        distinct = True
-        arguments[:1] = arguments[0].expressions
-    return _Modifiers(arguments, distinct, ignore_nulls, respect_nulls, order, limit, having)
+    return _AggregateCall(arguments, distinct, ignore_nulls, respect_nulls, order, limit, having)
 
 
 def _aggregate(writer: Writer, name: str, items: list[exp.Expr], window: str) -> str:
-    known, call = AGGREGATES[name], _modifiers(items)
+    aggregate, call = AGGREGATES[name], _aggregate_call(items)
     if window and (call.order is not None or call.limit is not None):
         raise InvalidQuery(f"Analytic function {name.lower()} does not support ORDER BY or LIMIT in its arguments")
-    if len(call.arguments) not in known.arguments:
-        raise invalid_call(name, len(call.arguments), " or ".join(map(str, known.arguments)))
+    if len(call.arguments) not in aggregate.argument_counts:
+        raise invalid_call(name, len(call.arguments), " or ".join(map(str, aggregate.argument_counts)))
     if (call.ignore_nulls or call.limit is not None) and name not in ("ARRAY_AGG", "STRING_AGG"):
         raise NotImplementedConstruct(f"{name} with IGNORE NULLS or LIMIT")
     if call.having is not None:
@@ -168,23 +166,24 @@ def _aggregate(writer: Writer, name: str, items: list[exp.Expr], window: str) ->
         if name != "COUNT":
             raise InvalidQuery(f"Argument * can only be used in COUNT(*), not {name}(*)")
         return f"count(*){window}"
-    written = [known.argument.replace("{0}", writer.write(first)), *writer.write_all(call.arguments[1:])]
-    if name == "STRING_AGG" and len(written) == 1:
-        written.append("','")
+    arguments = [aggregate.first_argument.replace("{0}", writer.write(first)), *writer.write_all(call.arguments[1:])]
+    if name == "STRING_AGG" and len(arguments) == 1:
+        arguments.append("','")
     if name == "MIN":
-        return _minimum(written[0], window)
+        return _minimum(arguments[0], window)
     distinct = "DISTINCT " if call.distinct or name == "APPROX_COUNT_DISTINCT" else ""
-    nulls = f" FILTER (WHERE {written[0]} IS NOT NULL)" if call.ignore_nulls else ""
+    null_filter = f" FILTER (WHERE {arguments[0]} IS NOT NULL)" if call.ignore_nulls else ""
     order = order_by(writer, call.order)
     if call.limit is not None:
-        return _limited(name, known, written, distinct + written[0] + order, nulls, call.limit)
-    return known.result.replace("{0}", f"{known.name}({distinct}{', '.join(written)}{order}){nulls}{window}")
+        return _with_limit(name, arguments, distinct + arguments[0] + order, null_filter, call.limit)
+    called = f"{aggregate.duckdb_name}({distinct}{', '.join(arguments)}{order}){null_filter}{window}"
+    return aggregate.result.replace("{0}", called)
 
 
 @special_function(QUANTILES)
 def _quantiles(writer: Writer, name: str, items: list[exp.Expr]) -> str:
-    """The smallest value, those at each of n equal shares, and the largest: exact. NULLs do not count."""
-    call = _modifiers(items)
+    """The exact quantiles 0, 1/n, 2/n, … and 1, so n + 1 values. NULLs are ignored."""
+    call = _aggregate_call(items)
     if len(call.arguments) != 2:
         raise invalid_call(name, len(call.arguments), "2")
     if call.order is not None or call.limit is not None:
@@ -194,9 +193,9 @@ def _quantiles(writer: Writer, name: str, items: list[exp.Expr]) -> str:
     number = integer_literal(call.arguments[1])
     if number is None or number < 1:
         raise InvalidQuery(f"The second argument of {name} must be a positive integer literal")
-    shares = ", ".join(repr(i / number) for i in range(number + 1))
+    quantiles = ", ".join(repr(i / number) for i in range(number + 1))
     distinct = "DISTINCT " if call.distinct else ""
-    return f"quantile_disc({distinct}{writer.write(call.arguments[0])}, [{shares}])"
+    return f"quantile_disc({distinct}{writer.write(call.arguments[0])}, [{quantiles}])"
 
 
 def _minimum(value: str, window: str) -> str:
@@ -205,14 +204,15 @@ def _minimum(value: str, window: str) -> str:
     return f"CASE WHEN {any_nan} THEN max({value}){window} ELSE min({value}){window} END"
 
 
-def _limited(name: str, known: Aggregate, written: list[str], inner: str, nulls: str, limit: int) -> str:
+def _with_limit(name: str, arguments: list[str], listed: str, null_filter: str, limit: int) -> str:
+    """ARRAY_AGG or STRING_AGG with LIMIT. `listed`: the first argument, with DISTINCT and ORDER BY."""
     if name == "ARRAY_AGG":
-        return f"({known.name}({inner}){nulls})[1:{limit}]"
-    strings = f"(list({inner}) FILTER (WHERE {written[0]} IS NOT NULL))[1:{limit}]"
-    return f"array_to_string({strings}, {written[1]})"
+        return f"(list({listed}){null_filter})[1:{limit}]"
+    strings = f"(list({listed}) FILTER (WHERE {arguments[0]} IS NOT NULL))[1:{limit}]"
+    return f"array_to_string({strings}, {arguments[1]})"
 
 
-def _having_extreme(writer: Writer, name: str, call: _Modifiers, window: str) -> str:
+def _having_extreme(writer: Writer, name: str, call: _AggregateCall, window: str) -> str:
     assert call.having is not None
     if name != "ANY_VALUE" or call.distinct:
         raise NotImplementedConstruct(f"{name} with HAVING MAX or MIN")

@@ -1,4 +1,4 @@
-"""INTERVAL expressions and date parts. Weeks begin on Monday in DuckDB, and on any day in BigQuery."""
+"""Writes INTERVALs and reads date parts. Weeks begin on Monday in DuckDB, and on a chosen day in BigQuery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Literals, and the values of parameters and script variables."""
+"""Writes literals, and the values of parameters and script variables."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def integer(value: int) -> str:
     return f"CAST({value} AS BIGINT)"
 
 
-@handles(exp.Literal, parts="this is_string")
+@handles(exp.Literal, supported_args="this is_string")
 def _literal(writer: Writer, node: exp.Literal) -> str:
     if node.is_string:
         return string_literal(node.name)
@@ -83,34 +83,34 @@ def _literal(writer: Writer, node: exp.Literal) -> str:
     return f"CAST('{node.name}' AS DOUBLE)"
 
 
-@handles(exp.RawString, parts="this")
+@handles(exp.RawString, supported_args="this")
 def _raw_string(writer: Writer, node: exp.RawString) -> str:
     return string_literal(node.name)
 
 
-@handles(exp.ByteString, parts="this is_bytes")
+@handles(exp.ByteString, supported_args="this is_bytes")
 def _byte_string(writer: Writer, node: exp.ByteString) -> str:
     if "\\" in node.name or not node.name.isascii():
         raise NotImplementedConstruct("bytes literal with escapes: use FROM_HEX")
     return bytes_literal(node.name.encode("ascii"))
 
 
-@handles(exp.HexString, parts="this is_integer")
+@handles(exp.HexString, supported_args="this is_integer")
 def _hex_number(writer: Writer, node: exp.HexString) -> str:
     return integer(int(node.name, 16))
 
 
-@handles(exp.Boolean, parts="this")
+@handles(exp.Boolean, supported_args="this")
 def _boolean(writer: Writer, node: exp.Boolean) -> str:
     return "TRUE" if node.this else "FALSE"
 
 
-@handles(exp.Null, parts="")
+@handles(exp.Null, supported_args="")
 def _null(writer: Writer, node: exp.Null) -> str:
     return "NULL"
 
 
-@handles(exp.Parameter, exp.Placeholder, parts="this")
+@handles(exp.Parameter, exp.Placeholder, supported_args="this")
 def _parameter(writer: Writer, node: exp.Parameter | exp.Placeholder) -> str:
     if isinstance(node.this, exp.Parameter):
         raise NotImplementedConstruct("system variable @@")

@@ -1,4 +1,4 @@
-"""The writer of syntax trees, and the registry of its handlers by class of node."""
+"""Writes syntax trees with the handler that is registered for each class of node, and keeps the registry."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from devstack.bigquery.sql.statements import TableName
 ResolveTable = Callable[[TableName, exp.Expression | None], str]
 Handler = Callable[["Writer", Any], str]
 
-# Parts that contain only the notation of the text and never change a result.
-_NOTATION_PARTS = {"quoted", "value_constructor", "struct_name_inheritance", "comments", "over", "overlaps"}
+# Arguments of SQLGlot's nodes that contain only the notation of the text and never change a result.
+_NOTATION_ARGS = {"quoted", "value_constructor", "struct_name_inheritance", "comments", "over", "overlaps"}
 _HANDLERS: dict[type[exp.Expr], tuple[Handler, frozenset[str]]] = {}
 _NAMES: dict[type[exp.Expr], str] = {
     exp.TableSample: "TABLESAMPLE",
@@ -27,7 +27,7 @@ _NAMES: dict[type[exp.Expr], str] = {
     exp.Lambda: "lambda",
     exp.Kwarg: "named argument =>",
 }
-_PART_NAMES = {
+_ARG_NAMES = {
     "sample": "TABLESAMPLE",
     "pivots": "PIVOT or UNPIVOT",
     "hint": "hint",
@@ -54,15 +54,15 @@ class Writer:
     shadowing_columns: Collection[str] = ()  # columns that take precedence over variables
     external_tables: Collection[str] = ()  # lower-case names of tables with the column _FILE_NAME
     visible_ctes: list[set[str]] = field(default_factory=list)
-    unnested: int = 0
+    unnest_count: int = 0
 
     def write(self, node: exp.Expr) -> str:
         """The DuckDB SQL of a node."""
-        known = _HANDLERS.get(type(node))
-        if known is None:
+        registered = _HANDLERS.get(type(node))
+        if registered is None:
             raise NotImplementedConstruct(construct_name(node))
-        handler, parts = known
-        refuse_other_parts(node, parts)
+        handler, supported_args = registered
+        refuse_other_args(node, supported_args)
         return handler(self, node)
 
     def write_all(self, nodes: list[exp.Expr]) -> list[str]:
@@ -72,19 +72,19 @@ class Writer:
         return any(name.lower() in names for names in self.visible_ctes)
 
 
-def refuse_other_parts(node: exp.Expr, parts: Collection[str]) -> None:
-    """Raises NotImplementedConstruct for a part of the node that its handler does not support."""
+def refuse_other_args(node: exp.Expr, supported_args: Collection[str]) -> None:
+    """Raises NotImplementedConstruct for an argument of the node that its handler does not support."""
     for name, value in node.args.items():
-        if name not in parts and name not in _NOTATION_PARTS and value not in (None, False, []):
-            raise NotImplementedConstruct(_PART_NAMES.get(name, f"{construct_name(node)} with {name.rstrip('_')}"))
+        if name not in supported_args and name not in _NOTATION_ARGS and value not in (None, False, []):
+            raise NotImplementedConstruct(_ARG_NAMES.get(name, f"{construct_name(node)} with {name.rstrip('_')}"))
 
 
-def handles(*kinds: type[exp.Expr], parts: str) -> Callable[[Handler], Handler]:
-    """Registers a handler for node classes. `parts` are the SQLGlot arguments that it supports, separated by spaces."""
+def handles(*node_classes: type[exp.Expr], supported_args: str) -> Callable[[Handler], Handler]:
+    """Registers a handler. `supported_args`: which of the nodes' SQLGlot arguments it supports, separated by spaces."""
 
     def register(handler: Handler) -> Handler:
-        for kind in kinds:
-            _HANDLERS[kind] = (handler, frozenset(parts.split()))
+        for node_class in node_classes:
+            _HANDLERS[node_class] = (handler, frozenset(supported_args.split()))
         return handler
 
     return register

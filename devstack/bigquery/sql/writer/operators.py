@@ -1,4 +1,4 @@
-"""Operators and conditions."""
+"""Writes operators and conditions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNARY = {exp.BitwiseNot: "(~{0})", exp.Exists: "EXISTS ({0})", exp.Not: "(NOT {
 _INT32_MAX = 2**31 - 1
 
 
-@handles(*_SYMBOLS, parts="this expression safe")
+@handles(*_SYMBOLS, supported_args="this expression safe")
 def _binary(writer: Writer, node: exp.Binary) -> str:
     if isinstance(node, _COMPARISONS):
         refuse_struct_comparison([node.this, node.expression])
@@ -50,7 +50,7 @@ def refuse_struct_comparison(operands: list[exp.Expr]) -> None:
         raise NotImplementedConstruct("comparison of STRUCT values other than (a, b) with (c, d)")
 
 
-@handles(exp.Add, exp.Sub, parts="this expression")
+@handles(exp.Add, exp.Sub, supported_args="this expression")
 def _sum(writer: Writer, node: exp.Binary) -> str:
     symbol = "+" if isinstance(node, exp.Add) else "-"
     if isinstance(node.expression, exp.Interval):
@@ -75,7 +75,7 @@ def _integer_value(value: QueryValue) -> int | None:
     return value.value if isinstance(value.value, int) and value.field.type == "INT64" else None
 
 
-@handles(exp.Div, parts="this expression typed safe")
+@handles(exp.Div, supported_args="this expression typed safe")
 def _divide(writer: Writer, node: exp.Div) -> str:
     left, right = writer.write(node.this), writer.write(node.expression)
     error = error_sql(f"'division by zero: ' || CAST({left} AS VARCHAR) || ' / ' || CAST({right} AS VARCHAR)")
@@ -89,17 +89,17 @@ def quotient(left: str, right: str, at_zero: str) -> str:
     return unsupported_when(is_numeric, "division of NUMERIC", plain)
 
 
-@handles(exp.BitwiseXor, parts="this expression")
+@handles(exp.BitwiseXor, supported_args="this expression")
 def _exclusive_or(writer: Writer, node: exp.BitwiseXor) -> str:
     return f"xor({writer.write(node.this)}, {writer.write(node.expression)})"
 
 
-@handles(*_UNARY, parts="this")
+@handles(*_UNARY, supported_args="this")
 def _unary(writer: Writer, node: exp.Unary) -> str:
     return _UNARY[type(node)].replace("{0}", writer.write(node.this))
 
 
-@handles(exp.Neg, parts="this")
+@handles(exp.Neg, supported_args="this")
 def _negate(writer: Writer, node: exp.Neg) -> str:
     literal = integer_literal(node)
     return integer(literal) if literal is not None else f"(- {writer.write(node.this)})"
@@ -109,25 +109,25 @@ def _negation(node: exp.Expr) -> str:
     return "NOT " if node.args.get("negate") else ""
 
 
-@handles(exp.Is, parts="this expression negate")
+@handles(exp.Is, supported_args="this expression negate")
 def _is(writer: Writer, node: exp.Is) -> str:
     return f"({writer.write(node.this)} IS {_negation(node)}{writer.write(node.expression)})"
 
 
-@handles(exp.Like, parts="this expression negate")
+@handles(exp.Like, supported_args="this expression negate")
 def _like(writer: Writer, node: exp.Like) -> str:
     if isinstance(node.expression, exp.Any | exp.All | exp.Tuple):
         raise NotImplementedConstruct("quantified LIKE")
     return f"({writer.write(node.this)} {_negation(node)}LIKE {writer.write(node.expression)} ESCAPE '\\')"
 
 
-@handles(exp.Between, parts="this low high negate")
+@handles(exp.Between, supported_args="this low high negate")
 def _between(writer: Writer, node: exp.Between) -> str:
     low, high = writer.write(node.args["low"]), writer.write(node.args["high"])
     return f"({writer.write(node.this)} {_negation(node)}BETWEEN {low} AND {high})"
 
 
-@handles(exp.In, parts="this expressions query unnest negate")
+@handles(exp.In, supported_args="this expressions query unnest negate")
 def _in(writer: Writer, node: exp.In) -> str:
     refuse_struct_comparison([node.this, *node.expressions])
     if isinstance(node.this, exp.Tuple) and not node.expressions:
@@ -142,7 +142,7 @@ def _in(writer: Writer, node: exp.In) -> str:
     return f"({writer.write(node.this)} {_negation(node)}IN ({among}))"
 
 
-@handles(exp.Case, parts="this ifs default")
+@handles(exp.Case, supported_args="this ifs default")
 def _case(writer: Writer, node: exp.Case) -> str:
     subject = f" {writer.write(node.this)}" if node.this else ""
     branches = (f"WHEN {writer.write(b.this)} THEN {writer.write(b.args['true'])}" for b in node.args["ifs"])
@@ -151,7 +151,7 @@ def _case(writer: Writer, node: exp.Case) -> str:
     return f"CASE{subject} {' '.join(branches)}{otherwise} END"
 
 
-@handles(exp.If, parts="this true false")
+@handles(exp.If, supported_args="this true false")
 def _if(writer: Writer, node: exp.If) -> str:
     false = node.args.get("false")
     if false is None:

@@ -1,4 +1,4 @@
-"""ORDER BY in BigQuery's order (NULL lowest, then NaN, then numbers), and windows."""
+"""Writes windows, and ORDER BY in BigQuery's order: NULL lowest, then NaN, then numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.field_types import quote_identifier
-from devstack.bigquery.sql.writer.node_writer import Writer, integer_literal, refuse_other_parts
+from devstack.bigquery.sql.writer.node_writer import Writer, integer_literal, refuse_other_args
 
 _FRAME_KINDS = ("ROWS", "RANGE")
 
@@ -17,23 +17,23 @@ def order_by(writer: Writer, order: exp.Order | None, projections: Sequence[exp.
     """` ORDER BY …`, or "" without one. Ordinals refer to the projections."""
     if order is None:
         return ""
-    return " ORDER BY " + ", ".join(_keys(writer, ordered, projections) for ordered in order.expressions)
+    return " ORDER BY " + ", ".join(_sort_keys(writer, ordered, projections) for ordered in order.expressions)
 
 
-def _keys(writer: Writer, ordered: exp.Ordered, projections: Sequence[exp.Expr]) -> str:
-    refuse_other_parts(ordered, ("this", "desc", "nulls_first"))
-    written = _sorted_value(writer, ordered.this, projections)
+def _sort_keys(writer: Writer, ordered: exp.Ordered, projections: Sequence[exp.Expr]) -> str:
+    refuse_other_args(ordered, ("this", "desc", "nulls_first"))
+    value_sql = _sorted_value(writer, ordered.this, projections)
     descending, nulls_first = bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))
     direction = "DESC" if descending else "ASC"
-    if written.isdigit():
-        return f"{written} {direction} NULLS {'FIRST' if nulls_first else 'LAST'}"
-    null_key = f"({written} IS NULL) {'DESC' if nulls_first else 'ASC'}"
-    return f"{null_key}, {is_nan(written)} {'ASC' if descending else 'DESC'}, {written} {direction}"
+    if value_sql.isdigit():
+        return f"{value_sql} {direction} NULLS {'FIRST' if nulls_first else 'LAST'}"
+    null_key = f"({value_sql} IS NULL) {'DESC' if nulls_first else 'ASC'}"
+    return f"{null_key}, {is_nan(value_sql)} {'ASC' if descending else 'DESC'}, {value_sql} {direction}"
 
 
-def is_nan(written: str) -> str:
-    """SQL of whether a value of any type is NaN, the greatest number for DuckDB and the lowest for BigQuery."""
-    return f"(typeof({written}) IN ('DOUBLE', 'FLOAT') AND CAST({written} AS VARCHAR) = 'nan')"
+def is_nan(value_sql: str) -> str:
+    """SQL of whether a value of any type is NaN: the greatest number in DuckDB, the lowest in BigQuery."""
+    return f"(typeof({value_sql}) IN ('DOUBLE', 'FLOAT') AND CAST({value_sql} AS VARCHAR) = 'nan')"
 
 
 def _sorted_value(writer: Writer, node: exp.Expr, projections: Sequence[exp.Expr]) -> str:
@@ -81,7 +81,7 @@ def _has_distance(spec: exp.WindowSpec) -> bool:
 
 def _frame(writer: Writer, spec: exp.WindowSpec) -> str:
     kind = str(spec.args.get("kind")).upper()
-    refuse_other_parts(spec, ("kind", "start", "start_side", "end", "end_side"))
+    refuse_other_args(spec, ("kind", "start", "start_side", "end", "end_side"))
     if kind not in _FRAME_KINDS:
         raise NotImplementedConstruct(f"window frame {kind}")
     start = _bound(writer, spec, "start")

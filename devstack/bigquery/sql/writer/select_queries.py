@@ -1,4 +1,4 @@
-"""SELECT, WITH and set operations."""
+"""Writes SELECT, WITH and set operations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from devstack.bigquery.sql.field_types import quote_identifier
 from devstack.bigquery.sql.functions import AGGREGATE_NAMES
 from devstack.bigquery.sql.writer.columns_and_structs import struct, struct_field_name
 from devstack.bigquery.sql.writer.literals import parameter_value
-from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_literal, refuse_other_parts
+from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_literal, refuse_other_args
 from devstack.bigquery.sql.writer.ordering import order_by, window_text
 
-_SELECT_PARTS = "with_ kind expressions distinct from_ joins where group having qualify windows order limit offset"
-_SET_PARTS = "with_ this expression distinct order limit offset side kind"
+_SELECT_ARGS = "with_ kind expressions distinct from_ joins where group having qualify windows order limit offset"
+_SET_ARGS = "with_ this expression distinct order limit offset side kind"
 
 
 @contextmanager
@@ -32,9 +32,9 @@ def _with_clause(writer: Writer, node: exp.Query) -> Iterator[str]:
 
 
 def _common_tables(writer: Writer, clause: exp.With, names: set[str]) -> Iterator[str]:
-    refuse_other_parts(clause, ("expressions",))
+    refuse_other_args(clause, ("expressions",))
     for table in clause.expressions:
-        refuse_other_parts(table, ("this", "alias"))
+        refuse_other_args(table, ("this", "alias"))
         if table.args["alias"].args.get("columns"):
             raise NotImplementedConstruct("column names of a WITH table")
         if table.alias.lower() in names:
@@ -44,7 +44,7 @@ def _common_tables(writer: Writer, clause: exp.With, names: set[str]) -> Iterato
         yield text
 
 
-@handles(exp.Select, parts=_SELECT_PARTS)
+@handles(exp.Select, supported_args=_SELECT_ARGS)
 def _select(writer: Writer, node: exp.Select) -> str:
     with _with_clause(writer, node) as common_tables:
         sources = writer.write(node.args["from_"]) if node.args.get("from_") else ""
@@ -65,7 +65,7 @@ def _select(writer: Writer, node: exp.Select) -> str:
 def _distinct(node: exp.Select) -> str:
     distinct = node.args.get("distinct")
     if distinct is not None:
-        refuse_other_parts(distinct, ())
+        refuse_other_args(distinct, ())
     return "DISTINCT " if distinct is not None else ""
 
 
@@ -82,14 +82,14 @@ def _projections(writer: Writer, node: exp.Select) -> str:
     return ", ".join(writer.write_all(node.expressions))
 
 
-@handles(exp.Values, parts="expressions")
+@handles(exp.Values, supported_args="expressions")
 def _values(writer: Writer, node: exp.Values) -> str:
     """The rows of an INSERT."""
     rows = (f"({', '.join(writer.write_all(row.expressions))})" for row in node.expressions)
     return f"VALUES {', '.join(rows)}"
 
 
-@handles(exp.Alias, parts="this alias")
+@handles(exp.Alias, supported_args="this alias")
 def _alias(writer: Writer, node: exp.Alias) -> str:
     if not isinstance(node.parent, exp.Select):
         raise InvalidQuery(f"Syntax error: Unexpected alias {node.alias} outside a SELECT list or STRUCT")
@@ -97,7 +97,7 @@ def _alias(writer: Writer, node: exp.Alias) -> str:
 
 
 def _group(writer: Writer, group: exp.Group, projections: list[exp.Expr]) -> str:
-    refuse_other_parts(group, ("expressions", "all"))
+    refuse_other_args(group, ("expressions", "all"))
     if group.args.get("all"):
         return _group_by_all(writer, projections)
     keys = (
@@ -108,7 +108,7 @@ def _group(writer: Writer, group: exp.Group, projections: list[exp.Expr]) -> str
 
 
 def _group_by_all(writer: Writer, projections: list[exp.Expr]) -> str:
-    """GROUP BY ALL, written out: under DuckDB's own, an expression in ORDER BY could not use the projections."""
+    """GROUP BY with the keys that ALL stands for: after DuckDB's own ALL, ORDER BY accepts no selected expression."""
     keys = []
     for item in projections:
         if item.is_star:
@@ -138,7 +138,7 @@ def _limit(writer: Writer, node: exp.Query) -> str:
         return ""
     for clause in (limit, offset):
         if clause is not None:
-            refuse_other_parts(clause, ("expression",))
+            refuse_other_args(clause, ("expression",))
     text = f" LIMIT {_row_count(writer, limit.expression)}"
     return text + (f" OFFSET {_row_count(writer, offset.expression)}" if offset is not None else "")
 
@@ -157,7 +157,7 @@ def _row_count(writer: Writer, node: exp.Expr) -> str:
     return str(literal)
 
 
-@handles(exp.Union, exp.Intersect, exp.Except, parts=_SET_PARTS)
+@handles(exp.Union, exp.Intersect, exp.Except, supported_args=_SET_ARGS)
 def _set_operation(writer: Writer, node: exp.SetOperation) -> str:
     distinct = node.args.get("distinct")
     if not isinstance(node, exp.Union) and not distinct:
@@ -189,5 +189,5 @@ def _output(item: exp.Expr) -> exp.Expr:
 
 
 def _operand(writer: Writer, node: exp.Expr) -> str:
-    written = writer.write(node)
-    return written if written.startswith("(") and isinstance(node, exp.Subquery) else f"({written})"
+    operand_sql = writer.write(node)
+    return operand_sql if operand_sql.startswith("(") and isinstance(node, exp.Subquery) else f"({operand_sql})"

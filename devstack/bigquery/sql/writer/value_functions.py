@@ -1,4 +1,4 @@
-"""Functions of numbers, text and structs that need more than the templates in `functions.py`."""
+"""Writes the functions of numbers, text and structs that need more than the templates in `functions.py`."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ def test_rows_are_marked_with_old_and_new_values() -> None:
 
 
 def test_long_table_says_how_many_rows_it_leaves_out() -> None:
-    lines = terminal_output.plain_rows([Row(KEY, value, 1) for value in range(terminal_output.ROWS_SHOWN + 7)])
-    assert len(lines) == terminal_output.ROWS_SHOWN + 2
+    lines = terminal_output.plain_rows([Row(KEY, value, 1) for value in range(terminal_output.MAX_ROWS_SHOWN + 7)])
+    assert len(lines) == terminal_output.MAX_ROWS_SHOWN + 2
     assert "7 more" in lines[-1]
 
 

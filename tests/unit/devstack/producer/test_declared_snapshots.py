@@ -92,7 +92,7 @@ def test_delivery_lies_as_the_feed_file_says_and_the_next_one_is_made_from_it(bu
     landed = landing.land(bucket, "store_visits", 3, first, layout)
     names = [blob.name.removeprefix("stores/visits/snapshot_id=3/") for blob in bucket.client.list_blobs(bucket)]
     assert names == ["_COMPLETE", *(f"part-0000{n}.parquet" for n in range(4))]
-    assert (landed.rows, landed.dates, landed.is_redelivery) == (13_000, 13, False)
+    assert (landed.row_count, landed.date_count, landed.is_redelivery) == (13_000, 13, False)
     assert landing.next_snapshot_id(bucket, layout.prefix) == 4
     second = next_snapshot.make(bucket, "store_visits", 4, DAY)
     same = set(map(repr, first.drop_columns(["snapshot_no"]).to_pylist()))

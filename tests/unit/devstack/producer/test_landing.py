@@ -20,7 +20,7 @@ def names(bucket: Bucket) -> list[str]:
 def test_delivery_follows_the_data_contract(bucket: Bucket) -> None:
     landed = landing.land(bucket, "feed", 7, realistic_snapshots.first(DAY, 7, 1, 20))
     folders = [name.split("/") for name in names(bucket) if not name.endswith("_SUCCESS")]
-    assert len(folders) == landed.dates == 13
+    assert len(folders) == landed.date_count == 13
     assert all(parts[:2] == ["feed", "snapshot_id=7"] for parts in folders)
     assert folders[-1][2] == "date=2026-03-01"
     blob = bucket.blob("/".join(folders[-1]))

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from devstack.stack.health import is_healthy
-from devstack.stack.programs import Program
+from devstack.stack.parts import Part
 from devstack.stack.supervisord import PartState
 
 STARTED = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -37,8 +37,8 @@ def answer() -> Iterator[dict[str, object]]:
         thread.join()
 
 
-def scheduler(answer: dict[str, object]) -> Program:
-    return Program("scheduler", ("x",), str(answer["url"]), heartbeat="scheduler")
+def scheduler(answer: dict[str, object]) -> Part:
+    return Part("scheduler", ("x",), str(answer["url"]), heartbeat_name="scheduler")
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_airflow_part_is_healthy_by_its_own_heartbeat(
 
 def test_part_that_airflow_does_not_mention_is_not_healthy(answer: dict[str, object]) -> None:
     assert not is_healthy(scheduler(answer), RUNNING)
-    assert is_healthy(Program("api_server", ("x",), str(answer["url"])), RUNNING)
+    assert is_healthy(Part("api_server", ("x",), str(answer["url"])), RUNNING)
 
 
 @pytest.mark.parametrize(("end", "pid", "healthy"), [("true", 1, True), ("false", 1, False), ("true", 0, False)])
@@ -64,5 +64,5 @@ def test_part_with_a_command_is_healthy_when_it_runs_and_the_command_ends_well(
     end: str, pid: int, healthy: bool
 ) -> None:
     """While supervisord still calls it STARTING, too: nothing else can answer on a socket of our own."""
-    database = Program("database", ("x",), "", health_command=(end,))
+    database = Part("database", ("x",), "", health_command=(end,))
     assert is_healthy(database, PartState("STARTING", pid, STARTED)) is healthy

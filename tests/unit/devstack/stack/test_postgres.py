@@ -33,7 +33,7 @@ def start() -> Iterator[Start]:
 
     def started(layout: Layout) -> subprocess.Popen[bytes]:
         postgres.prepare(layout, os.environ)
-        environment = {**os.environ, processes.MARKER: str(layout.local)}
+        environment = {**os.environ, processes.STACK_VARIABLE: str(layout.local)}
         servers.append(subprocess.Popen(postgres.server_command(layout), env=environment, stderr=subprocess.PIPE))
         give_up = time.monotonic() + 60
         while subprocess.run(postgres.ready_command(layout)).returncode != 0:

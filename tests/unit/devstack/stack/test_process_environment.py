@@ -9,7 +9,7 @@ from dedup_clone.warehouse.append_connection import ADDRESS_VARIABLE
 from devstack.stack import airflow_settings, client_config, process_environment, secret_keys
 from devstack.stack.layout import Layout
 from devstack.stack.ports import Ports
-from devstack.stack.processes import MARKER
+from devstack.stack.processes import STACK_VARIABLE
 
 PORTS = Ports(gcs=11, gcs_tls=12, gcs_for_gcloud=13, bigquery=14, airflow=15)
 
@@ -43,7 +43,7 @@ def test_everything_listens_and_asks_on_the_loopback_address_without_a_proxy(tmp
 
 def test_parts_carry_the_marker_in_an_environment_that_stays_readable(tmp_path: Path) -> None:
     parts = built(tmp_path, {})
-    assert parts[MARKER] == str(layout_in(tmp_path).local)
+    assert parts[STACK_VARIABLE] == str(layout_in(tmp_path).local)
     assert parts["SPT_NOENV"] == "1"
 
 
@@ -97,7 +97,7 @@ def test_stack_env_names_every_address_and_nothing_of_the_marker(tmp_path: Path)
     assert variables["AIRFLOW_URL"] == "http://127.0.0.1:15"
     assert variables["CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"] == "http://127.0.0.1:13/storage/v1/"
     # A shell that sourced it would otherwise be ended together with the stack.
-    assert MARKER not in variables
+    assert STACK_VARIABLE not in variables
 
 
 def test_client_tools_files_name_the_ports(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from devstack.stack import processes
-from testkit.proxied_stack import wait_for
+from testkit.waiting import wait_for
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEP
@@ -23,7 +23,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def run(code: str, **variables: str) -> subprocess.Popen[str]:
-        environment = {**os.environ, processes.MARKER: str(tmp_path), **variables}
+        environment = {**os.environ, processes.STACK_VARIABLE: str(tmp_path), **variables}
         process = subprocess.Popen(
             [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
         )
@@ -86,7 +86,7 @@ def test_finds_a_child_that_dropped_the_marker(tmp_path: Path, start: Start) -> 
 
 
 def test_spares_processes_of_another_stack(tmp_path: Path, start: Start) -> None:
-    start(SLEEP, **{processes.MARKER: str(tmp_path / "other")})
+    start(SLEEP, **{processes.STACK_VARIABLE: str(tmp_path / "other")})
     assert processes.of_stack(tmp_path) == []
 
 
@@ -101,7 +101,7 @@ def test_sweep_ends_everything_even_what_ignores_the_request(tmp_path: Path, sta
 def test_sweep_spares_ourselves_when_the_marker_is_exported(tmp_path: Path) -> None:
     code = "import sys; from pathlib import Path; from devstack.stack.processes import sweep; "
     code += "print(sweep(Path(sys.argv[1]), 1))"
-    environment = {**os.environ, processes.MARKER: str(tmp_path)}
+    environment = {**os.environ, processes.STACK_VARIABLE: str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], env=environment, capture_output=True, text=True, check=True
     )
@@ -111,7 +111,7 @@ def test_sweep_spares_ourselves_when_the_marker_is_exported(tmp_path: Path) -> N
 def test_cutting_tasks_off_ends_all_below_the_scheduler_and_leaves_it_running(tmp_path: Path, start: Start) -> None:
     scheduler = start(PARENT)
     with processes.running_tasks_killed(scheduler.pid):
-        wait_for(lambda: psutil.Process(scheduler.pid).status() == psutil.STATUS_STOPPED, 30, "a stopped scheduler")
+        wait_for(lambda: psutil.Process(scheduler.pid).status() == psutil.STATUS_STOPPED, "a stopped scheduler", 30)
     # Its only child has gone, so it is no longer held up by it and ends by itself.
     assert scheduler.wait(timeout=30) == 0
 

@@ -9,8 +9,8 @@ import pytest
 
 from devstack.stack import health, lifecycle, processes, supervisord
 from devstack.stack.layout import Layout
+from devstack.stack.parts import Part
 from devstack.stack.ports import any_free_port
-from devstack.stack.programs import Program
 from devstack.stack.stack_errors import PartFailed
 
 
@@ -22,15 +22,15 @@ def layout(tmp_path: Path) -> Iterator[Layout]:
     processes.sweep(made.local, timeout_s=0.5)
 
 
-def server(name: str) -> Program:
+def server(name: str) -> Part:
     port = any_free_port()
     command = (sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port))
-    return Program(name, command, f"http://127.0.0.1:{port}/", environment={"GREETING": "100 % “fine”"})
+    return Part(name, command, f"http://127.0.0.1:{port}/", environment={"GREETING": "100 % “fine”"})
 
 
-def started(layout: Layout, *programs: Program) -> supervisord.Supervisor:
+def started(layout: Layout, *programs: Part) -> supervisord.Supervisor:
     layout.supervisor_conf.write_text(supervisord.render(layout, programs))
-    supervisord.start_supervisord(layout, {**os.environ, processes.MARKER: str(layout.local)})
+    supervisord.start_supervisord(layout, {**os.environ, processes.STACK_VARIABLE: str(layout.local)})
     supervisor = supervisord.Supervisor(layout.supervisor_socket)
     for program in programs:
         supervisor.start(program.name)
@@ -44,12 +44,12 @@ def test_wait_returns_when_all_parts_run_and_answer_and_says_so(layout: Layout) 
     health.wait(layout, supervisor, programs, timeout_s=60, log=lines.append)
     assert sorted(line.split()[0] for line in lines) == ["one", "two"]
     # An answer of another program on the port is not health.
-    stopped = supervisord.PartState("BACKOFF", 0, supervisor.parts()["one"].started_at)
+    stopped = supervisord.PartState("BACKOFF", 0, supervisor.part_states()["one"].started_at)
     assert not health.is_healthy(programs[0], stopped)
 
 
 def test_wait_fails_with_the_log_of_a_part_that_does_not_start(layout: Layout) -> None:
-    broken = Program("broken", (sys.executable, "-c", "raise SystemExit('no such folder')"), "http://127.0.0.1:1/")
+    broken = Part("broken", (sys.executable, "-c", "raise SystemExit('no such folder')"), "http://127.0.0.1:1/")
     supervisor = started(layout, broken)
     with pytest.raises(PartFailed, match="no such folder") as failed:
         health.wait(layout, supervisor, (broken,), timeout_s=60, log=print)
@@ -67,13 +67,13 @@ def test_the_database_stops_when_all_others_have_stopped(layout: Layout) -> None
     """Each notes its end; those that write to the database take their time."""
     ends = layout.local / "ends"
 
-    def notes_its_end(name: str, signal_name: str, seconds: float) -> Program:
+    def notes_its_end(name: str, signal_name: str, seconds: float) -> Part:
         script = layout.local / f"{name}.py"
         end = f"time.sleep({seconds}); open({str(ends)!r}, 'a').write({name!r} + ' '); sys.exit()"
         handler = f"def end(*_): {end}\nsignal.signal(signal.SIG{signal_name}, end)\n"
         script.write_text(f"import signal, sys, time\n{handler}print('up', flush=True)\nwhile True: signal.pause()\n")
         is_up = ("grep", "up", str(layout.log_of(name)))
-        return Program(name, (sys.executable, str(script)), "", stop_signal=signal_name, health_command=is_up)
+        return Part(name, (sys.executable, str(script)), "", stop_signal=signal_name, health_command=is_up)
 
     parts = (notes_its_end("scheduler", "TERM", 1.0), notes_its_end("database", "INT", 0.0))
     supervisor = started(layout, *parts)

@@ -63,7 +63,7 @@ def test_no_block_with_a_matching_row_is_pruned(seed: int, tmp_path: Path, monke
     store = SegmentStore(tmp_path)
     with store.batch() as batch:
         segments = tuple(batch.write(random_rows(rng)) for _ in range(rng.randrange(1, 4)))
-    partition = Partition(segments, 0, merged=rng.randrange(len(segments) + 1))
+    partition = Partition(segments, 0, reclustered_segments=rng.randrange(len(segments) + 1))
     groups = BlockIndex(store).blocks(SETTINGS, partition, 0)
     assert sum(group.starts[-1] for group in groups) == partition.rows
     text = random_condition(rng)

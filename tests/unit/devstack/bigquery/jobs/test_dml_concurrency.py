@@ -6,7 +6,6 @@ Source: "Using data manipulation language (DML)", concurrent jobs.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,15 +17,16 @@ from devstack.bigquery.bigquery_errors import ResourcesExceeded, StoppedJob
 from devstack.bigquery.clock import Clock
 from devstack.bigquery.jobs import dml_queue, dml_runner
 from devstack.bigquery.jobs.dml_queue import (
-    INSERTS_AT_ONCE_PER_DAY,
     MAXIMUM_RUNNING,
     MAXIMUM_RUNNING_INSERTS,
     MAXIMUM_WAITING,
     MAXIMUM_WAITING_INSERTS,
+    UNQUEUED_INSERTS_PER_DAY,
     DmlQueue,
 )
 from devstack.bigquery.storage.catalog import HOUR_US
 from devstack.bigquery.storage.model import TableId
+from testkit.waiting import wait_for
 from tests.unit.devstack.bigquery.jobs.local_warehouse import Warehouse
 
 T = TableId("local-dev", "d", "t")
@@ -66,11 +66,7 @@ def meanwhile(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> Callable
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    for _ in range(WAIT_S * 100):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("the statements are not where they should be")
+    wait_for(condition, "the statements are where they should be", WAIT_S, poll_interval_s=0.01)
 
 
 def values(warehouse: Warehouse) -> list[int]:
@@ -129,7 +125,7 @@ def test_statement_for_a_full_queue_is_refused_at_once(tmp_path: Path) -> None:
     counting = threading.Lock()
 
     def work() -> None:
-        with queue.slot(T, stop):
+        with queue.admit(T, stop):
             with counting:
                 inside[0] += 1
                 most[0] = max(most[0], inside[0])
@@ -140,10 +136,10 @@ def test_statement_for_a_full_queue_is_refused_at_once(tmp_path: Path) -> None:
     threads = [threading.Thread(target=work) for _ in range(MAXIMUM_RUNNING + MAXIMUM_WAITING)]
     for thread in threads:
         thread.start()
-    wait_until(lambda: len(queue._queues[T].waiting) == MAXIMUM_WAITING and inside[0] == MAXIMUM_RUNNING)
-    with pytest.raises(ResourcesExceeded, match="limit is 20"), queue.slot(T, stop):
+    wait_until(lambda: len(queue._mutation_queues[T].waiting) == MAXIMUM_WAITING and inside[0] == MAXIMUM_RUNNING)
+    with pytest.raises(ResourcesExceeded, match="limit is 20"), queue.admit(T, stop):
         pass
-    with queue.slot(TableId("local-dev", "d", "other"), stop):
+    with queue.admit(TableId("local-dev", "d", "other"), stop):
         pass
     done.set()
     for thread in threads:
@@ -155,50 +151,50 @@ def test_statement_waits_seven_hours_at_most(tmp_path: Path) -> None:
     """ "Quotas and limits", data manipulation language: maximum time in queue."""
     clock = Clock(tmp_path / "clock.json")
     queue, stop = DmlQueue(clock), threading.Event()
-    with queue.slot(T, stop), queue.slot(T, stop):
+    with queue.admit(T, stop), queue.admit(T, stop):
         threading.Timer(0.2, lambda: clock.advance(7 * HOUR_US + 1)).start()
-        with pytest.raises(ResourcesExceeded, match="seven hours"), queue.slot(T, stop):
+        with pytest.raises(ResourcesExceeded, match="seven hours"), queue.admit(T, stop):
             pass
 
 
 def test_cancelled_statement_leaves_the_queue(tmp_path: Path) -> None:
     queue, stop, running = DmlQueue(Clock(tmp_path / "clock.json")), threading.Event(), threading.Event()
-    with queue.slot(T, running), queue.slot(T, running):
+    with queue.admit(T, running), queue.admit(T, running):
         stop.set()
-        with pytest.raises(StoppedJob), queue.slot(T, stop):
+        with pytest.raises(StoppedJob), queue.admit(T, stop):
             pass
-    with queue.slot(T, running):
-        assert not queue._queues[T].waiting
+    with queue.admit(T, running):
+        assert not queue._mutation_queues[T].waiting
 
 
 def test_inserts_wait_only_after_the_first_ones_of_a_day(tmp_path: Path) -> None:
     """ "Data manipulation language", INSERT DML concurrency."""
-    before = [INSERTS_AT_ONCE_PER_DAY - 12]
+    before = [UNQUEUED_INSERTS_PER_DAY - 12]
     queue, stop = DmlQueue(Clock(tmp_path / "clock.json"), lambda table: before[0]), threading.Event()
     with ExitStack() as running:
         for _ in range(12):
-            running.enter_context(queue.insert_slot(T, stop))  # more than ten at once
+            running.enter_context(queue.admit_insert(T, stop))  # more than ten at once
         stop.set()
-        with pytest.raises(StoppedJob), queue.insert_slot(T, stop):  # it would wait
+        with pytest.raises(StoppedJob), queue.admit_insert(T, stop):  # it would wait
             pass
     stop.clear()
-    before[0] = INSERTS_AT_ONCE_PER_DAY
+    before[0] = UNQUEUED_INSERTS_PER_DAY
     with ExitStack() as running:
         for _ in range(MAXIMUM_RUNNING_INSERTS):
-            running.enter_context(queue.insert_slot(T, stop))
-        with queue.slot(T, stop):  # the queue of UPDATE, DELETE and MERGE is another one
+            running.enter_context(queue.admit_insert(T, stop))
+        with queue.admit(T, stop):  # the queue of UPDATE, DELETE and MERGE is another one
             pass
         cancel = threading.Event()
 
         def wait() -> None:
-            with pytest.raises(StoppedJob), queue.insert_slot(T, cancel):
+            with pytest.raises(StoppedJob), queue.admit_insert(T, cancel):
                 pass
 
         threads = [threading.Thread(target=wait) for _ in range(MAXIMUM_WAITING_INSERTS)]
         for thread in threads:
             thread.start()
-        wait_until(lambda: len(queue._inserts[T].waiting) == MAXIMUM_WAITING_INSERTS)
-        with pytest.raises(ResourcesExceeded, match="limit is 100"), queue.insert_slot(T, stop):
+        wait_until(lambda: len(queue._insert_queues[T].waiting) == MAXIMUM_WAITING_INSERTS)
+        with pytest.raises(ResourcesExceeded, match="limit is 100"), queue.admit_insert(T, stop):
             pass
         cancel.set()
         for thread in threads:
@@ -208,15 +204,15 @@ def test_inserts_wait_only_after_the_first_ones_of_a_day(tmp_path: Path) -> None
 def test_inserts_of_the_last_24_hours_count(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = warehouse.stand_in.queries._dml_queue
     assert queue._inserts_of_day(T) == 1
-    monkeypatch.setattr(dml_queue, "INSERTS_AT_ONCE_PER_DAY", 1)
+    monkeypatch.setattr(dml_queue, "UNQUEUED_INSERTS_PER_DAY", 1)
     with ExitStack() as running:
         for _ in range(MAXIMUM_RUNNING_INSERTS):
-            running.enter_context(queue.insert_slot(T, threading.Event()))
+            running.enter_context(queue.admit_insert(T, threading.Event()))
         jobs = [
             warehouse.start("INSERT d.t VALUES (DATE '2026-01-03', 9)"),
             warehouse.start("INSERT d.t VALUES (DATE '2026-01-03', 9); SELECT 1"),
         ]
-        wait_until(lambda: len(queue._inserts[T].waiting) == len(jobs))
+        wait_until(lambda: len(queue._insert_queues[T].waiting) == len(jobs))
         view = warehouse.view(
             "SELECT job_id, destination_table.table_id FROM `region-us`.INFORMATION_SCHEMA.JOBS "
             "WHERE state = 'PENDING' AND start_time IS NULL ORDER BY creation_time"

@@ -61,7 +61,7 @@ def test_table_too_large_for_one_file_needs_a_wildcard(warehouse: Warehouse, mon
 
 
 def test_files_of_a_wildcard_are_numbered(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extract_job, "SHARD_BYTES", 4 * ROW_BYTES)
+    monkeypatch.setattr(extract_job, "MAXIMUM_SHARD_BYTES", 4 * ROW_BYTES)
     assert extracted(warehouse, "gs://b/x-*.parquet") == {
         "gs://b/x-000000000000.parquet": [0, 0, 1, 1],
         "gs://b/x-000000000001.parquet": [2, 2],

@@ -57,7 +57,7 @@ CONSTRUCTS: dict[str, str] = {
     "SELECT a, SUM(b) FROM d.t GROUP BY ROLLUP (a)": "ROLLUP",
     "SELECT SHA1('x')": "function SHA1",
     "SELECT APPROX_QUANTILES(a, 2 RESPECT NULLS) FROM d.t": "APPROX_QUANTILES with RESPECT NULLS or HAVING",
-    "SELECT SAFE.APPROX_QUANTILES(a, 2) FROM d.t": "SAFE. before aggregate APPROX_QUANTILES",
+    "SELECT SAFE.APPROX_QUANTILES(a, 2) FROM d.t": "SAFE. before aggregate or window function APPROX_QUANTILES",
     "SELECT APPROX_TOP_COUNT(a, 2) FROM d.t": "function APPROX_TOP_COUNT",
     "SELECT RAND()": "function RAND",
     "SELECT d.f(1)": "function d.f",

@@ -14,35 +14,36 @@ DATABASE = "database"
 
 
 @dataclass(frozen=True)
-class Program:
-    """A part of the stack. It is healthy if `health_url` answers, or if `health_command` exits with 0.
+class Part:
+    """A part of the stack. It is healthy if `health_command` exits with 0, or, without one, if `health_url` answers.
 
-    `address`: what users open, shown to them. `heartbeat`: the part's name in Airflow's health endpoint, for parts of
-    Airflow that have no server. `ends_its_children`: whether supervisord signals only the part's main process, which
-    then ends its child processes; otherwise it signals the whole process group.
+    `heartbeat_name`: for parts of Airflow that have no server, the part's name in Airflow's health endpoint. Such a
+    part is healthy if the endpoint calls it so, and if its last heartbeat is newer than the start of its process.
+    `address`: what users open, shown to them. `stop_as_group`: whether supervisord sends the stop signal to the whole
+    process group, or only to the part's main process, which then ends its child processes.
     """
 
     name: str
     command: tuple[str, ...]
     health_url: str
     address: str = ""
-    heartbeat: str | None = None
+    heartbeat_name: str | None = None
     environment: dict[str, str] = field(default_factory=dict)
-    is_airflow: bool = False
+    starts_after_migration: bool = False
     health_command: tuple[str, ...] = ()
     stop_signal: str = "TERM"
-    ends_its_children: bool = False
+    stop_as_group: bool = True
 
 
-def database(layout: Layout) -> Program:
-    return Program(
+def database(layout: Layout) -> Part:
+    return Part(
         name=DATABASE,
         command=postgres.server_command(layout),
         health_url="",
         health_command=postgres.ready_command(layout),
         # With TERM it would wait until all clients have disconnected.
         stop_signal="INT",
-        ends_its_children=True,
+        stop_as_group=False,
     )
 
 
@@ -61,7 +62,7 @@ def fake_gcs_binary() -> Path:
     return binaries[0]
 
 
-def fake_gcs(layout: Layout, ports: Ports) -> Program:
+def fake_gcs(layout: Layout, ports: Ports) -> Part:
     command = (
         *(str(fake_gcs_binary()), "-scheme", "both", "-host", HOST),
         *("-port", str(ports.gcs_tls), "-port-http", str(ports.gcs)),
@@ -69,7 +70,7 @@ def fake_gcs(layout: Layout, ports: Ports) -> Program:
         *("-public-host", f"{HOST}:{ports.gcs}", "-external-url", ports.gcs_url),
         *("-log-level", "warn"),
     )
-    return Program(
+    return Part(
         name="fake_gcs",
         command=command,
         health_url=f"{ports.gcs_url}/_internal/healthcheck",
@@ -79,9 +80,9 @@ def fake_gcs(layout: Layout, ports: Ports) -> Program:
     )
 
 
-def gcloud_proxy(ports: Ports) -> Program:
+def gcloud_proxy(ports: Ports) -> Part:
     module = ("-m", "devstack.stack.gcloud_proxy")
-    return Program(
+    return Part(
         name="gcloud_proxy",
         command=(sys.executable, *module, "--port", str(ports.gcs_for_gcloud), "--storage", ports.gcs_url),
         health_url=f"{ports.gcs_for_gcloud_url}/_internal/healthcheck",
@@ -89,13 +90,13 @@ def gcloud_proxy(ports: Ports) -> Program:
     )
 
 
-def bigquery(layout: Layout, ports: Ports) -> Program:
+def bigquery(layout: Layout, ports: Ports) -> Part:
     command = (
         *(sys.executable, "-m", "devstack.bigquery", "--host", HOST),
         *("--port", str(ports.bigquery), "--grpc-port", str(ports.bigquery_write)),
         *("--data", str(layout.bigquery_data)),
     )
-    return Program(
+    return Part(
         name="bigquery",
         command=command,
         health_url=f"{ports.bigquery_url}/_standin/health",
@@ -103,7 +104,7 @@ def bigquery(layout: Layout, ports: Ports) -> Program:
     )
 
 
-def spark_history(layout: Layout, ports: Ports) -> Program:
+def spark_history(layout: Layout, ports: Ports) -> Part:
     """Spark's own history server, which shows running and finished jobs from their event logs."""
     spark_home = packages.folder_of("pyspark", "pyspark")
     options = {
@@ -114,7 +115,7 @@ def spark_history(layout: Layout, ports: Ports) -> Program:
         "spark.history.ui.port": str(ports.spark_history),
     }
     settings = (f"-D{name}={value}" for name, value in options.items())
-    return Program(
+    return Part(
         name="spark_history",
         command=(str(spark_home / "bin" / "spark-class"), "org.apache.spark.deploy.history.HistoryServer"),
         health_url=f"{ports.spark_history_url}/api/v1/version",
@@ -127,25 +128,27 @@ def spark_history(layout: Layout, ports: Ports) -> Program:
     )
 
 
-def airflow_parts(ports: Ports) -> tuple[Program, ...]:
-    parts_health = f"{ports.airflow_url}/api/v2/monitor/health"
+def airflow_parts(ports: Ports) -> tuple[Part, ...]:
+    heartbeats_url = f"{ports.airflow_url}/api/v2/monitor/health"
     # The API that tasks use. The server builds it at the first call, which takes seconds: the health check makes that
     # call before the first task does.
-    tasks_health = f"{ports.airflow_url}/execution/health"
+    execution_api_url = f"{ports.airflow_url}/execution/health"
+    # These parts fork the processes of tasks and DAG parses, so they import what those need, once (airflow_settings).
     preload = {"DEDUP_CLONE_PRELOAD": "1"}
 
-    def part(name: str, heartbeat: str | None, *arguments: str, **environment: str) -> Program:
-        return Program(
+    def part(name: str, heartbeat_name: str | None, *arguments: str, **environment: str) -> Part:
+        return Part(
             name=name,
             command=(sys.executable, "-m", "airflow", *arguments),
-            health_url=parts_health if heartbeat else tasks_health,
-            address="" if heartbeat else ports.airflow_url,
-            heartbeat=heartbeat,
+            health_url=heartbeats_url if heartbeat_name else execution_api_url,
+            address="" if heartbeat_name else ports.airflow_url,
+            heartbeat_name=heartbeat_name,
             environment=environment,
-            is_airflow=True,
-            # The scheduler's process group contains the supervisors of running tasks, which must not be asked to stop
-            # (see processes.running_tasks_killed). The triggerer hangs when another process has ended its child.
-            ends_its_children=name in (SCHEDULER, "triggerer"),
+            starts_after_migration=True,
+            # The scheduler's process group contains Airflow's supervisor process of each running task. If that is asked
+            # to stop, it reports a failure, which costs the task a retry (see processes.running_tasks_killed).
+            # The triggerer hangs when another process has ended its child.
+            stop_as_group=name not in (SCHEDULER, "triggerer"),
         )
 
     return (
@@ -157,7 +160,7 @@ def airflow_parts(ports: Ports) -> tuple[Program, ...]:
     )
 
 
-def all_programs(layout: Layout, ports: Ports) -> tuple[Program, ...]:
+def all_parts(layout: Layout, ports: Ports) -> tuple[Part, ...]:
     """All parts of the stack, in the order in which they start."""
-    stores = (database(layout), fake_gcs(layout, ports), gcloud_proxy(ports), bigquery(layout, ports))
-    return (*stores, spark_history(layout, ports), *airflow_parts(ports))
+    servers = (fake_gcs(layout, ports), gcloud_proxy(ports), bigquery(layout, ports), spark_history(layout, ports))
+    return (database(layout), *servers, *airflow_parts(ports))

@@ -1,0 +1,158 @@
+"""Changes the form of a published table on the real stack with FEED_rebuild, in a feed that has a table of changes.
+
+A column is dropped, one gets another name and type, and the table is clustered by fewer columns. After each step target
+and the table of changes must have the rows that the oracle computes from the ledger and the landed snapshots.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import yaml
+
+from dedup_clone.settings.feed import Feed, read_feed
+from dedup_clone.state.ledger import Outcome
+from devstack.producer.declared_snapshots import schema
+from soak.example_feeds import write_example_feed
+from soak.small_snapshots import today
+from testkit.oracle import OracleDelivery, OracleState, OracleTable, comparable
+from testkit.proxied_stack import ProxiedStack
+from testkit.stack_client import Row, StackClient, row
+from testkit.stored_changes import Change, expected_changes, stored_changes
+from testkit.table_contracts import oracle_table
+
+FEED = "rebuilt"
+KEYS = ["date", "product_id", "attribute_id"]
+FORMER_NAME, NAME = "attr_value", "value"
+REASON = "stores have a table of their own"
+PRODUCTS = 6
+TIMEOUT_S = 900.0
+
+
+def write_feed(dags: Path) -> None:
+    """Write a feed whose column `store_id` is no key, so that it can be dropped."""
+    table = {"keys": KEYS, "cluster_by": ["product_id", "attribute_id"]}
+    write_example_feed(dags, FEED, table=table, changes=True)
+
+
+def change_feed(dags: Path) -> None:
+    """Change the feed file to the form that no publish can make of the published table."""
+    path = dags / "feeds" / f"{FEED}.yaml"
+    settings = yaml.safe_load(path.read_text())
+    columns = [column for column in settings["table"]["columns"] if column["name"] != "store_id"]
+    changed = {"name": NAME, "type": "STRING"}
+    settings["table"]["columns"] = [changed if c["name"] == FORMER_NAME else c for c in columns]
+    settings["table"]["cluster_by"] = ["product_id"]
+    path.write_text(yaml.safe_dump(settings, sort_keys=False))
+
+
+def in_new_form(former: Row) -> Row:
+    """A row as the rebuild must copy it."""
+    kept = {name: value for name, value in former.items() if name not in ("store_id", FORMER_NAME)}
+    return {**kept, NAME: str(former[FORMER_NAME])}
+
+
+class RebuildRun:
+    """The publishes and the rebuild. `facts`, `problems`: sentences for the report."""
+
+    def __init__(self, stack: ProxiedStack, client: StackClient, folder: Path) -> None:
+        self.facts: list[str] = []
+        self.problems: list[str] = []
+        self._stack = stack
+        self._client = client
+        self._folder = folder
+        self._landed: dict[int, list[Row]] = {}
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def rebuild(self, run_approved: Callable[..., str]) -> None:
+        """Publish two snapshots, change the form of the table, and publish one in the new form."""
+        for snapshot_id in (1, 2):
+            self._publish(snapshot_id, self._rows(snapshot_id))
+        self._compare("before the rebuild")
+        change_feed(self._stack.layout.dags_folder)
+        self._refused(3)
+        shown = run_approved(feed=FEED, dag="rebuild", renamed={FORMER_NAME: NAME}, reason=REASON)
+        self._expect(f"[{FORMER_NAME}] becomes [{NAME}]" in shown, f"the rebuild showed [{shown}]")
+        self._compare("after the rebuild", has_changes=False)
+        self._publish(4, [in_new_form(one) for one in self._rows(4)])
+        self._compare("after a publish in the new form")
+        self.facts.append(f"rebuilt: {', '.join(c.name for c in self._feed.table.columns)}, the next snapshot on top")
+
+    @property
+    def _feed(self) -> Feed:
+        return read_feed(self._stack.layout.dags_folder / "feeds" / f"{FEED}.yaml")
+
+    def _expect(self, condition: bool, problem: str) -> None:
+        if not condition:
+            self.problems.append(problem)
+
+    def _rows(self, snapshot_id: int) -> list[Row]:
+        """Consecutive snapshots lack different products; the value of product 1 changes, that of others stays."""
+        return [
+            row(day, product, snapshot_id if product == 1 else product, snapshot_id)
+            for day in (today() - timedelta(days=1), today())
+            for product in range(PRODUCTS)
+            if product != 2 + snapshot_id % (PRODUCTS - 2)
+        ]
+
+    def _land(self, snapshot_id: int, rows: list[Row]) -> str:
+        self._landed[snapshot_id] = rows
+        columns, folder = schema(self._feed.table.to_contract()), self._folder / str(snapshot_id)
+        return self._client.land(FEED, snapshot_id, rows, folder, schema=columns)
+
+    def _publish(self, snapshot_id: int, rows: list[Row]) -> None:
+        run_id = self._land(snapshot_id, rows)
+        state = self._client.wait_for_run(FEED, run_id, timeout_s=TIMEOUT_S)
+        self._expect(state == "success", f"run [{run_id}] failed: {self._client.task_states(FEED, run_id)}")
+
+    def _refused(self, snapshot_id: int) -> None:
+        """Land a snapshot of the new form, whose publish must fail in its first task, and say what to do."""
+        run_id = self._land(snapshot_id, [in_new_form(one) for one in self._rows(snapshot_id)])
+        self._expect(
+            self._client.wait_for_run(FEED, run_id, timeout_s=TIMEOUT_S) == "failed", f"run [{run_id}] did not fail"
+        )
+        states = self._client.task_states(FEED, run_id)
+        self._expect(states["dedup_snapshot"] == "upstream_failed", f"run [{run_id}] went on: {states}")
+        log = self._client.failure_log(FEED, run_id, "resolve_publish")
+        for words in (f"column [{FORMER_NAME}] is no longer declared", f"{FEED}_rebuild"):
+            self._expect(words in log, f"the log of run [{run_id}] does not say [{words}]")
+
+    def _compare(self, when: str, *, has_changes: bool = True) -> None:
+        """Compare target and the table of changes with the oracle's. A rebuild makes the latter anew, empty."""
+        feed = self._feed
+        state, changes = self._expected()
+        target = self._client.bigquery.get_table(f"warehouse.{FEED}")
+        found = {"columns": [f.name for f in target.schema], "clustering": target.clustering_fields}
+        declared = {"columns": [c.name for c in feed.table.columns], "clustering": list(feed.table.cluster_by)}
+        self._expect(found == declared, f"{when}: target has {found}, expected {declared}")
+        rows = [dict(r.items()) for r in self._client.bigquery.query_and_wait(f"SELECT * FROM warehouse.{FEED}")]
+        self._expect(comparable(state.table, rows) == state.table_rows(), f"{when}: target has [{rows}]")
+        if has_changes:
+            stored = stored_changes(self._client.bigquery, f"warehouse.{FEED}_changes", state.table)
+            self._expect(bool(changes) and stored == changes, f"{when}: {FEED}_changes has {stored}, not {changes}")
+            self.facts.append(f"{when}: {len(rows)} rows, {len(stored)} changes")
+
+    def _expected(self) -> tuple[OracleState, list[Change]]:
+        """The table, and its changes since the first generation or the rebuild."""
+        retention_day = today() - timedelta(days=700)
+        state, changes = OracleState(self._oracle_table(1)), list[Change]()
+        for record in self._stack.ledger(FEED):
+            if record.outcome is not Outcome.PUBLISHED or record.generation is None:
+                continue
+            if record.rebuilt:
+                rows = {key: in_new_form(one) for key, one in state.rows.items()}
+                state, changes = OracleState(self._oracle_table(record.generation), rows=rows), []
+                continue
+            before, ids = state, [delivery.snapshot_id for delivery in record.deliveries]
+            state = state.apply([OracleDelivery(number, self._landed[number]) for number in ids], retention_day)
+            if record.parent is not None:
+                changes += expected_changes(
+                    before, state, generation=record.generation, snapshot_id=ids[-1], retention_day=retention_day
+                )
+        return state, changes
+
+    def _oracle_table(self, generation: int) -> OracleTable:
+        return oracle_table(self._stack.manifests(FEED).read(generation).table)

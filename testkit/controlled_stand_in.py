@@ -1,0 +1,45 @@
+"""The BigQuery stand-in, whose clock and faults a test controls."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import requests
+from google.cloud.bigquery import Client as BigQuery
+
+from testkit.stand_in_faults import add_fault, clear_faults
+
+
+class ControlledStandIn:
+    """A client of the stand-in, and its control endpoints."""
+
+    def __init__(self, bigquery: BigQuery) -> None:
+        self.bigquery = bigquery
+
+    @property
+    def _url(self) -> str:
+        return str(self.bigquery._connection.API_BASE_URL)
+
+    def pass_time(self, duration: timedelta) -> None:
+        """Move the stand-in's clock on, for all feeds that it has."""
+        body = {"advance_seconds": duration.total_seconds()}
+        requests.post(f"{self._url}/_standin/clock", json=body, timeout=10).raise_for_status()
+
+    def add_fault(self, fault: dict[str, Any]) -> None:
+        """Inject a fault. See `stand_in_faults`."""
+        add_fault(self._url, fault)
+
+    def clear_faults(self) -> None:
+        clear_faults(self._url)
+
+    def delay_jobs(self, job_id: str, seconds: float, *, times: int = 1) -> None:
+        """Delay each of the next `times` BigQuery jobs whose id matches the regular expression `job_id`."""
+        self.add_fault({"match": {"job_id": job_id}, "effect": "delay", "seconds": seconds, "times": times})
+
+    def wait_for_all_jobs(self) -> None:
+        """Wait until no BigQuery job runs. Asks for states, because `result` repeats its call for a failed job."""
+        for job in self.bigquery.list_jobs(state_filter="running"):
+            while self.bigquery.get_job(job.job_id, location=job.location).state != "DONE":
+                time.sleep(0.02)

@@ -1,0 +1,60 @@
+"""Makes and lists row access policies and policy tags; the client library has no methods for the former."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.cloud import bigquery
+
+from tests.contract.bigquery.emulator_client import PROJECT, TODAY, load_rows, make_table
+
+TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
+OTHER_TAG = "projects/p/locations/us/taxonomies/1/policyTags/3"
+
+
+def make_unprotected(client: bigquery.Client, dataset: str) -> str:
+    """A table with two rows of today and without policies."""
+    make_table(client, f"{dataset}.t")
+    load_rows(client, f"{dataset}.t", [(TODAY, 1, 1), (TODAY, 2, 1)])
+    return f"{dataset}.t"
+
+
+def call(client: bigquery.Client, method: str, table: str, path: str = "", **options: Any) -> Any:
+    """The client library has no method for row access policies."""
+    dataset, name = table.split(".")
+    address = f"/projects/{PROJECT}/datasets/{dataset}/tables/{name}/rowAccessPolicies{path}"
+    return client._connection.api_request(method=method, path=address, **options)
+
+
+def insert(client: bigquery.Client, table: str, name: str, predicate: str = "id = 1", **more: Any) -> Any:
+    body = {"rowAccessPolicyReference": {"policyId": name}, "filterPredicate": predicate, **more}
+    return call(client, "POST", table, data=body)
+
+
+def policies(client: bigquery.Client, table: str) -> list[str]:
+    listed = call(client, "GET", table).get("rowAccessPolicies", [])
+    return [policy["rowAccessPolicyReference"]["policyId"] for policy in listed]
+
+
+def tag(client: bigquery.Client, table: str, column: str = "number", name: str = TAG) -> None:
+    found = client.get_table(f"{PROJECT}.{table}")
+    found.schema = [
+        bigquery.SchemaField(c.name, c.field_type, policy_tags=bigquery.PolicyTagList([name]))
+        if c.name == column
+        else c
+        for c in found.schema
+    ]
+    client.update_table(found, ["schema"])
+
+
+def tags(client: bigquery.Client, table: str) -> dict[str, str]:
+    schema = client.get_table(f"{PROJECT}.{table}").schema
+    return {c.name: c.policy_tags.names[0] for c in schema if c.policy_tags and c.policy_tags.names}
+
+
+def ddl(client: bigquery.Client, sql: str) -> dict[str, Any]:
+    """Runs a query and returns its query statistics."""
+    job = client.query(sql)
+    job.result()
+    statistics: dict[str, Any] = job._properties["statistics"]["query"]
+    return statistics

@@ -1,0 +1,226 @@
+"""Changes of requests and answers, by which a server breaks an assumption."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from tests.contract.probe.broken_session import Call, Change, RefusedRequest
+
+
+def query_of(call: Call) -> dict[str, Any] | None:
+    """The object that holds the request's SQL text under `query`."""
+    if call.method != "POST" or not isinstance(call.body, dict):
+        return None
+    inside: Any = call.body.get("configuration", {}).get("query") or call.body
+    return inside if isinstance(inside.get("query"), str) else None
+
+
+def sql(pattern: str, replacement: str) -> Change:
+    """The server runs another statement than it was sent."""
+
+    def request(call: Call) -> bool:
+        query = query_of(call)
+        before = query["query"] if query else ""
+        if query:
+            query["query"] = re.sub(pattern, replacement, before, flags=re.DOTALL)
+        return query is not None and query["query"] != before
+
+    return Change(request)
+
+
+def refused(pattern: str, message: str = "not supported") -> Change:
+    """The server refuses requests whose JSON contains the pattern."""
+
+    def request(call: Call) -> bool:
+        if call.method in ("POST", "PUT") and call.body is not None and re.search(pattern, json.dumps(call.body)):
+            raise RefusedRequest(message)
+        return False
+
+    return Change(request)
+
+
+def job(kind: str, edit: Callable[[dict[str, Any]], bool]) -> Change:
+    """The server runs a job with another configuration of this kind, such as load."""
+
+    def request(call: Call) -> bool:
+        found = (call.body or {}).get("configuration", {}).get(kind) if call.method == "POST" else None
+        return bool(found) and edit(found)
+
+    return Change(request)
+
+
+def disposition(sent: str, used: str, kind: str = "load") -> Change:
+    def edit(configuration: dict[str, Any]) -> bool:
+        if configuration.get("writeDisposition") != sent:
+            return False
+        configuration["writeDisposition"] = used
+        return True
+
+    return job(kind, edit)
+
+
+def answer(path: str, edit: Callable[[dict[str, Any]], object]) -> Change:
+    """The server answers a GET whose address matches otherwise. `edit` changes the content."""
+
+    def changed(call: Call, content: Any) -> bool:
+        if call.method != "GET" or not re.search(path, call.url):
+            return False
+        before = json.dumps(content)
+        edit(content)
+        return json.dumps(content) != before
+
+    return Change(answer=changed)
+
+
+def statistics(edit: Callable[[dict[str, Any]], object]) -> Change:
+    """The server tells other statistics of jobs."""
+
+    def changed(call: Call, content: Any) -> bool:
+        if "statistics" not in content:
+            return False
+        before = json.dumps(content)
+        edit(content["statistics"])
+        return json.dumps(content) != before
+
+    return Change(answer=changed)
+
+
+def address(pattern: str, replacement: str) -> Change:
+    """The server overlooks a part of the address."""
+
+    def request(call: Call) -> bool:
+        before, call.url = call.url, re.sub(pattern, replacement, call.url)
+        return call.url != before
+
+    return Change(request)
+
+
+def target(edit: Callable[[dict[str, Any]], object], table: str = r"\w+_target|engines_\d+") -> Change:
+    return answer(rf"/tables/({table})(\?|$)", edit)
+
+
+def clone(**changed: Any) -> Change:
+    return target(lambda t: t["cloneDefinition"].update(changed) if "cloneDefinition" in t else None)
+
+
+def without(name: str) -> Callable[[dict[str, Any]], object]:
+    return lambda content: content.pop(name, None)
+
+
+def query_statistics(**values: str) -> Change:
+    return statistics(lambda s: (s.update(values), s.setdefault("query", {}).update(values)))
+
+
+def uris(edit: Callable[[str], str | None]) -> Change:
+    def changed(load: dict[str, Any]) -> bool:
+        before = load["sourceUris"]
+        load["sourceUris"] = [uri for uri in map(edit, before) if uri]
+        return load["sourceUris"] != before
+
+    return job("load", changed)
+
+
+def without_decorator(load: dict[str, Any]) -> bool:
+    table = load["destinationTable"]
+    before, table["tableId"] = table["tableId"], table["tableId"].partition("$")[0]
+    return table["tableId"] != before
+
+
+def fresh_job_ids() -> Change:
+    def request(call: Call) -> bool:
+        reference = (call.body or {}).get("jobReference", {}) if call.method == "POST" else {}
+        if not reference.get("jobId"):
+            return False
+        reference["jobId"] += uuid.uuid4().hex[:8]
+        return True
+
+    return Change(request)
+
+
+def expiration(milliseconds: int | None) -> Change:
+    """Tables get another partition expiration than the one that was asked for."""
+
+    def request(call: Call) -> bool:
+        partitioning = (call.body or {}).get("timePartitioning", {}) if call.method == "POST" else {}
+        if "expirationMs" not in partitioning:
+            return False
+        partitioning["expirationMs"] = milliseconds and str(milliseconds)
+        return True
+
+    return Change(request)
+
+
+def keeps_replaced_policies() -> Change:
+    """A clone also has the policies that were added to the table that it replaces."""
+    added: list[dict[str, Any]] = []
+
+    def request(call: Call) -> bool:
+        if call.method == "POST" and "/carried_target/rowAccessPolicies" in call.url:
+            added.append(call.body)
+        return False
+
+    def changed(call: Call, content: Any) -> bool:
+        if call.method != "GET" or "/carried_target/rowAccessPolicies" not in call.url:
+            return False
+        content.setdefault("rowAccessPolicies", []).extend(added)
+        return bool(added)
+
+    return Change(request, changed)
+
+
+def uploaded(edit: Callable[[dict[str, Any]], object]) -> Change:
+    def changed(call: Call, content: Any) -> bool:
+        if call.method != "POST" or "/upload/" not in call.url:
+            return False
+        edit(content)
+        return True
+
+    return Change(answer=changed)
+
+
+def selected(expression: str, column: str) -> Change:
+    """The column of a published table has other values than were loaded."""
+    return sql(r"SELECT \* FROM (\S+engines_\d+)", rf"SELECT * REPLACE ({expression} AS {column}) FROM \1")
+
+
+def of_exports(expression: str, column: str) -> Change:
+    """The column of a table that was loaded from exported files has other values."""
+    return sql(r"SELECT \* FROM (\S+engines_\d+_back)", rf"SELECT * REPLACE ({expression} AS {column}) FROM \1")
+
+
+def truncating(load: dict[str, Any]) -> bool:
+    load["writeDisposition"] = "WRITE_TRUNCATE"
+    return True
+
+
+def whole_table(extract: dict[str, Any]) -> bool:
+    return without_decorator({"destinationTable": extract["sourceTable"]})
+
+
+def patched(edit: Callable[[dict[str, Any]], object]) -> Change:
+    """The server overlooks a part of a change of a table."""
+
+    def request(call: Call) -> bool:
+        if call.method != "PATCH" or "/tables/" not in call.url:
+            return False
+        before = json.dumps(call.body)
+        edit(call.body)
+        return json.dumps(call.body) != before
+
+    return Change(request)
+
+
+def permissions(granted: str) -> Change:
+    """The server says that the caller has a permission which it has not."""
+
+    def changed(call: Call, content: Any) -> bool:
+        if ":testIamPermissions" not in call.url:
+            return False
+        content["permissions"] = [*content.get("permissions", []), granted]
+        return True
+
+    return Change(answer=changed)

@@ -1,0 +1,44 @@
+"""The pace of the readers, whose answers may be late."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from soak.readers import reader_process
+
+INTERVAL_S = 2.0
+LONG_S = 30.0  # of the first answer
+
+
+class Clock:
+    """Takes the place of the module `time` and of the event that stops the reader after so many queries."""
+
+    def __init__(self, queries: int) -> None:
+        self.now = 0.0
+        self.asked_at: list[float] = []
+        self._queries = queries
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float) -> bool:
+        self.now += seconds
+        return len(self.asked_at) == self._queries
+
+    def answer(self, sql: str) -> list[Any]:
+        self.asked_at.append(self.now)
+        self.now += LONG_S if len(self.asked_at) == 1 else 0.0
+        return []
+
+
+def test_a_reader_catches_up_on_what_was_due_while_it_waited_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(queries=20)
+    monkeypatch.setattr(reader_process, "time", clock)
+    reader = reader_process.Reader(SimpleNamespace(query_and_wait=clock.answer), "t", INTERVAL_S, 0.0)
+    monkeypatch.setattr(reader, "_stopping", clock)
+    reader.run()
+    assert clock.asked_at == [0.0, *[LONG_S] * 15, 32.0, 34.0, 36.0, 38.0]
+    assert [one.error for one in reader.observed] == [""] * 20
